@@ -1,0 +1,133 @@
+# Crosstalk. `make help` lists the targets and variables; `make train` and `make test` do all the set-up.
+
+VERSION := 0.1.0
+
+# ---- What can be set on the command line -------------------------------------------------------------------------
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+CXX ?= g++
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+SANITIZE ?=
+# CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
+
+# make's own default for CXX is "g++" by way of a built-in variable: an explicit CXX wins.
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+.DEFAULT_GOAL := all
+
+# ---- Packages, in one place: packages.txt ------------------------------------------------------------------------
+# Every goal but these first makes sure of its packages; the look takes a moment and installs only what is missing.
+GOALS := $(or $(MAKECMDGOALS),all)
+ifneq ($(filter-out help clean layers,$(GOALS)),)
+ifndef CROSSTALK_SETUP_DONE
+PACKAGE_GROUPS := build $(if $(filter test test-% everything $(BUILD)/tests/%,$(GOALS)),test) \
+    $(if $(filter format format-check,$(GOALS)),check)
+SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
+ifneq ($(SETUP_STATUS),0)
+$(error not all packages of packages.txt are installed: see the message above)
+endif
+endif
+export CROSSTALK_SETUP_DONE := 1
+# One command builds on all processors: -j is the default, not something to remember.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+endif
+
+# ---- Sources -----------------------------------------------------------------------------------------------------
+LAYERS := runtime kernels autograd nn models
+sources = $(sort $(shell find $(1) -name '*.cc' 2>/dev/null))
+LIBRARY_SOURCES := $(foreach layer,$(LAYERS),$(call sources,$(layer)))
+TOOL_SOURCES := $(call sources,tools)
+TEST_SOURCES := $(filter %_test.cc,$(call sources,tests))
+TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/%,$(call sources,tests))
+EXAMPLE_SOURCES := $(call sources,examples)
+
+object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))
+archive = $(BUILD)/lib/lib$(1).a
+# A layer's archives, its own first and then those below it, as the linker wants them.
+below_runtime := runtime
+below_kernels := kernels runtime
+below_autograd := autograd kernels runtime
+below_nn := nn autograd kernels runtime
+below_models := models nn autograd kernels runtime
+below_tools := models nn autograd kernels runtime
+below_install := models nn autograd kernels runtime
+archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
+
+COMMAND := $(BUILD)/crosstalk
+TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
+EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
+
+# ---- Flags -------------------------------------------------------------------------------------------------------
+# Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
+CPPFLAGS += -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MMD -MP
+CXXFLAGS ?= -O2 -g1
+REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Wno-psabi
+LDFLAGS += -fopenmp
+LDLIBS := -lhwy -lopenblas -lsentencepiece -lsentencepiece_train -lpthread
+TEST_LDLIBS := -lgtest_main -lgtest
+ifneq ($(SANITIZE),)
+REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+
+# ---- Build -------------------------------------------------------------------------------------------------------
+.PHONY: all
+all: $(COMMAND)  ## build the command, build/crosstalk
+
+.PHONY: everything
+everything: $(COMMAND) $(EXAMPLES) $(TESTS)
+
+$(BUILD)/objects/%.o: %.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	@echo "  compile $<"
+	@$(CXX) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS) -c $< -o $@
+
+# Objects depend on the flags they were compiled with.
+FLAGS_NOW := $(CXX) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || echo '$(subst ','\'',$(FLAGS_NOW))' > $@
+.PHONY: FORCE
+FORCE:
+
+define layer_archive
+$(call archive,$(1)): $(call object,$(call sources,$(1)))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@ar rcs $$@ $$^
+endef
+$(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
+$(eval $(BUILD)/lib/libtestsupport.a: $(call object,$(TEST_SUPPORT_SOURCES)))
+$(BUILD)/lib/libtestsupport.a:
+	@mkdir -p $(@D)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(COMMAND): $(call object,$(TOOL_SOURCES)) $(call archives_for,tools)
+	@echo "  link $@"
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# tests/FOLDER/…/NAME_test.cc is linked with FOLDER's layer and those below it, and with nothing above.
+define test_program
+$(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/libtestsupport.a \
+    $(call archives_for,$(or $(filter $(LAYERS),$(word 2,$(subst /, ,$(1)))),tools))
+	@mkdir -p $$(@D)
+	@echo "  link $$@"
+	@$(CXX) $(LDFLAGS) $$^ $(TEST_LDLIBS) $(LDLIBS) -o $$@
+endef
+$(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
+
+$(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,tools)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+-include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) $(TEST_SOURCES) \
+    $(TEST_SUPPORT_SOURCES) $(EXAMPLE_SOURCES)))
+
+include tools/targets.mk

@@ -1,0 +1,67 @@
+// Errors and the two kinds of check: the caller's mistakes (always on, thrown as Error) and our own (debug).
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace crosstalk {
+
+// What kind of thing went wrong. The values are the exit codes of the `crosstalk` command.
+enum class ErrorKind {
+  kFailure = 1,    // none of the below
+  kUsage = 2,      // an option, a configuration or an argument that cannot be honoured
+  kData = 3,       // a data, model or checkpoint file that was rejected
+  kNumerical = 4,  // a loss or gradient that is not finite
+  kResource = 5,   // out of memory or of disk space
+};
+
+// The only exception that the library throws on purpose. what() says what failed, where, and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+// StrCat("k=", 3, " in ", name) == "k=3 in Q": every argument through operator<<.
+template <typename... Parts>
+std::string StrCat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+template <typename... Parts>
+[[noreturn]] void Fail(ErrorKind kind, const Parts&... parts) {
+  throw Error(kind, StrCat(parts...));
+}
+
+// The caller's mistake: throws Error(kUsage) with the rest of the arguments as its message.
+#define CROSSTALK_CHECK(condition, ...) \
+  do { \
+    if (!(condition)) [[unlikely]] \
+      ::crosstalk::Fail(::crosstalk::ErrorKind::kUsage, __VA_ARGS__); \
+  } while (0)
+
+namespace internal {
+[[noreturn]] void DebugCheckFailed(const char* condition, const char* file, int line);
+}  // namespace internal
+
+// Our mistake: throws std::logic_error naming the line. Compiled in unless CROSSTALK_NO_DEBUG_CHECKS; use it
+// where its cost is nothing beside the work that follows, never per element.
+#ifdef CROSSTALK_NO_DEBUG_CHECKS
+#define CROSSTALK_DCHECK(condition) \
+  do { \
+  } while (0)
+#else
+#define CROSSTALK_DCHECK(condition) \
+  do { \
+    if (!(condition)) [[unlikely]] \
+      ::crosstalk::internal::DebugCheckFailed(#condition, __FILE__, __LINE__); \
+  } while (0)
+#endif
+
+}  // namespace crosstalk

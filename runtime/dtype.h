@@ -1,0 +1,62 @@
+// The element types a Tensor can hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+
+namespace crosstalk {
+
+enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool };
+
+// Bytes per element. kBool takes one byte, 0 or 1.
+size_t SizeOf(DType dtype);
+
+// "float32", "float64", "int32", "int64", "bool".
+const char* Name(DType dtype);
+
+inline bool IsFloating(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+std::ostream& operator<<(std::ostream& out, DType dtype);
+
+// DTypeOf<float> == DType::kFloat32, and so on.
+template <typename T>
+struct DTypeOfImpl;
+template <>
+struct DTypeOfImpl<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeOfImpl<double> {
+  static constexpr DType value = DType::kFloat64;
+};
+template <>
+struct DTypeOfImpl<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeOfImpl<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeOfImpl<bool> {
+  static constexpr DType value = DType::kBool;
+};
+template <>
+struct DTypeOfImpl<uint8_t> {
+  static constexpr DType value = DType::kBool;
+};
+template <typename T>
+inline constexpr DType DTypeOf = DTypeOfImpl<T>::value;
+
+// Calls f(T()) with T = float or double; anything else is a usage error that names `op`.
+// Dispatch once, at an op's entry: DispatchFloat("exp", x.dtype(), [&](auto zero) { using T = decltype(zero); … });
+[[noreturn]] void FailNotFloating(const char* op, DType dtype);
+template <typename F>
+decltype(auto) DispatchFloat(const char* op, DType dtype, F&& f) {
+  if (dtype == DType::kFloat32) return f(float());
+  if (dtype == DType::kFloat64) return f(double());
+  FailNotFloating(op, dtype);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,24 @@
+// Threads: loops over tiles that shape alone decides. Which thread takes which tile never changes a bit, because a
+// tile is computed start to end by one thread and partial results are combined in tile order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace crosstalk {
+
+// The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless
+// set. It is our own number: the host program's OpenMP settings are neither read nor changed.
+int NumThreads();
+void SetNumThreads(int threads);  // ≥ 1, else a usage error
+
+// Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. An exception in a body is
+// rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested call runs on the
+// calling thread alone.
+void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body);
+
+// The same over [0, count) in ranges of `grain` (the last one shorter): body(begin, end). `grain` must not depend on
+// the number of threads where the bits of the result could.
+void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
+
+}  // namespace crosstalk

@@ -1,0 +1,167 @@
+#include "runtime/shape.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+Shape::Shape(std::initializer_list<int64_t> sizes) {
+  for (int64_t size : sizes) Append(size);
+}
+
+Shape::Shape(const std::vector<int64_t>& sizes) {
+  for (int64_t size : sizes) Append(size);
+}
+
+void Shape::Append(int64_t size) {
+  CROSSTALK_CHECK(rank_ < kMaxRank, "a tensor has at most ", kMaxRank, " dimensions");
+  sizes_[rank_++] = size;
+}
+
+int64_t Shape::at(int i) const {
+  const int index = i < 0 ? i + rank_ : i;
+  CROSSTALK_CHECK(0 <= index && index < rank_, "dimension ", i, " of a shape of rank ", rank_, ", ", *this);
+  return sizes_[index];
+}
+
+int64_t Shape::NumElements() const {
+  int64_t product = 1;
+  for (int64_t size : *this) {
+    CROSSTALK_CHECK(size >= 0, "negative size in shape ", *this);
+    CROSSTALK_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size,
+                    "shape ", *this, " has more elements than memory can address");
+    product *= size;
+  }
+  return product;
+}
+
+bool Shape::operator==(const Shape& other) const {
+  return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
+}
+
+std::string ToString(const Shape& shape) {
+  std::string text = "[";
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << ToString(shape); }
+
+Strides ContiguousStrides(const Shape& shape) {
+  Strides strides = shape;
+  int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= std::max<int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+Shape BroadcastShapes(const char* op, const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  std::vector<int64_t> sizes(rank);
+  for (int i = 1; i <= rank; ++i) {
+    const int64_t size_a = i <= a.rank() ? a[a.rank() - i] : 1;
+    const int64_t size_b = i <= b.rank() ? b[b.rank() - i] : 1;
+    CROSSTALK_CHECK(size_a == size_b || size_a == 1 || size_b == 1, op, ": shapes ", a, " and ", b,
+                    " do not broadcast: ", size_a, " against ", size_b, " in dimension -", i);
+    sizes[rank - i] = size_a == 1 ? size_b : size_a;
+  }
+  return Shape(sizes);
+}
+
+namespace {
+
+bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return text;
+}
+
+bool IsName(std::string_view text) {
+  return !text.empty() && IsNameStart(text[0]) && std::all_of(text.begin(), text.end(), IsNameChar);
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && text.size() <= 18 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+}  // namespace
+
+Bracket ParseBracket(std::string_view text) {
+  const std::string_view trimmed = Trim(text);
+  const size_t open = trimmed.find('[');
+  CROSSTALK_CHECK(open != std::string_view::npos && trimmed.back() == ']', "'", text,
+                  "' is not of the form NAME[dim, dim, …]");
+  Bracket bracket;
+  bracket.tensor = Trim(trimmed.substr(0, open));
+  CROSSTALK_CHECK(IsName(bracket.tensor), "'", text, "' does not begin with a tensor's name");
+  std::string_view inside = trimmed.substr(open + 1, trimmed.size() - open - 2);
+  if (Trim(inside).empty()) return bracket;
+  while (true) {
+    const size_t comma = inside.find(',');
+    const std::string_view index = Trim(inside.substr(0, comma));
+    CROSSTALK_CHECK(IsName(index) || IsNumber(index), "'", index, "' in '", text, "' is not a dimension's name");
+    bracket.indices.emplace_back(index);
+    if (comma == std::string_view::npos) return bracket;
+    inside.remove_prefix(comma + 1);
+  }
+}
+
+const Dims::Entry* Dims::Find(std::string_view name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
+  const Bracket bracket = ParseBracket(bracket_text);
+  CROSSTALK_CHECK(static_cast<int>(bracket.indices.size()) == shape.rank(), where_, ": ", bracket_text, " has ",
+                  bracket.indices.size(), " dimensions, but the tensor given is ", shape);
+  for (int i = 0; i < shape.rank(); ++i) {
+    const std::string& name = bracket.indices[i];
+    if (IsNumber(name)) {
+      CROSSTALK_CHECK(shape[i] == std::stoll(name), where_, ": ", bracket_text, " = ", shape, " has ", shape[i],
+                      " where ", name, " is fixed");
+      continue;
+    }
+    if (const Entry* earlier = Find(name)) {
+      CROSSTALK_CHECK(earlier->size == shape[i], where_, ": ", bracket_text, " = ", shape, " has ", name, "=",
+                      shape[i], ", but ", name, "=", earlier->size, " in ", earlier->source);
+      continue;
+    }
+    entries_.push_back({name, shape[i], StrCat(bracket_text, " = ", shape)});
+  }
+  return *this;
+}
+
+Dims& Dims::Set(std::string_view name, int64_t size, std::string_view source) {
+  if (const Entry* earlier = Find(name)) {
+    CROSSTALK_CHECK(earlier->size == size, where_, ": ", name, "=", size, " from ", source, ", but ", name, "=",
+                    earlier->size, " in ", earlier->source);
+    return *this;
+  }
+  entries_.push_back({std::string(name), size, std::string(source)});
+  return *this;
+}
+
+bool Dims::Has(std::string_view name) const { return Find(name) != nullptr; }
+
+int64_t Dims::operator[](std::string_view name) const {
+  const Entry* entry = Find(name);
+  if (entry == nullptr) throw std::logic_error(StrCat(where_, ": dimension ", name, " was never bound"));
+  return entry->size;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,44 @@
+// Aligned, counted memory behind tensors. Freed blocks are kept and handed out again, so that a training step that
+// allocates the same sizes as the last one touches no new pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace crosstalk {
+
+inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
+
+// One block of memory, 64-byte aligned, with at least 64 readable bytes behind its end.
+class Storage {
+ public:
+  // Uninitialised. Throws Error(kResource), with the size, when there is no memory.
+  static std::shared_ptr<Storage> Allocate(size_t bytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  Storage(void* data, size_t bytes, size_t capacity) : data_(data), bytes_(bytes), capacity_(capacity) {}
+
+  void* data_;
+  size_t bytes_;
+  size_t capacity_;
+};
+
+struct MemoryStats {
+  int64_t live_bytes;        // held by live Storage objects
+  int64_t peak_bytes;        // the most that live_bytes has been since the last ResetPeakMemory
+  int64_t cached_bytes;      // freed, kept for reuse
+  int64_t system_allocations;  // blocks that had to be taken from the system since the process began
+};
+MemoryStats GetMemoryStats();
+void ResetPeakMemory();
+// Gives the cached blocks back to the system.
+void ReleaseCachedMemory();
+
+}  // namespace crosstalk

@@ -1,0 +1,35 @@
+#!/bin/sh
+# check_layers.sh: fails on any include that points down the list of layers (docs/architecture.md), on an include of
+# our own that is not written from the root, and on a call to OpenBLAS, a JSON or a tokenizer library outside its file.
+set -u
+layers="runtime kernels autograd nn models tools"
+bad=0
+allowed=
+for layer in $layers; do
+  allowed="$allowed $layer"
+  for file in $(find "$layer" -name '*.h' -o -name '*.cc' | sort); do
+    for include in $(sed -n 's/^ *# *include *"\([^"]*\)".*/\1/p' "$file"); do
+      top=${include%%/*}
+      case " $allowed " in
+        *" $top "*) ;;
+        *) echo "$file: includes \"$include\", but $layer may include only:$allowed"; bad=1 ;;
+      esac
+      [ -f "$include" ] || { echo "$file: includes \"$include\", which is not a path from the root"; bad=1; }
+    done
+  done
+done
+only() {  # only PATTERN FILE…: the pattern may appear in an include of these files alone
+  pattern=$1
+  shift
+  for file in $(grep -rlE "^ *# *include *<$pattern" $layers examples --include='*.h' --include='*.cc' 2>/dev/null); do
+    case " $* " in
+      *" $file "*) ;;
+      *) echo "$file: only $* may include <$pattern>"; bad=1 ;;
+    esac
+  done
+}
+only 'cblas|<openblas' kernels/gemm.cc
+only 'nlohmann/' runtime/json.cc
+only 'sentencepiece' models/text/sentencepiece_tokenizer.cc
+[ $bad = 0 ] && echo "layers: every include points up"
+exit $bad
