@@ -66,9 +66,9 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 CPPFLAGS += -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MMD -MP
 CXXFLAGS ?= -O2 -g1
-REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -Wno-psabi
+REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 LDFLAGS += -fopenmp
-LDLIBS := -lhwy -lopenblas -lsentencepiece -lsentencepiece_train -lpthread
+LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lpthread
 TEST_LDLIBS := -lgtest_main -lgtest
 ifneq ($(SANITIZE),)
 REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer

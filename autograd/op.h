@@ -4,7 +4,7 @@
 //   Variable Exp(const Variable& x) {
 //     Tensor y = …;                                                      // y = e^x
 //     return MakeOp("exp", y, {x}, [y](const Tensor& dy, Gradients& gradients) {
-//       gradients.Add(0, Multiply(dy, y));                               // dx = dy · e^x
+//       gradients.Add(0, math::Multiply(dy, y));                         // dx = dy · e^x
 //     });
 //   }
 //
@@ -12,12 +12,18 @@
 // lets go of it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "autograd/variable.h"
 
 namespace crosstalk {
+
+namespace internal {
+void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest);
+}
 
 // Where a backward function puts its results.
 class Gradients {
@@ -29,7 +35,7 @@ class Gradients {
   void Add(int i, Tensor gradient);
 
  private:
-  friend void Backward(const Variable&, const Tensor&);
+  friend void internal::RunBackward(const std::shared_ptr<internal::Node>&, Tensor, uint64_t);
   explicit Gradients(internal::Node* node) : node_(node) {}
   internal::Node* node_;
 };

@@ -32,9 +32,9 @@ class Variable {
 
   // A leaf's accumulated gradient; undefined until a Backward has reached it.
   const Tensor& grad() const;
-  void ZeroGrad() const;               // makes grad() undefined
+  void ZeroGrad() const;                // makes grad() undefined
   void SetGrad(Tensor gradient) const;  // leaf only; same shape and dtype
-  void SetValue(Tensor value) const;   // leaf only; same shape and dtype
+  void SetValue(Tensor value) const;    // leaf only; same shape and dtype
 
   Variable Detach() const;  // the same value, off the tape
 
@@ -77,7 +77,8 @@ class LayerScope {
 const std::string& CurrentLayer();
 
 // While one lives, every op result and every gradient made on this thread is tested, and the first that holds a NaN
-// or infinity throws Error(kNumerical) naming layer, op, direction (forward or gradient), index and value. Slow: the
+// or infinity throws Error(kNumerical) naming layer, op, direction (result or gradient), index and value. Minus
+// infinity is let through where masked_fill writes it and where an input already held it. Slow: the
 // trainer turns it on only to explain a loss or gradient that is already known not to be finite.
 class FiniteCheckScope {
  public:

@@ -1,5 +1,7 @@
-// Matrix products: the only caller of OpenBLAS. Every product is cut into row tiles that its shape alone decides, each
-// computed by one single-threaded BLAS call, so that the bits do not depend on the number of threads.
+// Matrix products: the only caller of OpenBLAS (through kernels/openblas.h, which loads it with the right kernel set:
+// GetOpenBlas().sgemm, .dgemm; .core is the kernel set's name). Every product is cut into row tiles that its shape
+// alone decides, each computed by one single-threaded BLAS call, so that the bits do not depend on the number of
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +42,7 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
 // OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products depend on it.
 std::string BlasKernelName();
 
-// Empty, or what is wrong with the kernel set and what to do: OPENBLAS_CORETYPE forces a set that uses narrower
-// vectors than this CPU has. It costs speed, not correctness.
+// Empty, or why that set is not the best for this CPU and what to do. It costs speed, not correctness.
 std::string BlasWarning();
 
 // Compares products of a few shapes (k = 0, beta = 0 over NaN, every transpose, odd sizes) with plain loops. Empty, or

@@ -47,24 +47,23 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body) {
   }
   // Always the whole team, even for fewer tiles: libgomp ends threads that a smaller team leaves over, and starting
   // them again costs more than their waking.
-  // An exception must not leave the region: the one of the lowest tile is kept, and no new tile is started.
+  // An exception must not leave the region: the one of the lowest tile is kept, and tiles above it are not started
+  // (those below still are, so that which one is kept does not depend on the threads).
   std::mutex mutex;
   std::exception_ptr error;
-  int64_t error_tile = tiles;
-  std::atomic<bool> failed{false};
+  std::atomic<int64_t> error_tile{tiles};
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (int64_t tile = 0; tile < tiles; ++tile) {
-    if (failed.load(std::memory_order_relaxed)) continue;
+    if (tile > error_tile.load(std::memory_order_relaxed)) continue;
     t_in_parallel = true;
     try {
       body(tile);
     } catch (...) {
       std::lock_guard<std::mutex> lock(mutex);
-      if (tile < error_tile) {
+      if (tile < error_tile.load(std::memory_order_relaxed)) {
         error = std::current_exception();
-        error_tile = tile;
+        error_tile.store(tile, std::memory_order_relaxed);
       }
-      failed.store(true, std::memory_order_relaxed);
     }
     t_in_parallel = false;
   }

@@ -35,7 +35,7 @@ Pool& GetPool() {
 
 size_t RoundedCapacity(size_t bytes) {
   size_t step = kAlignment;
-  while (step * 8 < bytes) step *= 2;
+  while (step * 16 < bytes) step *= 2;
   return (bytes + step - 1) / step * step;
 }
 

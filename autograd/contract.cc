@@ -1,0 +1,292 @@
+#include "autograd/contract.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autograd/contract_plan.h"
+#include "kernels/copy.h"
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "kernels/lane_product.h"
+#include "kernels/reduce.h"
+
+namespace crosstalk::math {
+namespace {
+
+using Kind = Axis::Kind;
+
+int Find(const Labels& labels, int label) {
+  const auto at = std::find(labels.begin(), labels.end(), label);
+  return at == labels.end() ? -1 : static_cast<int>(at - labels.begin());
+}
+
+struct Problem {
+  Shape result_shape;
+  std::vector<Axis> axes;  // of size ≥ 2, in the order of the result, inner ones behind
+  bool empty = false;      // some dimension is 0
+};
+
+Problem MakeProblem(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
+                    const Labels& result) {
+  CROSSTALK_DCHECK(static_cast<int>(labels_a.size()) == a.rank() && static_cast<int>(labels_b.size()) == b.rank());
+  Problem problem;
+  const auto add = [&](int label, bool in_result) {
+    const int in_a = Find(labels_a, label);
+    const int in_b = Find(labels_b, label);
+    CROSSTALK_DCHECK(in_a >= 0 || in_b >= 0);
+    CROSSTALK_DCHECK(in_result || (in_a >= 0 && in_b >= 0));
+    Axis axis;
+    axis.size = in_a >= 0 ? a.shape()[in_a] : b.shape()[in_b];
+    CROSSTALK_DCHECK(in_a < 0 || in_b < 0 || b.shape()[in_b] == axis.size);
+    axis.a = in_a >= 0 ? a.strides()[in_a] : 0;
+    axis.b = in_b >= 0 ? b.strides()[in_b] : 0;
+    axis.kind = !in_result ? Kind::kInner : in_a < 0 ? Kind::kColumn : in_b < 0 ? Kind::kRow : Kind::kBatch;
+    if (in_result) problem.result_shape.Append(axis.size);
+    if (axis.size == 0) problem.empty = true;
+    if (axis.size != 1) problem.axes.push_back(axis);
+  };
+  for (const int label : result) add(label, true);
+  int64_t stride = 1;
+  for (auto axis = problem.axes.rbegin(); axis != problem.axes.rend(); ++axis) {
+    axis->c = stride;
+    stride *= axis->size;
+  }
+  for (const int label : labels_a) {
+    if (Find(result, label) < 0) add(label, false);
+  }
+  for (const int label : labels_b) CROSSTALK_DCHECK(Find(result, label) >= 0 || Find(labels_a, label) >= 0);
+  return problem;
+}
+
+// The elements of one operand, copied into the order that `to` gives its axes.
+template <typename T>
+Tensor Rearranged(const T* source, const std::vector<Axis>& from, const std::vector<Axis>& to, int64_t Axis::*stride,
+                  Kind absent, int64_t count) {
+  Tensor copy = Tensor::Empty({count}, DTypeOf<T>);
+  Shape shape;
+  Strides source_strides, target_strides;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i].kind == absent) continue;
+    shape.Append(from[i].size);
+    source_strides.Append(from[i].*stride);
+    target_strides.Append(to[i].*stride);
+  }
+  kernels::CopyStrided<T>(shape, source, source_strides, copy.data<T>(), target_strides);
+  return copy;
+}
+
+// One operand's offset for every index of the looped axes, in row-major order.
+std::vector<int64_t> Offsets(const std::vector<Axis>& axes, const std::vector<int>& looped, int64_t Axis::*stride) {
+  std::vector<int64_t> offsets = {0};
+  for (const int i : looped) {
+    const Axis& axis = axes[static_cast<size_t>(i)];
+    std::vector<int64_t> next;
+    next.reserve(offsets.size() * static_cast<size_t>(axis.size));
+    for (const int64_t offset : offsets) {
+      for (int64_t j = 0; j < axis.size; ++j) next.push_back(offset + j * (axis.*stride));
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+int64_t Count(const std::vector<Axis>& axes, Kind absent) {
+  int64_t count = 1;
+  for (const Axis& axis : axes) count *= axis.kind == absent ? 1 : axis.size;
+  return count;
+}
+
+int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group) {
+  int64_t size = 1;
+  for (const int i : group) size *= axes[static_cast<size_t>(i)].size;
+  return size;
+}
+
+int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, int64_t Axis::*stride) {
+  return group.empty() ? 0 : axes[static_cast<size_t>(group.back())].*stride;
+}
+
+std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan) {
+  std::vector<int> looped;
+  for (int i = 0; i < static_cast<int>(axes.size()); ++i) {
+    const auto in = [i](const std::vector<int>& group) {
+      return std::find(group.begin(), group.end(), i) != group.end();
+    };
+    if (!in(plan.rows) && !in(plan.columns) && !in(plan.inner) && i != plan.lane) looped.push_back(i);
+  }
+  return looped;
+}
+
+template <typename T>
+void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+  kernels::LaneProductArguments<T> product;
+  product.rows = GroupSize(axes, plan.rows);
+  product.columns = GroupSize(axes, plan.columns);
+  product.inner = GroupSize(axes, plan.inner);
+  product.lanes = axes[static_cast<size_t>(plan.lane)].size;
+  product.a = a;
+  product.a_row = GroupStride(axes, plan.rows, &Axis::a);
+  product.a_inner = GroupStride(axes, plan.inner, &Axis::a);
+  product.b = b;
+  product.b_inner = GroupStride(axes, plan.inner, &Axis::b);
+  product.b_column = GroupStride(axes, plan.columns, &Axis::b);
+  product.c = c;
+  product.c_row = GroupStride(axes, plan.rows, &Axis::c);
+  product.c_column = GroupStride(axes, plan.columns, &Axis::c);
+  const std::vector<int> looped = Looped(axes, plan);
+  kernels::LaneProductBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
+                                 Offsets(axes, looped, &Axis::c));
+}
+
+template <typename T>
+void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+  const int64_t m = GroupSize(axes, plan.rows);
+  const int64_t n = GroupSize(axes, plan.columns);
+  const int64_t k = GroupSize(axes, plan.inner);
+  const MatrixForm form_a =
+      FormMatrix(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a));
+  const MatrixForm form_b =
+      FormMatrix(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b));
+  const MatrixForm form_c =
+      FormMatrix(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c));
+  CROSSTALK_DCHECK(form_a.valid && form_b.valid && form_c.valid);
+  const auto flipped = [](kernels::Transpose transpose) {
+    return transpose == kernels::Transpose::kNo ? kernels::Transpose::kYes : kernels::Transpose::kNo;
+  };
+  const std::vector<int> looped = Looped(axes, plan);
+  std::vector<int64_t> offsets_a = Offsets(axes, looped, &Axis::a);
+  std::vector<int64_t> offsets_b = Offsets(axes, looped, &Axis::b);
+  const std::vector<int64_t> offsets_c = Offsets(axes, looped, &Axis::c);
+
+  kernels::GemmArguments<T> gemm;
+  gemm.k = k;
+  gemm.c = c;
+  gemm.ldc = form_c.ld;
+  if (form_c.transpose == kernels::Transpose::kNo) {
+    gemm.m = m, gemm.n = n;
+    gemm.a = a, gemm.lda = form_a.ld, gemm.transpose_a = form_a.transpose;
+    gemm.b = b, gemm.ldb = form_b.ld, gemm.transpose_b = form_b.transpose;
+  } else {  // Cᵀ = Bᵀ Aᵀ
+    gemm.m = n, gemm.n = m;
+    gemm.a = b, gemm.lda = form_b.ld, gemm.transpose_a = flipped(form_b.transpose);
+    gemm.b = a, gemm.ldb = form_a.ld, gemm.transpose_b = flipped(form_a.transpose);
+    std::swap(offsets_a, offsets_b);
+  }
+  if (looped.empty()) {
+    kernels::Gemm<T>(gemm);
+  } else {
+    kernels::GemmBatched<T>(gemm, offsets_a, offsets_b, offsets_c);
+  }
+}
+
+template <typename T>
+void MultiplyAndSum(const std::vector<Axis>& axes, const T* a, const T* b, T* c) {
+  Shape shape;
+  Strides strides_a, strides_b;
+  int64_t inner = 1;
+  for (const Axis& axis : axes) {
+    shape.Append(axis.size);
+    strides_a.Append(axis.a);
+    strides_b.Append(axis.b);
+    if (axis.kind == Kind::kInner) inner *= axis.size;
+  }
+  if (inner == 1) {
+    kernels::Combine<T>(kernels::Binary::kMul, shape, a, strides_a, b, strides_b, c);
+    return;
+  }
+  const Tensor products = Tensor::Empty(shape, DTypeOf<T>);
+  kernels::Combine<T>(kernels::Binary::kMul, shape, a, strides_a, b, strides_b, products.data<T>());
+  kernels::Sum<T>(products.num_elements() / inner, inner, 1, products.data<T>(), c);
+}
+
+template <typename T>
+void Run(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+  if (plan.method == ContractPlan::Method::kMultiplyAndSum) return MultiplyAndSum(axes, a, b, c);
+  const std::vector<Axis> effective = EffectiveAxes(axes, plan);
+  Tensor copy_a, copy_b;
+  if (plan.copy_a) {
+    copy_a = Rearranged<T>(a, axes, effective, &Axis::a, Kind::kColumn, Count(axes, Kind::kColumn));
+    a = copy_a.data<T>();
+  }
+  if (plan.copy_b) {
+    copy_b = Rearranged<T>(b, axes, effective, &Axis::b, Kind::kRow, Count(axes, Kind::kRow));
+    b = copy_b.data<T>();
+  }
+  const int64_t elements = Count(axes, Kind::kInner);
+  int64_t partial_sums = 1;
+  for (const Axis& axis : axes) partial_sums *= axis.kind == Kind::kInner ? axis.size : 1;
+  partial_sums /= GroupSize(axes, plan.inner);
+  Tensor partial, rearranged;
+  T* products = c;
+  if (partial_sums > 1) {
+    partial = Tensor::Empty({partial_sums * elements}, DTypeOf<T>);
+    products = partial.data<T>();
+  } else if (plan.copy_c) {
+    rearranged = Tensor::Empty({elements}, DTypeOf<T>);
+    products = rearranged.data<T>();
+  }
+  if (plan.method == ContractPlan::Method::kLaneProducts) {
+    RunLaneProducts<T>(effective, plan, a, b, products);
+  } else {
+    RunProducts<T>(effective, plan, a, b, products);
+  }
+  if (partial_sums > 1) {
+    T* sums = c;
+    if (plan.copy_c) {
+      rearranged = Tensor::Empty({elements}, DTypeOf<T>);
+      sums = rearranged.data<T>();
+    }
+    kernels::Sum<T>(1, partial_sums, elements, products, sums);
+    products = sums;
+  }
+  if (!plan.copy_c) return;
+  Shape shape;
+  Strides from, to;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].kind == Kind::kInner) continue;
+    shape.Append(axes[i].size);
+    from.Append(effective[i].c);
+    to.Append(axes[i].c);
+  }
+  kernels::CopyStrided<T>(shape, products, from, c, to);
+}
+
+}  // namespace
+
+Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
+                const Labels& result) {
+  const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
+  if (problem.empty) return Tensor::Zeros(problem.result_shape, a.dtype());
+  Tensor c = Tensor::Empty(problem.result_shape, a.dtype());
+  DispatchFloat("einsum", a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T));
+    Run<T>(problem.axes, plan, a.data<T>(), b.data<T>(), c.data<T>());
+  });
+  return c;
+}
+
+std::string DescribeContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
+                                const Labels& result) {
+  const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
+  if (problem.empty) return "nothing to do";
+  const ContractPlan plan = PlanContraction(problem.axes, static_cast<int>(SizeOf(a.dtype())));
+  if (plan.method == ContractPlan::Method::kMultiplyAndSum) return "elementwise product";
+  const int64_t m = GroupSize(problem.axes, plan.rows);
+  const int64_t n = GroupSize(problem.axes, plan.columns);
+  const int64_t k = GroupSize(problem.axes, plan.inner);
+  int64_t all = 1;
+  for (const Axis& axis : problem.axes) all *= axis.size;
+  const int64_t products = all / (m * n * k);
+  if (plan.lane >= 0) {
+    const int64_t lanes = problem.axes[static_cast<size_t>(plan.lane)].size;
+    return StrCat(products / lanes, " x ", lanes, " lanes of [", m, ", ", k, "] x [", k, ", ", n, "]",
+                  plan.copy_a ? ", copying the first" : "", plan.copy_b ? ", copying the second" : "",
+                  plan.copy_c ? ", copying the result" : "");
+  }
+  return StrCat(products, products == 1 ? " product" : " products", " of [", m, ", ", k, "] x [", k, ", ", n, "]",
+                plan.copy_a ? ", copying the first" : "", plan.copy_b ? ", copying the second" : "",
+                plan.copy_c ? ", copying the result" : "");
+}
+
+}  // namespace crosstalk::math

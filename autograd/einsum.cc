@@ -1,0 +1,142 @@
+#include "autograd/einsum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autograd/contract.h"
+#include "autograd/einsum_parse.h"
+#include "autograd/einsum_plan.h"
+#include "autograd/op.h"
+#include "autograd/ops_reduce.h"
+#include "autograd/ops_shape.h"
+#include "autograd/tensor_math.h"
+
+namespace crosstalk {
+namespace {
+
+using math::Labels;
+
+// y[labels] = Σ a · b. da = Σ dY · b and db = Σ a · dY are contractions of the same kind.
+Variable ContractTwo(const Variable& a, const Labels& labels_a, const Variable& b, const Labels& labels_b,
+                     const Labels& labels) {
+  const Tensor y = math::Contract(a.value(), labels_a, b.value(), labels_b, labels);
+  const Tensor kept_a = b.requires_grad() ? a.value() : Tensor();
+  const Tensor kept_b = a.requires_grad() ? b.value() : Tensor();
+  return MakeOp("einsum", y, {a, b},
+                [kept_a, kept_b, labels_a, labels_b, labels](const Tensor& dy, Gradients& gradients) {
+                  // Used twice: one copy of a strided dY is better than one in each contraction.
+                  const Tensor d = gradients.Needs(0) && gradients.Needs(1) ? math::Contiguous(dy) : dy;
+                  if (gradients.Needs(0)) gradients.Add(0, math::Contract(d, labels, kept_b, labels_b, labels_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::Contract(kept_a, labels_a, d, labels, labels_b));
+                });
+}
+
+// Sums over the labels that `to` lacks, then puts the rest into the order of `to`.
+Variable SumAndPermute(const Variable& x, const Labels& from, const Labels& to) {
+  std::vector<int> summed;
+  Labels left;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (std::find(to.begin(), to.end(), from[i]) == to.end()) {
+      summed.push_back(static_cast<int>(i));
+    } else {
+      left.push_back(from[i]);
+    }
+  }
+  Variable y = summed.empty() ? x : Sum(x, summed);
+  if (left == to) return y;
+  std::vector<int> order;
+  for (const int label : to)
+    order.push_back(static_cast<int>(std::find(left.begin(), left.end(), label) - left.begin()));
+  return Permute(y, order);
+}
+
+Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& operands) {
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    shapes.push_back(operands[i].shape());
+    const DType dtype = operands[i].dtype();
+    CROSSTALK_CHECK(IsFloating(dtype) && dtype == operands[0].dtype(),
+                    "einsum: ", i < equation.operands.size() ? ToString(equation.operands[i]) : "an operand", " is ",
+                    dtype,
+                    IsFloating(dtype) ? StrCat(", but ", ToString(equation.operands[0]), " is ", operands[0].dtype())
+                                      : std::string(": only float32 and float64 can be contracted"));
+  }
+  const EinsumPlan plan = PlanEinsum(equation, shapes);
+  std::vector<Variable> values = operands;
+  std::vector<Labels> labels = plan.operands;
+  for (const EinsumStep& step : plan.steps) {
+    const size_t a = static_cast<size_t>(step.a);
+    if (step.b < 0) {
+      values.push_back(SumAndPermute(values[a], labels[a], step.labels));
+    } else {
+      const size_t b = static_cast<size_t>(step.b);
+      values.push_back(ContractTwo(values[a], labels[a], values[b], labels[b], step.labels));
+      // Each value is used once: let go of what was made on the way.
+      if (a >= operands.size()) values[a] = Variable();
+      if (b >= operands.size()) values[b] = Variable();
+    }
+    labels.push_back(step.labels);
+  }
+  return Contiguous(values.back());
+}
+
+Bracket ToBracket(std::string tensor, const std::vector<Dim>& dims) {
+  Bracket bracket;
+  bracket.tensor = std::move(tensor);
+  for (const Dim& dim : dims) {
+    CROSSTALK_CHECK(std::find(bracket.indices.begin(), bracket.indices.end(), dim.name()) == bracket.indices.end(),
+                    "einsum: ", bracket.tensor, " names the dimension ", dim.name(), " twice");
+    bracket.indices.push_back(dim.name());
+  }
+  return bracket;
+}
+
+}  // namespace
+
+Dim::Dim(std::string name) : name_(std::move(name)) {
+  const std::string text = "T[" + name_ + "]";
+  const Bracket bracket = ParseBracket(text);
+  CROSSTALK_CHECK(bracket.indices.size() == 1 && bracket.indices[0] == name_ && !(name_[0] >= '0' && name_[0] <= '9'),
+                  "Dim: '", name_, "' is not a dimension's name");
+}
+
+Variable Einsum(std::string_view equation, const std::vector<Variable>& operands) {
+  return Evaluate(ParseEinsum(equation), operands);
+}
+
+Variable Einsum(const std::vector<Dim>& result, const std::vector<EinsumOperand>& operands) {
+  CROSSTALK_CHECK(!operands.empty(), "einsum: no operands");
+  EinsumEquation equation;
+  equation.result = ToBracket("result", result);
+  std::vector<Variable> values;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    equation.operands.push_back(ToBracket(StrCat("operand_", i + 1), operands[i].dims));
+    values.push_back(operands[i].value);
+  }
+  return Evaluate(equation, values);
+}
+
+int64_t EinsumMultiplications(std::string_view equation, const std::vector<Shape>& shapes) {
+  return PlanEinsum(ParseEinsum(equation), shapes).multiplications;
+}
+
+std::string DescribeEinsum(std::string_view equation, const std::vector<Shape>& shapes) {
+  const EinsumEquation parsed = ParseEinsum(equation);
+  const EinsumPlan plan = PlanEinsum(parsed, shapes);
+  std::vector<std::string> brackets;
+  for (const Bracket& operand : parsed.operands) brackets.push_back(ToString(operand));
+  std::string text;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const EinsumStep& step = plan.steps[i];
+    Bracket bracket;
+    bracket.tensor = i + 1 == plan.steps.size() ? parsed.result.tensor : StrCat("T", i + 1);
+    for (const int label : step.labels) bracket.indices.push_back(plan.names[static_cast<size_t>(label)]);
+    brackets.push_back(ToString(bracket));
+    text += StrCat(brackets.back(), " = einsum(", brackets[static_cast<size_t>(step.a)],
+                   step.b < 0 ? "" : ", " + brackets[static_cast<size_t>(step.b)], ")  # ");
+    text += step.b < 0 ? "sum\n" : StrCat(step.multiplications, " multiplications\n");
+  }
+  return text;
+}
+
+}  // namespace crosstalk

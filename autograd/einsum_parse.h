@@ -1,0 +1,27 @@
+// Reads einsum equations in the paper's notation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/shape.h"
+
+namespace crosstalk {
+
+// "Q[n, d_k] = einsum(X[n, d_X], P[d_X, d_k])", taken apart.
+struct EinsumEquation {
+  Bracket result;
+  std::vector<Bracket> operands;
+};
+
+// Spaces and line breaks are free; "# …" to the end of a line is a comment. Throws a usage error that quotes the
+// equation where it is not of that form, or where a bracket names a dimension twice.
+EinsumEquation ParseEinsum(std::string_view text);
+
+// "Q[n, d_k]"
+std::string ToString(const Bracket& bracket);
+// The equation on one line.
+std::string ToString(const EinsumEquation& equation);
+
+}  // namespace crosstalk

@@ -1,0 +1,247 @@
+#include "autograd/einsum_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+using math::Labels;
+
+constexpr int kMaxExhaustive = 6;
+
+bool Has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+
+int64_t SaturatingProduct(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
+}
+int64_t SaturatingSum(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+struct Cost {
+  int64_t multiplications = 0;
+  int64_t intermediate = 0;  // elements of all results on the way
+  bool operator<(const Cost& other) const {
+    return std::tie(multiplications, intermediate) < std::tie(other.multiplications, other.intermediate);
+  }
+};
+
+// Adds the steps of the contractions to `plan`.
+class Contractions {
+ public:
+  // values[i]: the number of what is left of operand i after the first sums; labels[i]: its labels.
+  Contractions(EinsumPlan& plan, std::vector<int> values, std::vector<Labels> labels)
+      : plan_(plan), values_(std::move(values)), labels_(std::move(labels)) {}
+
+  void Add() {
+    if (static_cast<int>(values_.size()) <= kMaxExhaustive) {
+      AddExhaustive();
+    } else {
+      AddGreedy();
+    }
+  }
+
+ private:
+  int64_t Size(const Labels& labels) const {
+    int64_t size = 1;
+    for (const int label : labels) size = SaturatingProduct(size, plan_.sizes[static_cast<size_t>(label)]);
+    return size;
+  }
+
+  // The labels of a · b that something outside still needs: those both have, those of a, those of b.
+  template <typename Needed>
+  static Labels ResultLabels(const Labels& a, const Labels& b, Needed&& needed) {
+    Labels result;
+    for (const int label : a) {
+      if (Has(b, label) && needed(label)) result.push_back(label);
+    }
+    for (const int label : a) {
+      if (!Has(b, label) && needed(label)) result.push_back(label);
+    }
+    for (const int label : b) {
+      if (!Has(a, label) && needed(label)) result.push_back(label);
+    }
+    return result;
+  }
+
+  int64_t Multiplications(const Labels& a, const Labels& b) const {
+    int64_t product = Size(a);
+    for (const int label : b) {
+      if (!Has(a, label)) product = SaturatingProduct(product, plan_.sizes[static_cast<size_t>(label)]);
+    }
+    return product;
+  }
+
+  int AddStep(int a, const Labels& labels_a, int b, const Labels& labels_b, const Labels& result) {
+    EinsumStep step;
+    step.a = a;
+    step.b = b;
+    step.labels = result;
+    step.multiplications = Multiplications(labels_a, labels_b);
+    plan_.steps.push_back(step);
+    return static_cast<int>(plan_.operands.size() + plan_.steps.size()) - 1;
+  }
+
+  // What a set of operands (a bit mask) contracts to, at best, and the two halves it is made of.
+  struct Best {
+    Cost cost;
+    Labels labels;
+    unsigned half = 0;
+    bool known = false;
+  };
+
+  void AddExhaustive() {
+    const int count = static_cast<int>(values_.size());
+    const unsigned all = (1u << count) - 1;
+    best_.assign(all + 1, {});
+    for (int i = 0; i < count; ++i) {
+      best_[1u << i].labels = labels_[static_cast<size_t>(i)];
+      best_[1u << i].known = true;
+    }
+    for (unsigned set = 1; set <= all; ++set) {
+      if ((set & (set - 1)) == 0) continue;
+      Best& best = best_[set];
+      const unsigned lowest = set & (~set + 1);
+      for (unsigned half = (set - 1) & set; half != 0; half = (half - 1) & set) {
+        if ((half & lowest) == 0) continue;  // the other half names the same pair
+        const Best& left = best_[half];
+        const Best& right = best_[set ^ half];
+        const Labels labels = ResultLabels(left.labels, right.labels, [&](int label) { return Needed(label, set); });
+        Cost cost;
+        cost.multiplications = SaturatingSum(SaturatingSum(left.cost.multiplications, right.cost.multiplications),
+                                             Multiplications(left.labels, right.labels));
+        cost.intermediate = SaturatingSum(SaturatingSum(left.cost.intermediate, right.cost.intermediate), Size(labels));
+        if (!best.known || cost < best.cost) best = {cost, labels, half, true};
+      }
+    }
+    Emit(all);
+  }
+
+  // True if the result or an operand outside `set` has the label.
+  bool Needed(int label, unsigned set) const {
+    if (Has(plan_.result, label)) return true;
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      if ((set >> i & 1u) == 0 && Has(labels_[i], label)) return true;
+    }
+    return false;
+  }
+
+  int Emit(unsigned set) {
+    if ((set & (set - 1)) == 0) {
+      int i = 0;
+      while ((set >> i & 1u) == 0) ++i;
+      return values_[static_cast<size_t>(i)];
+    }
+    const Best& best = best_[set];
+    const int a = Emit(best.half);
+    const int b = Emit(set ^ best.half);
+    const bool last = set + 1 == best_.size();
+    return AddStep(a, best_[best.half].labels, b, best_[set ^ best.half].labels, last ? plan_.result : best.labels);
+  }
+
+  void AddGreedy() {
+    while (values_.size() > 1) {
+      Cost best_cost;
+      size_t best_i = 0, best_j = 0;
+      Labels best_labels;
+      for (size_t i = 0; i < values_.size(); ++i) {
+        for (size_t j = i + 1; j < values_.size(); ++j) {
+          const Labels labels = ResultLabels(labels_[i], labels_[j], [&](int label) {
+            if (Has(plan_.result, label)) return true;
+            for (size_t other = 0; other < labels_.size(); ++other) {
+              if (other != i && other != j && Has(labels_[other], label)) return true;
+            }
+            return false;
+          });
+          const Cost cost = {Multiplications(labels_[i], labels_[j]), Size(labels)};
+          if (best_j == 0 || cost < best_cost) {
+            best_cost = cost;
+            best_i = i;
+            best_j = j;
+            best_labels = labels;
+          }
+        }
+      }
+      if (values_.size() == 2) best_labels = plan_.result;
+      values_[best_i] = AddStep(values_[best_i], labels_[best_i], values_[best_j], labels_[best_j], best_labels);
+      labels_[best_i] = best_labels;
+      values_.erase(values_.begin() + static_cast<std::ptrdiff_t>(best_j));
+      labels_.erase(labels_.begin() + static_cast<std::ptrdiff_t>(best_j));
+    }
+  }
+
+  EinsumPlan& plan_;
+  std::vector<int> values_;
+  std::vector<Labels> labels_;
+  std::vector<Best> best_;
+};
+
+// Names and sizes to labels, with all checks.
+EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shapes) {
+  CROSSTALK_CHECK(equation.operands.size() == shapes.size(), "einsum: '", ToString(equation), "' has ",
+                  equation.operands.size(), " operands, but ", shapes.size(), " tensors were given");
+  EinsumPlan plan;
+  Dims dims("einsum");
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    dims.Bind(ToString(equation.operands[i]), shapes[i]);
+    Labels labels;
+    for (const std::string& name : equation.operands[i].indices) {
+      const auto at = std::find(plan.names.begin(), plan.names.end(), name);
+      labels.push_back(static_cast<int>(at - plan.names.begin()));
+      if (at == plan.names.end()) {
+        plan.names.push_back(name);
+        plan.sizes.push_back(dims[name]);
+      }
+    }
+    plan.operands.push_back(labels);
+  }
+  CROSSTALK_CHECK(static_cast<int>(equation.result.indices.size()) <= kMaxRank, "einsum: ", ToString(equation.result),
+                  " has more than ", kMaxRank, " dimensions");
+  for (const std::string& name : equation.result.indices) {
+    const auto at = std::find(plan.names.begin(), plan.names.end(), name);
+    CROSSTALK_CHECK(at != plan.names.end(), "einsum: ", ToString(equation.result), " has the dimension ", name,
+                    ", which no operand of '", ToString(equation), "' has");
+    plan.result.push_back(static_cast<int>(at - plan.names.begin()));
+  }
+  return plan;
+}
+
+}  // namespace
+
+EinsumPlan PlanEinsum(const EinsumEquation& equation, const std::vector<Shape>& shapes) {
+  EinsumPlan plan = Label(equation, shapes);
+  const size_t count = plan.operands.size();
+  std::vector<int> values;
+  std::vector<Labels> labels;
+  for (size_t i = 0; i < count; ++i) {
+    Labels kept;
+    for (const int label : plan.operands[i]) {
+      bool needed = Has(plan.result, label);
+      for (size_t j = 0; j < count; ++j) needed = needed || (j != i && Has(plan.operands[j], label));
+      if (needed) kept.push_back(label);
+    }
+    if (count == 1) kept = plan.result;
+    values.push_back(static_cast<int>(i));
+    if (kept != plan.operands[i]) {
+      EinsumStep sum;
+      sum.a = static_cast<int>(i);
+      sum.labels = kept;
+      plan.steps.push_back(sum);
+      values.back() = static_cast<int>(count + plan.steps.size()) - 1;
+    }
+    labels.push_back(kept);
+  }
+  if (count > 1) Contractions(plan, values, labels).Add();
+  for (const EinsumStep& step : plan.steps) {
+    plan.multiplications = SaturatingSum(plan.multiplications, step.multiplications);
+  }
+  return plan;
+}
+
+}  // namespace crosstalk

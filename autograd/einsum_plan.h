@@ -1,0 +1,36 @@
+// Turns an einsum equation and the shapes of its operands into steps: sums of one tensor, contractions of two.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "autograd/contract.h"
+#include "autograd/einsum_parse.h"
+#include "runtime/shape.h"
+
+namespace crosstalk {
+
+struct EinsumStep {
+  int a = 0;                    // values are numbered: the operands, then the result of each step
+  int b = -1;                   // -1: a sum of `a` over the dimensions that `labels` lacks, in the order of `labels`
+  math::Labels labels;          // of the result
+  int64_t multiplications = 0;  // the product of the sizes of all dimensions of a and b; 0 for a sum
+};
+
+struct EinsumPlan {
+  std::vector<std::string> names;      // of each label
+  std::vector<int64_t> sizes;          // of each label
+  std::vector<math::Labels> operands;  // labels of each operand
+  math::Labels result;
+  std::vector<EinsumStep> steps;  // none: one operand, in the order of the result
+  int64_t multiplications = 0;
+};
+
+// Dimensions that only one operand has and the result has not are summed first. Then pairs: every order is weighed for
+// up to 6 operands; above, the cheapest pair is taken each time. The cost is the number of multiplications, then the
+// size of what is kept in between, then the order in which the operands stand.
+// Usage errors as documented at Einsum.
+EinsumPlan PlanEinsum(const EinsumEquation& equation, const std::vector<Shape>& shapes);
+
+}  // namespace crosstalk

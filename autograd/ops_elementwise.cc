@@ -1,0 +1,120 @@
+#include "autograd/ops_elementwise.h"
+
+#include "autograd/op.h"
+#include "autograd/tensor_math.h"
+#include "kernels/elementwise.h"
+
+namespace crosstalk {
+namespace {
+
+using kernels::Unary;
+
+// y = f(x); the gradient keeps y or x, whichever f′ is written in.
+Variable MapOp(const char* name, Unary f, const Variable& input) {
+  const Tensor x = math::Contiguous(input.value());
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  DispatchFloat(name, x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Map<T>(f, x.num_elements(), x.data<T>(), y.data<T>());
+  });
+  // relu's derivative is written in x, but y > 0 where x > 0, and y is what the next op keeps too.
+  const Tensor kept = GradientReadsOutput(f) || f == Unary::kRelu ? y : x;
+  return MakeOp(name, y, {input}, [name, f, kept](const Tensor& dy_strided, Gradients& gradients) {
+    const Tensor dy = math::Contiguous(dy_strided);
+    Tensor dx = Tensor::Empty(dy.shape(), dy.dtype());
+    DispatchFloat(name, dy.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const T* const values = kept.data<T>();
+      const bool is_output = GradientReadsOutput(f);
+      kernels::MapGradient<T>(f, dy.num_elements(), is_output ? nullptr : values, is_output ? values : nullptr,
+                              dy.data<T>(), dx.data<T>());
+    });
+    gradients.Add(0, dx);  // dx = dy · f′(x)
+  });
+}
+
+// True where the mask is false.
+Tensor Inverted(const Tensor& mask) {
+  CROSSTALK_CHECK(mask.dtype() == DType::kBool, "masked_fill: the mask is ", mask.dtype(), mask.shape(), ", not bool");
+  const Tensor values = math::Contiguous(mask);
+  Tensor result = Tensor::Empty(mask.shape(), DType::kBool);
+  const uint8_t* const from = values.data<uint8_t>();
+  uint8_t* const to = result.data<uint8_t>();
+  for (int64_t i = 0; i < values.num_elements(); ++i) to[i] = from[i] == 0;
+  return result;
+}
+
+}  // namespace
+
+Variable Add(const Variable& a, const Variable& b) {
+  return MakeOp("add", math::Add(a.value(), b.value()), {a, b},
+                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
+                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(dy, shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::SumTo(dy, shape_b));
+                });
+}
+
+Variable Sub(const Variable& a, const Variable& b) {
+  return MakeOp("sub", math::Subtract(a.value(), b.value()), {a, b},
+                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
+                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(dy, shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::Scale(math::SumTo(dy, shape_b), -1));
+                });
+}
+
+Variable Mul(const Variable& a, const Variable& b) {
+  const Tensor kept_a = b.requires_grad() ? a.value() : Tensor();
+  const Tensor kept_b = a.requires_grad() ? b.value() : Tensor();
+  return MakeOp("mul", math::Multiply(a.value(), b.value()), {a, b},
+                [kept_a, kept_b, shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
+                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(math::Multiply(dy, kept_b), shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::SumTo(math::Multiply(dy, kept_a), shape_b));
+                });
+}
+
+Variable Div(const Variable& a, const Variable& b) {
+  const Tensor y = math::Divide(a.value(), b.value());
+  const Tensor kept_y = b.requires_grad() ? y : Tensor();
+  return MakeOp("div", y, {a, b},
+                [kept_y, kept_b = b.value(), shape_a = a.shape()](const Tensor& dy, Gradients& gradients) {
+                  const Tensor quotient = math::Divide(dy, kept_b);  // da = dy / b, db = -y · dy / b
+                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(quotient, shape_a));
+                  if (gradients.Needs(1)) {
+                    const Tensor db = math::SumTo(math::Multiply(quotient, kept_y), kept_b.shape());
+                    gradients.Add(1, math::Scale(db, -1));
+                  }
+                });
+}
+
+Variable Neg(const Variable& x) { return Scale(x, -1); }
+
+Variable Scale(const Variable& x, double factor) {
+  return MakeOp("scale", math::Scale(x.value(), factor), {x},
+                [factor](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::Scale(dy, factor)); });
+}
+
+Variable AddScalar(const Variable& x, double term) {
+  return MakeOp("add_scalar", math::AddScalar(x.value(), term), {x},
+                [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
+}
+
+Variable Exp(const Variable& x) { return MapOp("exp", Unary::kExp, x); }
+Variable Log(const Variable& x) { return MapOp("log", Unary::kLog, x); }
+Variable Sqrt(const Variable& x) { return MapOp("sqrt", Unary::kSqrt, x); }
+Variable Square(const Variable& x) { return MapOp("square", Unary::kSquare, x); }
+Variable Tanh(const Variable& x) { return MapOp("tanh", Unary::kTanh, x); }
+Variable Sigmoid(const Variable& x) { return MapOp("sigmoid", Unary::kSigmoid, x); }
+Variable Relu(const Variable& x) { return MapOp("relu", Unary::kRelu, x); }
+Variable Gelu(const Variable& x) { return MapOp("gelu", Unary::kGelu, x); }
+Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", Unary::kGeluTanh, x); }
+
+Variable MaskedFill(const Variable& x, const Tensor& mask, double value) {
+  return MakeOp("masked_fill", math::MaskedFill(x.value(), mask, value), {x},
+                [mask](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::MaskedFill(dy, mask, 0)); });
+}
+
+Variable MaskedFillUnless(const Variable& x, const Tensor& mask, double value) {
+  return MaskedFill(x, Inverted(mask), value);
+}
+
+}  // namespace crosstalk

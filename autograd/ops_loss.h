@@ -1,0 +1,34 @@
+// Cross-entropy over classes, with T5's z-loss, from logits or fused with the classifier's matrix product.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "autograd/variable.h"
+
+namespace crosstalk {
+
+struct CrossEntropyOptions {
+  // Rows whose target is this contribute nothing: no loss, no gradient, not counted. kIgnoreNone: every row counts.
+  static constexpr int64_t kIgnoreNone = std::numeric_limits<int64_t>::min();
+  int64_t ignore_index = kIgnoreNone;
+  // Adds z_loss · (log Z)² per counted row, Z = Σ_classes exp(logit) (T5: 1e-4, in training only).
+  double z_loss = 0;
+};
+
+struct CrossEntropyResult {
+  Variable loss;       // scalar: Σ over counted rows of (log Z - logit[target] + z_loss · (log Z)²); differentiable
+  double nll_sum = 0;  // Σ over counted rows of (log Z - logit[target]): without z-loss
+  int64_t count = 0;   // counted rows
+};
+
+// logits[rows, classes], targets int32 or int64 [rows]. The loss is a sum: the caller chooses the denominator
+// (Scale(result.loss, 1.0 / …)). The gradient keeps the logits and log Z[rows], nothing else of their size.
+CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+// CrossEntropy(scale · hidden[rows, d] · table[classes, d]ᵀ, targets) without ever holding [rows, classes] numbers:
+// rows are taken in chunks; forward keeps log Z[rows], and the gradient computes each chunk's logits again.
+CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& table, const Tensor& targets,
+                                      double scale, const CrossEntropyOptions& options = {});
+
+}  // namespace crosstalk

@@ -1,0 +1,14 @@
+// The differentiable matrix product. For named dimensions see autograd/einsum.h.
+#pragma once
+
+#include "autograd/variable.h"
+#include "kernels/gemm.h"
+
+namespace crosstalk {
+
+// C[…, m, n] = op(A)[…, m, k] · op(B)[…, k, n], where op transposes the last two dimensions if asked. Leading
+// dimensions broadcast. Both operands have rank 2 or more, and the same dtype.
+Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpose_a = kernels::Transpose::kNo,
+                kernels::Transpose transpose_b = kernels::Transpose::kNo);
+
+}  // namespace crosstalk

@@ -1,0 +1,99 @@
+#include "autograd/ops_norm.h"
+
+#include "autograd/op.h"
+#include "autograd/tensor_math.h"
+#include "kernels/norm.h"
+
+namespace crosstalk {
+namespace {
+
+struct Rows {
+  int64_t rows = 0, cols = 0;
+};
+
+Rows CheckNorm(const char* name, const Variable& x, double eps) {
+  CROSSTALK_CHECK(x.rank() >= 1 && x.size(-1) > 0, name, ": x", x.shape(), " has no last dimension to normalise over");
+  CROSSTALK_CHECK(eps >= 0, name, ": eps must not be negative, but is ", eps);
+  return {x.value().num_elements() / x.size(-1), x.size(-1)};
+}
+
+void CheckParameter(const char* name, const char* parameter, const Variable& value, const Variable& x) {
+  CROSSTALK_CHECK(value.dtype() == x.dtype(), name, ": ", parameter, " is ", value.dtype(), ", but x is ", x.dtype());
+  CROSSTALK_CHECK(value.shape() == Shape({x.size(-1)}), name, ": ", parameter, "[d] = ", value.shape(),
+                  " does not fit x[…, d] = ", x.shape());
+}
+
+}  // namespace
+
+Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
+  const Rows size = CheckNorm("rms_norm", x, eps);
+  CheckParameter("rms_norm", "scale", scale, x);
+  const Tensor values = math::Contiguous(x.value());
+  const Tensor factors = math::Contiguous(scale.value());
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  Tensor rstd = Tensor::Empty({size.rows}, x.dtype());
+  DispatchFloat("rms_norm", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::RmsNorm<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), eps, y.data<T>(), rstd.data<T>());
+  });
+  return MakeOp(
+      "rms_norm", y, {x, scale}, [values, factors, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
+        const Tensor dy = math::Contiguous(dy_strided);
+        DispatchFloat("rms_norm", dy.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const auto result = [&](int input, const Shape& shape) {
+            return gradients.Needs(input) ? Tensor::Empty(shape, dy.dtype()) : Tensor();
+          };
+          const auto pointer = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<T>() : nullptr; };
+          const Tensor dx = result(0, values.shape());
+          const Tensor dscale = result(1, factors.shape());
+          const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
+          kernels::RmsNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), rstd.data<T>(),
+                                      dy.data<T>(), pointer(dx), pointer(dscale), workspace.data<T>());
+          if (dx.defined()) gradients.Add(0, dx);
+          if (dscale.defined()) gradients.Add(1, dscale);
+        });
+      });
+}
+
+Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bias, double eps) {
+  const Rows size = CheckNorm("layer_norm", x, eps);
+  CheckParameter("layer_norm", "scale", scale, x);
+  CheckParameter("layer_norm", "bias", bias, x);
+  const Tensor values = math::Contiguous(x.value());
+  const Tensor factors = math::Contiguous(scale.value());
+  const Tensor terms = math::Contiguous(bias.value());
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  Tensor mean = Tensor::Empty({size.rows}, x.dtype());
+  Tensor rstd = Tensor::Empty({size.rows}, x.dtype());
+  DispatchFloat("layer_norm", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::LayerNorm<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), terms.data<T>(), eps, y.data<T>(),
+                          mean.data<T>(), rstd.data<T>());
+  });
+  return MakeOp("layer_norm", y, {x, scale, bias},
+                [values, factors, mean, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
+                  const Tensor dy = math::Contiguous(dy_strided);
+                  DispatchFloat("layer_norm", dy.dtype(), [&](auto zero) {
+                    using T = decltype(zero);
+                    const auto result = [&](int input, const Shape& shape) {
+                      return gradients.Needs(input) ? Tensor::Empty(shape, dy.dtype()) : Tensor();
+                    };
+                    const auto pointer = [](const Tensor& tensor) {
+                      return tensor.defined() ? tensor.data<T>() : nullptr;
+                    };
+                    const Tensor dx = result(0, values.shape());
+                    const Tensor dscale = result(1, factors.shape());
+                    const Tensor dbias = result(2, factors.shape());
+                    const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
+                    kernels::LayerNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(),
+                                                  mean.data<T>(), rstd.data<T>(), dy.data<T>(), pointer(dx),
+                                                  pointer(dscale), pointer(dbias), workspace.data<T>());
+                    if (dx.defined()) gradients.Add(0, dx);
+                    if (dscale.defined()) gradients.Add(1, dscale);
+                    if (dbias.defined()) gradients.Add(2, dbias);
+                  });
+                });
+}
+
+}  // namespace crosstalk

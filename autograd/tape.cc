@@ -1,0 +1,194 @@
+#include "autograd/tape.h"
+
+#include <atomic>
+#include <cmath>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+
+#include "autograd/tensor_math.h"
+
+namespace crosstalk {
+namespace internal {
+namespace {
+
+// What a dying node leaves to be destroyed. Nodes that die while another is being taken apart add to its list.
+struct Remains {
+  std::vector<std::shared_ptr<Node>> inputs;
+  BackwardFunction backward;
+};
+thread_local std::vector<Remains>* being_destroyed = nullptr;
+
+std::atomic<uint64_t> next_sequence{1};
+
+struct Older {
+  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+    return a->sequence < b->sequence;
+  }
+};
+
+template <typename T>
+int64_t FirstNonFinite(const T* values, int64_t count, MinusInfinity minus_infinity) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) {
+      if (minus_infinity == MinusInfinity::kAccept && values[i] < 0) continue;
+      return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+Node::~Node() {
+  if (being_destroyed != nullptr) {
+    being_destroyed->push_back({std::move(inputs), std::move(backward)});
+    return;
+  }
+  std::vector<Remains> pending;
+  being_destroyed = &pending;
+  pending.push_back({std::move(inputs), std::move(backward)});
+  while (!pending.empty()) {
+    const Remains remains = std::move(pending.back());
+    pending.pop_back();
+  }
+  being_destroyed = nullptr;
+}
+
+uint64_t NextSequence() { return next_sequence.fetch_add(1, std::memory_order_relaxed); }
+
+void Accumulate(Tensor& gradient, Tensor contribution) {
+  if (!gradient.defined()) {
+    gradient = std::move(contribution);
+  } else if (gradient.unique() && gradient.is_contiguous()) {
+    math::AddInPlace(gradient, contribution);
+  } else if (contribution.unique() && contribution.is_contiguous()) {
+    math::AddInPlace(contribution, gradient);
+    gradient = std::move(contribution);
+  } else {
+    gradient = math::Add(gradient, contribution);
+  }
+}
+
+void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest) {
+  std::vector<std::shared_ptr<Node>> leaves;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
+  const auto reach = [&](const std::shared_ptr<Node>& node) {
+    if (std::exchange(node->reached, true)) return;
+    if (node->leaf) {
+      leaves.push_back(node);
+    } else {
+      queue.push(node);
+    }
+  };
+  const auto forget = [&] {
+    for (; !queue.empty(); queue.pop()) {
+      queue.top()->reached = false;
+      queue.top()->gradient = Tensor();
+    }
+    for (const std::shared_ptr<Node>& leaf : leaves) leaf->reached = false;
+  };
+  Accumulate(root->gradient, std::move(seed));
+  reach(root);
+  try {
+    while (!queue.empty()) {
+      const std::shared_ptr<Node> node = queue.top();
+      queue.pop();
+      node->reached = false;
+      const Tensor dy = std::exchange(node->gradient, Tensor());
+      CROSSTALK_CHECK(node->sequence >= oldest, "recompute: the function captured the result of op ", node->name,
+                      " from outside; pass it as an input (only leaves may be captured)");
+      CROSSTALK_CHECK(!node->used, "Backward: the tape behind op ", node->name, node->shape,
+                      " was used up by an earlier Backward; compute the result again");
+      node->used = true;
+      // Out of the node, so that everything it holds is freed at the end of this turn.
+      const BackwardFunction backward = std::exchange(node->backward, nullptr);
+      Gradients gradients(node.get());
+      backward(dy, gradients);
+      for (const std::shared_ptr<Node>& input : std::exchange(node->inputs, {})) {
+        if (input && input->gradient.defined()) reach(input);
+      }
+    }
+  } catch (...) {
+    forget();
+    throw;
+  }
+  forget();
+  // A leaf's gradient is the caller's to change in place, so it shares elements with nothing.
+  for (const std::shared_ptr<Node>& leaf : leaves) {
+    if (!leaf->gradient.unique() || !leaf->gradient.is_contiguous()) leaf->gradient = leaf->gradient.Clone();
+  }
+}
+
+bool HoldsMinusInfinity(const Tensor& tensor) {
+  if (!IsFloating(tensor.dtype())) return false;
+  const Tensor values = tensor.Contiguous();
+  return DispatchFloat("finite check", values.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < values.num_elements(); ++i) {
+      if (std::isinf(values.data<T>()[i]) && values.data<T>()[i] < 0) return true;
+    }
+    return false;
+  });
+}
+
+void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
+                 MinusInfinity minus_infinity) {
+  if (!IsFloating(tensor.dtype())) return;
+  const Tensor values = tensor.Contiguous();
+  DispatchFloat("finite check", values.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t at = FirstNonFinite(values.data<T>(), values.num_elements(), minus_infinity);
+    if (at < 0) return;
+    Shape index = values.shape();
+    for (int64_t dim = index.rank() - 1, rest = at; dim >= 0; --dim) {
+      const int64_t size = values.shape()[static_cast<int>(dim)];
+      index[static_cast<int>(dim)] = rest % size;
+      rest /= size;
+    }
+    Fail(ErrorKind::kNumerical, layer.empty() ? "model" : layer, ": the ", what, " of op ", op, " has ",
+         values.data<T>()[at], " at ", index, " of ", values.shape());
+  });
+}
+
+}  // namespace internal
+
+Variable OpBuilder::Make(Tensor value, std::shared_ptr<internal::Node> node) {
+  Variable result;
+  result.impl_ = std::make_shared<Variable::Impl>();
+  result.impl_->value = std::move(value);
+  result.impl_->node = std::move(node);
+  return result;
+}
+
+bool Gradients::Needs(int i) const { return node_->inputs[static_cast<size_t>(i)] != nullptr; }
+
+void Gradients::Add(int i, Tensor gradient) {
+  const std::shared_ptr<internal::Node>& input = node_->inputs[static_cast<size_t>(i)];
+  if (input == nullptr) return;
+  if (gradient.shape() != input->shape || gradient.dtype() != input->dtype) {
+    throw std::logic_error(StrCat("op ", node_->name, ": the gradient of input ", i, " is ", gradient.dtype(),
+                                  gradient.shape(), ", but the input is ", input->dtype, input->shape));
+  }
+  if (internal::FiniteChecksOn()) {
+    internal::CheckFinite(gradient, node_->layer, node_->name, "gradient", internal::MinusInfinity::kReject);
+  }
+  internal::Accumulate(input->gradient, std::move(gradient));
+}
+
+void Backward(const Variable& output, const Tensor& seed) {
+  CROSSTALK_CHECK(output.defined(), "Backward: the output is an undefined Variable");
+  CROSSTALK_CHECK(output.requires_grad(), "Backward: the output depends on nothing that requires a gradient");
+  Tensor dy = seed;
+  if (dy.defined()) {
+    CROSSTALK_CHECK(dy.shape() == output.shape() && dy.dtype() == output.dtype(), "Backward: the seed is ", dy.dtype(),
+                    dy.shape(), ", but the output is ", output.dtype(), output.shape());
+  } else {
+    CROSSTALK_CHECK(output.value().num_elements() == 1, "Backward: the output has shape ", output.shape(),
+                    ", not one element; give a seed of that shape");
+    dy = Tensor::Full(output.shape(), 1, output.dtype());
+  }
+  internal::RunBackward(OpBuilder::NodeOf(output), std::move(dy), 0);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,248 @@
+#include "autograd/tensor_math.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/contract.h"
+#include "kernels/copy.h"
+#include "kernels/elementwise.h"
+#include "kernels/reduce.h"
+#include "kernels/softmax.h"
+
+namespace crosstalk::math {
+namespace {
+
+Tensor CombineTensors(const char* name, kernels::Binary op, const Tensor& a, const Tensor& b) {
+  CROSSTALK_CHECK(a.dtype() == b.dtype(), name, ": ", a.dtype(), a.shape(), " and ", b.dtype(), b.shape(),
+                  " have different element types; convert one");
+  return DispatchFloat(name, a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (a.shape() == b.shape() && a.is_contiguous() && b.is_contiguous()) {
+      Tensor y = Tensor::Empty(a.shape(), a.dtype());
+      kernels::Combine<T>(op, a.num_elements(), a.data<T>(), b.data<T>(), y.data<T>());
+      return y;
+    }
+    const Shape shape = BroadcastShapes(name, a.shape(), b.shape());
+    Tensor y = Tensor::Empty(shape, a.dtype());
+    kernels::Combine<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
+                        b.BroadcastTo(shape).strides(), y.data<T>());
+    return y;
+  });
+}
+
+template <typename F>
+void DispatchAny(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return f(float());
+    case DType::kFloat64:
+      return f(double());
+    case DType::kInt32:
+      return f(int32_t());
+    case DType::kInt64:
+      return f(int64_t());
+    case DType::kBool:
+      return f(uint8_t());
+  }
+}
+
+// Which dimensions are named by `dims` (negative from the end, none: all).
+std::vector<bool> Reduced(const char* name, const Tensor& x, const std::vector<int>& dims) {
+  std::vector<bool> reduced(static_cast<size_t>(x.rank()), dims.empty());
+  for (const int dim : dims) {
+    const int at = dim < 0 ? dim + x.rank() : dim;
+    CROSSTALK_CHECK(at >= 0 && at < x.rank(), name, ": dimension ", dim, " of a tensor of shape ", x.shape());
+    CROSSTALK_CHECK(!reduced[static_cast<size_t>(at)], name, ": dimension ", dim, " is named twice for shape ",
+                    x.shape());
+    reduced[static_cast<size_t>(at)] = true;
+  }
+  return reduced;
+}
+
+// Reduces each run of adjacent named dimensions in turn: no permuted copy is ever made.
+// reduce_run(outer, reduced, inner, x, y).
+template <typename ReduceRun>
+Tensor Reduce(const char* name, const Tensor& x, const std::vector<int>& dims, KeepDims keep, ReduceRun&& reduce_run) {
+  const std::vector<bool> reduced = Reduced(name, x, dims);
+  Shape result_shape;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (!reduced[static_cast<size_t>(i)]) {
+      result_shape.Append(x.shape()[i]);
+    } else if (keep == KeepDims::kYes) {
+      result_shape.Append(1);
+    }
+  }
+  Tensor current = Contiguous(x);
+  std::vector<int64_t> sizes = x.shape().ToVector();
+  for (int end = x.rank(); end > 0;) {
+    if (!reduced[static_cast<size_t>(end - 1)]) {
+      --end;
+      continue;
+    }
+    int begin = end;
+    while (begin > 0 && reduced[static_cast<size_t>(begin - 1)]) --begin;
+    const auto product = [&](int from, int to) {
+      return std::accumulate(sizes.begin() + from, sizes.begin() + to, int64_t{1}, std::multiplies<>());
+    };
+    const int64_t outer = product(0, begin);
+    const int64_t count = product(begin, end);
+    const int64_t inner = product(end, x.rank());
+    Tensor next = Tensor::Empty({outer, inner}, x.dtype());
+    reduce_run(outer, count, inner, current, next);
+    std::fill(sizes.begin() + begin, sizes.begin() + end, 1);
+    current = next;
+    end = begin;
+  }
+  return current.Reshape(result_shape);
+}
+
+}  // namespace
+
+Tensor Add(const Tensor& a, const Tensor& b) { return CombineTensors("add", kernels::Binary::kAdd, a, b); }
+Tensor Subtract(const Tensor& a, const Tensor& b) { return CombineTensors("sub", kernels::Binary::kSub, a, b); }
+Tensor Multiply(const Tensor& a, const Tensor& b) { return CombineTensors("mul", kernels::Binary::kMul, a, b); }
+Tensor Divide(const Tensor& a, const Tensor& b) { return CombineTensors("div", kernels::Binary::kDiv, a, b); }
+
+Tensor Affine(const Tensor& x, double factor, double term) {
+  const Tensor values = Contiguous(x);
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  DispatchFloat("scale", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Affine<T>(y.num_elements(), static_cast<T>(factor), static_cast<T>(term), values.data<T>(), y.data<T>());
+  });
+  return y;
+}
+Tensor Scale(const Tensor& x, double factor) { return Affine(x, factor, 0); }
+Tensor AddScalar(const Tensor& x, double term) { return Affine(x, 1, term); }
+
+Tensor MaskedFill(const Tensor& x, const Tensor& mask, double value) {
+  CROSSTALK_CHECK(mask.dtype() == DType::kBool, "masked_fill: the mask is ", mask.dtype(), mask.shape(), ", not bool");
+  CROSSTALK_CHECK(BroadcastShapes("masked_fill", x.shape(), mask.shape()) == x.shape(), "masked_fill: a mask of shape ",
+                  mask.shape(), " does not broadcast to ", x.shape());
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  DispatchFloat("masked_fill", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::MaskedFill<T>(x.shape(), x.data<T>(), x.strides(), mask.data<uint8_t>(),
+                           mask.BroadcastTo(x.shape()).strides(), static_cast<T>(value), y.data<T>());
+  });
+  return y;
+}
+
+void AddInPlace(const Tensor& accumulator, const Tensor& x) {
+  CROSSTALK_CHECK(accumulator.shape() == x.shape() && accumulator.dtype() == x.dtype(), "add: cannot add ", x.dtype(),
+                  x.shape(), " to ", accumulator.dtype(), accumulator.shape(), " in place");
+  CROSSTALK_DCHECK(accumulator.is_contiguous());
+  DispatchFloat("add", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const sum = accumulator.data<T>();
+    if (x.is_contiguous()) {
+      kernels::Accumulate<T>(x.num_elements(), 1, x.data<T>(), sum);
+    } else {
+      kernels::Combine<T>(kernels::Binary::kAdd, x.shape(), sum, accumulator.strides(), x.data<T>(), x.strides(), sum);
+    }
+  });
+}
+
+void ScaleInPlace(const Tensor& x, double factor) {
+  CROSSTALK_DCHECK(x.is_contiguous());
+  DispatchFloat("scale", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Affine<T>(x.num_elements(), static_cast<T>(factor), 0, x.data<T>(), x.data<T>());
+  });
+}
+
+Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
+  return Reduce("sum", x, dims, keep, [&](int64_t outer, int64_t count, int64_t inner, const Tensor& in, Tensor& out) {
+    DispatchFloat("sum", x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::Sum<T>(outer, count, inner, in.data<T>(), out.data<T>());
+    });
+  });
+}
+
+Tensor Max(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
+  CROSSTALK_CHECK(x.num_elements() > 0, "max: the tensor of shape ", x.shape(), " is empty");
+  return Reduce("max", x, dims, keep, [&](int64_t outer, int64_t count, int64_t inner, const Tensor& in, Tensor& out) {
+    DispatchFloat("max", x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::Max<T>(outer, count, inner, in.data<T>(), out.data<T>(), nullptr);
+    });
+  });
+}
+
+Tensor SumTo(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  std::vector<int> dims;
+  const int extra = x.rank() - shape.rank();
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < extra || (shape[i - extra] == 1 && x.shape()[i] != 1)) dims.push_back(i);
+  }
+  return (dims.empty() ? x : Sum(x, dims)).Reshape(shape);
+}
+
+Tensor Contiguous(const Tensor& x) {
+  if (x.is_contiguous()) return x;
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  CopyTo(x, y);
+  return y;
+}
+
+void CopyTo(const Tensor& x, const Tensor& target) {
+  CROSSTALK_CHECK(x.shape() == target.shape() && x.dtype() == target.dtype(), "copy: ", x.dtype(), x.shape(), " into ",
+                  target.dtype(), target.shape());
+  DispatchAny(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::CopyStrided<T>(x.shape(), x.data<T>(), x.strides(), target.data<T>(), target.strides());
+  });
+}
+
+Tensor Concat(const std::vector<Tensor>& parts, int dim) {
+  CROSSTALK_CHECK(!parts.empty(), "concat: no tensors");
+  const int rank = parts[0].rank();
+  const int at = dim < 0 ? dim + rank : dim;
+  CROSSTALK_CHECK(at >= 0 && at < rank, "concat: dimension ", dim, " of a tensor of shape ", parts[0].shape());
+  Shape shape = parts[0].shape();
+  shape[at] = 0;
+  for (const Tensor& part : parts) {
+    Shape expected = part.shape();
+    if (expected.rank() == rank) expected[at] = parts[0].shape()[at];
+    CROSSTALK_CHECK(expected == parts[0].shape() && part.dtype() == parts[0].dtype(), "concat: ", part.dtype(),
+                    part.shape(), " does not fit ", parts[0].dtype(), parts[0].shape(), " along dimension ", dim);
+    shape[at] += part.shape()[at];
+  }
+  Tensor result = Tensor::Empty(shape, parts[0].dtype());
+  int64_t begin = 0;
+  for (const Tensor& part : parts) {
+    const int64_t end = begin + part.shape()[at];
+    if (part.num_elements() > 0) CopyTo(part, result.Slice(at, begin, end));
+    begin = end;
+  }
+  return result;
+}
+
+Tensor Softmax(const Tensor& x) {
+  const Tensor values = Contiguous(x);
+  Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  const int64_t cols = x.rank() == 0 ? 1 : x.size(-1);
+  if (x.num_elements() == 0) return y;
+  DispatchFloat("softmax", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Softmax<T>(x.num_elements() / cols, cols, 1, values.data<T>(), nullptr, y.data<T>());
+  });
+  return y;
+}
+
+Tensor SoftmaxGradient(const Tensor& y, const Tensor& dy) {
+  const Tensor values = Contiguous(y);
+  const Tensor gradient = Contiguous(dy);
+  Tensor dx = Tensor::Empty(y.shape(), y.dtype());
+  const int64_t cols = y.rank() == 0 ? 1 : y.size(-1);
+  if (y.num_elements() == 0) return dx;
+  DispatchFloat("softmax", y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::SoftmaxGradient<T>(y.num_elements() / cols, cols, 1, values.data<T>(), gradient.data<T>(), dx.data<T>());
+  });
+  return dx;
+}
+
+}  // namespace crosstalk::math

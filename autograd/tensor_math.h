@@ -1,0 +1,54 @@
+// Functions from Tensors to new Tensors, without a tape: what gradients are written in. Allocation, broadcasting and
+// strides are dealt with here; the arithmetic is in kernels/. float and double unless a line says otherwise; results
+// are contiguous.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/tensor.h"
+
+namespace crosstalk {
+
+// Whether a reduction leaves its dimensions in place with size 1 or drops them.
+enum class KeepDims { kNo, kYes };
+
+namespace math {
+
+// Elementwise with broadcasting; `op` in an error message is the function's name in lower case.
+Tensor Add(const Tensor& a, const Tensor& b);
+Tensor Subtract(const Tensor& a, const Tensor& b);
+Tensor Multiply(const Tensor& a, const Tensor& b);
+Tensor Divide(const Tensor& a, const Tensor& b);
+Tensor Scale(const Tensor& x, double factor);
+Tensor AddScalar(const Tensor& x, double term);
+Tensor Affine(const Tensor& x, double factor, double term);  // factor · x + term
+// value where mask (bool, broadcast to x's shape) is true, x elsewhere.
+Tensor MaskedFill(const Tensor& x, const Tensor& mask, double value);
+
+// accumulator += x, in place; same shape and dtype; accumulator contiguous.
+void AddInPlace(const Tensor& accumulator, const Tensor& x);
+// x *= factor, in place; x contiguous.
+void ScaleInPlace(const Tensor& x, double factor);
+
+// Sum over `dims` (negative counts from the end; none given: over all).
+Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep = KeepDims::kNo);
+Tensor Max(const Tensor& x, const std::vector<int>& dims, KeepDims keep = KeepDims::kNo);
+// Sums a gradient of a broadcast result back to the shape that was broadcast.
+Tensor SumTo(const Tensor& x, const Shape& shape);
+
+// A contiguous copy in the order of x's shape: Contiguous() at memory speed for permuted float and double tensors.
+// Itself if already contiguous. Any dtype.
+Tensor Contiguous(const Tensor& x);
+// Copies x into `target` (same shape and dtype, any strides), threaded, by tiles where both are permuted.
+void CopyTo(const Tensor& x, const Tensor& target);
+// Contiguous copies joined along `dim`.
+Tensor Concat(const std::vector<Tensor>& parts, int dim);
+
+// Softmax over the last dimension of any x; a row of nothing but -inf gives zeros.
+Tensor Softmax(const Tensor& x);
+// Given y = softmax(x) and dY: dX = y ∘ (dY - Σ_last y ∘ dY).
+Tensor SoftmaxGradient(const Tensor& y, const Tensor& dy);
+
+}  // namespace math
+}  // namespace crosstalk

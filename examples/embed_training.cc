@@ -1,0 +1,72 @@
+// 3. Crosstalk inside another program: trains a small T5 on the built-in corpus, keeps the weights in a safetensors
+// file, and reads them back into a second model, which then computes the same.
+//
+//   embed_training [STEPS [FILE]]
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "models/parameter_file.h"
+#include "models/t5.h"
+#include "models/text/batches.h"
+#include "models/text/synthetic_corpus.h"
+#include "models/text/tokenizer.h"
+#include "models/trainer.h"
+#include "nn/adafactor.h"
+#include "runtime/safetensors.h"
+
+using namespace crosstalk;
+
+namespace {
+
+T5Config SmallModel(int64_t vocabulary) {
+  T5Config config;
+  config.vocabulary = vocabulary;
+  config.d_model = 64;
+  config.d_ff = 128;
+  config.encoder_layers = 1;
+  config.decoder_layers = 1;
+  config.SetAttention(AttentionConfig::TalkingHeads(/*d_model=*/64, /*h_k=*/4, /*h=*/4, /*h_v=*/4, /*d_k=*/16,
+                                                    /*d_v=*/16));
+  return config;
+}
+
+int Run(int steps, const char* path) {
+  constexpr uint64_t seed = 1;
+  const TextCorpus corpus = MakeSyntheticCorpus(seed);
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
+  const BatchOptions batch{.batch_size = 8, .input_length = 64, .seed = seed};
+
+  T5 model(SmallModel(tokenizer->vocab_size()), seed);
+  Adafactor optimizer(model.Parameters());
+  const auto batches = MakePrefetchingBatches(MakeTrainingBatches(corpus.training, tokenizer, batch), 1);
+  TrainerOptions options;
+  options.schedule = {.warmup_steps = 10, .total_steps = steps};
+  options.seed = seed;
+  Trainer trainer(model, optimizer, *batches, options);
+  for (int i = 0; i < steps; ++i) {
+    const StepResult result = trainer.Step();
+    if (result.step % 10 == 0)
+      std::printf("step %3lld  ln(PPL) %.3f\n", static_cast<long long>(result.step), result.ln_ppl);
+  }
+
+  const EvaluationBatches held_out(corpus.validation, tokenizer, batch, /*max_examples=*/32);
+  const double before = Evaluate(model, held_out).ln_ppl;
+  WriteSafetensors(path, ParameterTensors(model));
+  T5 copy(model.config(), /*seed=*/2);
+  LoadParameters(ReadSafetensors(path), copy);
+  const double after = Evaluate(copy, held_out).ln_ppl;
+  std::printf("held out  ln(PPL) %.3f, after a trip through %s: %.3f\n", before, path, after);
+  return before == after ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc > 1 ? std::atoi(argv[1]) : 30, argc > 2 ? argv[2] : "embed_training.safetensors");
+  } catch (const Error& error) {
+    std::fprintf(stderr, "embed_training: %s\n", error.what());
+    return static_cast<int>(error.kind());
+  }
+}

@@ -1,0 +1,119 @@
+// The fused attention: everything between the input projections and the output projection, for the whole family, with
+// nothing of size n·m kept. Pointers and sizes only; kernels/reference/attention.h is its specification.
+//
+//   J[b, n, m, h_k] = scale · Q·K              L[b, n, m, h]   = J·P_l + J·R_Xl + J·R_Ml + bias, masked
+//   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
+//   O[b, n, h_v, d_v] = U·V
+//
+// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with MemoryHeads::kShared.
+//
+// A query that may attend to nothing gives O = 0 and no gradient. The bits do not depend on the number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/random.h"
+
+namespace crosstalk::kernels {
+
+// kShared: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use.
+enum class MemoryHeads { kOwn, kShared };
+// kCausal: query i sees the memory positions j ≤ i + m - n (with n = m: 0 … i). Needs n ≤ m.
+enum class AttentionCausality { kNone, kCausal };
+// kDense: bias[h, n, m]. kByDistance: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
+enum class AttentionBias { kNone, kDense, kByDistance };
+
+// What decides the work and the memory that it needs.
+struct AttentionShape {
+  int64_t b = 0, n = 0, m = 0;       // batch, queries, memory positions
+  int64_t h_k = 0, h = 0, h_v = 0;   // heads of keys, softmax, values
+  int64_t d_k = 0, d_v = 0;          // size of a key, of a value
+  // Head mixings. Without one between two head dimensions those must be equal.
+  bool P_l = false, R_Xl = false, R_Ml = false;
+  bool P_w = false, R_Xw = false, R_Mw = false;
+  MemoryHeads memory_heads = MemoryHeads::kOwn;  // kShared: no mixing
+  AttentionCausality causality = AttentionCausality::kNone;
+  AttentionBias bias = AttentionBias::kNone;
+  int64_t buckets = 0;  // of bias_table
+
+  bool MixesLogits() const { return P_l || R_Xl || R_Ml; }
+  bool MixesWeights() const { return P_w || R_Xw || R_Mw; }
+  bool operator==(const AttentionShape&) const = default;
+};
+
+// Rows of a matrix as one projection product leaves them: row i begins at data + i · stride.
+struct ConstRows {
+  const float* data = nullptr;
+  int64_t stride = 0;
+};
+struct Rows {
+  float* data = nullptr;
+  int64_t stride = 0;
+};
+
+struct AttentionInputs {
+  ConstRows Q;  // [b·n, h_k·d_k]
+  ConstRows K;  // [b·m, h_k·d_k]; shared: [b·m, d_k]
+  ConstRows V;  // [b·m, h_v·d_v]; shared: [b·m, d_v]
+  // Head mixings, contiguous; read where the shape says that they are there.
+  const float* P_l = nullptr;   // [h_k, h]
+  const float* P_w = nullptr;   // [h, h_v]
+  const float* R_Xl = nullptr;  // [b, n, h_k, h]
+  const float* R_Ml = nullptr;  // [b, m, h_k, h]
+  const float* R_Xw = nullptr;  // [b, n, h, h_v]
+  const float* R_Mw = nullptr;  // [b, m, h, h_v]
+  float scale = 1.0f;           // of J
+
+  const float* bias = nullptr;               // kDense: [h, n, m]
+  const float* bias_table = nullptr;         // kByDistance: [h, buckets]
+  const int32_t* distance_bucket = nullptr;  // kByDistance: [n + m - 1], each in [0, buckets)
+  // Where to attend (1) and where not (0); null: everywhere. Both must allow.
+  const uint8_t* memory_mask = nullptr;  // [b, m]
+  const uint8_t* pair_mask = nullptr;    // [b, n, m]
+
+  // U's element ((b·h_v + k)·n + i)·m + j is dropped where Uniform(dropout_key, element) < dropout_rate, else divided
+  // by 1 - dropout_rate. 0 ≤ rate < 1; 0 is no dropout.
+  double dropout_rate = 0.0;
+  RandomKey dropout_key;
+};
+
+// What backward needs beside the inputs: L's reference value and the reciprocal of Σ_m e^(L - reference), each
+// [b, h, n]; the reciprocal is 0 where nothing is attended to. W = e^(L - reference) · reciprocal.
+struct AttentionStatistics {
+  float* reference = nullptr;
+  float* reciprocal = nullptr;
+};
+
+// Gradients, overwritten. Q, K, V always; of the others those that are not null (where the shape has them).
+struct AttentionGradients {
+  Rows dQ;  // [b·n, h_k·d_k]
+  Rows dK;  // [b·m, h_k·d_k]; shared: [b·m, d_k]
+  Rows dV;  // [b·m, h_v·d_v]; shared: [b·m, d_v]
+  float* dP_l = nullptr;         // [h_k, h]
+  float* dP_w = nullptr;         // [h, h_v]
+  float* dR_Xl = nullptr;        // [b, n, h_k, h]
+  float* dR_Ml = nullptr;        // [b, m, h_k, h]
+  float* dR_Xw = nullptr;        // [b, n, h, h_v]
+  float* dR_Mw = nullptr;        // [b, m, h, h_v]
+  float* dbias = nullptr;        // [h, n, m]
+  float* dbias_table = nullptr;  // [h, buckets]
+};
+
+// Bytes of workspace, for up to `threads` threads (NumThreads() of runtime/parallel.h at the time of the call, or
+// more). They grow as n + m, not as n·m.
+size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads);
+size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads);
+
+// O[b·n, h_v·d_v] and the statistics. `workspace` is aligned to 64 bytes and holds what
+// AttentionForwardWorkspaceBytes(shape, threads) says; its contents do not matter before or after. Throws a usage
+// error for a shape that is none of the family.
+void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
+                      const AttentionStatistics& statistics, void* workspace, int threads);
+
+// The gradients of everything, from dO[b·n, h_v·d_v], the inputs of the forward call and its results.
+void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
+                       const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& gradients,
+                       void* workspace, int threads);
+
+}  // namespace crosstalk::kernels

@@ -1,0 +1,103 @@
+#include <algorithm>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/backward_buffers.h"
+#include "kernels/attention/plan.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/backward.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/attention/backward-inl.h"
+#include "runtime/check.h"
+#include "runtime/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O,
+              const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& out, void* workspace,
+              int threads) {
+  const AttentionShape& s = plan.shape;
+  const WantedGradients wanted(s, out);
+  const BackwardTasks tasks(plan, wanted);
+  Carver carver(workspace);
+  const PackedMemory packed(plan, AttentionPass::kBackward, carver);
+  const BackwardSums sums(plan, wanted, tasks, carver);
+  std::vector<BackwardScratch> scratch;
+  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, carver);
+
+  PackStatic(plan, in, packed);
+  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
+    PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks);
+  });
+  if (wanted.bias) {
+    ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
+  }
+  SlotPool slots(threads);
+  ParallelFor(tasks.count, [&](int64_t task) {
+    const int slot = slots.Take();
+    BackwardTask(plan, tasks, in, packed, sums, scratch[static_cast<size_t>(slot)], O, statistics, dO, out, task);
+    slots.Return(slot);
+  });
+  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
+    FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks);
+  });
+
+  const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
+    std::fill_n(total, size, 0.0f);
+    for (int64_t task = 0; task < tasks.count; ++task) {
+      for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
+    }
+  };
+  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
+  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
+  if (wanted.distances) {
+    const int64_t length = plan.Distances(), before = plan.n_padded() - s.n, task_heads = s.h / tasks.groups;
+    ParallelFor(s.h, [&](int64_t head) {
+      float* buckets = out.dbias_table + head * s.buckets;
+      std::fill_n(buckets, s.buckets, 0.0f);
+      for (int64_t task = 0; task < tasks.count; ++task) {
+        if (task / plan.splits % tasks.groups != head / task_heads) continue;
+        const float* row = sums.distances + (task * task_heads + head % task_heads) * length + before;
+        for (int64_t i = 0; i < s.n + s.m - 1; ++i) buckets[in.distance_bucket[i]] += row[i];
+      }
+    });
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(Backward);
+
+size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads) {
+  CheckAttentionShape(shape);
+  const AttentionPlan plan(shape, AttentionPass::kBackward);
+  const WantedGradients wanted(shape);
+  // A call that does not want the dense bias's gradient has more tasks.
+  WantedGradients most_tasks = wanted;
+  most_tasks.bias = false;
+  const BackwardTasks tasks(plan, most_tasks);
+  Carver carver(nullptr);
+  const PackedMemory packed(plan, AttentionPass::kBackward, carver);
+  const BackwardSums sums(plan, wanted, tasks, carver);
+  for (int i = 0; i < threads; ++i) BackwardScratch(plan, wanted, carver);
+  return carver.used();
+}
+
+void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
+                       const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& gradients,
+                       void* workspace, int threads) {
+  CheckAttentionShape(shape);
+  CROSSTALK_CHECK(threads >= NumThreads(), "attention: the workspace is for ", threads, " threads, but ", NumThreads(),
+                  " are in use");
+  const AttentionPlan plan(shape, AttentionPass::kBackward);
+  HWY_DYNAMIC_DISPATCH(Backward)(plan, inputs, O, statistics, dO, gradients, workspace, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

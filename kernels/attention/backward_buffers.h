@@ -1,0 +1,119 @@
+// The workspace of the backward pass: how its work is divided into tasks, what each task sums up, and what a thread
+// needs for a block of queries.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/plan.h"
+
+namespace crosstalk::kernels {
+
+// Which gradients a call wants beside those of Q, K and V.
+struct WantedGradients {
+  WantedGradients(const AttentionShape& s, const AttentionGradients& out)
+      : P_l(s.P_l && out.dP_l != nullptr),
+        P_w(s.P_w && out.dP_w != nullptr),
+        R_Ml(s.R_Ml && out.dR_Ml != nullptr),
+        R_Mw(s.R_Mw && out.dR_Mw != nullptr),
+        bias(s.bias == AttentionBias::kDense && out.dbias != nullptr),
+        distances(s.bias == AttentionBias::kByDistance && out.dbias_table != nullptr) {}
+  // All that there can be.
+  explicit WantedGradients(const AttentionShape& s)
+      : P_l(s.P_l), P_w(s.P_w), R_Ml(s.R_Ml), R_Mw(s.R_Mw), bias(s.bias == AttentionBias::kDense),
+        distances(s.bias == AttentionBias::kByDistance) {}
+  bool P_l, P_w, R_Ml, R_Mw, bias, distances;
+};
+
+// A task is a split of the queries of one batch row and group; of all groups where they share K and V, of all batch
+// rows where they share the gradient of a dense bias.
+struct BackwardTasks {
+  BackwardTasks(const AttentionPlan& plan, const WantedGradients& wanted)
+      : batches(wanted.bias ? 1 : plan.shape.b), groups(plan.memory_groups), count(batches * groups * plan.splits) {}
+  int64_t batches, groups, count;
+};
+
+// Sums over queries, one of each per split (K, V, R) or per task (the rest).
+struct BackwardSums {
+  BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, const BackwardTasks& tasks, Carver& carver) {
+    const AttentionShape& s = plan.shape;
+    K_size = plan.m_padded() * plan.h_k * s.d_k;
+    V_size = plan.m_padded() * plan.h_v * s.d_v;
+    R_Ml_size = plan.m_padded() * s.h_k * s.h;
+    R_Mw_size = plan.m_padded() * s.h * s.h_v;
+    const int64_t parts = s.b * plan.memory_groups * plan.splits;
+    K = carver.Floats(parts * K_size);
+    V = carver.Floats(parts * V_size);
+    if (wanted.R_Ml) R_Ml = carver.Floats(parts * R_Ml_size);
+    if (wanted.R_Mw) R_Mw = carver.Floats(parts * R_Mw_size);
+    if (wanted.P_l) P_l = carver.Floats(tasks.count * s.h_k * s.h);
+    if (wanted.P_w) P_w = carver.Floats(tasks.count * s.h * s.h_v);
+    if (wanted.distances) distances = carver.Floats(tasks.count * (s.h / tasks.groups) * plan.Distances());
+  }
+
+  static int64_t Split(const AttentionPlan& plan, int64_t b, int64_t group, int64_t split) {
+    return (b * plan.memory_groups + (plan.memory_groups == 1 ? 0 : group)) * plan.splits + split;
+  }
+
+  int64_t K_size, V_size, R_Ml_size, R_Mw_size;  // floats of one split
+  float* K = nullptr;                            // [b][group][split][chunk][h_k][d_k][kChunk]
+  float* V = nullptr;                            // [b][group][split][chunk][h_v][d_v][kChunk]
+  float* R_Ml = nullptr;                         // [b][split][chunk][h_k][h][kChunk]
+  float* R_Mw = nullptr;                         // [b][split][chunk][h][h_v][kChunk]
+  float* P_l = nullptr;                          // [task][h_k][h]
+  float* P_w = nullptr;                          // [task][h][h_v]
+  float* distances = nullptr;                    // [task][heads of the task][Distances()]
+};
+
+struct BackwardScratch {
+  BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Carver& carver) {
+    const AttentionShape& s = plan.shape;
+    const int64_t kept = plan.keep_rows ? plan.chunks : 1;
+    const bool by_query = s.R_Xl || s.R_Xw;
+    Q = carver.Floats(plan.h_k * plan.block * s.d_k);
+    Q_rows = carver.Floats(plan.h_k * plan.block * s.d_k);
+    dO = carver.Floats(plan.h_v * plan.block * s.d_v);
+    dO_rows = carver.Floats(plan.h_v * plan.block * s.d_v);
+    dQ = carver.Floats(plan.h_k * plan.block * plan.d_k_padded);
+    references = carver.Floats(plan.h * plan.block);
+    reciprocals = carver.Floats(plan.h * plan.block);
+    D = carver.Floats(plan.h * plan.block);
+    D_sums = carver.Floats(plan.h * plan.block * kMaxLanes);
+    J = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * kept : 0);
+    W = carver.Floats(plan.TileFloats(plan.h) * kept);
+    dW = carver.Floats(plan.TileFloats(plan.h) * kept);
+    U = carver.Floats(plan.TileFloats(plan.h_v));
+    dU = carver.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
+    dJ = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
+    dropout = carver.Floats(plan.TileFloats(plan.h_v));
+    if (wanted.P_l) P_l = carver.Floats(s.h_k * s.h * kMaxLanes);
+    if (wanted.P_w) P_w = carver.Floats(s.h * s.h_v * kMaxLanes);
+    if (s.R_Xl) {
+      logits = carver.Floats(plan.block * s.h_k * s.h);
+      logits_back = carver.Floats(plan.block * s.h_k * s.h);
+      R_Xl = carver.Floats(plan.block * s.h_k * s.h * kMaxLanes);
+    }
+    if (s.R_Xw) {
+      weights = carver.Floats(plan.block * s.h * s.h_v);
+      weights_back = carver.Floats(plan.block * s.h * s.h_v);
+      R_Xw = carver.Floats(plan.block * s.h * s.h_v * kMaxLanes);
+    }
+    if (by_query) matrix = carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+    if (by_query) matrix_transposed = carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+  }
+
+  float *Q, *Q_rows, *dO, *dO_rows, *dQ;  // by head and row of the block; Q and dO in groups, see PackQueries
+  float *references, *reciprocals, *D;    // [h][block]
+  float* D_sums;                          // [h][block][lanes]
+  float *J, *W, *dW;                      // tiles, of all chunks if rows are kept
+  float *U, *dU, *dJ, *dropout;           // tiles
+  float* P_l = nullptr;                   // [h_k][h][lanes]
+  float* P_w = nullptr;                   // [h][h_v][lanes]
+  float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // per query, packed
+  float* R_Xl = nullptr;                  // [block][h_k][h][lanes]
+  float* R_Xw = nullptr;                  // [block][h][h_v][lanes]
+  float *matrix = nullptr, *matrix_transposed = nullptr;
+};
+
+}  // namespace crosstalk::kernels

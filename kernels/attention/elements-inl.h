@@ -1,0 +1,221 @@
+// What is done to a tile element by element: the logits' start (bias and masks), exp, dropout, the softmax's gradient.
+// Compiled once per target.
+#if defined(CROSSTALK_ATTENTION_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_ELEMENTS_INL_H_
+#undef CROSSTALK_ATTENTION_ELEMENTS_INL_H_
+#else
+#define CROSSTALK_ATTENTION_ELEMENTS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kernels/attention/plan.h"
+#include "kernels/attention/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// A masked logit: minus infinity for every purpose, but finite, so that differences of two are no NaN.
+inline constexpr float kMaskedLogit = -3.0e38f;
+// The reference of a row that has seen no attended position yet; no logit comes near it.
+inline constexpr float kNoReference = -1.0e30f;
+// A row's reference is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
+inline constexpr float kReferenceSlack = 60.0f;
+
+// e^x for x ≤ 88, within 2 ulp; 0 for x < -87; NaN stays NaN. Cephes' polynomial over |r| ≤ log(2)/2.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exponential(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 12582912.0f);  // 1.5·2^23: adding it rounds to an integer in the low mantissa bits
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
+  const V n = hn::Sub(shifted, magic);
+  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
+  V p = hn::MulAdd(hn::Set(d, 1.9875691500e-4f), r, hn::Set(d, 1.3981999507e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
+  const V y = hn::MulAdd(hn::Mul(p, r), r, hn::Add(r, hn::Set(d, 1.0f)));
+  const V scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, y), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Zero(d), scaled);
+}
+
+// Called before a row's reference is raised: everything that was computed for (head, row) is multiplied by `factor`.
+template <typename Rescale>
+HWY_INLINE float RaiseReference(const float* row, float* reference, float* sums, const Rescale& rescale) {
+  float largest = row[0];
+  for (int j = 1; j < kChunk; ++j) largest = std::max(largest, row[j]);
+  const float before = *reference;
+  *reference = largest;
+  if (before == kNoReference) return largest;  // all that came before is 0
+  const Lane d;
+  const float factor = hn::GetLane(Exponential(d, hn::Set(d, std::max(before - largest, -88.0f))));
+  for (int v = 0; v < kLanes; ++v) sums[v] *= factor;
+  rescale(factor);
+  return largest;
+}
+
+// W = e^(L - reference) in place, sums += W lane by lane. One reference serves all chunks of a row unless a logit
+// exceeds it by far, so no second exp corrects for a changing maximum.
+template <typename Rescale>
+HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
+                                   float* references, float* sums, const Rescale& rescale) {
+  const Lane d;
+  const auto slack = hn::Set(d, kReferenceSlack);
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t q = first_row; q < rows; ++q) {
+      float* row = tile + k * pitch + q * kChunk;
+      float* row_sums = sums + (k * rows + q) * kLanes;
+      auto reference = hn::Set(d, references[k * rows + q]);
+      auto largest = hn::Load(d, row);
+      CROSSTALK_UNROLL
+      for (int j = kLanes; j < kChunk; j += kLanes) largest = hn::Max(largest, hn::Load(d, row + j));
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Sub(largest, reference), slack)))) {
+        reference = hn::Set(d, RaiseReference(row, references + k * rows + q, row_sums,
+                                              [&](float factor) { rescale(k, q, factor); }));
+      }
+      auto sum = hn::Load(d, row_sums);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) {
+        const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), reference));
+        hn::Store(w, d, row + j);
+        sum = hn::Add(sum, w);
+      }
+      hn::Store(sum, d, row_sums);
+    }
+  }
+}
+
+// W = e^(L - reference) · reciprocal in place.
+HWY_INLINE void ExponentialsGiven(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
+                                  const float* references, const float* reciprocals) {
+  const Lane d;
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t q = first_row; q < rows; ++q) {
+      float* row = tile + k * pitch + q * kChunk;
+      const auto reference = hn::Set(d, references[k * rows + q]);
+      const auto reciprocal = hn::Set(d, reciprocals[k * rows + q]);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) {
+        hn::Store(hn::Mul(Exponential(d, hn::Sub(hn::Load(d, row + j), reference)), reciprocal), d, row + j);
+      }
+    }
+  }
+}
+
+// Each row times its factor.
+HWY_INLINE void ScaleRows(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* factors,
+                          float* tile) {
+  const Lane d;
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t q = first_row; q < rows; ++q) {
+      float* row = tile + k * pitch + q * kChunk;
+      const auto factor = hn::Set(d, factors[k * rows + q]);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) hn::Store(hn::Mul(hn::Load(d, row + j), factor), d, row + j);
+    }
+  }
+}
+
+// sums[head, row, lane] += A · B.
+HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* a,
+                               const float* b, float* sums) {
+  const Lane d;
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t q = first_row; q < rows; ++q) {
+      const int64_t at = k * pitch + q * kChunk;
+      float* row_sums = sums + (k * rows + q) * kLanes;
+      auto sum = hn::Load(d, row_sums);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) sum = hn::MulAdd(hn::Load(d, a + at + j), hn::Load(d, b + at + j), sum);
+      hn::Store(sum, d, row_sums);
+    }
+  }
+}
+
+// dL = W · (dW - D), in place of dW.
+HWY_INLINE void SoftmaxGradientTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* W,
+                                    const float* D, float* dW) {
+  const Lane d;
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t q = first_row; q < rows; ++q) {
+      const int64_t at = k * pitch + q * kChunk;
+      const auto shift = hn::Set(d, D[k * rows + q]);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) {
+        hn::Store(hn::Mul(hn::Load(d, W + at + j), hn::Sub(hn::Load(d, dW + at + j), shift)), d, dW + at + j);
+      }
+    }
+  }
+}
+
+HWY_INLINE void MultiplyTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* factors,
+                             float* tile) {
+  const Lane d;
+  for (int64_t k = 0; k < heads; ++k) {
+    for (int64_t at = k * pitch + first_row * kChunk; at < k * pitch + rows * kChunk; at += kLanes) {
+      hn::Store(hn::Mul(hn::Load(d, tile + at), hn::Load(d, factors + at)), d, tile + at);
+    }
+  }
+}
+
+HWY_INLINE float SumOfLanes(const float* lanes) {
+  const Lane d;
+  return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
+}
+
+// One row of dropout factors: factors[j] = Uniform(key, first + j) < rate ? 0 : 1 / (1 - rate), j < kChunk. Each
+// Philox block serves four indices; a 64-bit lane computes one block, its upper half ignored (MulEven reads the lower).
+HWY_INLINE void DropoutFactors(const RandomKey& key, double rate, uint64_t first, float* factors) {
+  const float kept = static_cast<float>(1.0 / (1.0 - rate));
+#if HWY_TARGET == HWY_SCALAR
+  for (int j = 0; j < kChunk; ++j) factors[j] = Uniform(key, first + j) < rate ? 0.0f : kept;
+#else
+  const hn::ScalableTag<uint64_t> d64;
+  const hn::Repartition<uint32_t, decltype(d64)> d32;
+  const hn::Repartition<int32_t, decltype(d64)> di32;
+  const Lane d;
+  constexpr int kBlocks = HWY_LANES(uint64_t);
+  HWY_ALIGN uint64_t words[(kChunk + 4 * kBlocks) / 2];
+  const uint64_t first_block = first / 4;
+  const int offset = static_cast<int>(first % 4);
+  const auto low = hn::Set(d64, 0xFFFFFFFFull);
+  const auto multiplier0 = hn::BitCast(d32, hn::Set(d64, 0xD2511F53ull));
+  const auto multiplier1 = hn::BitCast(d32, hn::Set(d64, 0xCD9E8D57ull));
+  for (int done = 0; 4 * done < kChunk + offset; done += kBlocks) {
+    const auto index = hn::Add(hn::Set(d64, first_block + done), hn::Iota(d64, 0));
+    auto c0 = index;
+    auto c1 = hn::ShiftRight<32>(index);
+    auto c2 = hn::Set(d64, uint64_t{key.step});
+    auto c3 = hn::Set(d64, uint64_t{key.stream});
+    uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const auto product0 = hn::MulEven(hn::BitCast(d32, c0), multiplier0);
+      const auto product1 = hn::MulEven(hn::BitCast(d32, c2), multiplier1);
+      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), hn::Set(d64, uint64_t{k0}));
+      c1 = product1;
+      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), hn::Set(d64, uint64_t{k1}));
+      c3 = product0;
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    hn::StoreInterleaved2(hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)), hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3)),
+                          d64, words + 2 * done);
+  }
+  const uint32_t* bits = reinterpret_cast<const uint32_t*>(words);
+  const auto threshold = hn::Set(di32, static_cast<int32_t>(std::ceil(rate * 0x1p24)));
+  for (int j = 0; j < kChunk; j += kLanes) {
+    const auto number = hn::BitCast(di32, hn::ShiftRight<8>(hn::LoadU(d32, bits + offset + j)));
+    const auto dropped = hn::RebindMask(d, hn::Lt(number, threshold));
+    hn::Store(hn::IfThenElse(dropped, hn::Zero(d), hn::Set(d, kept)), d, factors + j);
+  }
+#endif
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,194 @@
+// Packing: every operand of a product lies contiguously in the order in which the product reads it, padded with zeros
+// to whole tiles, so that no kernel has a remainder. Compiled once per target.
+#if defined(CROSSTALK_ATTENTION_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_PACK_INL_H_
+#undef CROSSTALK_ATTENTION_PACK_INL_H_
+#else
+#define CROSSTALK_ATTENTION_PACK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kernels/attention/elements-inl.h"
+#include "kernels/attention/plan.h"
+#include "kernels/attention/products-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// out[c · out_stride + r] = scale · in[r · in_stride + c] for a 4 × 4 block.
+HWY_INLINE void Transpose4x4(const float* in, int64_t in_stride, float scale, float* out, int64_t out_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int r = 0; r < 4; ++r) {
+    for (int c = 0; c < 4; ++c) out[c * out_stride + r] = scale * in[r * in_stride + c];
+  }
+#else
+  const hn::Full128<float> d;
+  const auto factor = hn::Set(d, scale);
+  const auto r0 = hn::Mul(factor, hn::LoadU(d, in));
+  const auto r1 = hn::Mul(factor, hn::LoadU(d, in + in_stride));
+  const auto r2 = hn::Mul(factor, hn::LoadU(d, in + 2 * in_stride));
+  const auto r3 = hn::Mul(factor, hn::LoadU(d, in + 3 * in_stride));
+  const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+  const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out);
+  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + out_stride);
+  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + 2 * out_stride);
+  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + 3 * out_stride);
+#endif
+}
+
+// out[c · out_stride + r] = scale · in[r · in_stride + c], r < rows, c < cols; zeros for rows ≤ r < padded_rows.
+HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols, const float* in, int64_t in_stride,
+                                float scale, float* out, int64_t out_stride) {
+  const int64_t whole_rows = rows / 4 * 4, whole_cols = cols / 4 * 4;
+  for (int64_t c = 0; c < whole_cols; c += 4) {
+    for (int64_t r = 0; r < whole_rows; r += 4) {
+      Transpose4x4(in + r * in_stride + c, in_stride, scale, out + c * out_stride + r, out_stride);
+    }
+  }
+  for (int64_t c = 0; c < cols; ++c) {
+    for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r) {
+      out[c * out_stride + r] = scale * in[r * in_stride + c];
+    }
+    for (int64_t r = rows; r < padded_rows; ++r) out[c * out_stride + r] = 0.0f;
+  }
+}
+
+// out[r, width] = in[r · in_stride + c], c < cols; zeros for the rest of each row and of the rows.
+HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int64_t width, const float* in,
+                           int64_t in_stride, float* out) {
+  for (int64_t r = 0; r < padded_rows; ++r) {
+    float* row = out + r * width;
+    const int64_t copied = r < rows ? cols : 0;
+    if (copied > 0) std::memcpy(row, in + r * in_stride, static_cast<size_t>(copied) * sizeof(float));
+    if (copied < width) std::memset(row + copied, 0, static_cast<size_t>(width - copied) * sizeof(float));
+  }
+}
+
+// Queries for RowsTimesMemory: out[group][size][kQueryGroup], scaled.
+HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const float* in, int64_t in_stride,
+                            float scale, float* out) {
+  for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
+    const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
+    TransposeScaled(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size, kQueryGroup);
+  }
+}
+
+// A mixing matrix A[in, out] for MixHeads: blocks of output heads, each [in][rows of the block]; row `in` of A times
+// factors[in · factor_stride] where factors are given. A has a vector of readable slack behind it; so has `packed`.
+HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
+                           float* packed) {
+  const Lane d;
+  const HeadBlocks blocks(h_out, kMixRows);
+  int64_t first = 0;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    const int64_t rows = blocks.Rows(i);
+    for (int64_t k = 0; k < h_in; ++k) {
+      const auto factor = hn::Set(d, factors == nullptr ? 1.0f : factors[k * factor_stride]);
+      // What a store writes beyond the block's rows the next one overwrites.
+      for (int64_t r = 0; r < rows; r += kLanes) {
+        hn::StoreU(hn::Mul(factor, hn::LoadU(d, A + k * h_out + first + r)), d, packed + r);
+      }
+      packed += rows;
+    }
+    first += rows;
+  }
+}
+
+// sum[i] = a[i] + b[i]; either may be null, which stands for zeros.
+HWY_INLINE void AddMatrices(int64_t count, const float* a, const float* b, float* sum) {
+  if (a == nullptr || b == nullptr) {
+    std::memcpy(sum, a == nullptr ? b : a, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+// Where the K (or V) tile of a group's first head lies in its packed array.
+HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t group, int64_t chunk) {
+  return (b * plan.memory_groups + (plan.memory_groups == 1 ? 0 : group)) * plan.chunks + chunk;
+}
+
+// One chunk of one batch row's memory: K and V of all heads, and what dynamic projections belong to its positions.
+HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed, int64_t b,
+                                  int64_t chunk) {
+  const AttentionShape& s = plan.shape;
+  const int64_t first = chunk * kChunk;
+  const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
+  const float* K = in.K.data + (b * s.m + first) * in.K.stride;
+  const float* V = in.V.data + (b * s.m + first) * in.V.stride;
+  for (int64_t g = 0; g < plan.memory_groups; ++g) {
+    const int64_t tile = MemoryTile(plan, b, g, chunk);
+    for (int64_t k = 0; k < plan.h_k; ++k) {
+      const float* head = K + (g * plan.h_k + k) * s.d_k;
+      const int64_t at = tile * plan.h_k + k;
+      TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk, kChunk);
+      if (packed.K_by_size != nullptr) {
+        CopyPadded(valid, kChunk, s.d_k, plan.d_k_padded, head, in.K.stride,
+                   packed.K_by_size + at * kChunk * plan.d_k_padded);
+      }
+    }
+    for (int64_t k = 0; k < plan.h_v; ++k) {
+      const float* head = V + (g * plan.h_v + k) * s.d_v;
+      const int64_t at = tile * plan.h_v + k;
+      if (packed.V_by_size != nullptr) {
+        CopyPadded(valid, kChunk, s.d_v, plan.d_v_padded, head, in.V.stride,
+                   packed.V_by_size + at * kChunk * plan.d_v_padded);
+      }
+      if (packed.V_by_position != nullptr) {
+        TransposeScaled(valid, kChunk, s.d_v, head, in.V.stride, 1.0f, packed.V_by_position + at * s.d_v * kChunk, kChunk);
+      }
+    }
+  }
+  const auto pack_mixing = [&](const float* R, int64_t size, float* out) {
+    TransposeScaled(valid, kChunk, size, R + (b * s.m + first) * size, size, 1.0f,
+                    out + (b * plan.chunks + chunk) * size * kChunk, kChunk);
+  };
+  if (s.R_Ml) pack_mixing(in.R_Ml, s.h_k * s.h, packed.R_Ml);
+  if (s.R_Mw) pack_mixing(in.R_Mw, s.h * s.h_v, packed.R_Mw);
+
+  float* mask = packed.mask + b * plan.m_padded() + first;
+  int64_t open = 0;
+  for (int64_t j = 0; j < kChunk; ++j) {
+    const bool attend = j < valid && (in.memory_mask == nullptr || in.memory_mask[b * s.m + first + j] != 0);
+    mask[j] = attend ? 0.0f : kMaskedLogit;
+    open += attend;
+  }
+  packed.chunk_state[b * plan.chunks + chunk] = open == kChunk ? kChunkOpen : open > 0 ? kChunkPartlyMasked : kChunkMasked;
+}
+
+// The static mixings and the bias by distance: little, and once.
+HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed) {
+  const AttentionShape& s = plan.shape;
+  const auto pack = [](int64_t h_in, int64_t h_out, const float* A, bool transposed, float* out) {
+    // Scalar, as the caller's matrix has no slack behind it.
+    const HeadBlocks blocks(h_out, kMixRows);
+    int64_t first = 0;
+    for (int64_t i = 0; i < blocks.count; ++i) {
+      for (int64_t k = 0; k < h_in; ++k) {
+        for (int64_t r = first; r < first + blocks.Rows(i); ++r) *out++ = transposed ? A[r * h_in + k] : A[k * h_out + r];
+      }
+      first += blocks.Rows(i);
+    }
+  };
+  if (packed.logits != nullptr) pack(s.h_k, s.h, in.P_l, false, packed.logits);
+  if (packed.logits_back != nullptr) pack(s.h, s.h_k, in.P_l, true, packed.logits_back);
+  if (packed.weights != nullptr) pack(s.h, s.h_v, in.P_w, false, packed.weights);
+  if (packed.weights_back != nullptr) pack(s.h_v, s.h, in.P_w, true, packed.weights_back);
+  if (packed.distance_bias != nullptr) {
+    const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;
+    for (int64_t k = 0; k < s.h; ++k) {
+      float* row = packed.distance_bias + k * length;
+      std::memset(row, 0, static_cast<size_t>(length) * sizeof(float));
+      for (int64_t i = 0; i < s.n + s.m - 1; ++i) row[before + i] = in.bias_table[k * s.buckets + in.distance_bucket[i]];
+    }
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

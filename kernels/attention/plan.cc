@@ -1,0 +1,109 @@
+#include "kernels/attention/plan.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/check.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+// What a block's kept rows may take: the second-level cache and a little of the third, whose cost is smaller than
+// that of computing the tiles twice.
+constexpr int64_t kForwardRowBytes = 1 << 20;
+constexpr int64_t kBackwardRowBytes = 5 << 18;
+constexpr int64_t kMostRowBytes = 8 << 20;
+constexpr int64_t kTileBytes = 128 << 10;
+
+constexpr int64_t kBackwardTasks = 8;        // at least, where the shape allows
+constexpr int64_t kQueriesPerSplit = 128;    // at least
+constexpr int64_t kSplitBytes = 128 << 20;   // gradients of K and V of all splits beyond the first
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shape(s) {
+  const bool mixes = s.MixesLogits() || s.MixesWeights();
+  const bool backward = pass == AttentionPass::kBackward;
+  groups = mixes ? 1 : s.h;
+  h_k = mixes ? s.h_k : 1;
+  h = mixes ? s.h : 1;
+  h_v = mixes ? s.h_v : 1;
+  memory_groups = s.memory_heads == MemoryHeads::kShared ? 1 : groups;
+  chunks = (s.m + kChunk - 1) / kChunk;
+  d_k_padded = RoundUp(s.d_k, kMaxLanes);
+  d_v_padded = RoundUp(s.d_v, kMaxLanes);
+
+  const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? h : 2 * h + (s.MixesLogits() ? h_k : 0);
+  const int64_t row_bytes = row_heads * chunks * kChunk * 4;
+  const int64_t row_limit = backward ? kBackwardRowBytes : kForwardRowBytes;
+  const int64_t tile_bytes = (h_k + h + h_v) * kChunk * 4;
+  keep_rows = row_bytes > 0 && row_bytes * kQueryGroup <= kMostRowBytes;
+  block = mixes ? 32 : 64;
+  const auto fits = [&] {
+    return keep_rows ? row_bytes * block <= row_limit : tile_bytes * block <= kTileBytes;
+  };
+  while (block > kQueryGroup && !fits()) block /= 2;
+  block = std::min(block, RoundUp(s.n, kQueryGroup));
+  blocks = (s.n + block - 1) / block;
+  pitch = block * kChunk + kMaxLanes;
+
+  if (backward) {
+    const int64_t outer = s.b * memory_groups;
+    const int64_t bytes = s.b * s.m * 4 * (s.h_k * s.d_k + s.h_v * s.d_v + (s.R_Ml ? s.h_k * s.h : 0) +
+                                          (s.R_Mw ? s.h * s.h_v : 0));
+    splits = std::min({(kBackwardTasks + outer - 1) / outer, (s.n + kQueriesPerSplit - 1) / kQueriesPerSplit,
+                       1 + kSplitBytes / std::max<int64_t>(bytes, 1), blocks});
+    splits = std::max<int64_t>(splits, 1);
+  }
+}
+
+int64_t AttentionPlan::Distances() const { return RoundUp(n_padded() + m_padded(), kMaxLanes); }
+
+void CheckAttentionShape(const AttentionShape& s) {
+  CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
+                  "attention: every dimension must be at least 1, got b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k,
+                  " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k, " d_v=", s.d_v);
+  CROSSTALK_CHECK(s.MixesLogits() || s.h_k == s.h, "attention: without a projection of the logits h_k=", s.h_k,
+                  " must equal h=", s.h);
+  CROSSTALK_CHECK(s.MixesWeights() || s.h == s.h_v, "attention: without a projection of the weights h=", s.h,
+                  " must equal h_v=", s.h_v);
+  CROSSTALK_CHECK(s.memory_heads == MemoryHeads::kOwn || (!s.MixesLogits() && !s.MixesWeights()),
+                  "attention: heads that share keys and values cannot be mixed");
+  CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
+                  " m=", s.m);
+  CROSSTALK_CHECK(s.bias != AttentionBias::kByDistance || s.buckets >= 1,
+                  "attention: a bias by distance needs buckets ≥ 1, got ", s.buckets);
+}
+
+PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver& carver) {
+  const AttentionShape& s = plan.shape;
+  const bool backward = pass == AttentionPass::kBackward;
+  const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
+  const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
+  K_by_position = carver.Floats(k_tiles * s.d_k * kChunk);
+  if (!backward) V_by_size = carver.Floats(v_tiles * kChunk * plan.d_v_padded);
+  if (backward) K_by_size = carver.Floats(k_tiles * kChunk * plan.d_k_padded);
+  if (backward) V_by_position = carver.Floats(v_tiles * s.d_v * kChunk);
+  if (s.R_Ml) R_Ml = carver.Floats(s.b * plan.m_padded() * s.h_k * s.h);
+  if (s.R_Mw) R_Mw = carver.Floats(s.b * plan.m_padded() * s.h * s.h_v);
+  mask = carver.Floats(s.b * plan.m_padded());
+  chunk_state = carver.Flags(s.b * plan.chunks);
+  if (s.bias == AttentionBias::kByDistance) distance_bias = carver.Floats(s.h * plan.Distances());
+  if (s.P_l) logits = carver.Floats(s.h_k * s.h);
+  if (s.P_w) weights = carver.Floats(s.h * s.h_v);
+  if (backward && s.P_l) logits_back = carver.Floats(s.h_k * s.h);
+  if (backward && s.P_w) weights_back = carver.Floats(s.h * s.h_v);
+}
+
+int SlotPool::Take() {
+  // There are as many slots as threads, so one is free.
+  for (;;) {
+    for (size_t slot = 0; slot < taken_.size(); ++slot) {
+      bool expected = false;
+      if (taken_[slot].compare_exchange_strong(expected, true, std::memory_order_acquire)) return static_cast<int>(slot);
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace crosstalk::kernels

@@ -1,0 +1,108 @@
+// How the fused attention is cut: tile sizes, what a task is, and where everything lies in the workspace. All of it
+// follows from the shape alone, so that the bits do not depend on the number of threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+
+namespace crosstalk::kernels {
+
+inline constexpr int kChunk = 32;       // memory positions of a tile: two AVX-512 vectors
+inline constexpr int kQueryGroup = 8;   // queries that share a register block
+inline constexpr int kMaxLanes = 16;    // floats of the widest vector
+
+inline constexpr int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+// `heads` rows of a mixing matrix, in blocks of at most `limit` rows, as equal as possible.
+struct HeadBlocks {
+  HeadBlocks(int64_t heads, int64_t limit)
+      : count((heads + limit - 1) / limit), base(heads / count), larger(heads % count) {}
+  int64_t Rows(int64_t block) const { return base + (block < larger ? 1 : 0); }
+  int64_t count, base, larger;
+};
+
+enum class AttentionPass { kForward, kBackward };
+
+// A tile holds, for each head, `block` query rows of kChunk memory positions: T[head][row][kChunk], heads `pitch`
+// apart (one vector of padding keeps equal rows of neighbouring heads out of the same cache set).
+struct AttentionPlan {
+  AttentionPlan(const AttentionShape& shape, AttentionPass pass);
+
+  AttentionShape shape;
+  // Without head mixing every head is computed on its own, as a group of one; else one group holds all heads.
+  int64_t groups = 1;
+  int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
+  int64_t memory_groups = 1;        // groups of K and V: 1 if they are shared
+  int64_t chunks = 0;               // of memory
+  int64_t d_k_padded = 0, d_v_padded = 0;
+  int64_t block = 0, blocks = 0;  // query rows of a tile, and how many tiles of them
+  int64_t pitch = 0;
+  // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows in
+  // cache meanwhile; without it the tiles are computed twice.
+  bool keep_rows = false;
+  int64_t splits = 1;  // backward: ranges of query blocks with gradients of K and V of their own, summed in order
+
+  int64_t TileFloats(int64_t heads) const { return heads * pitch; }
+  int64_t Distances() const;  // length of a head's bias by distance, padded: index j - i + n_padded - 1
+  int64_t n_padded() const { return RoundUp(shape.n, block); }
+  int64_t m_padded() const { return chunks * kChunk; }
+};
+
+// Throws a usage error unless `shape` is one of the family.
+void CheckAttentionShape(const AttentionShape& shape);
+
+// Hands out aligned pieces of the workspace; over a null base it only counts.
+class Carver {
+ public:
+  explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
+  float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * static_cast<int64_t>(sizeof(float)))); }
+  uint8_t* Flags(int64_t count) { return static_cast<uint8_t*>(Bytes(count)); }
+  size_t used() const { return used_; }
+
+ private:
+  void* Bytes(int64_t bytes) {
+    void* piece = base_ == nullptr ? nullptr : base_ + used_;
+    // A vector of slack after each piece: packing writes whole vectors. An odd number of lines keeps pieces apart.
+    used_ += static_cast<size_t>(RoundUp(bytes, 64) + 64);
+    return piece;
+  }
+  char* base_;
+  size_t used_ = 0;
+};
+
+// What all tasks read, packed once per call. "memory group" g of batch row b: see Memory().
+struct PackedMemory {
+  PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver& carver);
+  float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
+  float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward
+  float* K_by_size = nullptr;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
+  float* V_by_position = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]; backward
+  float* R_Ml = nullptr;           // [b][chunk][h_k][h][kChunk]
+  float* R_Mw = nullptr;           // [b][chunk][h][h_v][kChunk]
+  float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
+  uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
+  float* distance_bias = nullptr;  // [h][Distances()]
+  float* logits = nullptr;         // P_l, packed for MixHeads; static mixing only, like the next three
+  float* logits_back = nullptr;    // its transpose
+  float* weights = nullptr;        // P_w
+  float* weights_back = nullptr;   // its transpose
+};
+
+enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
+
+// Scratch memory for `count` threads; a task holds one while it runs.
+class SlotPool {
+ public:
+  explicit SlotPool(int count) : taken_(static_cast<size_t>(count)) {}
+  int Take();
+  void Return(int slot) { taken_[static_cast<size_t>(slot)].store(false, std::memory_order_release); }
+
+ private:
+  std::vector<std::atomic<bool>> taken_;
+};
+
+}  // namespace crosstalk::kernels

@@ -1,0 +1,204 @@
+// The micro-kernels: small matrix products whose accumulators stay in registers. Every product of the attention is one
+// of two: a broadcast scalar times a vector (BlockProduct), or lane by lane (LaneProduct). Compiled once per target.
+#if defined(CROSSTALK_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
+#undef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
+#else
+#define CROSSTALK_ATTENTION_PRODUCTS_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "kernels/attention/plan.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Lane = hn::ScalableTag<float>;
+inline constexpr int kLanes = HWY_LANES(float);
+
+// Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors.
+inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;   // rows of a head mixing
+inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;   // rows of the other products; divides kQueryGroup
+inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;   // LaneProduct: kLaneRows × 4 accumulators
+inline constexpr int kLaneCols = 4;
+
+#define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
+
+// C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
+// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row].
+template <int R, int NV, bool kAccumulate>
+HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
+                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
+  const Lane d;
+  hn::Vec<Lane> sum[R][NV];
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) {
+      sum[r][v] = kAccumulate ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
+    }
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    hn::Vec<Lane> y[NV];
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kLanes);
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = hn::Set(d, a[r * a_row]);
+      CROSSTALK_UNROLL
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+    }
+    a += a_depth;
+    b += b_depth;
+  }
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, c + r * c_row + v * kLanes);
+  }
+}
+
+// The vectors of a chunk of kChunk memory positions, two at a time where the target has two.
+inline constexpr int kChunkVectors = kChunk / kLanes;
+inline constexpr int kStepVectors = kChunkVectors >= 2 ? 2 : 1;
+inline constexpr int kStep = kStepVectors * kLanes;
+
+// C[rows, kChunk] (+)= Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
+template <int kMaxRows, bool kAccumulate>
+HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT a, int64_t a_depth,
+                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
+  if (rows == kMaxRows) {
+    for (int j = 0; j < kChunk; j += kStep) {
+      BlockProduct<kMaxRows, kStepVectors, kAccumulate>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
+    }
+  } else if constexpr (kMaxRows > 1) {
+    ChunkProduct<kMaxRows - 1, kAccumulate>(rows, depth, a, a_depth, b, b_depth, c, c_row);
+  }
+}
+
+// C[h_out, kChunk] (+)= Σ_in A[in, out] · B[in, kChunk]: the head mixing of one query. A is packed (PackMixing) in
+// blocks of rows; heads of B and C are `pitch` floats apart.
+template <bool kAccumulate>
+HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t h_in, const float* HWY_RESTRICT packed, const float* HWY_RESTRICT b,
+                         float* HWY_RESTRICT c, int64_t pitch) {
+  int64_t first = 0;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    const int rows = static_cast<int>(blocks.Rows(i));
+    ChunkProduct<kMixRows, kAccumulate>(rows, h_in, packed + first * h_in, rows, b, pitch, c + first * pitch, pitch);
+    first += rows;
+  }
+}
+
+// J[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup].
+template <bool kAccumulate>
+HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                float* HWY_RESTRICT c) {
+  for (int64_t q = 0; q < rows; q += kQueryGroup) {
+    const float* a_group = a + q * depth;
+    for (int r = 0; r < kQueryGroup; r += kTileRows) {
+      for (int j = 0; j < kChunk; j += kStep) {
+        BlockProduct<kTileRows, kStepVectors, kAccumulate>(depth, a_group + r, 1, kQueryGroup, b + j, kChunk,
+                                                           c + (q + r) * kChunk + j, kChunk);
+      }
+    }
+  }
+}
+
+// C[rows, width] += Σ_j A[row, j] · B[j, width] over one chunk; width is a multiple of the vector.
+HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                   float* HWY_RESTRICT c) {
+  for (int64_t q = 0; q < rows; q += kTileRows) {
+    int64_t v = 0;
+    for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
+      BlockProduct<kTileRows, 2, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width);
+    }
+    if (v < width) {
+      BlockProduct<kTileRows, 1, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width);
+    }
+  }
+}
+
+// C[size, kChunk] += Σ_q A[q, size] · B[q, kChunk].
+HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t size, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                 float* HWY_RESTRICT c) {
+  int64_t e = 0;
+  for (; e + kTileRows <= size; e += kTileRows) {
+    for (int j = 0; j < kChunk; j += kStep) {
+      BlockProduct<kTileRows, kStepVectors, true>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j, kChunk);
+    }
+  }
+  if (e < size) {
+    ChunkProduct<kTileRows - 1, true>(static_cast<int>(size - e), rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
+  }
+}
+
+// C[r, s, lane] += Σ_k A[k, r, lane] · B[k, s, lane], R × S accumulators.
+template <int R, int S>
+HWY_INLINE void LaneProduct(int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
+                            int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+  const Lane d;
+  hn::Vec<Lane> sum[R][S];
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int s = 0; s < S; ++s) sum[r][s] = hn::Load(d, c + r * c_row + s * c_col);
+  }
+  for (int64_t k = 0; k < count; ++k) {
+    hn::Vec<Lane> y[S];
+    CROSSTALK_UNROLL
+    for (int s = 0; s < S; ++s) y[s] = hn::Load(d, b + s * pitch);
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = hn::Load(d, a + r * pitch);
+      CROSSTALK_UNROLL
+      for (int s = 0; s < S; ++s) sum[r][s] = hn::MulAdd(x, y[s], sum[r][s]);
+    }
+    a += step;
+    b += step;
+  }
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int s = 0; s < S; ++s) hn::Store(sum[r][s], d, c + r * c_row + s * c_col);
+  }
+}
+
+// LaneProduct for run-time counts rows ≤ R, cols ≤ S.
+template <int R, int S>
+HWY_INLINE void LaneProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                              int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+  if (rows == R && cols == S) {
+    LaneProduct<R, S>(count, a, b, pitch, step, c, c_row, c_col);
+  } else if (cols < S) {
+    if constexpr (S > 1) LaneProductOf<R, S - 1>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+  } else {
+    if constexpr (R > 1) LaneProductOf<R - 1, S>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+  }
+}
+
+// C[a_head, b_head, lane] += Σ_k A[a_head, k, lane] · B[b_head, k, lane]: the gradient of a head mixing before its
+// lanes are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col.
+HWY_NOINLINE inline void HeadsByHeads(int64_t a_heads, int64_t b_heads, int64_t count, const float* HWY_RESTRICT a,
+                               const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
+                               int64_t c_row, int64_t c_col) {
+  const HeadBlocks rows(a_heads, kLaneRows), cols(b_heads, kLaneCols);
+  int64_t r = 0;
+  for (int64_t i = 0; i < rows.count; ++i) {
+    int64_t s = 0;
+    for (int64_t j = 0; j < cols.count; ++j) {
+      LaneProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), count,
+                                          a + r * pitch, b + s * pitch, pitch, step, c + r * c_row + s * c_col, c_row, c_col);
+      s += cols.Rows(j);
+    }
+    r += rows.Rows(i);
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,60 @@
+#include "kernels/cross_entropy.h"
+
+#include <algorithm>
+
+#include "kernels/softmax.h"
+#include "runtime/parallel.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+// Rows a tile: about this many logits.
+constexpr int64_t kTile = 65536;
+
+int64_t RowsATile(int64_t classes) { return std::max<int64_t>(1, kTile / std::max<int64_t>(1, classes)); }
+
+}  // namespace
+
+template <typename T>
+void CrossEntropy(int64_t rows, int64_t classes, const T* logits, const int32_t* targets,
+                  const CrossEntropyOptions& options, T* nll, T* log_z) {
+  ParallelForRange(rows, RowsATile(classes), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      if (targets[r] == options.ignore_index) {
+        nll[r] = log_z[r] = 0;
+        continue;
+      }
+      LogSumExp(1, classes, 1, logits + r * classes, log_z + r);
+      nll[r] = log_z[r] - logits[r * classes + targets[r]];
+    }
+  });
+}
+
+template <typename T>
+void CrossEntropyGradient(int64_t rows, int64_t classes, const T* logits, const int32_t* targets, const T* log_z,
+                          const CrossEntropyOptions& options, T scale, const T* weights, T* dlogits) {
+  ParallelForRange(rows, RowsATile(classes), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      T* row = dlogits + r * classes;
+      if (targets[r] == options.ignore_index) {
+        std::fill_n(row, classes, T(0));
+        continue;
+      }
+      const T weight = weights == nullptr ? scale : scale * weights[r];
+      const T factor = weight * (1 + static_cast<T>(2 * options.z_loss) * log_z[r]);
+      // factor · e^(logits - log Z) is the gradient of log-sum-exp for an output gradient of `factor`.
+      LogSumExpGradient(1, classes, 1, logits + r * classes, log_z + r, &factor, row);
+      row[targets[r]] -= weight;
+    }
+  });
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void CrossEntropy<T>(int64_t, int64_t, const T*, const int32_t*, const CrossEntropyOptions&, T*, T*); \
+  template void CrossEntropyGradient<T>(int64_t, int64_t, const T*, const int32_t*, const T*, \
+                                        const CrossEntropyOptions&, T, const T*, T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels

@@ -1,0 +1,449 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "kernels/strided_loop.h"
+#include "runtime/parallel.h"
+
+// Seen once by all targets: the table of single-threaded kernels that each target fills.
+#ifndef CROSSTALK_KERNELS_ELEMENTWISE_TABLE_
+#define CROSSTALK_KERNELS_ELEMENTWISE_TABLE_
+namespace crosstalk::kernels {
+
+// How the two operands of a row y[n] = a ∘ b advance: a vector, or one element for the whole row.
+enum class RowForm { kVectorVector, kVectorScalar, kScalarVector };
+
+template <typename T>
+struct ElementwiseTable {
+  void (*map)(Unary, int64_t, const T*, T*);
+  void (*map_gradient)(Unary, int64_t, const T*, const T*, const T*, T*);
+  void (*affine)(int64_t, T, T, const T*, T*);
+  void (*accumulate)(int64_t, T, const T*, T*);
+  void (*fill)(int64_t, T, T*);
+  void (*combine)(Binary, RowForm, int64_t, const T*, const T*, T*);
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Φ(x) = erfc(-x/√2) / 2, and e^(-x²/2). float: with t = |x|/√2,
+//   t < 1: erf(t) = t · P(t²), a polynomial of degree 6 fitted by Chebyshev interpolation on [0, 1] (error 1.2e-9);
+//   else erfc(t) = e^Q(t), Q of degree 8 fitted on [1, 4.2] (error 3.2e-8 relative); beyond, erfc < 3e-9 counts as 0.
+// erf is within 4 ulp; the lower tail of Φ keeps relative accuracy down to x = -5.9. double: std::erfc.
+template <class D>
+HWY_INLINE hn::Vec<D> NormalCdf(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  if constexpr (sizeof(T) == 8) {
+    return LaneByLane(d, x, [](double v) { return 0.5 * std::erfc(-v * 0.70710678118654752440); });
+  } else {
+    const auto set = [d](float v) HWY_ATTR { return hn::Set(d, v); };
+    const auto t = hn::Mul(hn::Abs(x), set(0.70710678118654752f));
+    const auto s = hn::Mul(t, t);
+    auto p = set(7.875875063e-5f);
+    p = hn::MulAdd(p, s, set(-0.0008016864287f));
+    p = hn::MulAdd(p, s, set(0.005189087423f));
+    p = hn::MulAdd(p, s, set(-0.02685421201f));
+    p = hn::MulAdd(p, s, set(0.1128359472f));
+    p = hn::MulAdd(p, s, set(-0.3761262667f));
+    p = hn::MulAdd(p, s, set(1.128379166f));
+    const auto erf = hn::Mul(p, t);
+    auto q = set(1.54306107e-6f);
+    q = hn::MulAdd(q, t, set(-4.422245999e-5f));
+    q = hn::MulAdd(q, t, set(0.0005815610807f));
+    q = hn::MulAdd(q, t, set(-0.004689338606f));
+    q = hn::MulAdd(q, t, set(0.02622497951f));
+    q = hn::MulAdd(q, t, set(-0.10974093f));
+    q = hn::MulAdd(q, t, set(-0.6321801924f));
+    q = hn::MulAdd(q, t, set(-1.130029426f));
+    q = hn::MulAdd(q, t, set(0.000270509475f));
+    auto erfc = hn::IfThenElse(hn::Gt(t, set(4.2f)), hn::Zero(d), ExpFull(d, q));
+    erfc = hn::IfThenElse(hn::Lt(t, set(1.0f)), hn::Sub(set(1.0f), erf), erfc);
+    const auto half_tail = hn::Mul(erfc, set(0.5f));
+    const auto cdf = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), half_tail, hn::Sub(set(1.0f), half_tail));
+    return hn::IfThenElse(hn::IsNaN(x), x, cdf);
+  }
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> Gelu(D d, hn::Vec<D> x) {
+  return hn::Mul(x, NormalCdf(d, x));
+}
+
+// Φ(x) + x · φ(x), φ the normal density.
+template <class D>
+HWY_INLINE hn::Vec<D> GeluGradient(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto density =
+      hn::Mul(ExpFull(d, hn::Mul(hn::Mul(x, x), hn::Set(d, T(-0.5)))), hn::Set(d, T(0.39894228040143268)));
+  return hn::MulAdd(x, density, NormalCdf(d, x));
+}
+
+// u = √(2/π) (x + 0.044715 x³); x/2 · (1 + tanh u) = x · sigmoid(2u).
+template <class D>
+HWY_INLINE hn::Vec<D> GeluTanhArgument(D d, hn::Vec<D> x) {  // 2u
+  using T = hn::TFromD<D>;
+  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
+  const auto c3 = hn::Set(d, T(2 * 0.79788456080286536 * 0.044715));
+  return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), c3, c1));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> GeluTanh(D d, hn::Vec<D> x) {
+  return hn::Mul(x, Sigmoid(d, GeluTanhArgument(d, x)));
+}
+// s + x · s (1 - s) · (2u)′, s = sigmoid(2u).
+template <class D>
+HWY_INLINE hn::Vec<D> GeluTanhGradient(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
+  const auto c3 = hn::Set(d, T(3 * 2 * 0.79788456080286536 * 0.044715));
+  const auto s = Sigmoid(d, GeluTanhArgument(d, x));
+  const auto slope = hn::MulAdd(hn::Mul(x, x), c3, c1);
+  const auto ds = hn::Mul(s, hn::Sub(hn::Set(d, T(1)), s));
+  return hn::MulAdd(hn::Mul(x, ds), slope, s);
+}
+
+template <typename T>
+void MapTile(Unary f, int64_t n, const T* x, T* y) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
+  const V one = hn::Set(d, T(1));
+  switch (f) {
+    case Unary::kNeg:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Neg(v); });
+    case Unary::kAbs:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Abs(v); });
+    case Unary::kExp:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return ExpFull(d, v); });
+    case Unary::kLog:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return LogFull(d, v); });
+    case Unary::kSqrt:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Sqrt(v); });
+    case Unary::kRsqrt:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Div(one, hn::Sqrt(v)); });
+    case Unary::kReciprocal:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Div(one, v); });
+    case Unary::kSquare:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Mul(v, v); });
+    case Unary::kTanh:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return TanhFull(d, v); });
+    case Unary::kSigmoid:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return Sigmoid(d, v); });
+    case Unary::kRelu:  // NaN stays NaN
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v); });
+    case Unary::kGelu:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return Gelu(d, v); });
+    case Unary::kGeluTanh:
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return GeluTanh(d, v); });
+  }
+}
+
+template <typename T>
+void MapGradientTile(Unary f, int64_t n, const T* x, const T* y, const T* dy, T* dx) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
+  const V zero = hn::Zero(d);
+  const V one = hn::Set(d, T(1));
+  const V two = hn::Set(d, T(2));
+  const V half = hn::Set(d, T(0.5));
+  switch (f) {
+    case Unary::kNeg:
+      return Map1(n, dy, dx, [&](V g) HWY_ATTR { return hn::Neg(g); });
+    case Unary::kAbs:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR {
+        const V positive = hn::IfThenElse(hn::Gt(v, zero), g, zero);
+        return hn::IfThenElse(hn::Lt(v, zero), hn::Neg(g), positive);
+      });
+    case Unary::kExp:
+      return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, v); });
+    case Unary::kLog:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Div(g, v); });
+    case Unary::kSqrt:  // 1 / (2y)
+      return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Div(hn::Mul(g, half), v); });
+    case Unary::kRsqrt:  // -y³ / 2
+      return Map2(n, y, dy, dx,
+                  [&](V v, V g) HWY_ATTR { return hn::Neg(hn::Mul(hn::Mul(g, half), hn::Mul(v, hn::Mul(v, v)))); });
+    case Unary::kReciprocal:  // -y²
+      return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Neg(hn::Mul(g, hn::Mul(v, v))); });
+    case Unary::kSquare:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(two, v)); });
+    case Unary::kTanh:  // 1 - y²
+      return Map2(n, y, dy, dx,
+                  [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(hn::Sub(one, v), hn::Add(one, v))); });
+    case Unary::kSigmoid:  // y (1 - y)
+      return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(v, hn::Sub(one, v))); });
+    case Unary::kRelu:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, zero), g, zero); });
+    case Unary::kGelu:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluGradient(d, v)); });
+    case Unary::kGeluTanh:
+      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluTanhGradient(d, v)); });
+  }
+}
+
+template <typename T>
+void AffineTile(int64_t n, T scale, T shift, const T* x, T* y) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
+  const V a = hn::Set(d, scale);
+  const V b = hn::Set(d, shift);
+  Map1(n, x, y, [&](V v) HWY_ATTR { return hn::MulAdd(a, v, b); });
+}
+
+template <typename T>
+void AccumulateTile(int64_t n, T scale, const T* x, T* y) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
+  const V a = hn::Set(d, scale);
+  Map2(n, x, y, y, [&](V v, V sum) HWY_ATTR { return hn::MulAdd(a, v, sum); });
+}
+
+template <typename T>
+void FillTile(int64_t n, T value, T* y) {
+  const Tag<T> d;
+  const auto v = hn::Set(d, value);
+  ForVectors(
+      d, n, [&](int64_t i) HWY_ATTR { hn::StoreU(v, d, y + i); },
+      [&](int64_t i, size_t rest) HWY_ATTR { StoreFirst(v, d, y + i, rest); });
+}
+
+template <typename T, class F>
+HWY_INLINE void CombineRow(RowForm form, int64_t n, const T* a, const T* b, T* y, F f) {
+  const Tag<T> d;
+  using V = hn::Vec<Tag<T>>;
+  switch (form) {
+    case RowForm::kVectorVector:
+      return Map2(n, a, b, y, f);
+    case RowForm::kVectorScalar: {
+      const V s = hn::Set(d, *b);
+      return Map1(n, a, y, [&](V v) HWY_ATTR { return f(v, s); });
+    }
+    case RowForm::kScalarVector: {
+      const V s = hn::Set(d, *a);
+      return Map1(n, b, y, [&](V v) HWY_ATTR { return f(s, v); });
+    }
+  }
+}
+
+template <typename T>
+void CombineTile(Binary op, RowForm form, int64_t n, const T* a, const T* b, T* y) {
+  using V = hn::Vec<Tag<T>>;
+  switch (op) {
+    case Binary::kAdd:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Add(u, v); });
+    case Binary::kSub:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Sub(u, v); });
+    case Binary::kMul:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Mul(u, v); });
+    case Binary::kDiv:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Div(u, v); });
+    case Binary::kMax:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR {
+        return hn::IfThenElse(hn::IsNaN(u), u, hn::IfThenElse(hn::Gt(u, v), u, v));
+      });
+    case Binary::kMin:
+      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR {
+        return hn::IfThenElse(hn::IsNaN(u), u, hn::IfThenElse(hn::Lt(u, v), u, v));
+      });
+  }
+}
+
+template <typename T>
+ElementwiseTable<T> MakeTable() {
+  return {MapTile<T>, MapGradientTile<T>, AffineTile<T>, AccumulateTile<T>, FillTile<T>, CombineTile<T>};
+}
+ElementwiseTable<float> ElementwiseFloat() { return MakeTable<float>(); }
+ElementwiseTable<double> ElementwiseDouble() { return MakeTable<double>(); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(ElementwiseFloat);
+HWY_EXPORT(ElementwiseDouble);
+
+template <typename T>
+ElementwiseTable<T> Table() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(ElementwiseFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(ElementwiseDouble)();
+  }
+}
+
+// Elements a tile: large enough that handing it out costs nothing beside its work, small enough for the L2 cache.
+constexpr int64_t kLightTile = 32768;  // copies and single operations
+constexpr int64_t kHeavyTile = 8192;   // exponentials and the like
+
+int64_t TileOf(Unary f) {
+  switch (f) {
+    case Unary::kExp:
+    case Unary::kLog:
+    case Unary::kTanh:
+    case Unary::kSigmoid:
+    case Unary::kGelu:
+    case Unary::kGeluTanh:
+      return kHeavyTile;
+    default:
+      return kLightTile;
+  }
+}
+
+// Runs body(begin_offsets, begin in y, count) over all elements of the loop nest, whose operand 0 is y, contiguous,
+// in pieces of rows of about kLightTile elements.
+template <int kOperands, typename Body>
+void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
+  const int64_t inner = loop.inner();
+  const int64_t rows = loop.rows();
+  if (inner == 0 || rows == 0) return;
+  const int64_t pieces = (inner + kLightTile - 1) / kLightTile;          // of a row
+  const int64_t rows_a_tile = std::max<int64_t>(1, kLightTile / inner);  // 1 where pieces > 1
+  ParallelForRange(rows * pieces, rows_a_tile, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / pieces;
+      const int64_t first = i % pieces * kLightTile;
+      body(loop.RowOffsets(row), row * inner + first, first, std::min(kLightTile, inner - first));
+    }
+  });
+}
+
+template <typename T>
+T CombineOne(Binary op, T a, T b) {
+  switch (op) {
+    case Binary::kAdd:
+      return a + b;
+    case Binary::kSub:
+      return a - b;
+    case Binary::kMul:
+      return a * b;
+    case Binary::kDiv:
+      return a / b;
+    case Binary::kMax:
+      return a != a || a > b ? a : b;
+    case Binary::kMin:
+      return a != a || a < b ? a : b;
+  }
+  return a;
+}
+
+}  // namespace
+
+bool GradientReadsOutput(Unary f) {
+  switch (f) {
+    case Unary::kExp:
+    case Unary::kSqrt:
+    case Unary::kRsqrt:
+    case Unary::kReciprocal:
+    case Unary::kTanh:
+    case Unary::kSigmoid:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <typename T>
+void Map(Unary f, int64_t count, const T* x, T* y) {
+  const auto table = Table<T>();
+  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { table.map(f, e - b, x + b, y + b); });
+}
+
+template <typename T>
+void MapGradient(Unary f, int64_t count, const T* x, const T* y, const T* dy, T* dx) {
+  const auto table = Table<T>();
+  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) {
+    table.map_gradient(f, e - b, x == nullptr ? x : x + b, y == nullptr ? y : y + b, dy + b, dx + b);
+  });
+}
+
+template <typename T>
+void Affine(int64_t count, T scale, T shift, const T* x, T* y) {
+  const auto table = Table<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.affine(e - b, scale, shift, x + b, y + b); });
+}
+
+template <typename T>
+void Accumulate(int64_t count, T scale, const T* x, T* y) {
+  const auto table = Table<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.accumulate(e - b, scale, x + b, y + b); });
+}
+
+template <typename T>
+void Fill(int64_t count, T value, T* y) {
+  const auto table = Table<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.fill(e - b, value, y + b); });
+}
+
+template <typename T>
+void Combine(Binary op, int64_t count, const T* a, const T* b, T* y) {
+  const auto table = Table<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t begin, int64_t end) {
+    table.combine(op, RowForm::kVectorVector, end - begin, a + begin, b + begin, y + begin);
+  });
+}
+
+template <typename T>
+void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
+             T* y) {
+  const auto table = Table<T>();
+  const auto loop = MergeDimensions<2>(shape, {&strides_a, &strides_b});
+  const int64_t step_a = loop.stride[0][loop.rank - 1];
+  const int64_t step_b = loop.stride[1][loop.rank - 1];
+  const bool single = loop.inner() == 1;
+  ForRowPieces(loop, [&](const std::array<int64_t, 2>& offsets, int64_t out, int64_t first, int64_t n) {
+    const T* row_a = a + offsets[0] + first * step_a;
+    const T* row_b = b + offsets[1] + first * step_b;
+    if (single || (step_a == 1 && step_b == 1)) {
+      table.combine(op, RowForm::kVectorVector, n, row_a, row_b, y + out);
+    } else if (step_a == 1 && step_b == 0) {
+      table.combine(op, RowForm::kVectorScalar, n, row_a, row_b, y + out);
+    } else if (step_a == 0 && step_b == 1) {
+      table.combine(op, RowForm::kScalarVector, n, row_a, row_b, y + out);
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[out + i] = CombineOne(op, row_a[i * step_a], row_b[i * step_b]);
+    }
+  });
+}
+
+template <typename T>
+void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const uint8_t* mask,
+                const Strides& strides_mask, T value, T* y) {
+  const auto loop = MergeDimensions<2>(shape, {&strides_x, &strides_mask});
+  const int64_t step_x = loop.stride[0][loop.rank - 1];
+  const int64_t step_mask = loop.stride[1][loop.rank - 1];
+  ForRowPieces(loop, [&](const std::array<int64_t, 2>& offsets, int64_t out, int64_t first, int64_t n) {
+    const T* row = x + offsets[0] + first * step_x;
+    const uint8_t* row_mask = mask + offsets[1] + first * step_mask;
+    if (step_x == 1 && step_mask == 1) {
+      for (int64_t i = 0; i < n; ++i) y[out + i] = row_mask[i] != 0 ? value : row[i];
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[out + i] = row_mask[i * step_mask] != 0 ? value : row[i * step_x];
+    }
+  });
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void Map<T>(Unary, int64_t, const T*, T*); \
+  template void MapGradient<T>(Unary, int64_t, const T*, const T*, const T*, T*); \
+  template void Affine<T>(int64_t, T, T, const T*, T*); \
+  template void Accumulate<T>(int64_t, T, const T*, T*); \
+  template void Fill<T>(int64_t, T, T*); \
+  template void Combine<T>(Binary, int64_t, const T*, const T*, T*); \
+  template void Combine<T>(Binary, const Shape&, const T*, const Strides&, const T*, const Strides&, T*); \
+  template void MaskedFill<T>(const Shape&, const T*, const Strides&, const uint8_t*, const Strides&, T, T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

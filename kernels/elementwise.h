@@ -1,0 +1,68 @@
+// Elementwise kernels on float and double: maps of one tensor and their gradients, broadcasting combinations of two,
+// fills and accumulation. Threaded; every element is computed alone, so the bits do not depend on the cut.
+// Results may be written over an input that starts at the same address and is walked in the same order.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/shape.h"
+
+namespace crosstalk::kernels {
+
+enum class Unary {
+  kNeg,
+  kAbs,
+  kExp,
+  kLog,
+  kSqrt,
+  kRsqrt,       // 1 / √x
+  kReciprocal,  // 1 / x
+  kSquare,
+  kTanh,
+  kSigmoid,
+  kRelu,
+  kGelu,      // x · Φ(x), with erf
+  kGeluTanh,  // x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
+};
+
+// y[i] = f(x[i]).
+template <typename T>
+void Map(Unary f, int64_t count, const T* x, T* y);
+
+// dx[i] = dy[i] · f′(x[i]). Every f takes x; y = f(x) is read by kExp, kSqrt, kRsqrt, kReciprocal, kTanh, kSigmoid
+// alone, which do not read x: the one that is not read may be null. f′(0) = 0 for kRelu and kAbs.
+template <typename T>
+void MapGradient(Unary f, int64_t count, const T* x, const T* y, const T* dy, T* dx);
+bool GradientReadsOutput(Unary f);  // true: MapGradient reads y; false: it reads x (kNeg reads neither)
+
+// y[i] = scale · x[i] + shift.
+template <typename T>
+void Affine(int64_t count, T scale, T shift, const T* x, T* y);
+
+// y[i] += scale · x[i].
+template <typename T>
+void Accumulate(int64_t count, T scale, const T* x, T* y);
+
+// y[i] = value.
+template <typename T>
+void Fill(int64_t count, T value, T* y);
+
+enum class Binary { kAdd, kSub, kMul, kDiv, kMax, kMin };
+
+// y[i] = a[i] ∘ b[i].
+template <typename T>
+void Combine(Binary op, int64_t count, const T* a, const T* b, T* y);
+
+// y = a ∘ b with strides in elements, 0 where an input is stretched; y[shape] is contiguous. Dimensions are merged
+// where the strides allow it; rows of equal, repeated (row vector) and constant (column, scalar) operands are vectors,
+// anything else is walked element by element.
+template <typename T>
+void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
+             T* y);
+
+// y = mask ? value : x, with strides as above; y[shape] is contiguous. A mask element is 0 or 1.
+template <typename T>
+void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const uint8_t* mask,
+                const Strides& strides_mask, T value, T* y);
+
+}  // namespace crosstalk::kernels

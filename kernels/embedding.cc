@@ -1,0 +1,81 @@
+#include "kernels/embedding.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/embedding.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "runtime/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+template <typename T>
+void AddRow(int64_t n, const T* x, T* y) {
+  Map2(n, x, y, y, [](auto v, auto sum) HWY_ATTR { return hn::Add(sum, v); });
+}
+using AddFloat = void (*)(int64_t, const float*, float*);
+using AddDouble = void (*)(int64_t, const double*, double*);
+AddFloat AddRowFloat() { return AddRow<float>; }
+AddDouble AddRowDouble() { return AddRow<double>; }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(AddRowFloat);
+HWY_EXPORT(AddRowDouble);
+
+template <typename T>
+auto AddRowOnTarget() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(AddRowFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(AddRowDouble)();
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void GatherRows(int64_t count, int64_t cols, const T* table, const int32_t* ids, T* y) {
+  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, cols));
+  ParallelForRange(count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) std::copy_n(table + ids[i] * cols, cols, y + i * cols);
+  });
+}
+
+// A tile owns a range of the table's rows and of its columns, and walks all ids: reading an id costs nothing beside
+// adding a row, as long as there are few ranges of rows. Text is skewed towards some ids, columns are not.
+template <typename T>
+void ScatterAddRows(int64_t count, int64_t vocabulary, int64_t cols, const int32_t* ids, const T* dy, T* dtable) {
+  if (count == 0 || vocabulary == 0 || cols == 0) return;
+  constexpr int64_t kColumns = 64;
+  constexpr int64_t kRanges = 4;
+  const auto add = AddRowOnTarget<T>();
+  const int64_t column_tiles = (cols + kColumns - 1) / kColumns;
+  const int64_t range = (vocabulary + kRanges - 1) / kRanges;
+  ParallelFor(column_tiles * kRanges, [&](int64_t tile) {
+    const int64_t first = tile / kRanges * kColumns;
+    const int64_t n = std::min(kColumns, cols - first);
+    const int64_t low = tile % kRanges * range;
+    const int64_t high = low + range;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t id = ids[i];
+      if (id >= low && id < high) add(n, dy + i * cols + first, dtable + id * cols + first);
+    }
+  });
+}
+
+template void GatherRows<float>(int64_t, int64_t, const float*, const int32_t*, float*);
+template void GatherRows<double>(int64_t, int64_t, const double*, const int32_t*, double*);
+template void ScatterAddRows<float>(int64_t, int64_t, int64_t, const int32_t*, const float*, float*);
+template void ScatterAddRows<double>(int64_t, int64_t, int64_t, const int32_t*, const double*, double*);
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

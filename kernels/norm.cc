@@ -1,0 +1,306 @@
+#include "kernels/norm.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/norm.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "runtime/parallel.h"
+
+#ifndef CROSSTALK_KERNELS_NORM_TABLE_
+#define CROSSTALK_KERNELS_NORM_TABLE_
+namespace crosstalk::kernels {
+
+// What a row tile reads and writes. mean is null in RMS norm, which is layer norm with mean 0.
+template <typename T>
+struct NormTile {
+  int64_t rows, cols;
+  const T* x;
+  const T* scale;  // null: 1
+  const T* bias;   // null: 0
+  double epsilon;
+  T* y;
+  T* mean;
+  T* rstd;
+};
+template <typename T>
+struct NormGradientTile {
+  int64_t rows, cols;
+  const T* x;
+  const T* scale;
+  const T* mean;
+  const T* rstd;
+  const T* dy;
+  T* dx;      // null: not wanted
+  T* dscale;  // the tile's own partial sums
+  T* dbias;
+};
+template <typename T>
+struct NormTable {
+  void (*forward)(const NormTile<T>&);
+  void (*gradient)(const NormGradientTile<T>&);
+  void (*add)(int64_t, const T*, T*);
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Σ (x - mean)²
+template <typename T>
+double SumOfSquaredDeviations(int64_t n, const T* x, T mean) {
+  const Tag<T> d;
+  const auto m = hn::Set(d, mean);
+  return SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto v = hn::Sub(hn::LoadU(d, x + i), m);
+        return hn::Mul(v, v);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto v = hn::IfThenElseZero(hn::FirstN(d, rest), hn::Sub(LoadFirst(d, x + i, rest), m));
+        return hn::Mul(v, v);
+      });
+}
+
+template <typename T>
+double SumRow(int64_t n, const T* x) {
+  const Tag<T> d;
+  return SumVectors<T>(
+      n, [&](int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); },
+      [&](int64_t i, size_t rest) HWY_ATTR { return LoadFirst(d, x + i, rest); });
+}
+
+template <typename T>
+void Forward(const NormTile<T>& t) {
+  const Tag<T> d;
+  for (int64_t r = 0; r < t.rows; ++r) {
+    const T* x = t.x + r * t.cols;
+    T* y = t.y + r * t.cols;
+    T mean = 0;
+    if (t.mean != nullptr) t.mean[r] = mean = static_cast<T>(SumRow(t.cols, x) / static_cast<double>(t.cols));
+    const double variance = SumOfSquaredDeviations(t.cols, x, mean) / static_cast<double>(t.cols);
+    t.rstd[r] = static_cast<T>(1 / std::sqrt(variance + t.epsilon));
+    const auto m = hn::Set(d, mean);
+    const auto s = hn::Set(d, t.rstd[r]);
+    const auto normal = [&](auto v) HWY_ATTR { return hn::Mul(hn::Sub(v, m), s); };
+    if (t.scale == nullptr) {
+      Map1(t.cols, x, y, normal);
+    } else {
+      Map2(t.cols, x, t.scale, y, [&](auto v, auto g) HWY_ATTR { return hn::Mul(normal(v), g); });
+    }
+    if (t.bias != nullptr) Map2(t.cols, y, t.bias, y, [](auto v, auto b) HWY_ATTR { return hn::Add(v, b); });
+  }
+}
+
+// One vector of row r: g = dy · scale and x̂.
+template <class D, class T>
+struct GradientTerms {
+  hn::Vec<D> g, normal;
+};
+template <class D, class T>
+HWY_INLINE GradientTerms<D, T> Terms(D d, const NormGradientTile<T>& t, const T* x, const T* dy, int64_t i,
+                                     hn::Vec<D> mean, hn::Vec<D> rstd) {
+  auto g = hn::LoadU(d, dy + i);
+  if (t.scale != nullptr) g = hn::Mul(g, hn::LoadU(d, t.scale + i));
+  return {g, hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd)};
+}
+template <class D, class T>
+HWY_INLINE GradientTerms<D, T> TermsFirst(D d, const NormGradientTile<T>& t, const T* x, const T* dy, int64_t i,
+                                          size_t n, hn::Vec<D> mean, hn::Vec<D> rstd) {
+  auto g = LoadFirst(d, dy + i, n);
+  if (t.scale != nullptr) g = hn::Mul(g, LoadFirst(d, t.scale + i, n));
+  return {g, hn::Mul(hn::Sub(LoadFirst(d, x + i, n), mean), rstd)};
+}
+
+// dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), mean(g) only in layer norm.
+template <typename T>
+void InputGradient(const NormGradientTile<T>& t, int64_t r) {
+  const Tag<T> d;
+  const T* x = t.x + r * t.cols;
+  const T* dy = t.dy + r * t.cols;
+  T* dx = t.dx + r * t.cols;
+  const auto mean = hn::Set(d, t.mean == nullptr ? T(0) : t.mean[r]);
+  const auto rstd = hn::Set(d, t.rstd[r]);
+  const double count = static_cast<double>(t.cols);
+  // Where lanes are missing, g is 0.
+  const double dot = SumVectors<T>(
+      t.cols,
+      [&](int64_t i) HWY_ATTR {
+        const auto v = Terms(d, t, x, dy, i, mean, rstd);
+        return hn::Mul(v.g, v.normal);
+      },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        const auto v = TermsFirst(d, t, x, dy, i, n, mean, rstd);
+        return hn::Mul(v.g, v.normal);
+      });
+  double sum = 0;
+  if (t.mean != nullptr) {
+    sum = SumVectors<T>(
+        t.cols, [&](int64_t i) HWY_ATTR { return Terms(d, t, x, dy, i, mean, rstd).g; },
+        [&](int64_t i, size_t n) HWY_ATTR { return TermsFirst(d, t, x, dy, i, n, mean, rstd).g; });
+  }
+  const auto mean_dot = hn::Set(d, static_cast<T>(dot / count));
+  const auto mean_sum = hn::Set(d, static_cast<T>(sum / count));
+  const auto result = [&](const GradientTerms<Tag<T>, T>& v)
+                          HWY_ATTR { return hn::Mul(rstd, hn::NegMulAdd(v.normal, mean_dot, hn::Sub(v.g, mean_sum))); };
+  ForVectors(
+      d, t.cols, [&](int64_t i) HWY_ATTR { hn::StoreU(result(Terms(d, t, x, dy, i, mean, rstd)), d, dx + i); },
+      [&](int64_t i, size_t n)
+          HWY_ATTR { StoreFirst(result(TermsFirst(d, t, x, dy, i, n, mean, rstd)), d, dx + i, n); });
+}
+
+template <typename T>
+void Gradient(const NormGradientTile<T>& t) {
+  const Tag<T> d;
+  if (t.dscale != nullptr) std::fill_n(t.dscale, t.cols, T(0));
+  if (t.dbias != nullptr) std::fill_n(t.dbias, t.cols, T(0));
+  for (int64_t r = 0; r < t.rows; ++r) {
+    const T* x = t.x + r * t.cols;
+    const T* dy = t.dy + r * t.cols;
+    const auto mean = hn::Set(d, t.mean == nullptr ? T(0) : t.mean[r]);
+    const auto rstd = hn::Set(d, t.rstd[r]);
+    if (t.dscale != nullptr) {
+      ForVectors(
+          d, t.cols,
+          [&](int64_t i) HWY_ATTR {
+            const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd);
+            hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + i), normal, hn::LoadU(d, t.dscale + i)), d, t.dscale + i);
+          },
+          [&](int64_t i, size_t n) HWY_ATTR {
+            const auto normal = hn::Mul(hn::Sub(LoadFirst(d, x + i, n), mean), rstd);
+            StoreFirst(hn::MulAdd(LoadFirst(d, dy + i, n), normal, LoadFirst(d, t.dscale + i, n)), d, t.dscale + i, n);
+          });
+    }
+    if (t.dbias != nullptr) {
+      Map2(t.cols, t.dbias, dy, t.dbias, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+    }
+    if (t.dx != nullptr) InputGradient(t, r);  // last: dx may be dy
+  }
+}
+
+template <typename T>
+void AddTile(int64_t n, const T* x, T* y) {
+  Map2(n, y, x, y, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+}
+
+template <typename T>
+NormTable<T> MakeTable() {
+  return {Forward<T>, Gradient<T>, AddTile<T>};
+}
+NormTable<float> NormFloat() { return MakeTable<float>(); }
+NormTable<double> NormDouble() { return MakeTable<double>(); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(NormFloat);
+HWY_EXPORT(NormDouble);
+
+template <typename T>
+NormTable<T> Table() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(NormFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(NormDouble)();
+  }
+}
+
+// Rows a tile of the gradient; at most 64 tiles, so that their partial sums stay small.
+int64_t GradientRows(int64_t rows) { return std::max<int64_t>(32, (rows + 63) / 64); }
+
+int64_t ForwardRows(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
+
+template <typename T>
+void RunForward(const NormTile<T>& all) {
+  const auto table = Table<T>();
+  ParallelForRange(all.rows, ForwardRows(all.cols), [&](int64_t begin, int64_t end) {
+    NormTile<T> tile = all;
+    tile.rows = end - begin;
+    tile.x += begin * all.cols;
+    tile.y += begin * all.cols;
+    tile.rstd += begin;
+    if (all.mean != nullptr) tile.mean += begin;
+    table.forward(tile);
+  });
+}
+
+// result[cols] = Σ_tiles partial[tile, cols], in the order of tiles.
+template <typename T>
+void AddPartials(const NormTable<T>& table, int64_t tiles, int64_t cols, const T* partial, T* result) {
+  if (result == nullptr) return;
+  std::fill_n(result, cols, T(0));
+  for (int64_t i = 0; i < tiles; ++i) table.add(cols, partial + i * cols, result);
+}
+
+template <typename T>
+void RunGradient(const NormGradientTile<T>& all, T* workspace) {
+  const auto table = Table<T>();
+  const int64_t grain = GradientRows(all.rows);
+  const int64_t tiles = (all.rows + grain - 1) / grain;
+  ParallelForRange(all.rows, grain, [&](int64_t begin, int64_t end) {
+    NormGradientTile<T> tile = all;
+    const int64_t partial = begin / grain * all.cols;
+    tile.rows = end - begin;
+    tile.x += begin * all.cols;
+    tile.dy += begin * all.cols;
+    tile.rstd += begin;
+    if (all.mean != nullptr) tile.mean += begin;
+    if (all.dx != nullptr) tile.dx += begin * all.cols;
+    if (all.dscale != nullptr) tile.dscale = workspace + partial;
+    if (all.dbias != nullptr) tile.dbias = workspace + tiles * all.cols + partial;
+    table.gradient(tile);
+  });
+  AddPartials(table, tiles, all.cols, workspace, all.dscale);
+  AddPartials(table, tiles, all.cols, workspace + tiles * all.cols, all.dbias);
+}
+
+}  // namespace
+
+int64_t NormWorkspace(int64_t rows, int64_t cols) {
+  const int64_t grain = GradientRows(rows);
+  return 2 * cols * ((rows + grain - 1) / grain);
+}
+
+template <typename T>
+void RmsNorm(int64_t rows, int64_t cols, const T* x, const T* scale, double epsilon, T* y, T* rstd) {
+  RunForward<T>({rows, cols, x, scale, nullptr, epsilon, y, nullptr, rstd});
+}
+
+template <typename T>
+void LayerNorm(int64_t rows, int64_t cols, const T* x, const T* scale, const T* bias, double epsilon, T* y, T* mean,
+               T* rstd) {
+  RunForward<T>({rows, cols, x, scale, bias, epsilon, y, mean, rstd});
+}
+
+template <typename T>
+void RmsNormGradient(int64_t rows, int64_t cols, const T* x, const T* scale, const T* rstd, const T* dy, T* dx,
+                     T* dscale, T* workspace) {
+  RunGradient<T>({rows, cols, x, scale, nullptr, rstd, dy, dx, dscale, nullptr}, workspace);
+}
+
+template <typename T>
+void LayerNormGradient(int64_t rows, int64_t cols, const T* x, const T* scale, const T* mean, const T* rstd,
+                       const T* dy, T* dx, T* dscale, T* dbias, T* workspace) {
+  RunGradient<T>({rows, cols, x, scale, mean, rstd, dy, dx, dscale, dbias}, workspace);
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void RmsNorm<T>(int64_t, int64_t, const T*, const T*, double, T*, T*); \
+  template void LayerNorm<T>(int64_t, int64_t, const T*, const T*, const T*, double, T*, T*, T*); \
+  template void RmsNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*, T*); \
+  template void LayerNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, const T*, T*, T*, T*, T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

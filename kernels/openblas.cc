@@ -1,0 +1,107 @@
+#include "kernels/openblas.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <optional>
+
+#include "runtime/check.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+constexpr const char* kLibrary = "libopenblas.so.0";
+constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
+
+// The name of the best kernel set for this CPU, by what it can execute; null where OpenBLAS's own choice is as good.
+const char* BestCore() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd")) {
+    return "SkylakeX";
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
+}
+
+// Names of kernel sets that use all that the best one does.
+bool IsAsGood(const std::string& core, const std::string& best) {
+  if (core == best) return true;
+  if (best == "SkylakeX") return core == "Cooperlake" || core == "Sapphirerapids";
+  return core == "Zen" || core == "SkylakeX" || core == "Cooperlake" || core == "Sapphirerapids";
+}
+
+template <typename Function>
+void Find(void* library, const char* symbol, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, symbol));
+  if (function == nullptr) Fail(ErrorKind::kFailure, kLibrary, " has no ", symbol, ": is it OpenBLAS?");
+}
+
+// Sets an environment variable for as long as it lives.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~ScopedVariable() {
+    if (before_) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+OpenBlas Load() {
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  const bool was_loaded = library != nullptr;
+  const char* asked = std::getenv(kCoreVariable);
+  const bool user_chose = asked != nullptr && *asked != '\0';
+  const char* best = BestCore();
+  if (!was_loaded) {
+    std::optional<ScopedVariable> core;
+    if (best != nullptr && !user_chose) core.emplace(kCoreVariable, best);
+    const ScopedVariable threads("OPENBLAS_NUM_THREADS", "1");  // else it starts one per processor, to sleep
+    library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    Fail(ErrorKind::kFailure, "cannot load ", kLibrary, " (", dlerror(), "): install Debian's libopenblas0");
+  }
+  OpenBlas blas;
+  const char* (*core_name)();
+  void (*set_threads)(int);
+  int (*get_threads)();
+  Find(library, "cblas_sgemm", blas.sgemm);
+  Find(library, "cblas_dgemm", blas.dgemm);
+  Find(library, "openblas_get_corename", core_name);
+  Find(library, "openblas_set_num_threads", set_threads);
+  Find(library, "openblas_get_num_threads", get_threads);
+  blas.core = core_name();
+  set_threads(1);
+  if (get_threads() != 1) {
+    Fail(ErrorKind::kFailure, "OpenBLAS does not let itself be set to one thread; its bits would depend on threads");
+  }
+  if (best != nullptr && !IsAsGood(blas.core, best)) {
+    blas.warning = StrCat("OpenBLAS runs with its ", blas.core, " kernels, but this CPU can run ", best, ": ",
+                          user_chose   ? "unset OPENBLAS_CORETYPE"
+                          : was_loaded ? "the host program loaded OpenBLAS first; set OPENBLAS_CORETYPE for it"
+                                       : "this OpenBLAS was built without them");
+  }
+  return blas;
+}
+
+}  // namespace
+
+const OpenBlas& GetOpenBlas() {
+  static const OpenBlas* blas = new OpenBlas(Load());  // never unloaded: threads may be inside at exit
+  return *blas;
+}
+
+}  // namespace crosstalk::kernels

@@ -1,0 +1,374 @@
+#include "kernels/optimizer_step.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/optimizer_step.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "runtime/parallel.h"
+
+#ifndef CROSSTALK_KERNELS_OPTIMIZER_STEP_TABLE_
+#define CROSSTALK_KERNELS_OPTIMIZER_STEP_TABLE_
+namespace crosstalk::kernels {
+
+// Sums over one piece of a parameter.
+struct AdafactorSums {
+  double update;     // Σ u²
+  double parameter;  // Σ p²
+};
+
+template <typename T>
+struct AdamWScalars {
+  T gradient_scale, beta1, beta2, step_size, inverse_correction2, epsilon, decay_factor;
+};
+
+template <typename T>
+struct OptimizerTable {
+  AdafactorSums (*unfactored_moments)(int64_t n, const AdafactorOptions&, const T* g, const T* p, T* v);
+  void (*unfactored_update)(int64_t n, T step, const T* g, const T* v, T* p);
+  // One row: Σ_j (g² + ε) is returned, and added element by element to columns.
+  double (*row_squares)(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns);
+  double (*sum_of_squares)(int64_t n, const T* p);
+  double (*row_update_squares)(int64_t n, T factor, const T* g, const T* column_factor);  // Σ u²
+  void (*row_update)(int64_t n, T factor, const T* g, const T* column_factor, T* p);
+  void (*inverse_root)(int64_t n, const T* v, T* y);
+  void (*adamw)(int64_t n, const AdamWScalars<T>&, const T* g, T* m, T* v, T* p);
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+template <typename T>
+double SquareSum(int64_t n, const T* x) {
+  const Tag<T> d;
+  return SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto v = hn::LoadU(d, x + i);
+        return hn::Mul(v, v);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto v = LoadFirst(d, x + i, rest);
+        return hn::Mul(v, v);
+      });
+}
+
+// v ← decay · v + (1 - decay) · (g² + ε); u = g / √v.
+template <typename T>
+AdafactorSums UnfactoredMoments(int64_t n, const AdafactorOptions& options, const T* g, const T* p, T* v) {
+  const Tag<T> d;
+  const auto scale = hn::Set(d, static_cast<T>(options.gradient_scale));
+  const auto epsilon = hn::Set(d, static_cast<T>(options.epsilon1));
+  const auto keep = hn::Set(d, static_cast<T>(options.decay));
+  const auto take = hn::Set(d, static_cast<T>(1 - options.decay));
+  const auto step = [&](auto gradient, auto old) HWY_ATTR {
+    return hn::MulAdd(keep, old, hn::Mul(take, hn::MulAdd(gradient, gradient, epsilon)));
+  };
+  const double update = SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto gradient = hn::Mul(scale, hn::LoadU(d, g + i));
+        const auto moment = step(gradient, hn::LoadU(d, v + i));
+        hn::StoreU(moment, d, v + i);
+        return hn::Mul(gradient, hn::Div(gradient, moment));
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto gradient = hn::Mul(scale, LoadFirst(d, g + i, rest));
+        const auto moment = step(gradient, LoadFirst(d, v + i, rest));
+        StoreFirst(moment, d, v + i, rest);
+        return hn::IfThenElseZero(hn::FirstN(d, rest), hn::Mul(gradient, hn::Div(gradient, moment)));
+      });
+  return {update, SquareSum(n, p)};
+}
+
+// p ← p - step · g / √v.
+template <typename T>
+void UnfactoredUpdate(int64_t n, T step, const T* g, const T* v, T* p) {
+  const Tag<T> d;
+  const auto s = hn::Set(d, step);
+  const auto next = [&](auto gradient, auto moment, auto parameter)
+                        HWY_ATTR { return hn::NegMulAdd(s, hn::Div(gradient, hn::Sqrt(moment)), parameter); };
+  ForVectors(
+      d, n,
+      [&](int64_t i)
+          HWY_ATTR { hn::StoreU(next(hn::LoadU(d, g + i), hn::LoadU(d, v + i), hn::LoadU(d, p + i)), d, p + i); },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        StoreFirst(next(LoadFirst(d, g + i, rest), LoadFirst(d, v + i, rest), LoadFirst(d, p + i, rest)), d, p + i,
+                   rest);
+      });
+}
+
+template <typename T>
+double RowSquares(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns) {
+  const Tag<T> d;
+  const auto scale = hn::Set(d, gradient_scale);
+  const auto eps = hn::Set(d, epsilon);
+  return SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto gradient = hn::Mul(scale, hn::LoadU(d, g + i));
+        const auto square = hn::MulAdd(gradient, gradient, eps);
+        hn::StoreU(hn::Add(hn::LoadU(d, columns + i), square), d, columns + i);
+        return square;
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto gradient = hn::Mul(scale, LoadFirst(d, g + i, rest));
+        const auto square = hn::MulAdd(gradient, gradient, eps);
+        StoreFirst(hn::Add(LoadFirst(d, columns + i, rest), square), d, columns + i, rest);
+        return hn::IfThenElseZero(hn::FirstN(d, rest), square);
+      });
+}
+
+template <typename T>
+double RowUpdateSquares(int64_t n, T factor, const T* g, const T* column_factor) {
+  const Tag<T> d;
+  const auto f = hn::Set(d, factor);
+  return SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto u = hn::Mul(hn::Mul(f, hn::LoadU(d, g + i)), hn::LoadU(d, column_factor + i));
+        return hn::Mul(u, u);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto u = hn::Mul(hn::Mul(f, LoadFirst(d, g + i, rest)), LoadFirst(d, column_factor + i, rest));
+        return hn::Mul(u, u);
+      });
+}
+
+template <typename T>
+void RowUpdate(int64_t n, T factor, const T* g, const T* column_factor, T* p) {
+  const Tag<T> d;
+  const auto f = hn::Set(d, factor);
+  ForVectors(
+      d, n,
+      [&](int64_t i) HWY_ATTR {
+        const auto u = hn::Mul(hn::Mul(f, hn::LoadU(d, g + i)), hn::LoadU(d, column_factor + i));
+        hn::StoreU(hn::Sub(hn::LoadU(d, p + i), u), d, p + i);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto u = hn::Mul(hn::Mul(f, LoadFirst(d, g + i, rest)), LoadFirst(d, column_factor + i, rest));
+        StoreFirst(hn::Sub(LoadFirst(d, p + i, rest), u), d, p + i, rest);
+      });
+}
+
+template <typename T>
+void InverseRoot(int64_t n, const T* v, T* y) {
+  const Tag<T> d;
+  const auto one = hn::Set(d, T(1));
+  Map1(n, v, y, [&](auto x) HWY_ATTR { return hn::Div(one, hn::Sqrt(x)); });
+}
+
+template <typename T>
+void AdamWTile(int64_t n, const AdamWScalars<T>& s, const T* g, T* m, T* v, T* p) {
+  const Tag<T> d;
+  const auto set = [d](T value) HWY_ATTR { return hn::Set(d, value); };
+  const auto scale = set(s.gradient_scale), beta1 = set(s.beta1), beta2 = set(s.beta2);
+  const auto take1 = set(1 - s.beta1), take2 = set(1 - s.beta2);
+  const auto step = set(s.step_size), correction2 = set(s.inverse_correction2), epsilon = set(s.epsilon);
+  const auto keep = set(s.decay_factor);
+  using V = hn::Vec<Tag<T>>;
+  const auto advance = [&](V gradient, V& moment1, V& moment2, V& parameter) HWY_ATTR {
+    gradient = hn::Mul(scale, gradient);
+    moment1 = hn::MulAdd(beta1, moment1, hn::Mul(take1, gradient));
+    moment2 = hn::MulAdd(beta2, moment2, hn::Mul(take2, hn::Mul(gradient, gradient)));
+    const V root = hn::Add(hn::Sqrt(hn::Mul(moment2, correction2)), epsilon);
+    parameter = hn::NegMulAdd(step, hn::Div(moment1, root), hn::Mul(parameter, keep));
+  };
+  ForVectors(
+      d, n,
+      [&](int64_t i) HWY_ATTR {
+        V moment1 = hn::LoadU(d, m + i), moment2 = hn::LoadU(d, v + i), parameter = hn::LoadU(d, p + i);
+        advance(hn::LoadU(d, g + i), moment1, moment2, parameter);
+        hn::StoreU(moment1, d, m + i);
+        hn::StoreU(moment2, d, v + i);
+        hn::StoreU(parameter, d, p + i);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        V moment1 = LoadFirst(d, m + i, rest), moment2 = LoadFirst(d, v + i, rest);
+        V parameter = LoadFirst(d, p + i, rest);
+        advance(LoadFirst(d, g + i, rest), moment1, moment2, parameter);
+        StoreFirst(moment1, d, m + i, rest);
+        StoreFirst(moment2, d, v + i, rest);
+        StoreFirst(parameter, d, p + i, rest);
+      });
+}
+
+template <typename T>
+OptimizerTable<T> MakeTable() {
+  return {UnfactoredMoments<T>, UnfactoredUpdate<T>, RowSquares<T>,  SquareSum<T>,
+          RowUpdateSquares<T>,  RowUpdate<T>,        InverseRoot<T>, AdamWTile<T>};
+}
+OptimizerTable<float> OptimizerFloat() { return MakeTable<float>(); }
+OptimizerTable<double> OptimizerDouble() { return MakeTable<double>(); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(OptimizerFloat);
+HWY_EXPORT(OptimizerDouble);
+
+template <typename T>
+OptimizerTable<T> Table() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(OptimizerFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(OptimizerDouble)();
+  }
+}
+
+constexpr int64_t kTile = 16384;       // elements a tile, at least
+constexpr int64_t kMaxPartials = 256;  // tiles whose partial sums are kept on the stack
+constexpr int64_t kMaxRowTiles = 64;   // of a factored parameter: each keeps a row of column sums
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A tile's size, from the count alone, such that there are at most `most` tiles.
+int64_t Grain(int64_t count, int64_t least, int64_t most) { return std::max(least, CeilDivide(count, most)); }
+
+// learning_rate · max(RMS(p), ε₂) / max(1, RMS(u) / clip).
+double StepSize(const AdafactorOptions& options, double count, const AdafactorSums& sums) {
+  double step = options.learning_rate;
+  if (options.step_scale == AdafactorOptions::StepScale::kParameterRms) {
+    step *= std::max(std::sqrt(sums.parameter / count), options.epsilon2);
+  }
+  if (options.clip_threshold > 0) step /= std::max(1.0, std::sqrt(sums.update / count) / options.clip_threshold);
+  return step;
+}
+
+int64_t RowGrain(int64_t rows, int64_t cols) {
+  return Grain(rows, std::max<int64_t>(1, kTile / std::max<int64_t>(1, cols)), kMaxRowTiles);
+}
+
+// v_row, the tiles' column sums and Σ p²: one pass over the gradient and the parameter.
+template <typename T>
+void FactoredMoments(int64_t rows, int64_t cols, const AdafactorOptions& options, const T* gradient, T* v_row, T* v_col,
+                     const T* parameter, T* columns, AdafactorSums* sums) {
+  const auto table = Table<T>();
+  const int64_t grain = RowGrain(rows, cols);
+  AdafactorSums partial[kMaxRowTiles];
+  ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
+    T* own = columns + begin / grain * cols;
+    std::fill_n(own, cols, T(0));
+    for (int64_t i = begin; i < end; ++i) {
+      const double sum = table.row_squares(cols, static_cast<T>(options.gradient_scale),
+                                           static_cast<T>(options.epsilon1), gradient + i * cols, own);
+      v_row[i] = static_cast<T>(options.decay * v_row[i] + (1 - options.decay) * sum / static_cast<double>(cols));
+    }
+    partial[begin / grain] = {0, table.sum_of_squares((end - begin) * cols, parameter + begin * cols)};
+  });
+  const int64_t tiles = CeilDivide(rows, grain);
+  *sums = {0, 0};
+  for (int64_t t = 0; t < tiles; ++t) sums->parameter += partial[t].parameter;
+  ParallelForRange(cols, 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      double sum = 0;
+      for (int64_t t = 0; t < tiles; ++t) sum += columns[t * cols + j];
+      v_col[j] = static_cast<T>(options.decay * v_col[j] + (1 - options.decay) * sum / static_cast<double>(rows));
+    }
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void AdafactorStep(int64_t count, const AdafactorOptions& options, const T* gradient, T* v, T* parameter) {
+  if (count == 0) return;
+  const auto table = Table<T>();
+  const int64_t grain = Grain(count, kTile, kMaxPartials);
+  AdafactorSums partial[kMaxPartials];
+  ParallelForRange(count, grain, [&](int64_t b, int64_t e) {
+    partial[b / grain] = table.unfactored_moments(e - b, options, gradient + b, parameter + b, v + b);
+  });
+  AdafactorSums sums{0, 0};
+  for (int64_t t = 0; t < CeilDivide(count, grain); ++t) {
+    sums.update += partial[t].update;
+    sums.parameter += partial[t].parameter;
+  }
+  const double step = options.gradient_scale * StepSize(options, static_cast<double>(count), sums);
+  ParallelForRange(count, grain, [&](int64_t b, int64_t e) {
+    table.unfactored_update(e - b, static_cast<T>(step), gradient + b, v + b, parameter + b);
+  });
+}
+
+int64_t AdafactorWorkspace(int64_t rows, int64_t cols) {
+  return cols * (CeilDivide(rows, RowGrain(rows, cols)) + 1) + rows;
+}
+
+template <typename T>
+void AdafactorFactoredStep(int64_t rows, int64_t cols, const AdafactorOptions& options, const T* gradient, T* v_row,
+                           T* v_col, T* parameter, T* workspace) {
+  if (rows == 0 || cols == 0) return;
+  const auto table = Table<T>();
+  T* row_factor = workspace;             // √(mean(v_row) / v_row[i]) · gradient_scale
+  T* column_factor = row_factor + rows;  // 1 / √v_col[j]
+  T* columns = column_factor + cols;     // column sums of each row tile
+  AdafactorSums sums;
+  FactoredMoments(rows, cols, options, gradient, v_row, v_col, parameter, columns, &sums);
+
+  double mean = 0;
+  for (int64_t i = 0; i < rows; ++i) mean += v_row[i];
+  mean /= static_cast<double>(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    row_factor[i] = static_cast<T>(options.gradient_scale * std::sqrt(mean / static_cast<double>(v_row[i])));
+  }
+  table.inverse_root(cols, v_col, column_factor);
+
+  const int64_t grain = RowGrain(rows, cols);
+  double partial[kMaxRowTiles];
+  ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
+    double sum = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      sum += table.row_update_squares(cols, row_factor[i], gradient + i * cols, column_factor);
+    }
+    partial[begin / grain] = sum;
+  });
+  for (int64_t t = 0; t < CeilDivide(rows, grain); ++t) sums.update += partial[t];
+
+  const double step = StepSize(options, static_cast<double>(rows) * static_cast<double>(cols), sums);
+  ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      table.row_update(cols, static_cast<T>(step * row_factor[i]), gradient + i * cols, column_factor,
+                       parameter + i * cols);
+    }
+  });
+}
+
+template <typename T>
+void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T* m, T* v, T* parameter) {
+  const auto table = Table<T>();
+  double correction1 = 1, correction2 = 1;
+  if (options.bias_correction == AdamWOptions::BiasCorrection::kYes) {
+    correction1 = 1 - std::pow(options.beta1, static_cast<double>(options.step));
+    correction2 = 1 - std::pow(options.beta2, static_cast<double>(options.step));
+  }
+  const AdamWScalars<T> scalars{static_cast<T>(options.gradient_scale),
+                                static_cast<T>(options.beta1),
+                                static_cast<T>(options.beta2),
+                                static_cast<T>(options.learning_rate / correction1),
+                                static_cast<T>(1 / correction2),
+                                static_cast<T>(options.epsilon),
+                                static_cast<T>(1 - options.learning_rate * options.weight_decay)};
+  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) {
+    table.adamw(e - b, scalars, gradient + b, m + b, v + b, parameter + b);
+  });
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void AdafactorStep<T>(int64_t, const AdafactorOptions&, const T*, T*, T*); \
+  template void AdafactorFactoredStep<T>(int64_t, int64_t, const AdafactorOptions&, const T*, T*, T*, T*, T*); \
+  template void AdamWStep<T>(int64_t, const AdamWOptions&, const T*, T*, T*, T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

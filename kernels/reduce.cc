@@ -1,0 +1,337 @@
+#include "kernels/reduce.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "runtime/parallel.h"
+
+#ifndef CROSSTALK_KERNELS_REDUCE_TABLE_
+#define CROSSTALK_KERNELS_REDUCE_TABLE_
+namespace crosstalk::kernels {
+
+inline constexpr int64_t kColumns = 128;  // columns that one tile of a column reduction holds in cache
+
+template <typename T>
+struct ReduceTable {
+  double (*sum)(int64_t, const T*);
+  double (*sum_of_squares)(int64_t, const T*);
+  double (*dot)(int64_t, const T*, const T*);
+  // total[cols] = Σ_r x[r · stride + j], cols ≤ kColumns.
+  void (*sum_columns)(int64_t rows, int64_t cols, int64_t stride, const T*, T* total);
+  T (*max)(int64_t, const T*);
+  int64_t (*first_non_finite)(int64_t, const T*);
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+template <typename T>
+double SumTile(int64_t n, const T* x) {
+  const Tag<T> d;
+  return SumVectors<T>(
+      n, [&](int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); },
+      [&](int64_t i, size_t rest) HWY_ATTR { return LoadFirst(d, x + i, rest); });
+}
+
+// x[i] in double: squares of float gradients may overflow or underflow, so they are widened before the product.
+template <typename T>
+double SumOfSquaresTile(int64_t n, const T* x) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> dt;
+  const auto load = [&](int64_t i) HWY_ATTR {
+    if constexpr (sizeof(T) == 8) {
+      return hn::LoadU(d, x + i);
+    } else {
+      return hn::PromoteTo(d, hn::LoadU(dt, x + i));
+    }
+  };
+  double rest_sum = 0;
+  const double sum = SumVectors<double>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto v = load(i);
+        return hn::Mul(v, v);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        for (size_t k = 0; k < rest; ++k) rest_sum += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
+        return hn::Zero(d);
+      });
+  return sum + rest_sum;
+}
+
+template <typename T>
+double DotTile(int64_t n, const T* x, const T* y) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<T, decltype(d)> dt;
+  const auto load = [&](const T* p) HWY_ATTR {
+    if constexpr (sizeof(T) == 8) {
+      return hn::LoadU(d, p);
+    } else {
+      return hn::PromoteTo(d, hn::LoadU(dt, p));
+    }
+  };
+  double rest_sum = 0;
+  const double sum = SumVectors<double>(
+      n, [&](int64_t i) HWY_ATTR { return hn::Mul(load(x + i), load(y + i)); },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        for (size_t k = 0; k < rest; ++k) rest_sum += static_cast<double>(x[i + k]) * static_cast<double>(y[i + k]);
+        return hn::Zero(d);
+      });
+  return sum + rest_sum;
+}
+
+template <typename T>
+void SumColumnsTile(int64_t rows, int64_t cols, int64_t stride, const T* x, T* total) {
+  HWY_ALIGN T block[kColumns];
+  std::memset(total, 0, cols * sizeof(T));
+  constexpr int64_t kBlockRows = 64;
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t end = begin + kBlockRows < rows ? begin + kBlockRows : rows;
+    std::memset(block, 0, cols * sizeof(T));
+    for (int64_t r = begin; r < end; ++r) {
+      Map2(cols, block, x + r * stride, block, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+    }
+    Map2(cols, total, block, total, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+  }
+}
+
+// NaN if there is any: a vector maximum may drop it, so it is looked for beside.
+template <typename T>
+T MaxTile(int64_t n, const T* x) {
+  const Tag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  T best = x[0];
+  int64_t i = 0;
+  bool nan = false;
+  if (n >= lanes) {
+    auto m = hn::LoadU(d, x);
+    auto bad = hn::Zero(d);
+    for (; i + lanes <= n; i += lanes) {
+      const auto v = hn::LoadU(d, x + i);
+      m = hn::Max(m, v);
+      bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
+    }
+    best = hn::GetLane(hn::MaxOfLanes(d, m));
+    nan = hn::GetLane(hn::MaxOfLanes(d, bad)) > 0;
+  }
+  for (; i < n; ++i) {
+    nan = nan || x[i] != x[i];
+    if (x[i] > best) best = x[i];
+  }
+  return nan ? std::numeric_limits<T>::quiet_NaN() : best;
+}
+
+template <typename T>
+int64_t FirstNonFiniteTile(int64_t n, const T* x) {
+  const Tag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    // v - v is 0 for a finite v, NaN otherwise.
+    if (!hn::AllTrue(d, hn::Eq(hn::Sub(v, v), zero))) break;
+  }
+  for (; i < n; ++i) {
+    if (!std::isfinite(x[i])) return i;
+  }
+  return -1;
+}
+
+template <typename T>
+ReduceTable<T> MakeTable() {
+  return {SumTile<T>, SumOfSquaresTile<T>, DotTile<T>, SumColumnsTile<T>, MaxTile<T>, FirstNonFiniteTile<T>};
+}
+ReduceTable<float> ReduceFloat() { return MakeTable<float>(); }
+ReduceTable<double> ReduceDouble() { return MakeTable<double>(); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(ReduceFloat);
+HWY_EXPORT(ReduceDouble);
+
+template <typename T>
+ReduceTable<T> Table() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(ReduceFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(ReduceDouble)();
+  }
+}
+
+constexpr int64_t kTile = 32768;       // elements a tile
+constexpr int64_t kMaxPartials = 256;  // partial sums of a whole array
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Σ over pieces of [0, count) of piece(begin, end), in order; at most kMaxPartials pieces, cut by count alone.
+template <typename Piece>
+double SumOverPieces(int64_t count, const Piece& piece) {
+  if (count <= 0) return 0;
+  const int64_t grain = std::max(kTile, CeilDivide(CeilDivide(count, kMaxPartials), kTile) * kTile);
+  double partial[kMaxPartials];
+  ParallelForRange(count, grain, [&](int64_t begin, int64_t end) { partial[begin / grain] = piece(begin, end); });
+  double total = 0;
+  for (int64_t i = 0; i < CeilDivide(count, grain); ++i) total += partial[i];
+  return total;
+}
+
+template <typename T>
+void SumRows(int64_t rows, int64_t cols, const T* x, T* y) {
+  const auto table = Table<T>();
+  if (rows <= 8 && cols > 2 * kTile) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * cols;
+      y[r] = static_cast<T>(SumOverPieces(cols, [&](int64_t b, int64_t e) { return table.sum(e - b, row + b); }));
+    }
+    return;
+  }
+  ParallelForRange(rows, std::max<int64_t>(1, kTile / std::max<int64_t>(1, cols)), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) y[r] = static_cast<T>(table.sum(cols, x + r * cols));
+  });
+}
+
+// Few columns and many rows: the rows are cut into pieces whose column sums meet in order.
+template <typename T>
+void SumFewColumns(int64_t reduced, int64_t inner, const T* x, T* y) {
+  const auto table = Table<T>();
+  constexpr int64_t kPieces = 32;
+  T partial[kPieces * kColumns];
+  const int64_t grain = CeilDivide(reduced, kPieces);
+  ParallelForRange(reduced, grain, [&](int64_t begin, int64_t end) {
+    table.sum_columns(end - begin, inner, inner, x + begin * inner, partial + begin / grain * inner);
+  });
+  table.sum_columns(CeilDivide(reduced, grain), inner, inner, partial, y);
+}
+
+template <typename T>
+void SumColumns(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
+  if (outer <= 4 && inner <= kColumns && reduced * inner > 2 * kTile) {
+    for (int64_t o = 0; o < outer; ++o) SumFewColumns(reduced, inner, x + o * reduced * inner, y + o * inner);
+    return;
+  }
+  const auto table = Table<T>();
+  const int64_t chunks = CeilDivide(inner, kColumns);
+  const int64_t work = std::max<int64_t>(1, std::min(inner, kColumns) * reduced);
+  ParallelForRange(outer * chunks, std::max<int64_t>(1, kTile / work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t o = i / chunks;
+      const int64_t first = i % chunks * kColumns;
+      table.sum_columns(reduced, std::min(kColumns, inner - first), inner, x + o * reduced * inner + first,
+                        y + o * inner + first);
+    }
+  });
+}
+
+template <typename T>
+void MaxRow(const ReduceTable<T>& table, int64_t n, const T* x, T* y, int64_t* index) {
+  *y = table.max(n, x);
+  if (index == nullptr) return;
+  int64_t i = 0;
+  while (x[i] != *y && !(*y != *y && x[i] != x[i])) ++i;
+  *index = i;
+}
+
+}  // namespace
+
+template <typename T>
+void Sum(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
+  if (inner == 1) {
+    SumRows(outer, reduced, x, y);
+  } else {
+    SumColumns(outer, reduced, inner, x, y);
+  }
+}
+
+template <typename T>
+void Max(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y, int64_t* index) {
+  const auto table = Table<T>();
+  const int64_t grain = std::max<int64_t>(1, kTile / std::max<int64_t>(1, reduced * inner));
+  ParallelForRange(outer, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      const T* block = x + o * reduced * inner;
+      T* best = y + o * inner;
+      int64_t* where = index == nullptr ? nullptr : index + o * inner;
+      if (inner == 1) {
+        MaxRow(table, reduced, block, best, where);
+        continue;
+      }
+      std::copy_n(block, inner, best);
+      if (where != nullptr) std::fill_n(where, inner, 0);
+      for (int64_t r = 1; r < reduced; ++r) {
+        for (int64_t j = 0; j < inner; ++j) {
+          const T v = block[r * inner + j];
+          if (v > best[j] || (v != v && best[j] == best[j])) {
+            best[j] = v;
+            if (where != nullptr) where[j] = r;
+          }
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+void MaxGradient(int64_t outer, int64_t reduced, int64_t inner, const int64_t* index, const T* dy, T* dx) {
+  const int64_t grain = std::max<int64_t>(1, kTile / std::max<int64_t>(1, reduced * inner));
+  ParallelForRange(outer, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      T* block = dx + o * reduced * inner;
+      std::fill_n(block, reduced * inner, T(0));
+      for (int64_t j = 0; j < inner; ++j) block[index[o * inner + j] * inner + j] = dy[o * inner + j];
+    }
+  });
+}
+
+template <typename T>
+double SumOfSquares(int64_t count, const T* x) {
+  const auto table = Table<T>();
+  return SumOverPieces(count, [&](int64_t begin, int64_t end) { return table.sum_of_squares(end - begin, x + begin); });
+}
+
+template <typename T>
+double Dot(int64_t count, const T* x, const T* y) {
+  const auto table = Table<T>();
+  return SumOverPieces(count, [&](int64_t begin, int64_t end) { return table.dot(end - begin, x + begin, y + begin); });
+}
+
+template <typename T>
+int64_t FirstNonFinite(int64_t count, const T* x) {
+  const auto table = Table<T>();
+  if (count <= 0) return -1;
+  const int64_t grain = std::max(kTile, CeilDivide(CeilDivide(count, kMaxPartials), kTile) * kTile);
+  int64_t found[kMaxPartials];
+  ParallelForRange(count, grain, [&](int64_t begin, int64_t end) {
+    found[begin / grain] = table.first_non_finite(end - begin, x + begin);
+  });
+  for (int64_t i = 0; i < CeilDivide(count, grain); ++i) {
+    if (found[i] >= 0) return i * grain + found[i];
+  }
+  return -1;
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void Sum<T>(int64_t, int64_t, int64_t, const T*, T*); \
+  template void Max<T>(int64_t, int64_t, int64_t, const T*, T*, int64_t*); \
+  template void MaxGradient<T>(int64_t, int64_t, int64_t, const int64_t*, const T*, T*); \
+  template double SumOfSquares<T>(int64_t, const T*); \
+  template double Dot<T>(int64_t, const T*, const T*); \
+  template int64_t FirstNonFinite<T>(int64_t, const T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

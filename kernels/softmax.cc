@@ -1,0 +1,344 @@
+#include "kernels/softmax.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "runtime/parallel.h"
+
+#ifndef CROSSTALK_KERNELS_SOFTMAX_TABLE_
+#define CROSSTALK_KERNELS_SOFTMAX_TABLE_
+namespace crosstalk::kernels {
+
+inline constexpr int64_t kSoftmaxColumns = 128;  // columns of one tile where the reduced dimension is not the last
+
+template <typename T>
+struct SoftmaxTable {
+  void (*row)(int64_t n, const T* x, const uint8_t* mask, T* y);
+  void (*row_gradient)(int64_t n, const T* y, const T* dy, T* dx);
+  T (*row_log_sum_exp)(int64_t n, const T* x);
+  void (*row_scaled_exp)(int64_t n, const T* x, T shift, T scale, T* y);
+  // The same for cols ≤ kSoftmaxColumns neighbouring columns, elements of a column `stride` apart.
+  void (*columns)(int64_t n, int64_t cols, int64_t stride, const T* x, const uint8_t* mask, T* y);
+  void (*columns_gradient)(int64_t n, int64_t cols, int64_t stride, const T* y, const T* dy, T* dx);
+  void (*columns_log_sum_exp)(int64_t n, int64_t cols, int64_t stride, const T* x, T* result);
+  void (*columns_scaled_exp)(int64_t n, int64_t cols, int64_t stride, const T* x, const T* shift, const T* scale, T* y);
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+template <typename T>
+constexpr T kNone = -std::numeric_limits<T>::infinity();
+
+// y = x where mask is not 0, -infinity elsewhere.
+template <typename T>
+void ApplyMask(int64_t n, const T* x, const uint8_t* mask, T* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = mask[i] != 0 ? x[i] : kNone<T>;
+}
+
+// The maximum; NaN if x holds one.
+template <typename T>
+T RowMax(int64_t n, const T* x) {
+  const Tag<T> d;
+  auto m = hn::Set(d, kNone<T>);
+  // A NaN must not be lost: it wins every comparison and stays.
+  const auto larger = [](auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::Ge(a, b), a, b); };
+  auto bad = hn::Zero(d);
+  ForVectors(
+      d, n,
+      [&](int64_t i) HWY_ATTR {
+        const auto v = hn::LoadU(d, x + i);
+        m = larger(v, m);
+        bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto v = hn::IfThenElse(hn::FirstN(d, rest), LoadFirst(d, x + i, rest), hn::Set(d, kNone<T>));
+        m = larger(v, m);
+        bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
+      });
+  if (hn::GetLane(hn::MaxOfLanes(d, bad)) > 0) return std::numeric_limits<T>::quiet_NaN();
+  return hn::GetLane(hn::MaxOfLanes(d, m));
+}
+
+// y = e^(x - shift); the sum is returned.
+template <typename T>
+double RowExpSum(int64_t n, const T* x, T shift, T* y) {
+  const Tag<T> d;
+  const auto m = hn::Set(d, shift);
+  return SumVectors<T>(
+      n,
+      [&](int64_t i) HWY_ATTR {
+        const auto e = ExpFull(d, hn::Sub(hn::LoadU(d, x + i), m));
+        hn::StoreU(e, d, y + i);
+        return e;
+      },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        const auto e = ExpFull(d, hn::Sub(LoadFirst(d, x + i, rest), m));
+        StoreFirst(e, d, y + i, rest);
+        return hn::IfThenElseZero(hn::FirstN(d, rest), e);
+      });
+}
+
+template <typename T>
+void SoftmaxRow(int64_t n, const T* x, const uint8_t* mask, T* y) {
+  if (mask != nullptr) {
+    ApplyMask(n, x, mask, y);
+    x = y;
+  }
+  const T max = RowMax(n, x);
+  if (max == kNone<T>) {
+    std::fill_n(y, n, T(0));
+    return;
+  }
+  const double sum = RowExpSum(n, x, max, y);
+  const Tag<T> d;
+  const auto factor = hn::Set(d, static_cast<T>(1 / sum));
+  Map1(n, y, y, [&](auto v) HWY_ATTR { return hn::Mul(v, factor); });
+}
+
+template <typename T>
+void SoftmaxRowGradient(int64_t n, const T* y, const T* dy, T* dx) {
+  const Tag<T> d;
+  const double dot = SumVectors<T>(
+      n, [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, y + i), hn::LoadU(d, dy + i)); },
+      [&](int64_t i, size_t rest) HWY_ATTR { return hn::Mul(LoadFirst(d, y + i, rest), LoadFirst(d, dy + i, rest)); });
+  const auto mean = hn::Set(d, static_cast<T>(dot));
+  Map2(n, y, dy, dx, [&](auto v, auto g) HWY_ATTR { return hn::Mul(v, hn::Sub(g, mean)); });
+}
+
+template <typename T>
+T RowLogSumExp(int64_t n, const T* x) {
+  const T max = RowMax(n, x);
+  if (max == kNone<T>) return max;
+  const Tag<T> d;
+  const auto m = hn::Set(d, max);
+  const double sum = SumVectors<T>(
+      n, [&](int64_t i) HWY_ATTR { return ExpFull(d, hn::Sub(hn::LoadU(d, x + i), m)); },
+      [&](int64_t i, size_t rest) HWY_ATTR {
+        return hn::IfThenElseZero(hn::FirstN(d, rest), ExpFull(d, hn::Sub(LoadFirst(d, x + i, rest), m)));
+      });
+  return static_cast<T>(static_cast<double>(max) + std::log(sum));
+}
+
+template <typename T>
+void RowScaledExp(int64_t n, const T* x, T shift, T scale, T* y) {
+  const Tag<T> d;
+  if (shift == kNone<T>) {
+    std::fill_n(y, n, T(0));
+    return;
+  }
+  const auto m = hn::Set(d, shift);
+  const auto s = hn::Set(d, scale);
+  Map1(n, x, y, [&](auto v) HWY_ATTR { return hn::Mul(s, ExpFull(d, hn::Sub(v, m))); });
+}
+
+// max[j] = max_r x[r · stride + j], where -infinity is replaced by 0 so that e^(x - max) is 0 and not NaN.
+template <typename T>
+void ColumnsMax(int64_t n, int64_t cols, int64_t stride, const T* x, T* max) {
+  std::fill_n(max, cols, kNone<T>);
+  for (int64_t r = 0; r < n; ++r) {
+    Map2(cols, max, x + r * stride, max, [&](auto m, auto v) HWY_ATTR {
+      const auto larger = hn::IfThenElse(hn::Gt(v, m), v, m);
+      return hn::IfThenElse(hn::IsNaN(v), v, larger);
+    });
+  }
+}
+
+template <typename T>
+void FiniteShift(int64_t cols, const T* max, T* shift) {
+  for (int64_t j = 0; j < cols; ++j) shift[j] = max[j] == kNone<T> ? T(0) : max[j];
+}
+
+// y = e^(x - shift) and its column sums, in blocks of rows.
+template <typename T>
+void ColumnsExpSum(int64_t n, int64_t cols, int64_t stride, const T* x, const T* shift, T* y, int64_t stride_y,
+                   T* sum) {
+  const Tag<T> d;
+  HWY_ALIGN T block[kSoftmaxColumns];
+  std::fill_n(sum, cols, T(0));
+  std::fill_n(block, cols, T(0));
+  for (int64_t r = 0; r < n; ++r) {
+    T* row = y + r * stride_y;
+    Map2(cols, x + r * stride, shift, row, [&](auto v, auto m) HWY_ATTR { return ExpFull(d, hn::Sub(v, m)); });
+    Map2(cols, block, row, block, [](auto s, auto v) HWY_ATTR { return hn::Add(s, v); });
+    if (r % 64 == 63 || r + 1 == n) {
+      Map2(cols, sum, block, sum, [](auto s, auto v) HWY_ATTR { return hn::Add(s, v); });
+      std::fill_n(block, cols, T(0));
+    }
+  }
+}
+
+template <typename T>
+void SoftmaxColumns(int64_t n, int64_t cols, int64_t stride, const T* x, const uint8_t* mask, T* y) {
+  HWY_ALIGN T shift[kSoftmaxColumns];
+  HWY_ALIGN T sum[kSoftmaxColumns];
+  if (mask != nullptr) {
+    for (int64_t r = 0; r < n; ++r) ApplyMask(cols, x + r * stride, mask + r * stride, y + r * stride);
+    x = y;
+  }
+  ColumnsMax(n, cols, stride, x, shift);
+  FiniteShift(cols, shift, shift);
+  ColumnsExpSum(n, cols, stride, x, shift, y, stride, sum);
+  for (int64_t j = 0; j < cols; ++j) sum[j] = sum[j] == T(0) ? T(0) : 1 / sum[j];
+  for (int64_t r = 0; r < n; ++r) {
+    Map2(cols, y + r * stride, sum, y + r * stride, [](auto v, auto s) HWY_ATTR { return hn::Mul(v, s); });
+  }
+}
+
+template <typename T>
+void SoftmaxColumnsGradient(int64_t n, int64_t cols, int64_t stride, const T* y, const T* dy, T* dx) {
+  HWY_ALIGN T dot[kSoftmaxColumns];
+  HWY_ALIGN T block[kSoftmaxColumns];
+  HWY_ALIGN T product[kSoftmaxColumns];
+  std::fill_n(dot, cols, T(0));
+  std::fill_n(block, cols, T(0));
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  for (int64_t r = 0; r < n; ++r) {
+    Map2(cols, y + r * stride, dy + r * stride, product, [](auto v, auto g) HWY_ATTR { return hn::Mul(v, g); });
+    Map2(cols, block, product, block, add);
+    if (r % 64 == 63 || r + 1 == n) {
+      Map2(cols, dot, block, dot, add);
+      std::fill_n(block, cols, T(0));
+    }
+  }
+  for (int64_t r = 0; r < n; ++r) {
+    Map2(cols, dy + r * stride, dot, product, [](auto g, auto s) HWY_ATTR { return hn::Sub(g, s); });
+    Map2(cols, y + r * stride, product, dx + r * stride, [](auto v, auto g) HWY_ATTR { return hn::Mul(v, g); });
+  }
+}
+
+template <typename T>
+void ColumnsLogSumExp(int64_t n, int64_t cols, int64_t stride, const T* x, T* result) {
+  HWY_ALIGN T shift[kSoftmaxColumns];
+  HWY_ALIGN T sum[kSoftmaxColumns];
+  HWY_ALIGN T row[kSoftmaxColumns];
+  ColumnsMax(n, cols, stride, x, shift);
+  FiniteShift(cols, shift, shift);
+  ColumnsExpSum(n, cols, stride, x, shift, row, 0, sum);
+  for (int64_t j = 0; j < cols; ++j) result[j] = shift[j] + std::log(sum[j]);
+}
+
+template <typename T>
+void ColumnsScaledExp(int64_t n, int64_t cols, int64_t stride, const T* x, const T* shift, const T* scale, T* y) {
+  const Tag<T> d;
+  HWY_ALIGN T finite[kSoftmaxColumns];
+  FiniteShift(cols, shift, finite);
+  for (int64_t r = 0; r < n; ++r) {
+    T* row = y + r * stride;
+    Map2(cols, x + r * stride, finite, row, [&](auto v, auto m) HWY_ATTR { return ExpFull(d, hn::Sub(v, m)); });
+    Map2(cols, row, scale, row, [](auto v, auto s) HWY_ATTR { return hn::Mul(v, s); });
+  }
+}
+
+template <typename T>
+SoftmaxTable<T> MakeTable() {
+  return {SoftmaxRow<T>,     SoftmaxRowGradient<T>,     RowLogSumExp<T>,     RowScaledExp<T>,
+          SoftmaxColumns<T>, SoftmaxColumnsGradient<T>, ColumnsLogSumExp<T>, ColumnsScaledExp<T>};
+}
+SoftmaxTable<float> SoftmaxFloat() { return MakeTable<float>(); }
+SoftmaxTable<double> SoftmaxDouble() { return MakeTable<double>(); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+namespace {
+
+HWY_EXPORT(SoftmaxFloat);
+HWY_EXPORT(SoftmaxDouble);
+
+template <typename T>
+SoftmaxTable<T> Table() {
+  if constexpr (sizeof(T) == 4) {
+    return HWY_DYNAMIC_DISPATCH(SoftmaxFloat)();
+  } else {
+    return HWY_DYNAMIC_DISPATCH(SoftmaxDouble)();
+  }
+}
+
+// Calls row(o) for inner = 1, or columns(element offset, column offset, cols) for bundles of columns; tiles by shape.
+template <typename Row, typename Columns>
+void ForGroups(int64_t outer, int64_t reduced, int64_t inner, const Row& row, const Columns& columns) {
+  constexpr int64_t kTile = 8192;  // elements
+  const int64_t chunks = inner == 1 ? 1 : (inner + kSoftmaxColumns - 1) / kSoftmaxColumns;
+  const int64_t work = std::max<int64_t>(1, reduced * std::min(inner, kSoftmaxColumns));
+  ParallelForRange(outer * chunks, std::max<int64_t>(1, kTile / work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (inner == 1) {
+        row(i);
+        continue;
+      }
+      const int64_t o = i / chunks;
+      const int64_t first = i % chunks * kSoftmaxColumns;
+      columns(o * reduced * inner + first, o * inner + first, std::min(kSoftmaxColumns, inner - first));
+    }
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, const uint8_t* mask, T* y) {
+  const auto table = Table<T>();
+  ForGroups(
+      outer, reduced, inner,
+      [&](int64_t o) {
+        const int64_t at = o * reduced;
+        table.row(reduced, x + at, mask == nullptr ? mask : mask + at, y + at);
+      },
+      [&](int64_t at, int64_t, int64_t cols) {
+        table.columns(reduced, cols, inner, x + at, mask == nullptr ? mask : mask + at, y + at);
+      });
+}
+
+template <typename T>
+void SoftmaxGradient(int64_t outer, int64_t reduced, int64_t inner, const T* y, const T* dy, T* dx) {
+  const auto table = Table<T>();
+  ForGroups(
+      outer, reduced, inner,
+      [&](int64_t o) { table.row_gradient(reduced, y + o * reduced, dy + o * reduced, dx + o * reduced); },
+      [&](int64_t at, int64_t, int64_t cols) {
+        table.columns_gradient(reduced, cols, inner, y + at, dy + at, dx + at);
+      });
+}
+
+template <typename T>
+void LogSumExp(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
+  const auto table = Table<T>();
+  ForGroups(
+      outer, reduced, inner, [&](int64_t o) { y[o] = table.row_log_sum_exp(reduced, x + o * reduced); },
+      [&](int64_t at, int64_t column, int64_t cols) {
+        table.columns_log_sum_exp(reduced, cols, inner, x + at, y + column);
+      });
+}
+
+template <typename T>
+void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x, const T* y, const T* dy, T* dx) {
+  const auto table = Table<T>();
+  ForGroups(
+      outer, reduced, inner,
+      [&](int64_t o) { table.row_scaled_exp(reduced, x + o * reduced, y[o], dy[o], dx + o * reduced); },
+      [&](int64_t at, int64_t column, int64_t cols) {
+        table.columns_scaled_exp(reduced, cols, inner, x + at, y + column, dy + column, dx + at);
+      });
+}
+
+#define CROSSTALK_INSTANTIATE(T) \
+  template void Softmax<T>(int64_t, int64_t, int64_t, const T*, const uint8_t*, T*); \
+  template void SoftmaxGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, T*); \
+  template void LogSumExp<T>(int64_t, int64_t, int64_t, const T*, T*); \
+  template void LogSumExpGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, const T*, T*)
+CROSSTALK_INSTANTIATE(float);
+CROSSTALK_INSTANTIATE(double);
+#undef CROSSTALK_INSTANTIATE
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

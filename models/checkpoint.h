@@ -1,0 +1,87 @@
+// Checkpoints: directories `step-00000123/` of any files and a manifest with their sizes and checksums, that survive
+// a crash at any moment. What the files hold is the caller's business.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/atomic_file.h"
+
+namespace crosstalk {
+
+// One file to save: `write` is called once with the file open and empty; it need not Finish it.
+struct CheckpointFile {
+  std::string name;  // "model.safetensors": a plain name, no directory
+  std::function<void(FileWriter&)> write;
+};
+// A file of these bytes.
+CheckpointFile BytesFile(std::string name, std::string bytes);
+
+// A checkpoint that has been verified.
+struct Checkpoint {
+  int64_t step = 0;
+  std::string path;             // ".../checkpoints/step-00000123"
+  std::optional<double> score;  // as it was saved; lower is better
+
+  std::string FilePath(const std::string& name) const { return path + "/" + name; }
+};
+
+struct SkippedCheckpoint {
+  std::string path;
+  std::string reason;
+};
+
+struct FoundCheckpoint {
+  std::optional<Checkpoint> checkpoint;    // none: there is no good one
+  std::vector<SkippedCheckpoint> skipped;  // newer ones that were refused, newest first
+};
+
+// Checks a checkpoint's directory against its manifest, reading every byte: Error(kData) that names the file and says
+// what is wrong with it: missing, truncated (with both sizes), longer, altered (checksum), or not in the manifest.
+Checkpoint VerifyCheckpoint(const std::string& path);
+
+// The checkpoints of one run. One process at a time.
+class CheckpointStore {
+ public:
+  // `directory` need not exist yet; nothing is touched before Save or RemoveStale.
+  explicit CheckpointStore(std::string directory) : directory_(std::move(directory)) {}
+
+  const std::string& directory() const { return directory_; }
+  // "DIRECTORY/step-00000123"
+  std::string PathOf(int64_t step) const;
+
+  // Writes a checkpoint and returns it once it is on the disk. On any error (Error(kResource): the disk is full) the
+  // earlier checkpoints stand and what was written is removed. A checkpoint of the same step is replaced in one step.
+  Checkpoint Save(int64_t step, std::span<const CheckpointFile> files, std::optional<double> score = std::nullopt);
+
+  // The steps that have a directory, ascending, good or not. Empty where the directory does not exist.
+  std::vector<int64_t> Steps() const;
+
+  // The newest checkpoint that verifies, and what was skipped on the way to it, with the reasons.
+  FoundCheckpoint FindNewestGood() const;
+  // The good checkpoint of the lowest score; none if no good one has a score.
+  std::optional<Checkpoint> FindBest() const;
+
+  // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes older ones;
+  // returns the steps removed. Never removes the only good one. Killed at any point, it leaves whole checkpoints and
+  // rubbish that RemoveStale takes.
+  std::vector<int64_t> Prune(int keep_last);
+
+  // Removes what interrupted saves and prunes have left; returns the names.
+  std::vector<std::string> RemoveStale();
+
+ private:
+  // VerifyCheckpoint, but only manifest and sizes where this object has saved or verified the bytes before.
+  Checkpoint Verify(int64_t step) const;
+
+  std::string directory_;
+  mutable std::set<int64_t> trusted_;  // steps whose bytes this object has written or verified
+};
+
+}  // namespace crosstalk

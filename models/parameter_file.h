@@ -1,0 +1,18 @@
+// A module's parameters as named tensors, and back: what model.safetensors holds.
+#pragma once
+
+#include <vector>
+
+#include "nn/module.h"
+#include "runtime/safetensors.h"
+
+namespace crosstalk {
+
+// By dotted path; sharing memory with the parameters.
+std::vector<NamedTensor> ParameterTensors(const Module& module);
+
+// Copies the file's tensors into the parameters. Error(kData) naming file and tensor where one is missing, unknown, or
+// of another shape or dtype; nothing is changed then.
+void LoadParameters(const TensorFile& file, Module& module);
+
+}  // namespace crosstalk

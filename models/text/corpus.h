@@ -1,0 +1,63 @@
+// TextSource: where raw text comes from, as a stream that can be entered anywhere; and the corpus of files on disk,
+// which is mapped, never loaded. The built-in corpus is synthetic_corpus.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace crosstalk {
+
+// One part (training or validation) of a corpus. Thread-safe: all calls are const.
+//
+// Examples are stretches of text about `stride` bytes apart. Stretch(seed, example, stride, min_bytes) is a pure
+// function, and a longer stretch begins with the shorter one, so a reader that needs more tokens asks for more bytes.
+class TextSource {
+ public:
+  enum class Order { kShuffled, kSequential };
+
+  virtual ~TextSource() = default;
+
+  // For logs: "3 files, 2,034,112 bytes".
+  virtual std::string Describe() const = 0;
+  // Bytes of text, or nothing if it has no end.
+  virtual std::optional<int64_t> num_bytes() const = 0;
+  // The text at example number `example` ≥ 0, at least min_bytes long, valid UTF-8, starting at a word.
+  // kShuffled: every epoch visits all stretches of `stride` bytes once, in an order and from an offset that depend on
+  // (seed, epoch). kSequential: example i starts at byte i·stride, wrapping round, whatever the seed.
+  // Throws Error(kData) if the whole source is shorter than min_bytes.
+  virtual std::string Stretch(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes, Order order) const = 0;
+};
+
+// A corpus and its two parts. `validation` holds text that `training` never gives.
+struct TextCorpus {
+  std::shared_ptr<const TextSource> training;
+  std::shared_ptr<const TextSource> validation;
+  std::string description;
+};
+
+struct FileCorpusOptions {
+  std::string path;                  // a .jsonl or .json file, any other file as plain text, or a folder
+  std::string validation_path = {};  // the same; empty: part of `path` is held out
+  uint64_t seed = 0;                 // chooses the files that are held out
+  double validation_share = 0.05;
+};
+
+// Opens, maps and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document).
+// A folder gives its regular files named *.txt and *.jsonl, sorted by path; hidden ones are left out.
+// Documents (files, lines of JSONL) follow each other with a blank line between. A byte-order mark is left out.
+// Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
+// folder) until they are validation_share of the bytes, at least one; one that would make them more than twice the
+// share is passed over, and if all are, the smallest is taken; of a single file, the end, from the
+// first paragraph (blank line, else line, else word; in JSONL the line) after 1 - validation_share of the bytes.
+// One pass over the bytes; the memory taken is 16 bytes per 64 KiB of JSONL text, and none for plain text.
+// Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
+// UTF-8, a line that is not an object with a string `text`.
+TextCorpus OpenFileCorpus(const FileCorpusOptions& options);
+// One path as a whole: nothing held out. For evaluation.
+std::shared_ptr<const TextSource> OpenTextSource(const std::string& path);
+
+}  // namespace crosstalk

@@ -1,0 +1,103 @@
+#include "models/text/dataset.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kSamples = 8;  // stretches that bytes_per_token is measured on
+constexpr int64_t kSampleBytes = 2048;
+constexpr int64_t kTrainingStretch = 64 << 10;  // bytes of sample text at a time
+constexpr int64_t kEndlessSample = 1'000'000;
+// A chunk that begins elsewhere may cut one word at each end into more tokens.
+constexpr int64_t kTokensToSpare = 2;
+
+double MeasureBytesPerToken(const TextSource& source, const Tokenizer& tokenizer) {
+  const int64_t total = source.num_bytes().value_or(std::numeric_limits<int64_t>::max());
+  const int64_t stride = source.num_bytes() ? std::max<int64_t>(1, total / kSamples) : 1;
+  int64_t bytes = 0, tokens = 0;
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const std::string text =
+        source.Stretch(0, i, stride, std::min(total, kSampleBytes), TextSource::Order::kSequential);
+    bytes += static_cast<int64_t>(text.size());
+    tokens += static_cast<int64_t>(tokenizer.Encode(text).size());
+  }
+  return static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, tokens));
+}
+
+}  // namespace
+
+ChunkDataset::ChunkDataset(std::shared_ptr<const TextSource> source, std::shared_ptr<const Tokenizer> tokenizer,
+                           int64_t length, uint64_t seed, TextSource::Order order)
+    : source_(std::move(source)), tokenizer_(std::move(tokenizer)), length_(length), seed_(seed), order_(order) {
+  CROSSTALK_CHECK(length >= 2, "dataset: chunks of ", length, " tokens; must be at least 2");
+  bytes_per_token_ = MeasureBytesPerToken(*source_, *tokenizer_);
+  stride_ = std::max<int64_t>(1, static_cast<int64_t>(bytes_per_token_ * static_cast<double>(length)));
+  if (!source_->num_bytes()) {
+    chunks_per_epoch_ = std::numeric_limits<int64_t>::max();
+    return;
+  }
+  const int64_t total = *source_->num_bytes();
+  chunks_per_epoch_ = std::max<int64_t>(1, total / stride_);
+  if (total > 16 * stride_) return;
+  const std::string all = source_->Stretch(0, 0, 1, total, TextSource::Order::kSequential);
+  const auto tokens = static_cast<int64_t>(tokenizer_->Encode(all).size());
+  if (tokens < length + kTokensToSpare) {
+    Fail(ErrorKind::kData, source_->Describe(), ": too short for one example: ", tokens, " tokens, where one takes ",
+         length + kTokensToSpare, ": give more text or shorter inputs");
+  }
+}
+
+template <typename Tokens, typename Encode>
+Tokens ChunkDataset::Read(int64_t example, std::string* text, const Encode& encode) const {
+  const int64_t total = source_->num_bytes().value_or(std::numeric_limits<int64_t>::max());
+  // Mostly enough at once; where the text is denser than the sample was, a longer stretch begins with the shorter one.
+  for (int64_t bytes = std::min(total, stride_ + stride_ / 8 + 64);; bytes = std::min(total, 2 * bytes)) {
+    *text = source_->Stretch(seed_, example, stride_, bytes, order_);
+    Tokens tokens = encode(*text);
+    if (static_cast<int64_t>(tokens.size()) >= length_) {
+      tokens.resize(length_);
+      return tokens;
+    }
+    if (bytes == total) {
+      Fail(ErrorKind::kData, source_->Describe(), ": too short for one example of ", length_, " tokens");
+    }
+  }
+}
+
+std::vector<int32_t> ChunkDataset::Chunk(int64_t example) const {
+  std::string text;
+  return Read<std::vector<int32_t>>(example, &text, [&](const std::string& t) { return tokenizer_->Encode(t); });
+}
+
+ChunkDataset::Located ChunkDataset::ChunkInText(int64_t example) const {
+  Located located;
+  located.tokens = Read<std::vector<TokenSpan>>(example, &located.text,
+                                                [&](const std::string& t) { return tokenizer_->EncodeSpans(t); });
+  return located;
+}
+
+std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
+                                          int num_sentinels) {
+  CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
+                  " bytes to train on; must be at least 1");
+  const int64_t total = source.num_bytes().value_or(std::numeric_limits<int64_t>::max());
+  const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
+  const int64_t stretches = (wanted + kTrainingStretch - 1) / kTrainingStretch;
+  const int64_t bytes = std::min(total, kTrainingStretch);
+  // Stretch by stretch where that is all of it, else as far apart as the whole allows.
+  const int64_t stride = wanted == total ? kTrainingStretch : total / stretches;
+  int64_t next = 0;
+  const std::string model = TrainSentencePieceModel(options, [&](std::string* text) {
+    if (next == stretches) return false;
+    *text = source.Stretch(0, next++, stride, bytes, TextSource::Order::kSequential);
+    return true;
+  });
+  return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,55 @@
+// ChunkDataset: example index to raw tokens, as a pure function of (seed, index), over a TextSource of any size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/text/corpus.h"
+#include "models/text/tokenizer.h"
+
+namespace crosstalk {
+
+// Thread-safe; keeps no state but its arguments, so a resumed run needs only the number of the next example.
+class ChunkDataset {
+ public:
+  // Chunks of exactly `length` tokens. Throws Error(kData) if the source is too short for one.
+  ChunkDataset(std::shared_ptr<const TextSource> source, std::shared_ptr<const Tokenizer> tokenizer, int64_t length,
+               uint64_t seed, TextSource::Order order);
+
+  // The tokens of example ≥ 0, `length` of them.
+  std::vector<int32_t> Chunk(int64_t example) const;
+  // The same tokens, each with its bytes in `text`, the stretch that they were cut from.
+  struct Located {
+    std::string text;
+    std::vector<TokenSpan> tokens;
+  };
+  Located ChunkInText(int64_t example) const;
+  // Number of chunks in one pass over the source; INT64_MAX if it has no end.
+  int64_t chunks_per_epoch() const { return chunks_per_epoch_; }
+  int64_t length() const { return length_; }
+  // Measured on a sample of the source.
+  double bytes_per_token() const { return bytes_per_token_; }
+
+ private:
+  template <typename Tokens, typename Encode>
+  Tokens Read(int64_t example, std::string* text, const Encode& encode) const;
+
+  std::shared_ptr<const TextSource> source_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  int64_t length_;
+  uint64_t seed_;
+  TextSource::Order order_;
+  double bytes_per_token_ = 0;
+  int64_t stride_ = 0;  // bytes from one chunk's start to the next
+  int64_t chunks_per_epoch_ = 0;
+};
+
+// Trains a SentencePiece tokenizer on a part of a corpus (the training part, so that nothing of the validation part is
+// seen): on all of it, or evenly spread stretches where it is longer than options.max_sample_bytes; of a source without
+// an end, on at most the first 1,000,000 bytes' worth.
+std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
+                                          int num_sentinels = kDefaultSentinels);
+
+}  // namespace crosstalk

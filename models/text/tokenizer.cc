@@ -1,0 +1,93 @@
+#include "models/text/tokenizer.h"
+
+#include "runtime/atomic_file.h"
+#include "runtime/check.h"
+#include "runtime/json.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int kSpecialIds = 3;
+constexpr int kMaxSentinels = 1'000'000;
+
+// Ids as in ByT5: byte b is b + 3.
+class ByteTokenizer : public Tokenizer {
+ public:
+  explicit ByteTokenizer(int num_sentinels) : Tokenizer(kSpecialIds + 256, num_sentinels) {}
+
+  std::vector<int32_t> Encode(std::string_view text) const override {
+    std::vector<int32_t> ids(text.size());
+    for (size_t i = 0; i < text.size(); ++i) ids[i] = static_cast<unsigned char>(text[i]) + kSpecialIds;
+    return ids;
+  }
+
+  std::vector<TokenSpan> EncodeSpans(std::string_view text) const override {
+    std::vector<TokenSpan> spans(text.size());
+    for (size_t i = 0; i < text.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      spans[i] = {static_cast<unsigned char>(text[i]) + kSpecialIds, at, at + 1};
+    }
+    return spans;
+  }
+
+  std::string Decode(std::span<const int32_t> ids) const override {
+    std::string text;
+    for (const int32_t id : ids) {
+      CheckId(id);
+      if (IsSentinel(id)) {
+        text += SentinelText(id);
+      } else if (id == kUnknownId) {
+        text += kUnknownText;
+      } else if (id >= kSpecialIds) {
+        text += static_cast<char>(id - kSpecialIds);
+      }
+    }
+    return text;
+  }
+
+  std::string kind() const override { return "bytes"; }
+  std::string FileName() const override { return "tokenizer.json"; }
+  std::string FileContents() const override {
+    return Json::MakeObject({{"kind", "bytes"}, {"sentinels", num_sentinels()}}).DumpPretty();
+  }
+};
+
+}  // namespace
+
+Tokenizer::Tokenizer(int num_text_ids, int num_sentinels) : num_text_ids_(num_text_ids), num_sentinels_(num_sentinels) {
+  CROSSTALK_CHECK(num_sentinels >= 1 && num_sentinels <= kMaxSentinels, "tokenizer: ", num_sentinels,
+                  " sentinels; must be 1 to ", kMaxSentinels);
+}
+
+int32_t Tokenizer::Sentinel(int k) const {
+  CROSSTALK_CHECK(k >= 0 && k < num_sentinels_, "tokenizer: there is no sentinel ", k, ", it has ", num_sentinels_);
+  return vocab_size() - 1 - k;
+}
+
+void Tokenizer::CheckId(int32_t id) const {
+  CROSSTALK_CHECK(id >= 0 && id < vocab_size(), "tokenizer: id ", id, " is outside its vocabulary of ", vocab_size());
+}
+
+std::string Tokenizer::SentinelText(int32_t id) const { return StrCat("<extra_id_", vocab_size() - 1 - id, ">"); }
+
+std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels) {
+  return std::make_unique<ByteTokenizer>(num_sentinels);
+}
+
+std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name) {
+  if (contents.empty()) Fail(ErrorKind::kData, name, ": the tokenizer file is empty");
+  if (contents[0] != '{') return MakeSentencePieceTokenizer(contents, name);
+  const Json descriptor = ParseJson(contents, name);
+  const JsonReader reader(descriptor, name);
+  if (reader.String("kind") != "bytes") {
+    reader.FailAt("kind", "must be \"bytes\" (a SentencePiece tokenizer is a .model file), but is \"",
+                  reader.String("kind"), "\"");
+  }
+  const auto num_sentinels = static_cast<int>(reader.Int("sentinels", 1, kMaxSentinels));
+  reader.RejectUnread();
+  return MakeByteTokenizer(num_sentinels);
+}
+
+std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path) { return LoadTokenizer(ReadFile(path), path); }
+
+}  // namespace crosstalk

@@ -1,0 +1,93 @@
+// Tokenizer: text to ids and back, with T5's special ids. Two kinds: bytes (nothing to train) and SentencePiece.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/special_ids.h"
+
+namespace crosstalk {
+
+inline constexpr int kDefaultSentinels = 100;
+
+// A token and the bytes [begin, end) of the text that it stands for. Ranges are in order and do not overlap.
+struct TokenSpan {
+  int32_t id;
+  int64_t begin;
+  int64_t end;
+};
+
+// Thread-safe once made: all calls are const. Ids: 0 padding, 1 end, 2 unknown, then the tokens; the last
+// num_sentinels() ids are the sentinels, the first sentinel the highest (T5: 32,099, falling).
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // The ids of UTF-8 text, without an end token.
+  virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
+  // The same ids, each with its bytes.
+  virtual std::vector<TokenSpan> EncodeSpans(std::string_view text) const = 0;
+  // Padding and end are left out; a sentinel becomes "<extra_id_k>", k = 0 for the highest id, and an unknown one
+  // U+2047. Throws Error(kUsage) on an id outside [0, vocab_size()).
+  virtual std::string Decode(std::span<const int32_t> ids) const = 0;
+
+  // Number of ids, sentinels counted.
+  int vocab_size() const { return num_text_ids_ + num_sentinels_; }
+  // vocab_size() rounded up to a multiple (T5: 32,100 to 32,128): the rows of an embedding.
+  int PaddedVocabSize(int multiple = 128) const { return (vocab_size() + multiple - 1) / multiple * multiple; }
+  int num_sentinels() const { return num_sentinels_; }
+  // The id of sentinel k = vocab_size() - 1 - k. Throws Error(kUsage) unless 0 ≤ k < num_sentinels().
+  int32_t Sentinel(int k) const;
+  bool IsSentinel(int32_t id) const { return id >= num_text_ids_ && id < vocab_size(); }
+
+  // "bytes" or "sentencepiece".
+  virtual std::string kind() const = 0;
+  // What keeps it with a run: one file, by name and contents, from which LoadTokenizer makes the same tokenizer.
+  // "tokenizer.json" for bytes, "tokenizer.model" (SentencePiece's own format) for SentencePiece.
+  virtual std::string FileName() const = 0;
+  virtual std::string FileContents() const = 0;
+
+ protected:
+  Tokenizer(int num_text_ids, int num_sentinels);
+  // For Decode.
+  static constexpr std::string_view kUnknownText = "\u2047";
+  void CheckId(int32_t id) const;
+  std::string SentinelText(int32_t id) const;
+
+ private:
+  int num_text_ids_;
+  int num_sentinels_;
+};
+
+// Byte b is id b + 3; then the sentinels (vocabulary 259 + sentinels).
+std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels);
+
+// From the bytes of a SentencePiece `.model`; `name` is what errors call it. Malformed or unsafe contents, or special
+// ids other than pad 0, eos 1, unk 2, throw Error(kData). The sentinels are added above the model's own ids, as T5
+// does.
+std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, const std::string& name,
+                                                      int num_sentinels = kDefaultSentinels);
+
+struct SentencePieceTraining {
+  int vocab_size = 1000;                 // ids before the sentinels are added; fewer come out of a poor text
+  int64_t max_sample_bytes = 4'000'000;  // bound on the text that is looked at
+};
+// Trains a unigram model with byte fallback on one thread, deterministically, and returns the `.model` bytes.
+// `next_stretch(text)` gives the next stretch of sample text, false at the end; stretches are cut into sentences at
+// line ends. Throws Error(kUsage) for an impossible vocabulary size, Error(kData) if the sample has no text.
+std::string TrainSentencePieceModel(const SentencePieceTraining& options,
+                                    const std::function<bool(std::string* text)>& next_stretch);
+
+// From a file kept with a run (FileName() and FileContents()), or a user's `.model`: recognised by the contents
+// ('{' opens the descriptor of a byte tokenizer). Throws Error(kData) with `name`.
+std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name);
+std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path);
+
+}  // namespace crosstalk

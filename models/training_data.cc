@@ -1,0 +1,117 @@
+#include "models/training_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "models/text/synthetic_corpus.h"
+#include "runtime/checksum.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr uint64_t kDataSeed = 0;                      // of what must not vary with --seed
+constexpr int64_t kFingerprintSamples = 16;            // of each part
+constexpr int64_t kFingerprintBytes = 512;             // at least, of each sample
+constexpr int64_t kEndlessTokenizerBytes = 1'000'000;  // what a tokenizer sees of a corpus that has no end
+constexpr int64_t kTokenizerStretch = 8192;            // bytes
+
+// `count` stretches of at least `bytes`, spread evenly over the source.
+class Samples {
+ public:
+  Samples(const TextSource& source, int64_t count, int64_t bytes) : source_(source) {
+    const int64_t total = source.num_bytes().value_or(count * bytes);
+    bytes_ = std::clamp<int64_t>(bytes, 1, std::max<int64_t>(1, total));
+    count_ = std::clamp<int64_t>(count, 1, std::max<int64_t>(1, total / bytes_));
+    stride_ = std::max<int64_t>(1, total / count_);
+  }
+  bool Next(std::string* text) {
+    if (next_ == count_) return false;
+    *text = source_.Stretch(kDataSeed, next_++, stride_, bytes_, TextSource::Order::kSequential);
+    return true;
+  }
+
+ private:
+  const TextSource& source_;
+  int64_t count_;
+  int64_t bytes_;
+  int64_t stride_;
+  int64_t next_ = 0;
+};
+
+std::string Fingerprint(const TextCorpus& corpus) {
+  Crc64 checksum;
+  for (const TextSource* source : {corpus.training.get(), corpus.validation.get()}) {
+    checksum.Update(std::to_string(source->num_bytes().value_or(-1)));
+    Samples samples(*source, kFingerprintSamples, kFingerprintBytes);
+    for (std::string text; samples.Next(&text);) checksum.Update(text);
+  }
+  return ChecksumText(checksum.value());
+}
+
+std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& training, int64_t vocabulary) {
+  SentencePieceTraining options;
+  options.vocab_size = static_cast<int>(vocabulary);
+  const int64_t bytes = std::min(options.max_sample_bytes, training.num_bytes().value_or(kEndlessTokenizerBytes));
+  Samples samples(training, (bytes + kTokenizerStretch - 1) / kTokenizerStretch, kTokenizerStretch);
+  return MakeSentencePieceTokenizer(
+      TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); }), "tokenizer.model");
+}
+
+BatchOptions MakeBatchOptions(const TrainingConfig& config, uint64_t seed) {
+  BatchOptions options;
+  options.batch_size = config.batch / config.accumulate;
+  options.micro_batches = config.accumulate;
+  options.input_length = config.input_length;
+  options.seed = seed;
+  return options;
+}
+
+}  // namespace
+
+TextCorpus OpenCorpus(const TrainingConfig& config) {
+  if (config.data.empty()) {
+    CROSSTALK_CHECK(config.validation.empty(), "--validation needs --data: the built-in corpus holds out its own part");
+    return MakeSyntheticCorpus(kDataSeed);
+  }
+  FileCorpusOptions options;
+  options.path = config.data;
+  options.validation_path = config.validation;
+  options.seed = kDataSeed;
+  return OpenFileCorpus(options);
+}
+
+TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer) {
+  TrainingData data;
+  data.corpus = OpenCorpus(config);
+  data.fingerprint = Fingerprint(data.corpus);
+  if (kept_tokenizer) {
+    data.tokenizer = LoadTokenizerFile(*kept_tokenizer);
+  } else if (config.tokenizer == "bytes") {
+    data.tokenizer = MakeByteTokenizer();
+  } else if (config.tokenizer == "sentencepiece") {
+    data.tokenizer = TrainTokenizer(*data.corpus.training, config.vocabulary);
+  } else {
+    data.tokenizer = LoadTokenizerFile(config.tokenizer);
+  }
+  return data;
+}
+
+std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data) {
+  return MakePrefetchingBatches(
+      MakeTrainingBatches(data.corpus.training, data.tokenizer, MakeBatchOptions(config, config.seed)),
+      config.accumulate);
+}
+
+std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config,
+                                                  std::shared_ptr<const TextSource> source,
+                                                  std::shared_ptr<const Tokenizer> tokenizer) {
+  return std::make_unique<EvaluationBatches>(std::move(source), std::move(tokenizer),
+                                             MakeBatchOptions(config, kDataSeed), config.eval_batches * config.batch);
+}
+
+SpanLengths BatchLengths(const TrainingConfig& config) {
+  return LengthsForInputs(config.input_length, SpanCorruptionOptions());
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,35 @@
+// AdamW (Loshchilov and Hutter 2019), with or without bias correction (BERT's form has none).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/optimizer.h"
+
+namespace crosstalk {
+
+struct AdamWConfig {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-6;
+  double weight_decay = 0.01;
+  enum class BiasCorrection { kNo, kYes };
+  BiasCorrection bias_correction = BiasCorrection::kYes;
+  // Parameters of rank 1 or less (norms, biases) do not decay, nor those whose path contains one of these texts.
+  std::vector<std::string> no_decay = {};
+};
+
+// Slots: "m" and "v", of the parameter's shape.
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config = {});
+
+  bool Decays(size_t i) const;  // parameter i of the constructor's list
+
+ private:
+  void Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) override;
+
+  AdamWConfig config_;
+};
+
+}  // namespace crosstalk

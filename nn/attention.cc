@@ -1,0 +1,174 @@
+#include "nn/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "autograd/ops_shape.h"
+#include "nn/attention_composed.h"
+
+namespace crosstalk {
+namespace {
+
+// Ones on the diagonal of a square matrix.
+Tensor Identity(int64_t size, DType dtype) {
+  Tensor identity = Tensor::Zeros({size, size}, dtype);
+  for (int64_t i = 0; i < size; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
+  return identity;
+}
+
+AttentionResult AttendAs(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
+                         const AttentionMemory& memory, const AttentionExtras& extras,
+                         const std::optional<RandomKey>& dropout_key) {
+  switch (config.implementation) {
+    case AttentionImplementation::kComposed:
+      return AttendComposed(config, parameters, X, memory, extras, dropout_key);
+  }
+  Fail(ErrorKind::kUsage, "attention: unknown implementation");
+}
+
+// buffer[b, capacity, …] with positions [length, length + step) of `step`[b, step, …] written; a new buffer of twice
+// the size where they do not fit.
+void AppendTo(Tensor& buffer, int64_t length, const Variable& step) {
+  if (!step.defined()) return;
+  const Tensor& values = step.value();
+  const int64_t end = length + values.size(1);
+  if (!buffer.defined() || buffer.size(1) < end) {
+    Shape shape = values.shape();
+    shape[1] = std::max(end, 2 * length);
+    Tensor grown = Tensor::Empty(shape, values.dtype());
+    if (length > 0) grown.Slice(1, 0, length).CopyFrom(buffer.Slice(1, 0, length));
+    buffer = grown;
+  }
+  buffer.Slice(1, length, end).CopyFrom(values);
+}
+
+Variable Positions(const Tensor& buffer, int64_t length) {
+  return buffer.defined() ? Variable(buffer.Slice(1, 0, length)) : Variable();
+}
+
+Tensor CloneOf(const Tensor& tensor) { return tensor.defined() ? tensor.Clone() : Tensor(); }
+
+void SelectRowsOf(Tensor& buffer, const std::vector<int64_t>& rows) {
+  if (!buffer.defined()) return;
+  Shape shape = buffer.shape();
+  shape[0] = static_cast<int64_t>(rows.size());
+  Tensor selected = Tensor::Empty(shape, buffer.dtype());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    selected.Select(0, static_cast<int64_t>(i)).CopyFrom(buffer.Select(0, rows[i]));
+  }
+  buffer = selected;
+}
+
+}  // namespace
+
+AttentionCache::AttentionCache(const AttentionCache& other)
+    : length_(other.length_),
+      K_(CloneOf(other.K_)),
+      V_(CloneOf(other.V_)),
+      R_Ml_(CloneOf(other.R_Ml_)),
+      R_Mw_(CloneOf(other.R_Mw_)) {}
+
+AttentionCache& AttentionCache::operator=(const AttentionCache& other) {
+  *this = AttentionCache(other);
+  return *this;
+}
+
+void AttentionCache::SelectRows(const std::vector<int64_t>& rows) {
+  if (!K_.defined()) return;
+  for (const int64_t row : rows) {
+    CROSSTALK_CHECK(row >= 0 && row < K_.size(0), "attention cache: there is no batch row ", row, " among ",
+                    K_.size(0));
+  }
+  for (Tensor* buffer : {&K_, &V_, &R_Ml_, &R_Mw_}) SelectRowsOf(*buffer, rows);
+}
+
+void AttentionCache::Append(const AttentionMemory& step) {
+  CROSSTALK_CHECK(!K_.defined() || K_.size(0) == step.K.size(0), "attention cache: it holds b=", K_.size(0),
+                  " batch rows, but b=", step.K.size(0), " in this step");
+  AppendTo(K_, length_, step.K);
+  AppendTo(V_, length_, step.V);
+  AppendTo(R_Ml_, length_, step.R_Ml);
+  AppendTo(R_Mw_, length_, step.R_Mw);
+  length_ += step.K.size(1);
+}
+
+AttentionMemory AttentionCache::View() const {
+  return {Positions(K_, length_), Positions(V_, length_), Positions(R_Ml_, length_), Positions(R_Mw_, length_)};
+}
+
+AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionParameters& parameters,
+                                 const Variable& X, const Variable& M, const AttentionExtras& extras,
+                                 const std::optional<RandomKey>& dropout_key) {
+  CheckAttentionParameters(config, parameters);
+  return AttendAs(config, parameters, X, ProjectMemory(config, parameters, M), extras, dropout_key);
+}
+
+AttentionModule::AttentionModule(const AttentionConfig& config, const Initializer& init)
+    : config_(config), path_(init.path()) {
+  config.Validate();
+  const auto& c = config_;
+  // std = scale / sqrt(fan), truncated at 2 std.
+  const auto add = [&](const char* name, const Shape& shape, double factor, int64_t fan, const Shape& matrix) {
+    const double stddev = factor / std::sqrt(static_cast<double>(fan));
+    return AddParameter(name, init.At(name).TruncatedNormal(shape, stddev), matrix);
+  };
+  const auto add_static = [&](const char* name, int64_t from, int64_t to) {
+    if (c.mixing_init == MixingInit::kIdentity) return AddParameter(name, Identity(from, init.dtype()), {from, to});
+    return add(name, {from, to}, 1.0, from, {from, to});
+  };
+  const auto add_dynamic = [&](const char* name, int64_t width, int64_t from, int64_t to) {
+    return add(name, {width, from, to}, 0.1, width * from, {width, from * to});
+  };
+
+  AttentionParameters& p = parameters_;
+  if (c.form == AttentionForm::kBilinear) {
+    p.P = add("P", {c.d_X, c.h, c.d_M}, 1.0, c.d_X * c.d_M, {c.d_X, c.h * c.d_M});
+    p.Q = add("Q", {c.h, c.d_M, c.d_Y}, 1.0, c.h * c.d_M, {c.h * c.d_M, c.d_Y});
+  }
+  if (c.form != AttentionForm::kProjected) return;
+  const double unscale = c.scale == 0 ? 1.0 : 1.0 / std::abs(c.scale);
+  p.P_q = add("P_q", {c.d_X, c.h_k, c.d_k}, unscale, c.d_X * c.d_k, {c.d_X, c.h_k * c.d_k});
+  p.P_k = add("P_k", {c.d_M, c.h_k, c.d_k}, 1.0, c.d_M, {c.d_M, c.h_k * c.d_k});
+  if (!c.tied()) p.P_v = add("P_v", {c.d_M, c.h_v, c.d_v}, 1.0, c.d_M, {c.d_M, c.h_v * c.d_v});
+  p.P_o = add("P_o", {c.h_v, c.d_v, c.d_Y}, 1.0, c.h_v * c.d_v, {c.h_v * c.d_v, c.d_Y});
+  if (c.mixing.P_l) p.P_l = add_static("P_l", c.h_k, c.h);
+  if (c.mixing.P_w) p.P_w = add_static("P_w", c.h, c.h_v);
+  if (c.mixing.P_Xl) p.P_Xl = add_dynamic("P_Xl", c.d_X, c.h_k, c.h);
+  if (c.mixing.P_Ml) p.P_Ml = add_dynamic("P_Ml", c.d_M, c.h_k, c.h);
+  if (c.mixing.P_Xw) p.P_Xw = add_dynamic("P_Xw", c.d_X, c.h, c.h_v);
+  if (c.mixing.P_Mw) p.P_Mw = add_dynamic("P_Mw", c.d_M, c.h, c.h_v);
+}
+
+AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, const AttentionExtras& extras,
+                                         const ForwardContext& context) const {
+  std::optional<RandomKey> dropout_key;
+  if (context.training() && config_.dropout_rate > 0) dropout_key = context.DropoutKey(path_ + ".weights");
+  return AttendAs(config_, parameters_, X, ProjectMemory(config_, parameters_, M), extras, dropout_key);
+}
+
+AttentionCache AttentionModule::Precompute(const Variable& M) const {
+  const NoGradScope no_grad;
+  AttentionCache cache;
+  cache.Append(ProjectMemory(config_, parameters_, M));
+  return cache;
+}
+
+AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras) const {
+  const NoGradScope no_grad;
+  CROSSTALK_CHECK(x.rank() == 3 && x.size(1) == 1, "attention step: x[b, 1, d_X] = ", x.shape(),
+                  " must hold one position");
+  cache.Append(ProjectMemory(config_, parameters_, x));
+  return Attend(x, cache, extras);
+}
+
+AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,
+                                        const AttentionExtras& extras) const {
+  const NoGradScope no_grad;
+  CROSSTALK_CHECK(cache.length() > 0, "attention: the cache is empty; fill it with Precompute or Step");
+  AttentionConfig config = config_;
+  config.causality = Causality::kNone;  // the cache holds nothing later than the query
+  return AttendAs(config, parameters_, X, cache.View(), extras, std::nullopt);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,16 @@
+// AttentionConfig to and from JSON, for run and model files.
+#pragma once
+
+#include "nn/attention_config.h"
+#include "runtime/json.h"
+
+namespace crosstalk {
+
+// {"form": "projected", "d_X": 512, …, "mixing": ["P_l", "P_w"], "key_value": "separate", "scale": 1.0,
+//  "causality": "none", "dropout_rate": 0.0, "mixing_init": "random", "implementation": "composed"}
+Json ToJson(const AttentionConfig& config);
+
+// The opposite. Errors, also from Validate, come with the reader's path of the key; unknown members are errors.
+AttentionConfig AttentionConfigFromJson(const JsonReader& reader);
+
+}  // namespace crosstalk

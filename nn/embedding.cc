@@ -1,0 +1,15 @@
+#include "nn/embedding.h"
+
+#include "autograd/ops_index.h"
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+EmbeddingLayer::EmbeddingLayer(int64_t rows, int64_t d, double stddev, const Initializer& init) {
+  CROSSTALK_CHECK(rows > 0 && d > 0, "embedding: rows = ", rows, " and d = ", d, " must be positive");
+  table_ = AddParameter("table", init.At("table").Normal({rows, d}, stddev));
+}
+
+Variable EmbeddingLayer::Forward(const Tensor& ids) const { return Embedding(table_, ids); }
+
+}  // namespace crosstalk

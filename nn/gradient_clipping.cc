@@ -1,0 +1,45 @@
+#include "nn/gradient_clipping.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/reduce.h"
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+double GradientNorm(const std::vector<NamedParameter>& parameters) {
+  double sum = 0;
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+    const Tensor gradient = parameter.value.grad().Contiguous();
+    sum += DispatchFloat("gradient norm", gradient.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      return kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
+    });
+  }
+  return std::sqrt(sum);
+}
+
+double ClipScale(double norm, double max_norm) {
+  CROSSTALK_CHECK(max_norm >= 0, "gradient clipping: the largest norm ", max_norm, " must not be negative");
+  if (!std::isfinite(norm)) return std::numeric_limits<double>::quiet_NaN();  // max_norm/inf = 0 would hide it
+  if (max_norm == 0 || norm <= max_norm) return 1.0;
+  return max_norm / norm;
+}
+
+std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& parameters) {
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+    const Tensor gradient = parameter.value.grad().Contiguous();
+    const int64_t index = DispatchFloat("gradient", gradient.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      return kernels::FirstNonFinite<T>(gradient.num_elements(), gradient.data<T>());
+    });
+    if (index < 0) continue;
+    return StrCat(parameter.name, "[", index, "] = ", gradient.Reshape({-1}).At({index}));
+  }
+  return "";
+}
+
+}  // namespace crosstalk

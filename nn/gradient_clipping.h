@@ -1,0 +1,23 @@
+// The norm of all gradients together, and clipping by it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace crosstalk {
+
+// sqrt Σ g² over the gradients of all trainable parameters, summed in double in a fixed order. Not finite if a
+// gradient is not.
+double GradientNorm(const std::vector<NamedParameter>& parameters);
+
+// What gradients are to be multiplied by so that their norm is at most max_norm: min(1, max_norm / norm).
+// max_norm 0 means no clipping. Give it to Optimizer::Step as gradient_scale: NaN, if the norm is not finite, which
+// Step refuses.
+double ClipScale(double norm, double max_norm);
+
+// "encoder.final_norm.scale[17] = nan" of the first gradient that is not finite; empty if all are.
+std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& parameters);
+
+}  // namespace crosstalk

@@ -1,0 +1,36 @@
+#include "nn/linear.h"
+
+#include <cmath>
+
+#include "autograd/ops_elementwise.h"
+#include "autograd/ops_matmul.h"
+#include "autograd/ops_shape.h"
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+Variable ApplyWeight(const Variable& x, const Variable& weight) {
+  CROSSTALK_CHECK(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(0),
+                  "linear: x[…, d_in] = ", x.shape(), " does not fit weight[d_in, d_out] = ", weight.shape());
+  if (x.rank() == 2) return MatMul(x, weight);
+  const int64_t d_in = weight.size(0);
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = weight.size(1);
+  return Reshape(MatMul(Reshape(x, {x.value().num_elements() / d_in, d_in}), weight), shape);
+}
+
+Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, const Initializer& init)
+    : Linear(d_in, d_out, bias, 1.0 / std::sqrt(static_cast<double>(d_in)), init) {}
+
+Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, double stddev, const Initializer& init) {
+  CROSSTALK_CHECK(d_in > 0 && d_out > 0, "linear: d_in = ", d_in, " and d_out = ", d_out, " must be positive");
+  weight_ = AddParameter("weight", init.At("weight").TruncatedNormal({d_in, d_out}, stddev));
+  if (bias == LinearBias::kYes) bias_ = AddParameter("bias", init.At("bias").Zeros({d_out}));
+}
+
+Variable Linear::Forward(const Variable& x) const {
+  const Variable y = ApplyWeight(x, weight_);
+  return bias_.defined() ? Add(y, bias_) : y;
+}
+
+}  // namespace crosstalk

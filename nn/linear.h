@@ -1,0 +1,29 @@
+// A dense layer: y = x·weight (+ bias).
+#pragma once
+
+#include <cstdint>
+
+#include "autograd/variable.h"
+#include "nn/init.h"
+#include "nn/module.h"
+
+namespace crosstalk {
+
+enum class LinearBias { kNo, kYes };
+
+// Parameters weight[d_in, d_out], and bias[d_out] (zeros) if asked. Truncated normal, std 1/sqrt(d_in) unless given.
+class Linear : public Module {
+ public:
+  Linear(int64_t d_in, int64_t d_out, LinearBias bias, const Initializer& init);
+  Linear(int64_t d_in, int64_t d_out, LinearBias bias, double stddev, const Initializer& init);
+
+  Variable Forward(const Variable& x) const;  // x[…, d_in] → […, d_out]
+
+ private:
+  Variable weight_, bias_;
+};
+
+// x[…, d_in]·weight[d_in, d_out] as one matrix product over all leading dimensions.
+Variable ApplyWeight(const Variable& x, const Variable& weight);
+
+}  // namespace crosstalk

@@ -1,0 +1,96 @@
+#include "nn/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+Optimizer::Optimizer(std::vector<NamedParameter> parameters)
+    : parameters_(std::move(parameters)), slots_(parameters_.size()) {
+  std::map<std::string, int> seen;
+  for (const NamedParameter& parameter : parameters_) {
+    CROSSTALK_CHECK(parameter.value.defined() && parameter.value.is_leaf(), "optimizer: parameter ", parameter.name,
+                    " is not a leaf");
+    CROSSTALK_CHECK(seen[parameter.name]++ == 0, "optimizer: parameter ", parameter.name, " is given twice");
+  }
+}
+
+void Optimizer::AddSlot(size_t i, const std::string& name, const Shape& shape) {
+  const NamedParameter& parameter = parameters_[i];
+  slots_[i].push_back({StrCat(parameter.name, ".", name), Tensor::Zeros(shape, parameter.value.dtype())});
+}
+
+void Optimizer::Step(double learning_rate, double gradient_scale) {
+  if (!std::isfinite(learning_rate) || !std::isfinite(gradient_scale)) {
+    Fail(ErrorKind::kNumerical, "optimizer: step ", step_, " was not made: its learning rate is ", learning_rate,
+         " and its gradient scale ", gradient_scale, "; both must be finite");
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const NamedParameter& parameter = parameters_[i];
+    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+    Update(i, parameter.value.grad().Contiguous(), learning_rate, gradient_scale);
+  }
+  ++step_;
+}
+
+std::vector<NamedTensor> Optimizer::State() const {
+  std::vector<NamedTensor> state = {{"step", Tensor::FromValues<int64_t>({1}, std::vector<int64_t>{step_})}};
+  for (const auto& slots : slots_) state.insert(state.end(), slots.begin(), slots.end());
+  return state;
+}
+
+void Optimizer::LoadState(const std::vector<NamedTensor>& state) {
+  std::unordered_map<std::string, const Tensor*> given;
+  for (const NamedTensor& entry : state) {
+    if (!given.emplace(entry.name, &entry.tensor).second) {
+      Fail(ErrorKind::kData, "optimizer state: tensor ", entry.name, " is there twice");
+    }
+  }
+  // Each expected tensor is taken out of `given`; whatever stays is unknown.
+  const auto take = [&](const std::string& name, const Shape& shape, DType dtype) {
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      Fail(ErrorKind::kData, "optimizer state: tensor ", name, " is missing; was it saved by another optimizer, or ",
+           "for another model?");
+    }
+    const Tensor* tensor = found->second;
+    if (tensor->shape() != shape || tensor->dtype() != dtype) {
+      Fail(ErrorKind::kData, "optimizer state: tensor ", name, " is ", tensor->dtype(), tensor->shape(), ", but ",
+           dtype, shape, " was expected");
+    }
+    given.erase(found);
+    return tensor;
+  };
+  const int64_t step = static_cast<int64_t>(take("step", {1}, DType::kInt64)->data<int64_t>()[0]);
+  if (step < 0) Fail(ErrorKind::kData, "optimizer state: step is ", step, ", but must not be negative");
+  std::vector<std::pair<Tensor, const Tensor*>> copies;
+  for (const auto& slots : slots_) {
+    for (const NamedTensor& slot : slots) {
+      copies.emplace_back(slot.tensor, take(slot.name, slot.tensor.shape(), slot.tensor.dtype()));
+    }
+  }
+  if (!given.empty()) {
+    const auto first =
+        std::min_element(given.begin(), given.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    Fail(ErrorKind::kData, "optimizer state: tensor ", first->first, " belongs to no parameter of this model");
+  }
+  for (const auto& [slot, source] : copies) slot.CopyFrom(*source);
+  step_ = step;
+}
+
+int64_t Optimizer::StateBytes() const {
+  int64_t bytes = 0;
+  for (const auto& slots : slots_) {
+    for (const NamedTensor& slot : slots) {
+      bytes += slot.tensor.num_elements() * static_cast<int64_t>(SizeOf(slot.tensor.dtype()));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace crosstalk

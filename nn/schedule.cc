@@ -1,0 +1,66 @@
+#include "nn/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+void ScheduleConfig::Validate() const {
+  CROSSTALK_CHECK(std::isfinite(scale) && scale >= 0, "schedule: scale = ", scale, " must be finite, not negative");
+  CROSSTALK_CHECK(warmup_steps >= 0, "schedule: warmup_steps = ", warmup_steps, " must not be negative");
+  CROSSTALK_CHECK(total_steps >= 0, "schedule: total_steps = ", total_steps, " must not be negative");
+  CROSSTALK_CHECK(decay_fraction >= 0 && decay_fraction <= 1, "schedule: decay_fraction = ", decay_fraction,
+                  " must be between 0 and 1");
+  if (kind == ScheduleKind::kLinear) {
+    CROSSTALK_CHECK(total_steps > warmup_steps, "schedule: total_steps = ", total_steps,
+                    " must be more than warmup_steps = ", warmup_steps, " for a linear decay between them");
+  }
+}
+
+double LearningRate(const ScheduleConfig& config, int64_t step) {
+  config.Validate();
+  CROSSTALK_CHECK(step >= 0, "schedule: step = ", step, " must not be negative");
+  if (config.total_steps > 0) step = std::min(step, config.total_steps - 1);
+  const double t = static_cast<double>(step);
+  const double total = static_cast<double>(config.total_steps);
+  const double warmup = static_cast<double>(config.warmup_steps);
+  switch (config.kind) {
+    case ScheduleKind::kConstant:
+      return config.scale;
+    case ScheduleKind::kLinear: {
+      // Rises to `scale` at step warmup - 1, falls from it at step `warmup` to scale/(T - warmup) at step T - 1.
+      if (t < warmup) return config.scale * (t + 1) / warmup;
+      return config.scale * (total - t) / (total - warmup);
+    }
+    case ScheduleKind::kInverseSquareRoot: {
+      double rate = config.scale / std::sqrt(std::max({t, warmup, 1.0}));
+      const double decay_steps = config.decay_fraction * total;
+      if (decay_steps > 0) rate *= std::min(1.0, (total - t) / decay_steps);
+      return rate;
+    }
+  }
+  Fail(ErrorKind::kUsage, "schedule: unknown kind");
+}
+
+ScheduleKind ParseScheduleKind(std::string_view name) {
+  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
+    if (name == Name(kind)) return kind;
+  }
+  Fail(ErrorKind::kUsage, "unknown schedule \"", name, "\": there are inverse-square-root, constant, linear");
+}
+
+const char* Name(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::kInverseSquareRoot:
+      return "inverse-square-root";
+    case ScheduleKind::kConstant:
+      return "constant";
+    case ScheduleKind::kLinear:
+      return "linear";
+  }
+  return "unknown";
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,34 @@
+// Learning rates as a function of the step alone.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace crosstalk {
+
+enum class ScheduleKind {
+  kInverseSquareRoot,  // scale / sqrt(max(step, warmup_steps)), and the decay of the last part of the run (T5)
+  kConstant,           // scale
+  kLinear,             // scale · min(1, (step + 1) / warmup_steps), then to 0 linearly (BERT)
+};
+
+struct ScheduleConfig {
+  ScheduleKind kind = ScheduleKind::kInverseSquareRoot;
+  double scale = 1.0;            // T5: 1 with Adafactor's relative steps
+  int64_t warmup_steps = 10000;  // T5: 10,000 of 524,288 steps; a short run needs fewer
+  int64_t total_steps = 0;       // T; needed by kLinear, and by the last decay
+  // kInverseSquareRoot: times min(1, (T - step) / (decay_fraction · T)). 0: none.
+  double decay_fraction = 0.1;
+
+  // Throws a usage error that names the field.
+  void Validate() const;
+};
+
+// The rate for step = 0, 1, …, T - 1. Steps from T on get what T - 1 got.
+double LearningRate(const ScheduleConfig& config, int64_t step);
+
+// "inverse-square-root", "constant", "linear". Anything else is a usage error that lists them.
+ScheduleKind ParseScheduleKind(std::string_view name);
+const char* Name(ScheduleKind kind);
+
+}  // namespace crosstalk

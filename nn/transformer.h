@@ -1,0 +1,98 @@
+// T5's layers and stacks: pre-norm residual blocks x + dropout(layer(rms_norm(x))), a relative position bias shared by
+// the blocks of a stack, and a final norm. No embeddings and no loss: those are the model's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/attention.h"
+#include "nn/feed_forward.h"
+#include "nn/init.h"
+#include "nn/module.h"
+#include "nn/norm.h"
+#include "nn/relative_bias.h"
+
+namespace crosstalk {
+
+struct TransformerStackConfig {
+  int64_t layers = 0;
+  AttentionConfig self_attention;                  // kCausal makes the relative bias unidirectional
+  std::optional<AttentionConfig> cross_attention;  // over another stack's output; without position bias
+  FeedForwardConfig feed_forward;
+  int64_t relative_buckets = 32;
+  double dropout_rate = 0;  // of the input, of each layer's output, and of the final output, in training
+  double norm_epsilon = 1e-6;
+};
+
+// What a stack with cross-attention attends to.
+struct TransformerMemory {
+  Variable encoded;  // [b, m, d]
+  Tensor mask;       // bool[b, m], true = attend; undefined: all
+};
+
+// Decoding state of a stack: one cache per block for its self-attention and its cross-attention.
+struct TransformerCache {
+  std::vector<AttentionCache> self_attention;
+  std::vector<AttentionCache> cross_attention;
+  Tensor memory_mask;  // bool[b, m], or undefined
+  int64_t length = 0;  // positions consumed
+  void SelectRows(const std::vector<int64_t>& rows);
+};
+
+// One block: self-attention, cross-attention if the configuration has one, feed-forward.
+class TransformerBlock : public Module {
+ public:
+  TransformerBlock(const TransformerStackConfig& config, const Initializer& init);
+
+  // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), bias[h, n, n] → [b, n, d].
+  Variable Forward(const Variable& x, const Tensor& self_mask, const Variable& bias, const TransformerMemory& memory,
+                   const ForwardContext& context) const;
+
+  // One position x[b, 1, d] with bias[h, 1, length + 1]; appends to self_cache.
+  Variable Step(const Variable& x, const Variable& bias, AttentionCache& self_cache, const AttentionCache& cross_cache,
+                const Tensor& memory_mask) const;
+  // The projected memory of the cross-attention.
+  AttentionCache PrecomputeMemory(const Variable& encoded) const;
+
+ private:
+  Variable Residual(const Variable& x, const Variable& y, const char* layer, const ForwardContext& context) const;
+
+  double dropout_rate_;
+  std::string path_;
+  RmsNormLayer self_norm_;
+  AttentionModule self_attention_;
+  std::unique_ptr<RmsNormLayer> cross_norm_;  // null without cross-attention
+  std::unique_ptr<AttentionModule> cross_attention_;
+  RmsNormLayer feed_forward_norm_;
+  FeedForward feed_forward_;
+};
+
+class TransformerStack : public Module {
+ public:
+  TransformerStack(const TransformerStackConfig& config, const Initializer& init);
+
+  // Computes each block again for its gradient instead of keeping what is inside. The bits are the same.
+  enum class Recomputation { kNone, kBlocks };
+  void SetRecomputation(Recomputation recomputation) { recomputation_ = recomputation; }
+
+  // embedded[b, n, d] → [b, n, d]; self_mask and memory as for the blocks.
+  Variable Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
+                   const ForwardContext& context) const;
+
+  // Decoding, off the tape: a cache over the memory, then one position embedded[b, 1, d] → [b, 1, d] at a time.
+  TransformerCache StartDecoding(const TransformerMemory& memory) const;
+  Variable Step(const Variable& embedded, TransformerCache& cache) const;
+
+ private:
+  TransformerStackConfig config_;
+  std::string path_;
+  Recomputation recomputation_ = Recomputation::kNone;
+  RelativeBias relative_bias_;
+  std::vector<std::unique_ptr<TransformerBlock>> blocks_;
+  RmsNormLayer final_norm_;
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,133 @@
+// Files that are whole or not there: reading with reasons, writing through a temporary file or directory that is
+// synchronised to the disk and renamed. What the disk has no room for is Error(kResource); what cannot be read is
+// Error(kData); what cannot be created for another reason is Error(kFailure). All name the path and the reason.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checksum.h"
+
+namespace crosstalk {
+
+// A regular file open for reading.
+class FileReader {
+ public:
+  // Error(kData) where the file is missing, unreadable, or not a regular file.
+  explicit FileReader(std::string path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // when it was opened
+  // Exactly `size` bytes from `offset`; Error(kData) if the file ends before.
+  void ReadAt(uint64_t offset, void* out, size_t size) const;
+
+ private:
+  std::string path_;
+  int descriptor_;
+  uint64_t size_;
+};
+
+// The whole file. Error(kData) also where it is longer than `max_bytes`, before anything is allocated.
+std::string ReadFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
+
+// Writes a new file front to back, and counts and checksums the bytes. Not buffered: give it large pieces.
+class FileWriter {
+ public:
+  // Creates the file, or empties it. Messages call it `shown_path`: where the file will be, if this is not the place.
+  explicit FileWriter(const std::string& path) : FileWriter(path, path) {}
+  FileWriter(const std::string& path, std::string shown_path);
+  // Closes without synchronising; the file stays as far as it was written.
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void Write(const void* data, size_t size);
+  void Write(std::string_view bytes) { Write(bytes.data(), bytes.size()); }
+  // fsync, then close. Without it nothing is promised.
+  void Finish();
+
+  const std::string& path() const { return shown_path_; }
+  uint64_t bytes_written() const { return bytes_written_; }
+  uint64_t crc64() const { return crc64_.value(); }  // of the bytes written so far
+
+ private:
+  std::string shown_path_;
+  int descriptor_;
+  uint64_t bytes_written_ = 0;
+  Crc64 crc64_;
+};
+
+// A file that appears whole, or replaces an old one in one step: fill writer(), then Commit(). Without Commit the
+// destructor removes what was written, and `path` stays as it was.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::string path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  FileWriter& writer() { return writer_; }
+  // Synchronises the file, renames it to `path` and synchronises the directory.
+  void Commit();
+
+ private:
+  std::string path_;
+  std::string temporary_path_;
+  FileWriter writer_;
+  bool committed_ = false;
+};
+
+// Replaces `path` as one step: whoever looks, or comes back after a crash, finds the old content or the new.
+void WriteFileAtomically(const std::string& path, std::string_view bytes);
+
+// Makes the names in a directory (created, renamed, removed files) survive a crash.
+void SyncDirectory(const std::string& path);
+
+// Creates the directory and its parents where they are missing.
+void CreateDirectories(const std::string& path);
+
+// Removes a file or a whole directory; nothing there is no error. Symbolic links are removed, not followed.
+void RemoveAll(const std::string& path);
+
+// The names in a directory, sorted, without "." and "..". Error(kData) if it cannot be read.
+std::vector<std::string> ListDirectory(const std::string& path);
+
+// A directory that appears whole: fill temporary_path(), then Commit(). Until then `path` is untouched; without
+// Commit the destructor removes what was written.
+class DirectoryTransaction {
+ public:
+  // Creates the parents of `path` where they are missing, and an empty temporary directory beside it.
+  explicit DirectoryTransaction(std::string path);
+  ~DirectoryTransaction();
+  DirectoryTransaction(const DirectoryTransaction&) = delete;
+  DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& temporary_path() const { return temporary_path_; }
+  // Synchronises the temporary directory, renames it to `path` and synchronises the parent. Files in it must have
+  // been finished. A directory that was at `path` is exchanged for the new one in one step, then removed.
+  void Commit();
+
+ private:
+  std::string path_;
+  std::string temporary_path_;
+  bool committed_ = false;
+};
+
+// True for the names that transactions and atomic writes use for what is not finished (".NAME.tmp-…"): after a crash
+// such a file or directory is rubbish.
+bool IsTemporaryName(std::string_view name);
+// Moves a directory (or file) out of sight under a temporary name in one step, then removes it: killed in between, it
+// leaves rubbish but never half a directory under its own name.
+void RemoveAtomically(const std::string& path);
+// Removes everything in `directory` whose name IsTemporaryName. Returns the names. Only for a directory that no other
+// process writes to.
+std::vector<std::string> RemoveTemporaries(const std::string& directory);
+
+}  // namespace crosstalk

@@ -1,0 +1,105 @@
+#include "runtime/platform.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string_view>
+
+extern char** environ;
+
+// The Makefile says it, once for all.
+#ifndef CROSSTALK_VERSION
+#error "CROSSTALK_VERSION is not defined: build with the Makefile, or pass -DCROSSTALK_VERSION='\"major.minor.patch\"'"
+#endif
+
+namespace crosstalk {
+namespace {
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+int AvailableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string OperatingSystem() {
+  utsname name;
+  if (uname(&name) != 0) return "unknown";
+  return StrCat(name.sysname, " ", name.release, " ", name.machine);
+}
+
+std::string Compiler() {
+#if defined(__clang__)
+  return StrCat("clang++ ", __clang_major__, ".", __clang_minor__, ".", __clang_patchlevel__);
+#elif defined(__GNUC__)
+  return StrCat("g++ ", __GNUC__, ".", __GNUC_MINOR__, ".", __GNUC_PATCHLEVEL__);
+#else
+  return "unknown";
+#endif
+}
+
+bool IsRelevant(std::string_view name) {
+  constexpr std::string_view kPrefixes[] = {"OMP_", "OPENBLAS_", "GOTO_", "GOMP_", "KMP_", "MKL_", "BLIS_", "HWY_"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
+
+std::map<std::string, std::string> RelevantEnvironment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || !IsRelevant(text.substr(0, equals))) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+}  // namespace
+
+const char* Version() { return CROSSTALK_VERSION; }
+
+PlatformInfo GetPlatformInfo() {
+  PlatformInfo info;
+  info.version = Version();
+  info.cpu_name = CpuName();
+  info.processors = AvailableProcessors();
+  info.total_memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  info.operating_system = OperatingSystem();
+  info.compiler = Compiler();
+  info.environment = RelevantEnvironment();
+  return info;
+}
+
+Json ToJson(const PlatformInfo& platform) {
+  Json environment = Json::MakeObject();
+  for (const auto& [name, value] : platform.environment) environment.Set(name, value);
+  return Json::MakeObject({{"version", platform.version},
+                           {"cpu_name", platform.cpu_name},
+                           {"processors", platform.processors},
+                           {"total_memory_bytes", platform.total_memory_bytes},
+                           {"operating_system", platform.operating_system},
+                           {"compiler", platform.compiler},
+                           {"environment", environment}});
+}
+
+int64_t PeakResidentBytes() {
+  rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace crosstalk

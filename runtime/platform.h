@@ -1,0 +1,35 @@
+// What the program runs on and was built with, as plain values for run.json and reports. The SIMD target and the BLAS
+// kernels are the business of kernels/.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runtime/json.h"
+
+namespace crosstalk {
+
+// The version of the project, "major.minor.patch".
+const char* Version();
+
+struct PlatformInfo {
+  std::string version;           // Version()
+  std::string cpu_name;          // "AMD EPYC 9B45", "unknown" where the system does not tell
+  int processors;                // that this process may run on (its affinity mask)
+  int64_t total_memory_bytes;    // physical
+  std::string operating_system;  // "Linux 6.1.0-18-amd64 x86_64"
+  std::string compiler;          // "g++ 12.2.0"
+  // The variables that can change speed or bits: OMP_*, OPENBLAS_*, GOTO_*, GOMP_*, KMP_*, MKL_*, BLIS_*, HWY_*.
+  std::map<std::string, std::string> environment;
+};
+
+PlatformInfo GetPlatformInfo();
+
+// The members under the same names, in the order above.
+Json ToJson(const PlatformInfo& platform);
+
+// The most physical memory that this process has held since it began.
+int64_t PeakResidentBytes();
+
+}  // namespace crosstalk

@@ -1,0 +1,490 @@
+#include "runtime/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <unordered_set>
+
+#include "runtime/check.h"
+#include "runtime/json.h"
+
+namespace crosstalk {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kMaxTensors = 100'000;  // and as many strings in __metadata__
+constexpr size_t kMaxNameBytes = 512;
+constexpr uint64_t kMaxTensorBytes = uint64_t{1} << 60;
+constexpr char kMetadataKey[] = "__metadata__";
+
+struct FileDType {
+  const char* name;
+  uint64_t size;  // bytes per element
+};
+constexpr FileDType kFileDTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
+                                     {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
+                                     {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
+
+// 0 where the format has no such dtype.
+uint64_t FileDTypeSize(std::string_view name) {
+  for (const FileDType& dtype : kFileDTypes) {
+    if (name == dtype.name) return dtype.size;
+  }
+  return 0;
+}
+
+// The dtype in memory of what has the same bits there.
+std::optional<DType> SameBitsDType(std::string_view name) {
+  if (name == "F32") return DType::kFloat32;
+  if (name == "F64") return DType::kFloat64;
+  if (name == "I32") return DType::kInt32;
+  if (name == "I64") return DType::kInt64;
+  if (name == "BOOL") return DType::kBool;
+  return std::nullopt;
+}
+
+const char* FileDTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "F32";
+    case DType::kFloat64:
+      return "F64";
+    case DType::kInt32:
+      return "I32";
+    case DType::kInt64:
+      return "I64";
+    case DType::kBool:
+      return "BOOL";
+  }
+  return "?";
+}
+
+// The first element of a bool tensor (contiguous) that is neither 0 nor 1, -1 if there is none.
+int64_t FindBadBool(const Tensor& tensor) {
+  const auto* bytes = static_cast<const uint8_t*>(tensor.raw_data());
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (bytes[i] > 1) return i;
+  }
+  return -1;
+}
+
+std::string BadBool(const Tensor& tensor, int64_t i) {
+  return StrCat("BOOL element ", i, " is ", int{static_cast<const uint8_t*>(tensor.raw_data())[i]}, ", not 0 or 1");
+}
+
+// A name for a message: quoted, control characters escaped, not longer than a line.
+std::string Shown(std::string_view name) {
+  constexpr size_t kShownBytes = 80;
+  const std::string quoted = Json(name.substr(0, kShownBytes)).Dump();
+  std::string text = "'" + quoted.substr(1, quoted.size() - 2);
+  return text + (name.size() > kShownBytes ? "…'" : "'");
+}
+
+// Why a tensor may not have this name; empty if it may.
+std::string NameProblem(std::string_view name) {
+  if (name.size() > kMaxNameBytes) {
+    return StrCat("the name has ", name.size(), " bytes, more than ", kMaxNameBytes);
+  }
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    const bool c1 = c == 0xc2 && i + 1 < name.size() && static_cast<unsigned char>(name[i + 1]) < 0xa0;
+    if (c < 0x20 || c == 0x7f || c1) return StrCat("the name has a control character at byte ", i);
+  }
+  return "";
+}
+
+// Turns the events of the header's JSON into entries, and refuses whatever does not belong there as it comes.
+class HeaderEvents : public JsonEvents {
+ public:
+  HeaderEvents(const std::string& path, TensorFileHeader& header) : path_(path), header_(header) {}
+
+  void OnNull(size_t offset) override { Unexpected("null", offset); }
+  void OnBool(bool, size_t offset) override { Unexpected("true or false", offset); }
+  void OnNegative(int64_t, size_t offset) override { Unexpected("a number with a minus sign", offset); }
+  void OnDouble(double, size_t offset) override { Unexpected("a number with a fraction or exponent", offset); }
+
+  void OnUnsigned(uint64_t value, size_t offset) override {
+    if (place_ == Place::kShape) {
+      if (entry_.shape.rank() == kMaxRank) Reject(offset, StrCat("has more than ", kMaxRank, " dimensions"));
+      if (value > kMaxTensorBytes) Reject(offset, StrCat("the size ", value, " in its shape is too large"));
+      entry_.shape.Append(static_cast<int64_t>(value));
+    } else if (place_ == Place::kOffsets) {
+      if (num_offsets_ == 2) Reject(offset, "data_offsets has more than two numbers");
+      (num_offsets_++ == 0 ? entry_.begin : entry_.end) = value;
+    } else {
+      Unexpected("a number", offset);
+    }
+  }
+
+  void OnString(std::string value, size_t offset) override {
+    if (place_ == Place::kMetadata) {
+      header_.metadata.emplace(std::move(key_), std::move(value));
+    } else if (place_ == Place::kTensor && key_ == "dtype") {
+      if (FileDTypeSize(value) == 0) Reject(offset, StrCat("unknown dtype ", Shown(value)));
+      entry_.dtype = std::move(value);
+    } else {
+      Unexpected("a string", offset);
+    }
+  }
+
+  void OnKey(std::string key, size_t offset) override {
+    key_ = std::move(key);
+    if (place_ == Place::kTop) {
+      entry_ = {};
+      entry_.name = key_;
+      num_offsets_ = 0;
+      fields_.clear();
+      if (!names_.insert(key_).second) Reject(offset, "is there twice");
+      if (const std::string problem = NameProblem(key_); !problem.empty()) Reject(offset, problem);
+    } else if (place_ == Place::kMetadata) {
+      if (header_.metadata.count(key_) > 0) {
+        Fail(ErrorKind::kData, path_, ": header byte ", offset, ": ", kMetadataKey, " has the key ", Shown(key_),
+             " twice");
+      }
+      if (header_.metadata.size() == kMaxTensors) {
+        Fail(ErrorKind::kData, path_, ": ", kMetadataKey, " has more than ", kMaxTensors, " strings");
+      }
+    } else {
+      if (key_ != "dtype" && key_ != "shape" && key_ != "data_offsets") {
+        Reject(offset, StrCat("unknown field ", Shown(key_)));
+      }
+      if (!fields_.insert(key_).second) Reject(offset, StrCat("has the field ", Shown(key_), " twice"));
+    }
+  }
+
+  void OnObjectBegin(size_t offset) override {
+    if (place_ == Place::kStart) {
+      place_ = Place::kTop;
+    } else if (place_ == Place::kTop) {
+      place_ = key_ == kMetadataKey ? Place::kMetadata : Place::kTensor;
+    } else {
+      Unexpected("an object", offset);
+    }
+  }
+
+  void OnObjectEnd(size_t offset) override {
+    if (place_ == Place::kTensor) {
+      for (const char* field : {"dtype", "shape", "data_offsets"}) {
+        if (fields_.count(field) == 0) Reject(offset, StrCat("has no ", field));
+      }
+      if (header_.entries.size() == kMaxTensors) {
+        Fail(ErrorKind::kData, path_, ": has more than ", kMaxTensors, " tensors");
+      }
+      header_.entries.push_back(std::move(entry_));
+    }
+    place_ = Place::kTop;
+  }
+
+  void OnArrayBegin(size_t offset) override {
+    if (place_ == Place::kTensor && key_ == "shape") {
+      place_ = Place::kShape;
+    } else if (place_ == Place::kTensor && key_ == "data_offsets") {
+      place_ = Place::kOffsets;
+    } else {
+      Unexpected("an array", offset);
+    }
+  }
+
+  void OnArrayEnd(size_t offset) override {
+    if (place_ == Place::kOffsets && num_offsets_ != 2) Reject(offset, "data_offsets has fewer than two numbers");
+    place_ = Place::kTensor;
+  }
+
+ private:
+  enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
+
+  [[noreturn]] void Reject(size_t offset, const std::string& reason) const {
+    Fail(ErrorKind::kData, path_, ": header byte ", offset, ": tensor ", Shown(entry_.name), ": ", reason);
+  }
+
+  // A value of a kind that cannot stand where it does.
+  [[noreturn]] void Unexpected(const char* what, size_t offset) const {
+    switch (place_) {
+      case Place::kStart:
+        Fail(ErrorKind::kData, path_, ": the header is ", what, ", not an object");
+      case Place::kTop:
+        if (key_ == kMetadataKey) {
+          Fail(ErrorKind::kData, path_, ": header byte ", offset, ": ", kMetadataKey, " must be an object, not ", what);
+        }
+        Reject(offset, StrCat("must be described by an object, not ", what));
+      case Place::kMetadata:
+        Fail(ErrorKind::kData, path_, ": header byte ", offset, ": ", kMetadataKey, " maps ", Shown(key_), " to ", what,
+             ", not to a string");
+      case Place::kTensor:
+        Reject(offset, StrCat(key_, " must be ", key_ == "dtype" ? "a string" : "an array", ", not ", what));
+      case Place::kShape:
+        Reject(offset, StrCat("shape must hold plain unsigned integers, not ", what));
+      case Place::kOffsets:
+        Reject(offset, StrCat("data_offsets must hold plain unsigned integers, not ", what));
+    }
+    Reject(offset, "is not understood");
+  }
+
+  const std::string& path_;
+  TensorFileHeader& header_;
+  Place place_ = Place::kStart;
+  std::string key_;
+  std::unordered_set<std::string> names_;
+  // The tensor being described.
+  TensorFileEntry entry_;
+  int num_offsets_ = 0;
+  std::unordered_set<std::string> fields_;
+};
+
+[[noreturn]] void RejectTensor(const std::string& path, const TensorFileEntry& entry, const std::string& reason) {
+  Fail(ErrorKind::kData, path, ": tensor ", Shown(entry.name), ": ", reason);
+}
+
+// bytes = product(shape) · size of the dtype, within `data_bytes`, without a multiplication that wraps round.
+void CheckExtent(const std::string& path, const TensorFileEntry& entry, uint64_t data_bytes) {
+  if (entry.begin > entry.end) {
+    RejectTensor(path, entry, StrCat("data_offsets [", entry.begin, ", ", entry.end, "] end before they begin"));
+  }
+  if (entry.end > data_bytes) {
+    RejectTensor(path, entry,
+                 StrCat("data_offsets [", entry.begin, ", ", entry.end, "] reach beyond the ", data_bytes,
+                        " bytes of tensors in the file"));
+  }
+  uint64_t bytes = FileDTypeSize(entry.dtype);
+  bool empty = false;
+  for (int64_t size : entry.shape) {
+    empty = empty || size == 0;
+    if (size == 0) continue;
+    if (bytes > kMaxTensorBytes / static_cast<uint64_t>(size)) {
+      RejectTensor(path, entry, StrCat("shape ", entry.shape, " overflows"));
+    }
+    bytes *= static_cast<uint64_t>(size);
+  }
+  if (empty) bytes = 0;
+  if (entry.end - entry.begin != bytes) {
+    RejectTensor(path, entry,
+                 StrCat(entry.dtype, entry.shape, " takes ", bytes, " bytes, but data_offsets [", entry.begin, ", ",
+                        entry.end, "] hold ", entry.end - entry.begin));
+  }
+}
+
+// Sorts the entries by offset and checks that they tile [0, data_bytes).
+void CheckTiling(const std::string& path, std::vector<TensorFileEntry>& entries, uint64_t data_bytes) {
+  std::sort(entries.begin(), entries.end(), [](const TensorFileEntry& a, const TensorFileEntry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  uint64_t at = 0;
+  for (const TensorFileEntry& entry : entries) {
+    if (entry.begin != at) {
+      RejectTensor(path, entry,
+                   StrCat("begins at ", entry.begin, entry.begin < at ? ", inside" : ", with a hole after",
+                          " the tensor before it, which ends at ", at));
+    }
+    at = entry.end;
+  }
+  if (at != data_bytes) {
+    Fail(ErrorKind::kData, path, ": the last tensor ends at byte ", at, " of ", data_bytes,
+         ": the rest belongs to no tensor");
+  }
+}
+
+TensorFileHeader ReadHeader(const FileReader& file) {
+  const std::string& path = file.path();
+  if (file.size() < 8) {
+    Fail(ErrorKind::kData, path, ": has ", file.size(), " bytes; a safetensors file begins with 8 for its header's ",
+         "length");
+  }
+  uint64_t length;
+  file.ReadAt(0, &length, 8);
+  if (length > kMaxHeaderBytes) {
+    Fail(ErrorKind::kData, path, ": header length ", length, " is more than ", kMaxHeaderBytes,
+         ": not a safetensors file");
+  }
+  if (length > file.size() - 8) {
+    Fail(ErrorKind::kData, path, ": header length ", length, " is more than the ", file.size() - 8,
+         " bytes that follow: truncated, or not a safetensors file");
+  }
+  std::string text(length, '\0');
+  file.ReadAt(8, text.data(), length);
+  if (text.empty() || text[0] != '{') Fail(ErrorKind::kData, path, ": the header does not begin with '{'");
+
+  TensorFileHeader header;
+  header.data_begin = 8 + length;
+  header.file_bytes = file.size();
+  HeaderEvents events(path, header);
+  ParseJsonEvents(text, path + ": header", events);
+  // White space that JSON allows and the format's padding does not.
+  if (text.find_first_not_of(' ', text.rfind('}') + 1) != std::string::npos) {
+    Fail(ErrorKind::kData, path, ": the header is padded with something else than spaces");
+  }
+  const uint64_t data_bytes = header.file_bytes - header.data_begin;
+  for (const TensorFileEntry& entry : header.entries) CheckExtent(path, entry, data_bytes);
+  CheckTiling(path, header.entries, data_bytes);
+  return header;
+}
+
+// The float with the value of a half: exact, subnormals, infinities and NaN (payload kept) too.
+float HalfToFloat(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  const uint32_t exponent = (half >> 10) & 31;
+  const uint32_t fraction = half & 0x3ff;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const uint32_t wide_exponent = exponent == 31 ? 255 : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | wide_exponent << 23 | fraction << 13);
+}
+
+float BFloat16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+Tensor ReadTensor(const FileReader& file, const TensorFileHeader& header, const TensorFileEntry& entry) {
+  const uint64_t offset = header.data_begin + entry.begin;
+  if (const std::optional<DType> dtype = SameBitsDType(entry.dtype)) {
+    const Tensor tensor = Tensor::Empty(entry.shape, *dtype);
+    file.ReadAt(offset, tensor.raw_data(), entry.end - entry.begin);
+    if (*dtype == DType::kBool) {
+      const int64_t bad = FindBadBool(tensor);
+      if (bad >= 0) RejectTensor(file.path(), entry, BadBool(tensor, bad));
+    }
+    return tensor;
+  }
+  const bool half = entry.dtype == "F16";
+  if (!half && entry.dtype != "BF16") {
+    RejectTensor(
+        file.path(), entry,
+        StrCat("dtype ", entry.dtype, " cannot be loaded here; F32, F64, F16, BF16, I32, ", "I64 and BOOL can"));
+  }
+  const Tensor tensor = Tensor::Empty(entry.shape, DType::kFloat32);
+  std::vector<uint16_t> narrow(static_cast<size_t>(tensor.num_elements()));
+  file.ReadAt(offset, narrow.data(), narrow.size() * 2);
+  std::transform(narrow.begin(), narrow.end(), tensor.data<float>(), half ? HalfToFloat : BFloat16ToFloat);
+  return tensor;
+}
+
+// ---- writing ----
+
+void CheckWritable(const std::string& path, std::span<const NamedTensor> tensors,
+                   const std::map<std::string, std::string>& metadata) {
+  CROSSTALK_CHECK(tensors.size() <= kMaxTensors, path, ": ", tensors.size(), " tensors are more than ", kMaxTensors);
+  CROSSTALK_CHECK(metadata.size() <= kMaxTensors, path, ": ", metadata.size(), " strings of metadata are more than ",
+                  kMaxTensors);
+  std::unordered_set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    const std::string problem = NameProblem(name);
+    CROSSTALK_CHECK(problem.empty(), path, ": tensor ", Shown(name), ": ", problem);
+    CROSSTALK_CHECK(FindInvalidUtf8(name) == std::string::npos, path, ": tensor ", Shown(name),
+                    ": the name is not UTF-8");
+    CROSSTALK_CHECK(name != kMetadataKey, path, ": a tensor cannot be called ", kMetadataKey);
+    CROSSTALK_CHECK(names.insert(name).second, path, ": tensor ", Shown(name), ": is there twice");
+    CROSSTALK_CHECK(tensor.defined(), path, ": tensor ", Shown(name), ": is undefined");
+  }
+  for (const auto& [key, value] : metadata) {
+    CROSSTALK_CHECK(FindInvalidUtf8(key) == std::string::npos && FindInvalidUtf8(value) == std::string::npos, path,
+                    ": the metadata ", Shown(key), " is not UTF-8");
+  }
+}
+
+// The length and the JSON, padded, for tensors in the order of their bytes.
+std::string HeaderBytes(const std::string& path, const std::vector<const NamedTensor*>& tensors,
+                        const std::map<std::string, std::string>& metadata) {
+  Json::Object members;
+  if (!metadata.empty()) {
+    Json::Object strings;
+    for (const auto& [key, value] : metadata) strings.emplace_back(key, value);
+    members.emplace_back(kMetadataKey, std::move(strings));
+  }
+  uint64_t offset = 0;
+  for (const NamedTensor* named : tensors) {
+    const Tensor& tensor = named->tensor;
+    const uint64_t end = offset + static_cast<uint64_t>(tensor.num_elements()) * SizeOf(tensor.dtype());
+    Json::Array shape(tensor.shape().begin(), tensor.shape().end());
+    members.emplace_back(named->name, Json::MakeObject({{"dtype", FileDTypeName(tensor.dtype())},
+                                                        {"shape", std::move(shape)},
+                                                        {"data_offsets", Json::MakeArray({offset, end})}}));
+    offset = end;
+  }
+  std::string text = Json(std::move(members)).Dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  CROSSTALK_CHECK(text.size() <= kMaxHeaderBytes, path, ": the header would take ", text.size(), " bytes, more than ",
+                  kMaxHeaderBytes);
+  const uint64_t length = text.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + text;
+}
+
+}  // namespace
+
+const Tensor* TensorFile::Find(std::string_view name) const {
+  const auto found = std::lower_bound(tensors.begin(), tensors.end(), name,
+                                      [](const NamedTensor& a, std::string_view b) { return a.name < b; });
+  return found != tensors.end() && found->name == name ? &found->tensor : nullptr;
+}
+
+const Tensor& TensorFile::At(std::string_view name) const {
+  const Tensor* tensor = Find(name);
+  if (tensor == nullptr) Fail(ErrorKind::kData, path, ": has no tensor ", Shown(name));
+  return *tensor;
+}
+
+TensorFileHeader ReadSafetensorsHeader(const std::string& path) { return ReadHeader(FileReader(path)); }
+
+TensorFile ReadSafetensors(const std::string& path) {
+  const FileReader file(path);
+  TensorFileHeader header = ReadHeader(file);
+  std::sort(header.entries.begin(), header.entries.end(),
+            [](const TensorFileEntry& a, const TensorFileEntry& b) { return a.name < b.name; });
+  TensorFile result{path, {}, std::move(header.metadata)};
+  for (const TensorFileEntry& entry : header.entries) {
+    result.tensors.push_back({entry.name, ReadTensor(file, header, entry)});
+  }
+  return result;
+}
+
+TensorFile ReadSafetensors(const std::string& path, std::span<const std::string> names) {
+  const FileReader file(path);
+  TensorFileHeader header = ReadHeader(file);
+  std::map<std::string_view, const TensorFileEntry*> entries;
+  for (const TensorFileEntry& entry : header.entries) entries.emplace(entry.name, &entry);
+  std::vector<std::string> sorted(names.begin(), names.end());
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  TensorFile result{path, {}, std::move(header.metadata)};
+  for (const std::string& name : sorted) {
+    const auto entry = entries.find(name);
+    if (entry == entries.end()) Fail(ErrorKind::kData, path, ": has no tensor ", Shown(name));
+    result.tensors.push_back({name, ReadTensor(file, header, *entry->second)});
+  }
+  return result;
+}
+
+void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  CheckWritable(file.path(), tensors, metadata);
+  std::vector<const NamedTensor*> ordered;
+  for (const NamedTensor& tensor : tensors) ordered.push_back(&tensor);
+  std::sort(ordered.begin(), ordered.end(), [](const NamedTensor* a, const NamedTensor* b) {
+    const size_t size_a = SizeOf(a->tensor.dtype());
+    const size_t size_b = SizeOf(b->tensor.dtype());
+    return size_a != size_b ? size_a > size_b : a->name < b->name;
+  });
+  file.Write(HeaderBytes(file.path(), ordered, metadata));
+  for (const NamedTensor* named : ordered) {
+    const Tensor dense = named->tensor.Contiguous();
+    if (dense.dtype() == DType::kBool) {
+      const int64_t bad = FindBadBool(dense);
+      CROSSTALK_CHECK(bad < 0, file.path(), ": tensor ", Shown(named->name), ": ", BadBool(dense, bad));
+    }
+    file.Write(dense.raw_data(), static_cast<size_t>(dense.num_elements()) * SizeOf(dense.dtype()));
+  }
+}
+
+void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  AtomicFile file(path);
+  WriteSafetensors(file.writer(), tensors, metadata);
+  file.Commit();
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,73 @@
+// The safetensors format: named tensors and a few strings in one file, read and written by its strict rules.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/atomic_file.h"
+#include "runtime/tensor.h"
+
+namespace crosstalk {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+struct TensorFile {
+  std::string path;                             // where it was read from, for messages
+  std::vector<NamedTensor> tensors;             // ordered by name
+  std::map<std::string, std::string> metadata;  // the file's __metadata__
+
+  // Null where there is no tensor of that name.
+  const Tensor* Find(std::string_view name) const;
+  // Error(kData) naming the file and the tensor.
+  const Tensor& At(std::string_view name) const;
+};
+
+// One tensor as the header describes it.
+struct TensorFileEntry {
+  std::string name;
+  std::string dtype;  // as in the file: "F32", "BF16", …
+  Shape shape;
+  uint64_t begin;  // bytes, from the end of the header
+  uint64_t end;
+};
+
+struct TensorFileHeader {
+  std::vector<TensorFileEntry> entries;  // in the order of their bytes
+  std::map<std::string, std::string> metadata;
+  uint64_t data_begin;  // byte of the file where the tensors begin
+  uint64_t file_bytes;
+};
+
+// Reads and checks the header, allocating nothing for the tensors. The rules are the format's: 8 bytes little-endian
+// N ≤ 100,000,000 and within the file; N bytes of UTF-8 JSON that begin with '{' and may end with spaces;
+// __metadata__ maps strings to strings; every other member has exactly dtype, shape and data_offsets; the tensors
+// tile the rest of the file without hole or overlap; bytes = product(shape)·size of the dtype. Refused beyond the
+// format: duplicate keys, unknown fields, integers not written as plain unsigned ones, rank > 8, more than 100,000
+// tensors or strings, names over 512 bytes or with control characters.
+// Throws Error(kData): "FILE: tensor 'NAME': …".
+TensorFileHeader ReadSafetensorsHeader(const std::string& path);
+
+// Reads all tensors. F32, F64, I32, I64 and BOOL (each byte 0 or 1) map to our dtypes; F16 and BF16 are converted to
+// float32, exactly. Any other dtype is Error(kData) naming the tensor, as is all that the header's rules refuse.
+TensorFile ReadSafetensors(const std::string& path);
+// Only the tensors named; a name that the file has not is Error(kData).
+TensorFile ReadSafetensors(const std::string& path, std::span<const std::string> names);
+
+// Writes the file atomically, its bytes a function of the arguments alone: larger elements first, then by name (so
+// every tensor is aligned to its element), the header padded with spaces to a multiple of 8. Tensors need not be
+// contiguous. Throws Error(kUsage) for what the reader would refuse (a name twice, say), Error(kResource) when the
+// disk is full.
+void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+// The same bytes into a file that is open already.
+void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace crosstalk

@@ -1,0 +1,327 @@
+#include "autograd/einsum.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "autograd/contract.h"
+#include "autograd/einsum_parse.h"
+#include "autograd/grad_check.h"
+#include "runtime/parallel.h"
+#include "tests/support/grad_cases.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::RandomTensor;
+using testing::Strided;
+
+// One size for each name of the paper's dimension key, all different.
+const std::map<std::string, int64_t>& Sizes() {
+  static const std::map<std::string, int64_t> sizes = {{"b", 2},   {"n", 5},    {"m", 7},    {"d", 8},
+                                                       {"d_X", 9}, {"d_M", 11}, {"d_Y", 13}, {"d_k", 3},
+                                                       {"d_v", 6}, {"h_k", 4},  {"h", 10},   {"h_v", 12}};
+  return sizes;
+}
+
+Shape ShapeOf(const Bracket& bracket) {
+  Shape shape;
+  for (const std::string& name : bracket.indices) shape.Append(Sizes().at(name));
+  return shape;
+}
+
+// The definition, loop by loop: every combination of all dimensions multiplied and added where it belongs.
+class Loops {
+ public:
+  Loops(const EinsumEquation& equation, const std::vector<Tensor>& operands) {
+    result_ = Tensor::Zeros(ShapeOf(equation.result), DType::kFloat64);
+    tensors_ = operands;
+    tensors_.push_back(result_);
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const Bracket& bracket = i < operands.size() ? equation.operands[i] : equation.result;
+      for (int dim = 0; dim < tensors_[i].rank(); ++dim) {
+        strides_[bracket.indices[static_cast<size_t>(dim)]].resize(tensors_.size());
+        strides_[bracket.indices[static_cast<size_t>(dim)]][i] = tensors_[i].strides()[dim];
+      }
+    }
+    Visit(strides_.begin(), std::vector<int64_t>(tensors_.size()));
+  }
+  const Tensor& result() const { return result_; }
+
+ private:
+  using Strides = std::map<std::string, std::vector<int64_t>>;  // of each name, in each tensor
+
+  void Visit(Strides::const_iterator name, std::vector<int64_t> offsets) {
+    if (name == strides_.end()) {
+      double product = 1;
+      for (size_t i = 0; i + 1 < tensors_.size(); ++i) product *= tensors_[i].data<double>()[offsets[i]];
+      result_.data<double>()[offsets.back()] += product;
+      return;
+    }
+    for (int64_t j = 0; j < Sizes().at(name->first); ++j) {
+      Visit(std::next(name), offsets);
+      for (size_t i = 0; i < offsets.size(); ++i) offsets[i] += name->second[i];
+    }
+  }
+
+  std::vector<Tensor> tensors_;  // the operands, then the result
+  Strides strides_;
+  Tensor result_;
+};
+
+void ExpectEqualsLoops(const std::string& text, bool strided) {
+  const EinsumEquation equation = ParseEinsum(text);
+  std::vector<Tensor> tensors;
+  std::vector<Variable> operands;
+  for (const Bracket& bracket : equation.operands) {
+    Tensor tensor = RandomTensor(bracket.tensor, ShapeOf(bracket));
+    if (strided && tensor.rank() > 1) tensor = Strided(tensor);
+    tensors.push_back(tensor);
+    operands.emplace_back(tensor);
+  }
+  const Variable result = Einsum(text, operands);
+  const Loops loops(equation, tensors);
+  ASSERT_EQ(result.shape(), loops.result().shape()) << text;
+  EXPECT_TRUE(result.value().is_contiguous()) << text;
+  const std::vector<double> expected = loops.result().ToVector<double>();
+  const std::vector<double> actual = result.value().ToVector<double>();
+  double largest = 1;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    // Sums of up to 1e4 products of numbers below 1: 1e4 · 2^-53 of the largest partial sum.
+    ASSERT_NEAR(actual[i], expected[i], 1e-12 * largest) << text << " at " << i;
+  }
+}
+
+// Every einsum of the paper's pseudocode (sections 3, 4, 6 and Appendix A), as printed.
+const char* const kPaperLines[] = {
+    "L[n, m] = einsum(X[n, d], M[m, d]) # Attention logits",
+    "Y[n, d] = einsum(W[n, m], M[m, d])",
+    "Q[n, d_k, h] = einsum(X[n, d_X], P_q[d_X, d_k, h]) # queries h*n*d_X*d_k",
+    "K[m, d_k, h] = einsum(M[m, d_M], P_k[d_M, d_k, h]) # keys h*m*d_M*d_k",
+    "V[m, d_v, h] = einsum(M[m, d_M], P_v[d_M, d_v, h]) # values h*m*d_M*d_v",
+    "L[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h]) # logits h*n*m*d_k",
+    "O[n, d_v, h] = einsum(W[n, m, h], V[m, d_v, h]) # h*n*m*d_v",
+    "Y[n, d_Y] = einsum(O[n, d_v, h], P_o[d_Y, d_v, h]) # output h*n*d_Y*d_v",
+    "L[n, m, h] = einsum(X[n, d_X],\nM[m, d_M],\nP_q[d_X, d_k, h],\nP_k[d_M, d_k, h])",
+    "Y[n, d_Y] = einsum(W[n, m, h],\nM[m, d_M],\nP_v[d_M, d_v, h],\nP_o[d_Y, d_v, h])",
+    "Q[n, d_k, h_k] = einsum(X[n, d_X], P_q[d_X, d_k, h_k]) # queries n*d_X*d_k*h_k",
+    "K[m, d_k, h_k] = einsum(M[m, d_M], P_k[d_M, d_k, h_k]) # keys m*d_M*d_k*h_k",
+    "V[m, d_v, h_v] = einsum(M[m, d_M], P_v[d_M, d_v, h_v]) # values m*d_M*d_v*h_v",
+    "J[n, m, h_k] = einsum(Q[n, d_k, h_k], K[m, d_k, h_k]) # dot prod. n*m*d_k*h_k",
+    "L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h]) # Talking-heads proj. n*m*h*h_k",
+    "U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v]) # Talking-heads proj. n*m*h*h_v",
+    "O[n, d_v, h_v] = einsum(U[n, m, h_v], V[m, d_v, h_v]) # n*m*d_v*h_v",
+    "Y[n, d_Y] = einsum(O[n, d_v, h_v], P_o[d_Y, d_v, h_v]) # n*d_Y*d_v*h_v",
+    "L[n, m, h] = einsum(X[n, d_X],\nM[m, d_M],\nP_q[d_X, d_k, h_k],\nP_k[d_M, d_k, h_k],\nP_l[h_k, h])",
+    "Y[n, d_Y] = einsum(W[n, m, h],\nM[m, d_M],\nP_v[d_M, d_v, h_v],\nP_o[d_Y, d_v, h_v],\nP_w[h, h_v])",
+    "L[n, m, h] = einsum(X[n, d_X], M[m, d_M], P[d_X, d_M, h])",
+    "Y[n, d_Y] = einsum(W[n, m, h], M[m, d_M], Q[d_M, d_Y, h])",
+    "P[d_X, d_M, h] = einsum(P_q[d_X, d_k, h], P_k[d_M, d_k, h])",
+    "Q[d_M, d_Y, h] = einsum(P_v[d_M, d_v, h], P_o[d_Y, d_v, h])",
+    "P[d_X, d_M, h] = einsum(P_q[d_X, d_k, h_k], P_k[d_M, d_k, h_k], P_l[h_k, h])",
+    "Q[d_M, d_Y, h] = einsum(P_v[d_M, d_v, h_v], P_o[d_Y, d_v, h_v], P_w[h, h_v])",
+    "R_Xl[n, h_k, h] = einsum(X[n, d_X], P_Xl[d_X, h_k, h]) # dynamic proj. n*d_X*h_k*h",
+    "L[n, m, h] = einsum(J[n, m, h_k], R_Xl[n, h_k, h])",
+    "L[n, m, h] = einsum(J[n, m, h_k], R_Ml[m, h_k, h])",
+    "R_Xw[n, h, h_v] = einsum(X[n, d_X], P_Xw[d_X, h, h_v])",
+    "U[n, m, h_v] = einsum(W[n, m, h], R_Xw[n, h, h_v])",
+    "U[n, m, h_v] = einsum(W[n, m, h], R_Mw[m, h, h_v])",
+};
+
+TEST(EinsumTest, EveryLineOfThePaperEqualsNestedLoops) {
+  for (const char* const line : kPaperLines) ExpectEqualsLoops(line, /*strided=*/false);
+}
+
+TEST(EinsumTest, EveryLineOfThePaperEqualsNestedLoopsOnStridedOperands) {
+  for (const char* const line : kPaperLines) ExpectEqualsLoops(line, /*strided=*/true);
+}
+
+TEST(EinsumTest, OtherFormsEqualNestedLoops) {
+  for (const char* const text : {
+           "Y[] = einsum(X[n])",                                     // a sum
+           "Y[n,m,d] = einsum(X[d,m,n])",                            // a permutation
+           "Y[m] = einsum(X[d,m,n])",                                // both
+           "Y[n,m]=einsum(X[n],M[m])",                               // an outer product
+           "Y[m,n] = einsum(X[n,m], M[m,n])",                        // elementwise
+           "Y[n] = einsum(X[n,d], M[m])",                            // dimensions of one operand alone
+           "Y[] = einsum(X[b,n,m], M[m,n,b])",                       // a dot product
+           "Y[n] = einsum(X[n], A[n], B[n])",                        // elementwise, three
+           "Y[b,h,n,m] = einsum(J[b,h_k,n,m], P_l[h_k,h])",          // heads before positions
+           "Y[b,h,n,m] = einsum(J[b,h_k,n,m], R[b,n,h_k,h])",        //
+           "Y[b,h,n,m] = einsum(J[b,h_k,n,m], R[b,m,h_k,h])",        //
+           "Q[b,h,n,d_k] = einsum(X[b,n,d_X], P[d_X,h,d_k])",        //
+           "J[b,h,n,m] = einsum(Q[b,h,n,d_k], K[b,h,m,d_k])",        //
+           "Y[b,n,d_Y] = einsum(O[b,h_v,n,d_v], P_o[d_Y,d_v,h_v])",  //
+           "dP[h_k,h] = einsum(J[b,h_k,n,m], dL[b,h,n,m])",          // a looped inner dimension
+           "Y[n] = einsum(A[n,m], B[m,d], C[d,h_k], D[h_k,d_k], E[d_k,b], F[b,d_v], G[d_v])",  // greedy
+           "Y[n] = einsum(\n  X [ n , d ] ,\n  M[ d ] )",                                      // spaces
+       }) {
+    ExpectEqualsLoops(text, /*strided=*/false);
+    ExpectEqualsLoops(text, /*strided=*/true);
+  }
+}
+
+TEST(EinsumTest, DimensionObjectsMeanTheSameAsText) {
+  const Dim n("n"), d_X("d_X"), d_k("d_k"), h("h");
+  const Variable X(RandomTensor("X", {5, 9}));
+  const Variable P_q(RandomTensor("P_q", {9, 3, 10}));
+  const Variable by_text = Einsum("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q});
+  const Variable by_objects = Einsum({n, d_k, h}, {{X, {n, d_X}}, {P_q, {d_X, d_k, h}}});
+  EXPECT_EQ(by_text.value().ToVector<double>(), by_objects.value().ToVector<double>());
+  const Variable total = Einsum({}, {{X, {n, d_X}}});
+  EXPECT_EQ(total.rank(), 0);
+}
+
+TEST(EinsumTest, StretchedOperandsAreReadThroughTheirStrides) {
+  const Tensor row = RandomTensor("row", {1, 9}), column = RandomTensor("column", {7, 1});
+  const Tensor other = RandomTensor("other", {9, 3});
+  for (const Tensor& x : {row.BroadcastTo({7, 9}), column.BroadcastTo({7, 9})}) {
+    const char* const equation = "Y[n,m] = einsum(A[n,k], B[k,m])";
+    const Variable stretched = Einsum(equation, {Variable(x), Variable(other)});
+    const Variable copied = Einsum(equation, {Variable(x.Clone()), Variable(other)});
+    for (int64_t i = 0; i < 21; ++i) {
+      EXPECT_NEAR(stretched.value().data<double>()[i], copied.value().data<double>()[i], 1e-14) << i;
+    }
+  }
+}
+
+TEST(EinsumTest, EmptyDimensionsGiveZeros) {
+  const Variable a(Tensor::Zeros({3, 0}, DType::kFloat32));
+  const Variable b(Tensor::Zeros({0, 5}, DType::kFloat32));
+  const Variable c = Einsum("C[n,m] = einsum(A[n,k], B[k,m])", {a, b});
+  EXPECT_EQ(c.value().ToVector<float>(), std::vector<float>(15, 0.0f));
+}
+
+std::string MessageOf(const std::string& equation, const std::vector<Shape>& shapes) {
+  std::vector<Variable> operands;
+  for (const Shape& shape : shapes) operands.emplace_back(Tensor::Zeros(shape, DType::kFloat32));
+  try {
+    Einsum(equation, operands);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(EinsumErrorTest, ASizeThatDiffersNamesDimensionAndBothTensors) {
+  EXPECT_EQ(MessageOf("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {{5, 9}, {7, 3, 2}}),
+            "einsum: P_q[d_X, d_k, h] = [7, 3, 2] has d_X=7, but d_X=9 in X[n, d_X] = [5, 9]");
+}
+
+TEST(EinsumErrorTest, AResultDimensionOfNoOperandIsNamed) {
+  // The paper's own slip in Appendix A: R_Ml belongs to the memory positions m.
+  EXPECT_EQ(MessageOf("R_Ml[n,h_k,h] = einsum(M[m,d_M], P_Ml[d_M,h_k,h])", {{7, 11}, {11, 4, 2}}),
+            "einsum: R_Ml[n, h_k, h] has the dimension n, which no operand of "
+            "'R_Ml[n, h_k, h] = einsum(M[m, d_M], P_Ml[d_M, h_k, h])' has");
+}
+
+TEST(EinsumErrorTest, OtherMistakesSayWhatIsWrong) {
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n,n])", {{3, 3}}),
+            "einsum: X[n, n] names the dimension n twice (in 'Y[n] = einsum(X[n,n])')");
+  EXPECT_EQ(MessageOf("Y[n,n] = einsum(X[n])", {{3}}),
+            "einsum: Y[n, n] names the dimension n twice (in 'Y[n,n] = einsum(X[n])')");
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n,m])", {{3}}), "einsum: X[n, m] has 2 dimensions, but the tensor given is [3]");
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n], Z[n])", {{3}}),
+            "einsum: 'Y[n] = einsum(X[n], Z[n])' has 2 operands, but 1 tensors were given");
+  EXPECT_EQ(MessageOf("X[n] + Z[n]", {{3}}),
+            "einsum: 'X[n] + Z[n]' is not of the form RESULT[dims] = einsum(TENSOR[dims], …)");
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n],)", {{3}}), "einsum: an operand is missing in 'Y[n] = einsum(X[n],)'");
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n,3])", {{3, 3}}),
+            "einsum: X[n, 3] has the number 3 where a dimension's name is needed (in 'Y[n] = einsum(X[n,3])')");
+  EXPECT_EQ(MessageOf("Y[n] = einsum(X[n-1])", {{3}}),
+            "einsum: 'n-1' in 'X[n-1]' is not a dimension's name (in 'Y[n] = einsum(X[n-1])')");
+}
+
+TEST(EinsumErrorTest, MixedElementTypesNameTheOperands) {
+  const Variable a(Tensor::Zeros({3}, DType::kFloat32));
+  const Variable b(Tensor::Zeros({3}, DType::kFloat64));
+  try {
+    Einsum("Y[] = einsum(A[n], B[n])", {a, b});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "einsum: B[n] is float64, but A[n] is float32");
+  }
+}
+
+TEST(EinsumPlanTest, MultiplicationsAreThoseOfThePapersComments) {
+  const Shape X{512, 768}, P_q{768, 64, 12};
+  EXPECT_EQ(EinsumMultiplications("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q}), 512LL * 768 * 64 * 12);
+  EXPECT_EQ(EinsumMultiplications("Y[d,n] = einsum(X[n,d])", {X}), 0);
+}
+
+TEST(EinsumPlanTest, TheConciseFormCostsWhatTheStepsCost) {
+  // n·d_X·d_k·h + m·d_M·d_k·h + n·m·d_k·h, as in section 3.3.
+  EXPECT_EQ(EinsumMultiplications("L[n,m,h] = einsum(X[n,d_X], M[m,d_M], P_q[d_X,d_k,h], P_k[d_M,d_k,h])",
+                                  {{512, 768}, {512, 768}, {768, 64, 12}, {768, 64, 12}}),
+            2 * 512LL * 768 * 64 * 12 + 512LL * 512 * 64 * 12);
+}
+
+TEST(EinsumPlanTest, DescribesEveryStep) {
+  EXPECT_EQ(DescribeEinsum("L[n,m] = einsum(X[n,d], K[m,h], P[d,h], s[k])", {{3, 5}, {7, 11}, {5, 11}, {2}}),
+            "T1[] = einsum(s[k])  # sum\n"
+            "T2[n, d] = einsum(X[n, d], T1[])  # 15 multiplications\n"
+            "T3[n, h] = einsum(T2[n, d], P[d, h])  # 165 multiplications\n"
+            "L[n, m] = einsum(T3[n, h], K[m, h])  # 231 multiplications\n");
+}
+
+TEST(EinsumPlanTest, TheOrderOfOperandsDoesNotChangeTheCost) {
+  const std::vector<Shape> shapes = {{5, 9}, {7, 11}, {9, 3, 4}, {11, 3, 4}, {4, 10}};
+  const int64_t cost = EinsumMultiplications(
+      "L[n,m,h] = einsum(X[n,d_X], M[m,d_M], P_q[d_X,d_k,h_k], P_k[d_M,d_k,h_k], P_l[h_k,h])", shapes);
+  EXPECT_EQ(cost, EinsumMultiplications(
+                      "L[n,m,h] = einsum(P_l[h_k,h], P_k[d_M,d_k,h_k], P_q[d_X,d_k,h_k], M[m,d_M], X[n,d_X])",
+                      {shapes[4], shapes[3], shapes[2], shapes[1], shapes[0]}));
+}
+
+TEST(ContractTest, ReadsStridedHeadsWithoutCopies) {
+  // J[b, h_k, n, m] mixed by P_l[h_k, h]: one product per batch entry, nothing copied.
+  const Tensor J = Tensor::Empty({4, 12, 64, 96}, DType::kFloat32);
+  const Tensor P_l = Tensor::Empty({12, 12}, DType::kFloat32);
+  EXPECT_EQ(math::DescribeContraction(J, {0, 1, 2, 3}, P_l, {1, 4}, {0, 4, 2, 3}),
+            "4 products of [6144, 12] x [12, 12]");
+  const Tensor Q = Tensor::Empty({4, 12, 64, 32}, DType::kFloat32);
+  const Tensor K = Tensor::Empty({4, 12, 96, 32}, DType::kFloat32);
+  EXPECT_EQ(math::DescribeContraction(Q, {0, 1, 2, 5}, K, {0, 1, 3, 5}, {0, 1, 2, 3}),
+            "48 products of [64, 32] x [32, 96]");
+}
+
+TEST(ContractTest, MixesInLanesWhereTheBatchIsContiguous) {
+  // J[b, h_k, n, m] · R_Ml[b, m, h_k, h]: m is contiguous in J and in the result, so only the small R_Ml is copied.
+  const Tensor J = Tensor::Empty({4, 12, 64, 96}, DType::kFloat32);
+  const Tensor R_Ml = Tensor::Empty({4, 96, 12, 12}, DType::kFloat32);
+  EXPECT_EQ(math::DescribeContraction(J, {0, 1, 2, 3}, R_Ml, {0, 3, 1, 4}, {0, 4, 2, 3}),
+            "4 x 96 lanes of [64, 12] x [12, 12], copying the second");
+}
+
+TEST(EinsumTest, LanesOfEveryLengthEqualMatrixProducts) {
+  // Beyond one block of lanes, rows, columns and inner indices; the gradients go the same way.
+  for (const int64_t m : {3, 17, 71}) {
+    const GradCheckReport report = GradCheck(
+        [](const std::vector<Variable>& in) { return Einsum("L[b,h,n,m] = einsum(J[b,h_k,n,m], R[b,m,h_k,h])", in); },
+        {RandomTensor("J", {2, 19, 67, m}), RandomTensor("R", {2, m, 19, 13})});
+    EXPECT_TRUE(report.ok) << report;
+    const Tensor J = RandomTensor("J", {2, 19, 67, m}), R = RandomTensor("R", {2, m, 19, 13});
+    const Tensor lanes = Einsum("L[b,h,n,m] = einsum(J[b,h_k,n,m], R[b,m,h_k,h])", {Variable(J), Variable(R)}).value();
+    const Tensor products = Einsum("L[b,m,n,h] = einsum(J[b,m,n,h_k], R[b,m,h_k,h])",
+                                   {Variable(J.Permute({0, 3, 2, 1}).Clone()), Variable(R)})
+                                .value()
+                                .Permute({0, 3, 2, 1});
+    const std::vector<double> a = lanes.ToVector<double>(), b = products.ToVector<double>();
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-13) << "m=" << m << " at " << i;  // 19 products
+  }
+}
+
+TEST(EinsumTest, LargeGradientsAgreeAlongRandomDirections) {
+  const GradCheckReport report = GradCheck(
+      [](const std::vector<Variable>& in) {
+        return Einsum("L[b,h,n,m] = einsum(Q[b,h_k,n,d_k], K[b,h_k,m,d_k], P_l[h_k,h])", in);
+      },
+      {RandomTensor("Q", {2, 5, 33, 17}), RandomTensor("K", {2, 5, 47, 17}), RandomTensor("P_l", {5, 7})});
+  EXPECT_TRUE(report.ok) << report;
+}
+
+}  // namespace
+}  // namespace crosstalk

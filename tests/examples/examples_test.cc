@@ -1,0 +1,53 @@
+// Every program in examples/ runs to its end and prints what its comment promises.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <string>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs examples/NAME of the build that this program is part of; its output, both streams.
+std::string RunExample(const std::string& name, const std::string& arguments, int expected_status = 0) {
+  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples" / name;
+  EXPECT_TRUE(fs::exists(program)) << program;
+  FILE* pipe = popen(("'" + program.string() + "' " + arguments + " 2>&1").c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == expected_status) << output;
+  return output;
+}
+
+TEST(ExamplesTest, TheWholeStackLearnsToFindTheMarkedRow) {
+  const std::string output = RunExample("whole_stack", "");
+  std::smatch first, last;
+  ASSERT_TRUE(std::regex_search(output, first, std::regex("step +0 .*error ([0-9.]+)"))) << output;
+  ASSERT_TRUE(std::regex_search(output, last, std::regex("step 300 .*error ([0-9.]+)"))) << output;
+  EXPECT_LT(std::stod(last[1]), 0.2 * std::stod(first[1])) << output;
+}
+
+TEST(ExamplesTest, TheEmbeddedTrainingKeepsItsWeights) {
+  std::string folder = (fs::temp_directory_path() / "crosstalk-example-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string output = RunExample("embed_training", "10 '" + folder + "/model.safetensors'");
+  EXPECT_NE(output.find("after a trip through"), std::string::npos) << output;
+  EXPECT_TRUE(fs::exists(folder + "/model.safetensors"));
+  fs::remove_all(folder);
+}
+
+TEST(ExamplesTest, AFileThatCannotBeWrittenIsAnErrorWithItsExitCode) {
+  const std::string output = RunExample("embed_training", "1 /nowhere/model.safetensors", 3);
+  EXPECT_NE(output.find("/nowhere/model.safetensors"), std::string::npos) << output;
+}
+
+TEST(ExamplesTest, ThePapersPseudocodeRuns) { EXPECT_NE(RunExample("paper_pseudocode", ""), ""); }
+
+}  // namespace

@@ -1,0 +1,241 @@
+// The fused attention against plain loops in double: every member of the family, every SIMD target, sizes around the
+// borders of tiles and vectors.
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/simd.h"
+#include "runtime/parallel.h"
+#include "tests/kernels/attention/plain_attention.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+// Each result is a chain of sums of at most a few hundred terms and one exp of a logit below 32: roundings of 2^-24
+// relative to the largest terms, times the growth along the chain.
+constexpr double kTolerance = 2e-5;
+
+// `smallest`: what stands for the largest magnitude of a result that is smaller, because its terms cancel (with one
+// memory position every dL is 0).
+void ExpectEqual(const AttentionProblem& p, double smallest = 0.1) {
+  const AttentionResults<double> expected = PlainAttention(p);
+  const AttentionResults<float> actual = FusedAttention(p);
+  using E = AttentionResults<double>;
+  std::vector<std::pair<const char*, const std::vector<double>*>> want;
+  E::ForEach([&](const char* name, std::vector<double> E::*member) { want.push_back({name, &(expected.*member)}); });
+  size_t next = 0;
+  AttentionResults<float>::ForEach([&](const char*, Floats AttentionResults<float>::*member) {
+    const auto& [name, values] = want[next++];
+    double largest = 0, worst = 0;
+    size_t where = 0;
+    for (const double v : *values) largest = std::max(largest, std::abs(v));
+    for (size_t i = 0; i < values->size(); ++i) {
+      const double error = std::abs((actual.*member)[i] - (*values)[i]);
+      if (!(error <= worst)) {
+        worst = error;
+        where = i;
+      }
+      if (std::isnan(error)) break;
+    }
+    if (values->empty()) return;
+    EXPECT_LE(worst, kTolerance * std::max(largest, smallest))
+        << name << "[" << where << "] of " << values->size() << " = " << (actual.*member)[where] << ", not "
+        << (*values)[where] << ", " << Describe(p.shape) << " on " << SimdTargetName();
+  });
+}
+
+void ExpectEqualOnEveryTarget(const AttentionProblem& p) {
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    ExpectEqual(p);
+  }
+  RestrictSimdTarget("");
+}
+
+AttentionShape Shape(int64_t b, int64_t n, int64_t m, int64_t h_k, int64_t h, int64_t h_v, int64_t d_k, int64_t d_v) {
+  AttentionShape s;
+  s.b = b, s.n = n, s.m = m, s.h_k = h_k, s.h = h, s.h_v = h_v, s.d_k = d_k, s.d_v = d_v;
+  return s;
+}
+
+AttentionShape Talking(AttentionShape s) {
+  s.P_l = s.P_w = true;
+  return s;
+}
+
+TEST(AttentionTest, TalkingHeadsWithEveryDimensionDistinct) {
+  ExpectEqualOnEveryTarget(AttentionProblem(Talking(Shape(2, 19, 37, 3, 5, 7, 11, 13))));
+}
+
+TEST(AttentionTest, MultiHead) { ExpectEqualOnEveryTarget(AttentionProblem(Shape(2, 19, 37, 5, 5, 5, 11, 13))); }
+
+TEST(AttentionTest, LogitsOnlyAndWeightsOnly) {
+  AttentionShape s = Shape(2, 19, 37, 3, 5, 5, 11, 13);
+  s.P_l = true;
+  ExpectEqualOnEveryTarget(AttentionProblem(s));
+  s = Shape(2, 19, 37, 5, 5, 3, 11, 13);
+  s.P_w = true;
+  ExpectEqualOnEveryTarget(AttentionProblem(s));
+}
+
+TEST(AttentionTest, SizesAroundTheBordersOfTilesAndVectors) {
+  for (const int64_t n : {1, 7, 8, 9, 33, 65}) {
+    for (const int64_t m : {1, 15, 31, 32, 33, 65}) {
+      ExpectEqual(AttentionProblem(Talking(Shape(1, n, m, 2, 3, 4, 5, 6))));
+      ExpectEqual(AttentionProblem(Shape(1, n, m, 3, 3, 3, 5, 6)));
+    }
+  }
+  for (const int64_t d : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64}) {
+    ExpectEqual(AttentionProblem(Talking(Shape(1, 9, 33, 2, 3, 4, d, d + 1))));
+  }
+  for (const int64_t h : {1, 2, 6, 7, 11, 12, 13, 24, 25, 48}) {
+    ExpectEqual(AttentionProblem(Talking(Shape(1, 9, 33, h, h + 1, h + 2, 3, 2))));
+  }
+}
+
+TEST(AttentionTest, ManySmallHeads) {
+  ExpectEqualOnEveryTarget(AttentionProblem(Talking(Shape(1, 9, 35, 48, 48, 48, 16, 16))));
+  ExpectEqual(AttentionProblem(Shape(1, 3, 5, 768, 768, 768, 1, 1)));
+  AttentionShape s = Shape(1, 2, 3, 768, 768, 768, 1, 1);
+  s.P_l = true;
+  ExpectEqual(AttentionProblem(s));
+}
+
+TEST(AttentionTest, MasksOfEveryKindAndQueriesThatSeeNothing) {
+  for (const bool talking : {false, true}) {
+    for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
+      for (const ProblemMasks masks : {ProblemMasks{}, {.memory = true}, {.pairs = true}, {.memory = true, .pairs = true}}) {
+        AttentionShape s = Shape(3, 41, 70, 3, 3, 3, 5, 6);
+        s.P_l = s.P_w = talking;
+        s.causality = causality;
+        ExpectEqual(AttentionProblem(s, masks));
+        s.n = s.m = 70;
+        ExpectEqual(AttentionProblem(s, masks));
+      }
+    }
+  }
+  AttentionShape s = Talking(Shape(3, 41, 70, 3, 4, 5, 5, 6));
+  s.causality = AttentionCausality::kCausal;
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}));
+}
+
+TEST(AttentionTest, BiasDenseAndByDistance) {
+  for (const bool talking : {false, true}) {
+    for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kByDistance}) {
+      AttentionShape s = Shape(3, 41, 70, 3, 3, 3, 5, 6);
+      s.P_l = s.P_w = talking;
+      s.bias = bias;
+      s.buckets = 7;
+      ExpectEqualOnEveryTarget(AttentionProblem(s));
+      s.causality = AttentionCausality::kCausal;
+      ExpectEqual(AttentionProblem(s, {.memory = true}));
+    }
+  }
+}
+
+TEST(AttentionTest, DropoutIsThatOfU) {
+  for (const int64_t m : {33, 36}) {
+    for (const bool talking : {false, true}) {
+      AttentionShape s = Shape(2, 19, m, 5, 5, 5, 11, 13);
+      s.P_l = s.P_w = talking;
+      ExpectEqualOnEveryTarget(AttentionProblem(s, {}, 0.3));
+    }
+  }
+}
+
+TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
+  for (int subset = 0; subset < 64; ++subset) {
+    AttentionShape s = Shape(2, 11, 37, 3, 4, 5, 5, 6);
+    s.P_l = subset & 1, s.P_w = subset & 2, s.R_Xl = subset & 4, s.R_Ml = subset & 8, s.R_Xw = subset & 16;
+    s.R_Mw = subset & 32;
+    if (!s.MixesLogits()) s.h_k = s.h;
+    if (!s.MixesWeights()) s.h_v = s.h;
+    ExpectEqual(AttentionProblem(s));
+  }
+  AttentionShape s = Talking(Shape(2, 11, 37, 3, 4, 5, 5, 6));
+  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = true;
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}, 0.2));
+}
+
+TEST(AttentionTest, HeadsThatShareKeysAndValues) {
+  AttentionShape s = Shape(2, 19, 37, 5, 5, 5, 11, 13);
+  s.memory_heads = MemoryHeads::kShared;
+  ExpectEqualOnEveryTarget(AttentionProblem(s));
+  s.bias = AttentionBias::kByDistance;
+  s.buckets = 3;
+  ExpectEqual(AttentionProblem(s, {.memory = true}, 0.1));
+  s.bias = AttentionBias::kDense;
+  ExpectEqual(AttentionProblem(s, {.memory = true}, 0.1));
+}
+
+// Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan.
+TEST(AttentionTest, RowsTooLongForTheCache) {
+  AttentionShape s = Talking(Shape(1, 3, 2500, 2, 140, 2, 2, 3));
+  ExpectEqual(AttentionProblem(s));
+}
+
+// A rising sequence of logits makes the reference of every row rise too, again and again.
+TEST(AttentionTest, LogitsThatGrowAlongTheRow) {
+  for (const bool talking : {false, true}) {
+    AttentionShape s = Shape(1, 9, 200, 2, 2, 2, 1, 3);
+    s.P_l = s.P_w = talking;
+    AttentionProblem p(s);
+    for (int64_t j = 0; j < s.m; ++j) {
+      for (int64_t k = 0; k < 2; ++k) p.K[j * 2 + k] = static_cast<float>(j / 40) * 100.0f * (k == 0 ? 1.0f : -1.0f);
+    }
+    for (float& q : p.Q) q = 1.0f;
+    ExpectEqual(p, 400.0);  // the keys'
+  }
+}
+
+TEST(AttentionTest, InputsInPlaceOfAFusedProjection) {
+  const AttentionShape s = Talking(Shape(2, 19, 19, 3, 5, 3, 4, 4));
+  AttentionProblem p(s);
+  const AttentionResults<float> apart = FusedAttention(p);
+  const int64_t width = 36 + 5;
+  Floats fused(static_cast<size_t>(s.b * s.n * width), std::nanf(""));
+  for (int64_t i = 0; i < s.b * s.n; ++i) {
+    std::copy_n(p.Q.data() + i * 12, 12, fused.data() + i * width);
+    std::copy_n(p.K.data() + i * 12, 12, fused.data() + i * width + 12);
+    std::copy_n(p.V.data() + i * 12, 12, fused.data() + i * width + 24);
+  }
+  p.inputs.Q = {fused.data(), width};
+  p.inputs.K = {fused.data() + 12, width};
+  p.inputs.V = {fused.data() + 24, width};
+  const AttentionResults<float> together = FusedAttention(p);
+  EXPECT_EQ(apart.O, together.O);
+  EXPECT_EQ(apart.dK, together.dK);
+}
+
+TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
+  AttentionShape s = Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8));
+  s.bias = AttentionBias::kByDistance;
+  s.buckets = 5;
+  const AttentionProblem p(s, {}, 0.1);
+  const int before = NumThreads();
+  SetNumThreads(1);
+  const AttentionResults<float> one = FusedAttention(p);
+  for (const int threads : {2, 3, 5, 8}) {
+    SetNumThreads(threads);
+    const AttentionResults<float> many = FusedAttention(p);
+    AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+      EXPECT_EQ(one.*member, many.*member) << name << " with " << threads << " threads";
+    });
+  }
+  SetNumThreads(before);
+}
+
+TEST(AttentionTest, RefusesWhatIsNoneOfTheFamily) {
+  EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 3, 2, 3, 3, 4, 4), 1), Error);
+  EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 0, 3, 3, 3, 4, 4), 1), Error);
+  AttentionShape s = Talking(Shape(1, 2, 3, 3, 3, 3, 4, 4));
+  s.memory_heads = MemoryHeads::kShared;
+  EXPECT_THROW(AttentionBackwardWorkspaceBytes(s, 1), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

@@ -1,0 +1,101 @@
+#include "kernels/cross_entropy.h"
+
+#include "kernels/reference/cross_entropy.h"
+#include "tests/support/kernel_test.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+using crosstalk::testing::AllClose;
+using crosstalk::testing::ExpectSameBitsOnAnyThreads;
+using crosstalk::testing::Guarded;
+using crosstalk::testing::kMaxLength;
+using crosstalk::testing::kRoundoff;
+using crosstalk::testing::RandomValues;
+using crosstalk::testing::SameBits;
+using crosstalk::testing::ToDouble;
+
+CROSSTALK_KERNEL_TEST(CrossEntropyTest);
+
+// log Z as in softmax_test; nll subtracts a logit, |logit| < 16; a gradient is a probability, relatively off by 200 u,
+// times a weight, minus the weight at the target.
+template <typename T>
+void CheckCrossEntropy() {
+  const double u = kRoundoff<T>;
+  std::vector<int64_t> widths = {5003};
+  for (int64_t n = 1; n <= kMaxLength; ++n) widths.push_back(n);
+  for (const int64_t classes : widths) {
+    const int64_t rows = 5;
+    const std::vector<T> logits = RandomValues<T>(rows * classes, "logits", 3);
+    const std::vector<T> weights = RandomValues<T>(rows, "weights");
+    const std::vector<int32_t> targets = {0, -1, static_cast<int32_t>(classes - 1), static_cast<int32_t>(classes / 2),
+                                          static_cast<int32_t>(classes / 3)};
+    const std::vector<double> wide = ToDouble(logits), wide_weights = ToDouble(weights);
+    for (const double z_loss : {0.0, 0.01}) {
+      const CrossEntropyOptions options{-1, z_loss};
+      std::vector<double> nll(rows), log_z(rows), gradient(rows * classes);
+      reference::CrossEntropy(rows, classes, wide.data(), targets.data(), options, nll.data(), log_z.data());
+      reference::CrossEntropyGradient(rows, classes, wide.data(), targets.data(), log_z.data(), options, 0.5,
+                                      wide_weights.data(), gradient.data());
+      Guarded<T> in(logits), out_nll(rows), out_log_z(rows), out(rows * classes);
+      CrossEntropy(rows, classes, in.data(), targets.data(), options, out_nll.data(), out_log_z.data());
+      CrossEntropyGradient(rows, classes, in.data(), targets.data(), out_log_z.data(), options, T(0.5), weights.data(),
+                           out.data());
+      ASSERT_TRUE(AllClose(out_nll.values(), nll, {100 * u, 2 * u})) << classes;
+      ASSERT_TRUE(AllClose(out_log_z.values(), log_z, {64 * u, 2 * u})) << classes;
+      ASSERT_TRUE(AllClose(out.values(), gradient, {4 * u, 200 * u})) << classes;
+      // In place.
+      CrossEntropyGradient(rows, classes, in.data(), targets.data(), out_log_z.data(), options, T(0.5), weights.data(),
+                           in.data());
+      ASSERT_TRUE(SameBits(in.values(), out.values()));
+      ASSERT_TRUE(out.GuardsIntact() && out_nll.GuardsIntact() && out_log_z.GuardsIntact());
+    }
+  }
+}
+TEST_P(CrossEntropyTest, MatchesTheReference) {
+  CheckCrossEntropy<float>();
+  CheckCrossEntropy<double>();
+}
+
+// d loss / d logits by central differences in double, step 1e-5: error of order 1e-10.
+TEST_P(CrossEntropyTest, GradientIsTheDerivativeOfNllPlusZLoss) {
+  const int64_t classes = 11;
+  const std::vector<int32_t> target = {4};
+  const CrossEntropyOptions options{-1, 0.1};
+  std::vector<double> logits = RandomValues<double>(classes, "logits"), gradient(classes);
+  double nll = 0, log_z = 0;
+  const auto loss = [&] {
+    CrossEntropy(1, classes, logits.data(), target.data(), options, &nll, &log_z);
+    return nll + options.z_loss * log_z * log_z;
+  };
+  loss();
+  CrossEntropyGradient<double>(1, classes, logits.data(), target.data(), &log_z, options, 1.0, nullptr,
+                               gradient.data());
+  for (int64_t c = 0; c < classes; ++c) {
+    const double before = logits[c];
+    logits[c] = before + 1e-5;
+    const double above = loss();
+    logits[c] = before - 1e-5;
+    const double below = loss();
+    logits[c] = before;
+    EXPECT_NEAR(gradient[c], (above - below) / 2e-5, 1e-8) << c;
+  }
+}
+
+TEST_P(CrossEntropyTest, SameBitsOnAnyThreads) {
+  const int64_t rows = 150, classes = 997;
+  const std::vector<float> logits = RandomValues<float>(rows * classes, "logits");
+  std::vector<int32_t> targets(rows);
+  for (int64_t r = 0; r < rows; ++r) targets[r] = static_cast<int32_t>(r * 7 % classes);
+  ExpectSameBitsOnAnyThreads([&] {
+    std::vector<float> nll(rows), log_z(rows), gradient(rows * classes);
+    CrossEntropy(rows, classes, logits.data(), targets.data(), {0, 1e-4}, nll.data(), log_z.data());
+    CrossEntropyGradient<float>(rows, classes, logits.data(), targets.data(), log_z.data(), {0, 1e-4}, 1.0f, nullptr,
+                                gradient.data());
+    gradient.insert(gradient.end(), nll.begin(), nll.end());
+    return gradient;
+  });
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

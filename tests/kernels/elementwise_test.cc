@@ -1,0 +1,227 @@
+#include "kernels/elementwise.h"
+
+#include <array>
+
+#include "kernels/reference/elementwise.h"
+#include "tests/support/kernel_test.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+using crosstalk::testing::AllClose;
+using crosstalk::testing::ExpectSameBitsOnAnyThreads;
+using crosstalk::testing::Guarded;
+using crosstalk::testing::kMaxLength;
+using crosstalk::testing::kRoundoff;
+using crosstalk::testing::RandomValues;
+using crosstalk::testing::SameBits;
+
+CROSSTALK_KERNEL_TEST(ElementwiseTest);
+
+constexpr std::array kUnary = {Unary::kNeg,   Unary::kAbs,        Unary::kExp,     Unary::kLog,  Unary::kSqrt,
+                               Unary::kRsqrt, Unary::kReciprocal, Unary::kSquare,  Unary::kTanh, Unary::kSigmoid,
+                               Unary::kRelu,  Unary::kGelu,       Unary::kGeluTanh};
+constexpr std::array kBinary = {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kMax, Binary::kMin};
+
+bool NeedsPositive(Unary f) { return f == Unary::kLog || f == Unary::kSqrt || f == Unary::kRsqrt; }
+
+template <typename T>
+std::vector<T> InputsFor(Unary f, int64_t count) {
+  std::vector<T> x = RandomValues<T>(count, "x", 2.5);
+  if (NeedsPositive(f)) {
+    for (T& v : x) v = std::abs(v) + T(0.001);
+  }
+  return x;
+}
+
+// In units of the roundoff u, against the exact value in double. Vector functions are within 4 ulp (8 u). The error of
+// sigmoid, gelu and their like also carries that of the argument of an exponential, |argument| u ≤ 40 u for
+// |x| < 10; an absolute part of 16 u · max(1, |x|) covers the sums that cancel (1 - y², 1 + tanh, 1 - erfc/2).
+template <typename T>
+void CheckMap(Unary f) {
+  for (int64_t n = 0; n <= kMaxLength; ++n) {
+    const std::vector<T> x = InputsFor<T>(f, n);
+    const std::vector<T> dy = RandomValues<T>(n, "dy");
+    Guarded<T> in(x), out(n), grad_in(dy), grad_out(n);
+    std::vector<double> y(n), dx(n);
+    for (int64_t i = 0; i < n; ++i) {
+      y[i] = reference::Map(f, static_cast<double>(x[i]));
+      dx[i] = static_cast<double>(dy[i]) * reference::Derivative(f, static_cast<double>(x[i]));
+    }
+    const bool cancels = f == Unary::kTanh || f == Unary::kSigmoid || f == Unary::kGelu || f == Unary::kGeluTanh;
+    const double u = kRoundoff<T>;
+    Map(f, n, in.data(), out.data());
+    ASSERT_TRUE(AllClose(out.values(), y, {(cancels ? 40 : 1) * u, 48 * u})) << "unary " << int(f) << " n=" << n;
+    ASSERT_TRUE(out.GuardsIntact()) << "unary " << int(f) << " n=" << n;
+    // The one that is not read may be null.
+    const bool reads_y = GradientReadsOutput(f);
+    MapGradient<T>(f, n, reads_y ? nullptr : in.data(), reads_y ? out.data() : nullptr, grad_in.data(),
+                   grad_out.data());
+    ASSERT_TRUE(AllClose(grad_out.values(), dx, {(cancels ? 160 : 1) * u, 80 * u}))
+        << "gradient of unary " << int(f) << " n=" << n;
+    ASSERT_TRUE(grad_out.GuardsIntact());
+  }
+}
+
+TEST_P(ElementwiseTest, MapsAndGradientsMatchTheReferenceFloat) {
+  for (const Unary f : kUnary) CheckMap<float>(f);
+}
+TEST_P(ElementwiseTest, MapsAndGradientsMatchTheReferenceDouble) {
+  for (const Unary f : kUnary) CheckMap<double>(f);
+}
+
+// gelu(x) - x Φ(x) over the whole range, in ulp of x: erf is within 4 ulp and its tail beyond -5.9 is 0.
+TEST_P(ElementwiseTest, GeluIsAccurateEverywhere) {
+  std::vector<float> x;
+  for (int i = -4000; i <= 4000; ++i) x.push_back(static_cast<float>(i) * 0.0025f);
+  std::vector<float> y(x.size());
+  Map(Unary::kGelu, static_cast<int64_t>(x.size()), x.data(), y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = reference::Map(Unary::kGelu, static_cast<double>(x[i]));
+    ASSERT_NEAR(y[i], exact, 4 * kRoundoff<float> * std::abs(x[i])) << "x=" << x[i];
+  }
+}
+
+TEST_P(ElementwiseTest, EndsOfTheRange) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  struct Case {
+    Unary f;
+    float x, y;
+  };
+  const Case cases[] = {
+      {Unary::kExp, inf, inf},    {Unary::kExp, -inf, 0},       {Unary::kExp, 200, inf},    {Unary::kExp, -200, 0},
+      {Unary::kExp, nan, nan},    {Unary::kExp, 0, 1},          {Unary::kLog, 0, -inf},     {Unary::kLog, -1, nan},
+      {Unary::kLog, inf, inf},    {Unary::kLog, nan, nan},      {Unary::kTanh, inf, 1},     {Unary::kTanh, -inf, -1},
+      {Unary::kTanh, nan, nan},   {Unary::kSigmoid, inf, 1},    {Unary::kSigmoid, -inf, 0}, {Unary::kSigmoid, nan, nan},
+      {Unary::kRelu, nan, nan},   {Unary::kRelu, -1, 0},        {Unary::kGelu, 50, 50},     {Unary::kGelu, nan, nan},
+      {Unary::kGeluTanh, 50, 50}, {Unary::kGeluTanh, nan, nan},
+  };
+  for (const Case& c : cases) {
+    for (const int64_t n : {1, 16}) {  // as a remainder, and as a whole vector
+      const std::vector<float> x(n, c.x), expected(n, c.y);
+      std::vector<float> y(n);
+      Map(c.f, n, x.data(), y.data());
+      EXPECT_TRUE(AllClose(y, expected, {1e-45, 1e-6})) << "unary " << int(c.f) << " of " << c.x << ", n=" << n;
+    }
+  }
+}
+
+// One operation, rounded once: the reference in T gives the same bits, whatever the target.
+template <typename T>
+void CheckBinary() {
+  for (const Binary op : kBinary) {
+    for (int64_t n = 0; n <= kMaxLength; ++n) {
+      const std::vector<T> a = RandomValues<T>(n, "a"), b = RandomValues<T>(n, "b");
+      Guarded<T> in_a(a), in_b(b), out(n);
+      std::vector<T> expected(n);
+      for (int64_t i = 0; i < n; ++i) expected[i] = reference::Combine(op, a[i], b[i]);
+      Combine(op, n, in_a.data(), in_b.data(), out.data());
+      ASSERT_TRUE(SameBits(out.values(), expected)) << "binary " << int(op) << " n=" << n;
+      ASSERT_TRUE(out.GuardsIntact());
+    }
+  }
+}
+TEST_P(ElementwiseTest, BinaryMatchesTheReference) {
+  CheckBinary<float>();
+  CheckBinary<double>();
+}
+
+struct StridedCase {
+  Shape shape;
+  Strides a, b;
+};
+const StridedCase kStrided[] = {
+    {{3, 5, 19}, {95, 19, 1}, {95, 19, 1}},  // merged into one row
+    {{3, 5, 19}, {95, 19, 1}, {0, 0, 1}},    // a row vector
+    {{3, 5, 19}, {95, 19, 1}, {5, 1, 0}},    // a column
+    {{3, 5, 19}, {0, 0, 0}, {95, 19, 1}},    // a scalar on the left
+    {{3, 5, 19}, {1, 3, 15}, {95, 19, 1}},   // a transposed
+    {{3, 5, 19}, {100, 20, 1}, {0, 19, 1}},  // padded rows, a stretched plane
+    {{3, 5, 19}, {38, 0, 2}, {0, 1, 0}},     // steps of two
+    {{1, 1, 1}, {7, 7, 7}, {0, 0, 0}},      {{}, {}, {}},
+    {{4, 0, 3}, {0, 3, 1}, {0, 3, 1}},      {{2, 40000}, {40000, 1}, {1, 0}},  // rows longer than a tile
+};
+
+TEST_P(ElementwiseTest, StridedCombineMatchesElementByElement) {
+  const std::vector<float> a = RandomValues<float>(80000, "a"), b = RandomValues<float>(80000, "b");
+  for (const StridedCase& c : kStrided) {
+    for (const Binary op : {Binary::kSub, Binary::kMul}) {
+      const int64_t count = c.shape.NumElements();
+      std::vector<float> expected;
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t at_a = 0, at_b = 0, rest = i;
+        for (int d = c.shape.rank() - 1; d >= 0; --d) {
+          at_a += rest % c.shape[d] * c.a[d];
+          at_b += rest % c.shape[d] * c.b[d];
+          rest /= c.shape[d];
+        }
+        expected.push_back(reference::Combine(op, a[at_a], b[at_b]));
+      }
+      Guarded<float> out(count);
+      Combine(op, c.shape, a.data(), c.a, b.data(), c.b, out.data());
+      EXPECT_TRUE(SameBits(out.values(), expected)) << c.shape << " strides " << c.a << ", " << c.b;
+      EXPECT_TRUE(out.GuardsIntact());
+    }
+  }
+}
+
+TEST_P(ElementwiseTest, MaskedFillTakesTheValueWhereTheMaskIsOne) {
+  const Shape shape{2, 3, 7, 5};  // a mask [b, n, m] stretched over heads
+  const std::vector<float> x = RandomValues<float>(210, "x");
+  std::vector<uint8_t> mask(70);
+  for (size_t i = 0; i < mask.size(); ++i) mask[i] = i * 7 % 3 == 0;
+  std::vector<float> y(210), expected(210);
+  for (int64_t i = 0; i < 210; ++i) expected[i] = mask[i / 105 * 35 + i % 35] != 0 ? -9.0f : x[i];
+  MaskedFill(shape, x.data(), {105, 35, 5, 1}, mask.data(), {35, 0, 5, 1}, -9.0f, y.data());
+  EXPECT_TRUE(SameBits(y, expected));
+}
+
+// a x + b and y + a x: one fused or two separate roundings, |error| ≤ 2 u (|a x| + |b|).
+TEST_P(ElementwiseTest, AffineAccumulateAndFill) {
+  for (int64_t n = 0; n <= kMaxLength; ++n) {
+    const std::vector<float> x = RandomValues<float>(n, "x"), y = RandomValues<float>(n, "y");
+    Guarded<float> out(n), sum(y);
+    Affine(n, 1.5f, -0.25f, x.data(), out.data());
+    Accumulate(n, -2.5f, x.data(), sum.data());
+    std::vector<double> affine(n), accumulated(n);
+    for (int64_t i = 0; i < n; ++i) {
+      affine[i] = 1.5 * x[i] - 0.25;
+      accumulated[i] = y[i] - 2.5 * x[i];
+    }
+    const double u = kRoundoff<float>;
+    ASSERT_TRUE(AllClose(out.values(), affine, {2 * u * 8, 0})) << n;  // |x| < 4
+    ASSERT_TRUE(AllClose(sum.values(), accumulated, {2 * u * 16, 0})) << n;
+    Fill(n, 3.0f, out.data());
+    ASSERT_TRUE(SameBits(out.values(), std::vector<float>(n, 3.0f)));
+    ASSERT_TRUE(out.GuardsIntact() && sum.GuardsIntact());
+  }
+}
+
+TEST_P(ElementwiseTest, SameBitsOnAnyThreads) {
+  const int64_t n = 100003;
+  const std::vector<float> x = RandomValues<float>(n, "x");
+  ExpectSameBitsOnAnyThreads([&] {
+    std::vector<float> y(n);
+    Map(Unary::kGelu, n, x.data(), y.data());
+    Combine(Binary::kMul, {n}, y.data(), {1}, x.data(), {0}, y.data());
+    return y;
+  });
+}
+
+// An element's bits do not depend on its place: a tile boundary or remainder elsewhere changes nothing.
+TEST_P(ElementwiseTest, BitsDoNotDependOnThePlace) {
+  const std::vector<float> x = RandomValues<float>(kMaxLength, "x");
+  for (const Unary f : {Unary::kExp, Unary::kTanh, Unary::kGelu, Unary::kGeluTanh}) {
+    std::vector<float> whole(kMaxLength);
+    Map(f, kMaxLength, x.data(), whole.data());
+    for (int64_t i = 0; i < kMaxLength; ++i) {
+      float alone = 0;
+      Map(f, 1, x.data() + i, &alone);
+      ASSERT_TRUE(SameBits(std::vector<float>{alone}, std::vector<float>{whole[i]})) << "unary " << int(f) << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

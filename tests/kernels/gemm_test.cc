@@ -1,0 +1,158 @@
+#include "kernels/gemm.h"
+
+#include <cmath>
+
+#include "kernels/reference/gemm.h"
+#include "runtime/check.h"
+#include "tests/support/kernel_test.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+using crosstalk::testing::AllClose;
+using crosstalk::testing::ExpectSameBitsOnAnyThreads;
+using crosstalk::testing::Guarded;
+using crosstalk::testing::kRoundoff;
+using crosstalk::testing::RandomValues;
+using crosstalk::testing::ToDouble;
+
+CROSSTALK_KERNEL_TEST(GemmTest);
+
+struct Product {
+  int64_t m, n, k;
+};
+constexpr Transpose kBoth[] = {Transpose::kNo, Transpose::kYes};
+
+// Rows are 3, 5 and 2 elements apart beyond their length; C begins as NaN where beta is 0.
+template <typename T>
+void CheckProduct(const Product& s, Transpose ta, Transpose tb, T alpha, T beta) {
+  GemmArguments<T> g;
+  g.transpose_a = ta;
+  g.transpose_b = tb;
+  g.m = s.m;
+  g.n = s.n;
+  g.k = s.k;
+  g.alpha = alpha;
+  g.beta = beta;
+  g.lda = (ta == Transpose::kYes ? s.m : s.k) + 3;
+  g.ldb = (tb == Transpose::kYes ? s.k : s.n) + 5;
+  g.ldc = s.n + 2;
+  const std::vector<T> a = RandomValues<T>((ta == Transpose::kYes ? s.k : s.m) * g.lda, "a");
+  const std::vector<T> b = RandomValues<T>((tb == Transpose::kYes ? s.n : s.k) * g.ldb, "b");
+  std::vector<T> c = RandomValues<T>(s.m * g.ldc, "c");
+  const std::vector<T> before = c;
+  if (beta == T(0)) {
+    for (int64_t i = 0; i < s.m; ++i) std::fill_n(c.begin() + i * g.ldc, s.n, std::numeric_limits<T>::quiet_NaN());
+  }
+  const std::vector<double> wide_a = ToDouble(a), wide_b = ToDouble(b);
+  std::vector<double> expected = ToDouble(c);
+  GemmArguments<double> wide{
+      ta, tb, s.m, s.n, s.k, alpha, wide_a.data(), g.lda, wide_b.data(), g.ldb, beta, expected.data(), g.ldc};
+  reference::Gemm(wide);
+  Guarded<T> in_a(a), in_b(b), out(c);
+  g.a = in_a.data();
+  g.b = in_b.data();
+  g.c = out.data();
+  Gemm(g);
+  // k products of numbers of size 1 in any order: the error is a sum of roundings of partial sums of size √k, at worst
+  // k u √k, typically u k; 4 u (k + 2) leaves room for that and none for a wrong term, which is of size 1.
+  const double bound =
+      4 * kRoundoff<T> * (static_cast<double>(s.k) + 2) * std::max(1.0, std::abs(static_cast<double>(alpha)));
+  ASSERT_TRUE(AllClose(out.values(), expected, {bound, 4 * kRoundoff<T>}))
+      << "m=" << s.m << " n=" << s.n << " k=" << s.k << " A " << int(ta) << " B " << int(tb) << " beta=" << beta;
+  ASSERT_TRUE(out.GuardsIntact());
+  const std::vector<T> after = out.values();
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = s.n; j < g.ldc; ++j) ASSERT_EQ(after[i * g.ldc + j], before[i * g.ldc + j]) << "between rows";
+  }
+}
+
+template <typename T>
+void CheckShapes(const std::vector<Product>& shapes) {
+  for (const Product& s : shapes) {
+    for (const Transpose ta : kBoth) {
+      for (const Transpose tb : kBoth) {
+        CheckProduct<T>(s, ta, tb, T(1), T(0));
+        CheckProduct<T>(s, ta, tb, T(-0.5), T(1));
+      }
+    }
+  }
+}
+
+// Vectors, odd sizes, k = 0, and the small and the tall-skinny products of attention heads.
+const std::vector<Product> kShapes = {{1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},
+                                      {17, 19, 23},  {31, 33, 65},  {64, 64, 32},  {1, 300, 65},  {300, 1, 65},
+                                      {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12}, {513, 24, 24},
+                                      {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13}};
+
+TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kShapes); }
+TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
+TEST(GemmLargeTest, SeveralTilesMatchTheReference) {
+  CheckShapes<float>({{523, 130, 37}, {70, 2100, 21}, {5, 12, 8200}, {64, 64, 70001}});
+}
+
+TEST(GemmLargeTest, EmptyProductsDoNothing) {
+  float c = 5;
+  GemmArguments<float> g;
+  g.m = 0, g.n = 3, g.k = 2, g.lda = 2, g.ldb = 3, g.ldc = 3, g.c = &c;
+  Gemm(g);
+  GemmBatched<float>(g, {}, {}, {});
+  EXPECT_EQ(c, 5);
+}
+
+TEST(GemmLargeTest, RowsShorterThanTheirLengthAreRejected) {
+  GemmArguments<float> g;
+  g.m = 2, g.n = 3, g.k = 4, g.lda = 3, g.ldb = 3, g.ldc = 3;
+  EXPECT_THROW(Gemm(g), Error);
+  g.lda = 4, g.ldc = 2;
+  EXPECT_THROW(Gemm(g), Error);
+}
+
+TEST_P(GemmTest, BatchesEqualSingleProducts) {
+  for (const Product& s : {Product{5, 6, 7}, Product{12, 100, 12}, Product{100, 24, 24}, Product{12, 12, 200}}) {
+    const int64_t batch = 9;
+    const std::vector<float> a = RandomValues<float>(batch * s.m * s.k, "a"), b = RandomValues<float>(s.k * s.n, "b");
+    std::vector<float> c(batch * s.m * s.n), alone(c.size());
+    std::vector<int64_t> offsets_a, offsets_b, offsets_c;
+    for (int64_t i = 0; i < batch; ++i) {
+      offsets_a.push_back((batch - 1 - i) * s.m * s.k);  // in another order; B is shared
+      offsets_b.push_back(0);
+      offsets_c.push_back(i * s.m * s.n);
+    }
+    GemmArguments<float> g;
+    g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
+    g.a = a.data(), g.b = b.data(), g.c = c.data();
+    GemmBatched<float>(g, offsets_a, offsets_b, offsets_c);
+    for (int64_t i = 0; i < batch; ++i) {
+      GemmArguments<float> single = g;
+      single.a += offsets_a[i];
+      single.c = alone.data() + offsets_c[i];
+      Gemm(single);
+    }
+    // Whether in a batch or alone, the same tiles.
+    EXPECT_TRUE(crosstalk::testing::SameBits(c, alone)) << s.m << " " << s.n << " " << s.k;
+  }
+}
+
+TEST_P(GemmTest, SameBitsOnAnyThreads) {
+  for (const Product& s : {Product{600, 70, 50}, Product{40, 3000, 30}, Product{12, 20000, 12}, Product{20000, 24, 24},
+                           Product{24, 24, 20000}, Product{48, 12, 9000}}) {
+    const std::vector<float> a = RandomValues<float>(s.m * s.k, "a"), b = RandomValues<float>(s.k * s.n, "b");
+    ExpectSameBitsOnAnyThreads([&] {
+      std::vector<float> c(s.m * s.n);
+      GemmArguments<float> g;
+      g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
+      g.a = a.data(), g.b = b.data(), g.c = c.data();
+      Gemm(g);
+      return c;
+    });
+  }
+}
+
+TEST(GemmLargeTest, BlasPassesItsSelfTest) {
+  EXPECT_EQ(BlasSelfTest(), "") << BlasKernelName();
+  EXPECT_FALSE(BlasKernelName().empty());
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

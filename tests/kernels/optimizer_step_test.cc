@@ -1,0 +1,168 @@
+#include "kernels/optimizer_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/reference/optimizer_step.h"
+#include "tests/support/kernel_test.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+using crosstalk::testing::AllClose;
+using crosstalk::testing::ExpectSameBitsOnAnyThreads;
+using crosstalk::testing::Guarded;
+using crosstalk::testing::kMaxLength;
+using crosstalk::testing::kRoundoff;
+using crosstalk::testing::RandomValues;
+using crosstalk::testing::ToDouble;
+
+CROSSTALK_KERNEL_TEST(OptimizerStepTest);
+
+template <typename T>
+std::vector<T> Moments(int64_t count, const char* name) {
+  std::vector<T> v = RandomValues<T>(count, name, 0.1);
+  for (T& x : v) x = x * x + T(1e-6);
+  return v;
+}
+
+std::vector<AdafactorOptions> AdafactorCases() {
+  AdafactorOptions options;
+  options.learning_rate = 0.01;
+  options.decay = 0.7;
+  std::vector<AdafactorOptions> cases = {options};
+  options.clip_threshold = 0;  // the update is larger than 1 here: clipping matters
+  options.gradient_scale = 0.25;
+  cases.push_back(options);
+  options.step_scale = AdafactorOptions::StepScale::kAbsolute;
+  options.clip_threshold = 0.5;
+  options.decay = 0;  // the first step
+  cases.push_back(options);
+  options.step_scale = AdafactorOptions::StepScale::kParameterRms;
+  options.epsilon2 = 5;  // the floor of the parameter's size
+  cases.push_back(options);
+  return cases;
+}
+
+// Every operation is relative (products, quotients, roots, sums of positive terms), but for the last subtraction:
+// moments and u are within 100 u relative, the parameter within u |p| + 100 u · |step · u|, |step · u| < 1. The
+// reference adds count terms in a row, in double: some √count roundings of its own.
+template <typename T>
+void CheckUnfactored() {
+  const double u = kRoundoff<T>;
+  std::vector<int64_t> lengths = {20000};
+  for (int64_t n = 1; n <= kMaxLength; ++n) lengths.push_back(n);
+  for (const AdafactorOptions& options : AdafactorCases()) {
+    for (const int64_t n : lengths) {
+      std::vector<T> g = RandomValues<T>(n, "g"), v = Moments<T>(n, "v"), p = RandomValues<T>(n, "p");
+      g[0] = 0;  // no gradient: no step, no NaN
+      std::vector<double> wide_g = ToDouble(g), wide_v = ToDouble(v), wide_p = ToDouble(p);
+      reference::AdafactorStep(n, options, wide_g.data(), wide_v.data(), wide_p.data());
+      Guarded<T> in_g(g), in_v(v), in_p(p);
+      AdafactorStep(n, options, in_g.data(), in_v.data(), in_p.data());
+      ASSERT_TRUE(AllClose(in_v.values(), wide_v, {0, 100 * u})) << n;
+      const double reference_error = 4 * std::sqrt(static_cast<double>(n)) * kRoundoff<double>;
+      ASSERT_TRUE(AllClose(in_p.values(), wide_p, {100 * u + reference_error, 2 * u})) << n;
+      ASSERT_TRUE(in_v.GuardsIntact() && in_p.GuardsIntact());
+    }
+  }
+}
+TEST_P(OptimizerStepTest, AdafactorMatchesTheReference) {
+  CheckUnfactored<float>();
+  CheckUnfactored<double>();
+}
+
+template <typename T>
+void CheckFactored() {
+  const double u = kRoundoff<T>;
+  struct Sizes {
+    int64_t rows, cols;
+  };
+  std::vector<Sizes> sizes = {{1, 1}, {150, 140}, {2, 5000}};
+  for (int64_t n = 1; n <= kMaxLength; ++n) sizes.push_back({5, n});
+  for (const AdafactorOptions& options : AdafactorCases()) {
+    for (const Sizes& s : sizes) {
+      const int64_t count = s.rows * s.cols;
+      std::vector<T> g = RandomValues<T>(count, "g"), p = RandomValues<T>(count, "p");
+      std::vector<T> row = Moments<T>(s.rows, "row"), col = Moments<T>(s.cols, "col");
+      std::vector<double> wide_g = ToDouble(g), wide_row = ToDouble(row), wide_col = ToDouble(col),
+                          wide_p = ToDouble(p);
+      reference::AdafactorFactoredStep(s.rows, s.cols, options, wide_g.data(), wide_row.data(), wide_col.data(),
+                                       wide_p.data());
+      Guarded<T> in_g(g), in_row(row), in_col(col), in_p(p), workspace(AdafactorWorkspace(s.rows, s.cols));
+      AdafactorFactoredStep(s.rows, s.cols, options, in_g.data(), in_row.data(), in_col.data(), in_p.data(),
+                            workspace.data());
+      ASSERT_TRUE(AllClose(in_row.values(), wide_row, {0, 100 * u})) << s.rows << " × " << s.cols;
+      ASSERT_TRUE(AllClose(in_col.values(), wide_col, {0, 100 * u})) << s.rows << " × " << s.cols;
+      const double reference_error = 4 * std::sqrt(static_cast<double>(count)) * kRoundoff<double>;
+      ASSERT_TRUE(AllClose(in_p.values(), wide_p, {200 * u + reference_error, 2 * u})) << s.rows << " × " << s.cols;
+      ASSERT_TRUE(in_row.GuardsIntact() && in_col.GuardsIntact() && in_p.GuardsIntact() && workspace.GuardsIntact());
+    }
+  }
+}
+TEST_P(OptimizerStepTest, FactoredAdafactorMatchesTheReference) {
+  CheckFactored<float>();
+  CheckFactored<double>();
+}
+
+TEST_P(OptimizerStepTest, AdafactorOfAZeroGradientKeepsTheParameter) {
+  const std::vector<float> g(12 * 20), p = RandomValues<float>(240, "p");
+  std::vector<float> row(12), col(20), v(240), unfactored = p, factored = p;
+  std::vector<float> workspace(AdafactorWorkspace(12, 20));
+  AdafactorOptions options;
+  options.learning_rate = 1;
+  AdafactorStep(240, options, g.data(), v.data(), unfactored.data());
+  AdafactorFactoredStep(12, 20, options, g.data(), row.data(), col.data(), factored.data(), workspace.data());
+  EXPECT_EQ(unfactored, p);
+  EXPECT_EQ(factored, p);
+}
+
+template <typename T>
+void CheckAdamW() {
+  const double u = kRoundoff<T>;
+  AdamWOptions options;
+  options.learning_rate = 0.1;
+  options.weight_decay = 0.01;
+  options.step = 3;
+  for (const auto correction : {AdamWOptions::BiasCorrection::kNo, AdamWOptions::BiasCorrection::kYes}) {
+    options.bias_correction = correction;
+    options.gradient_scale = correction == AdamWOptions::BiasCorrection::kNo ? 1 : 0.5;
+    for (int64_t n = 0; n <= kMaxLength; ++n) {
+      std::vector<T> g = RandomValues<T>(n, "g"), m = RandomValues<T>(n, "m", 0.1), v = Moments<T>(n, "v");
+      std::vector<T> p = RandomValues<T>(n, "p");
+      std::vector<double> wide_g = ToDouble(g), wide_m = ToDouble(m), wide_v = ToDouble(v), wide_p = ToDouble(p);
+      reference::AdamWStep(n, options, wide_g.data(), wide_m.data(), wide_v.data(), wide_p.data());
+      Guarded<T> in_g(g), in_m(m), in_v(v), in_p(p);
+      AdamWStep(n, options, in_g.data(), in_m.data(), in_v.data(), in_p.data());
+      // m may cancel: its error is absolute, and m / √v ≤ 10³ here magnifies it in the step of 0.1. 1 - beta2 and
+      // the like are differences of numbers rounded to T: 1 - 0.999 is off by u / 0.001.
+      ASSERT_TRUE(AllClose(in_m.values(), wide_m, {8 * u, 0})) << n;
+      ASSERT_TRUE(AllClose(in_v.values(), wide_v, {0, 1100 * u})) << n;
+      ASSERT_TRUE(AllClose(in_p.values(), wide_p, {100 * 1100 * u, 4 * u})) << n;
+      ASSERT_TRUE(in_m.GuardsIntact() && in_v.GuardsIntact() && in_p.GuardsIntact());
+    }
+  }
+}
+TEST_P(OptimizerStepTest, AdamWMatchesTheReference) {
+  CheckAdamW<float>();
+  CheckAdamW<double>();
+}
+
+TEST_P(OptimizerStepTest, SameBitsOnAnyThreads) {
+  const int64_t rows = 700, cols = 130;
+  const std::vector<float> g = RandomValues<float>(rows * cols, "g"), p = RandomValues<float>(rows * cols, "p");
+  AdafactorOptions options;
+  options.learning_rate = 0.01;
+  options.decay = 0.5;
+  ExpectSameBitsOnAnyThreads([&] {
+    std::vector<float> row(rows, 0.1f), col(cols, 0.1f), v(rows * cols, 0.1f), factored = p, unfactored = p;
+    std::vector<float> workspace(AdafactorWorkspace(rows, cols));
+    AdafactorFactoredStep(rows, cols, options, g.data(), row.data(), col.data(), factored.data(), workspace.data());
+    AdafactorStep(rows * cols, options, g.data(), v.data(), unfactored.data());
+    factored.insert(factored.end(), unfactored.begin(), unfactored.end());
+    return factored;
+  });
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

@@ -1,0 +1,47 @@
+#include "kernels/simd.h"
+
+#include "gtest/gtest.h"
+#include "kernels/peak.h"
+#include "runtime/check.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+TEST(SimdTest, EachSupportedTargetCanBeChosen) {
+  const auto targets = SupportedSimdTargets();
+  ASSERT_FALSE(targets.empty());
+  EXPECT_EQ(SimdTargetName(), targets.front());
+  for (const std::string& target : targets) {
+    RestrictSimdTarget(target);
+    EXPECT_EQ(SimdTargetName(), target);
+  }
+  RestrictSimdTarget("");
+  EXPECT_EQ(SimdTargetName(), targets.front());
+  EXPECT_EQ(SupportedSimdTargets(), targets);
+}
+
+TEST(SimdTest, AnUnknownTargetIsAUsageErrorThatListsTheKnown) {
+  const std::string best = SimdTargetName();
+  try {
+    RestrictSimdTarget("MMX");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find(best), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(SimdTargetName(), best);
+}
+
+TEST(SimdTest, PeakIsPositiveAndWidthMatters) {
+  const double best = MeasurePeakGflops(1, 20);
+  RestrictSimdTarget(SupportedSimdTargets().back());
+  const double narrowest = MeasurePeakGflops(1, 20);
+  RestrictSimdTarget("");
+  EXPECT_GT(narrowest, 0);
+  if (SupportedSimdTargets().size() > 1) {
+    EXPECT_GT(best, narrowest);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels

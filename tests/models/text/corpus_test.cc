@@ -1,0 +1,284 @@
+#include "models/text/corpus.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/check.h"
+#include "runtime/json.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+void Write(const std::string& path, const std::string& contents) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << contents;
+}
+
+// "tag0 tag1 tag2 …": words that say where they are.
+std::string Words(const std::string& tag, int count, int per_line = 10) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += StrCat(tag, i, i % per_line == per_line - 1 ? "\n" : " ");
+  return text;
+}
+
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : text + ' ') {
+    if (c == ' ' || c == '\n') {
+      if (!word.empty()) words.push_back(word);
+      word.clear();
+    } else {
+      word += c;
+    }
+  }
+  return words;
+}
+
+// All the text, from its beginning, without the end of the last document.
+std::string All(const TextSource& source) {
+  const int64_t size = *source.num_bytes();
+  return source.Stretch(0, 0, 1, size, TextSource::Order::kSequential).substr(0, size - 2);
+}
+
+std::string MessageOf(const FileCorpusOptions& options) {
+  try {
+    OpenFileCorpus(options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted " << options.path;
+  return "";
+}
+
+TEST(CorpusTest, BadFilesAreRefusedWithNameAndByte) {
+  const TempDir dir;
+  const auto message = [&](const std::string& name, const std::string& contents) {
+    Write(dir / name, contents);
+    const std::string text = MessageOf({dir / name});
+    EXPECT_NE(text.find(dir / name), std::string::npos) << text;
+    return text;
+  };
+  EXPECT_NE(MessageOf({dir / "missing.txt"}).find("missing.txt"), std::string::npos);
+  EXPECT_NE(message("empty.txt", "").find("empty"), std::string::npos);
+  EXPECT_NE(message("blank.txt", "\n \n\t\n").find("too short"), std::string::npos);
+  EXPECT_NE(message("word.txt", "word").find("too short"), std::string::npos);
+  EXPECT_NE(message("nul.txt", std::string("some\0text", 9)).find("byte 4 "), std::string::npos);
+  EXPECT_NE(message("latin.txt", "a long caf\xE9 line").find("byte 10 "), std::string::npos);
+  EXPECT_NE(message("cut.txt", "one two \xE2\x82").find("byte 8 "), std::string::npos);
+  EXPECT_NE(message("surrogate.txt", "one two \xED\xA0\x80").find("byte 8 "), std::string::npos);
+  EXPECT_NE(message("late.txt", Words("w", 5000) + "\xFF").find(StrCat("byte ", Words("w", 5000).size(), " ")),
+            std::string::npos);
+
+  const std::string good = "{\"text\": \"one two\"}\n";
+  const auto line = StrCat("line 2 at byte ", good.size());
+  for (const std::string bad :
+       {"{\"text\": \"x\"", "[1]", "3", "{\"txt\": \"x\"}", "{\"text\": 3}", "{\"text\": [\"x\"]}", "{\"text\": {}}",
+        "{\"text\": \"x\", \"text\": \"y\"}", "{\"text\": \"\\ud800\"}", "{\"text\": \"\\u0000\"}", "plain words",
+        "{\"text\": \"x\"} {\"text\": \"y\"}", "{\"a\": {\"text\": \"x\"}}", "null"}) {
+    const std::string text = message("bad.jsonl", good + bad + "\n" + good);
+    EXPECT_NE(text.find(line), std::string::npos) << bad << ": " << text;
+  }
+  const std::string empty_folder = dir / "folder";
+  std::filesystem::create_directory(empty_folder);
+  EXPECT_NE(MessageOf({empty_folder}).find("no .txt or .jsonl"), std::string::npos);
+  Write(dir / "folder/.hidden.txt", "x");
+  Write(dir / "folder/other.csv", "x");
+  EXPECT_NE(MessageOf({empty_folder}).find("no .txt or .jsonl"), std::string::npos);
+  // A bad file in a folder of good ones is named.
+  Write(dir / "folder/good.txt", Words("w", 100));
+  Write(dir / "folder/sub/bad.txt", std::string("ab\0", 3));
+  EXPECT_NE(MessageOf({empty_folder}).find("sub/bad.txt: byte 2 "), std::string::npos);
+  Write(dir / "validation.txt", "\xFF");
+  Write(dir / "fine.txt", Words("w", 100));
+  EXPECT_NE(MessageOf({dir / "fine.txt", dir / "validation.txt"}).find("validation.txt"), std::string::npos);
+}
+
+TEST(CorpusTest, AFolderIsItsTextFilesInTheOrderOfTheirNames) {
+  const TempDir dir;
+  Write(dir / "b/2.txt", "second\n");
+  Write(dir / "a.txt",
+        "\xEF\xBB\xBF"
+        "first");
+  Write(dir / "c.jsonl",
+        "{\"id\": 18446744073709551615, \"text\": \"third\"}\n\n{\"text\": \"\"}\r\n{\"text\": \"\\u00e9\\n\"}");
+  Write(dir / "skipped.md", "skipped");
+  Write(dir / ".git/x.txt", "skipped");
+  const auto source = OpenTextSource(dir.path());
+  EXPECT_EQ(All(*source), "first\n\nsecond\n\n\nthird\n\n\xC3\xA9\n");
+  EXPECT_NE(source->Describe().find("3 files"), std::string::npos) << source->Describe();
+}
+
+TEST(CorpusTest, StretchesStartAtAWordAndWrapRound) {
+  const TempDir dir;
+  Write(dir / "a.txt", Words("alpha", 300));
+  Write(dir / "b.jsonl", "{\"text\": \"" + Words("beta", 200, 1000) + "\"}\n{\"text\": \"gamma delta\"}\n");
+  const auto source = OpenTextSource(dir.path());
+  const std::string all = All(*source) + "\n\n";
+  ASSERT_LE(static_cast<int64_t>(all.size()), *source->num_bytes() + 2);
+  const std::string ring = all + all;
+  std::set<std::string> words;
+  for (const std::string& word : Split(all)) words.insert(word);
+  for (int64_t i = 0; i < *source->num_bytes(); i += 13) {
+    const std::string text = source->Stretch(0, i, 1, 100, TextSource::Order::kSequential);
+    EXPECT_GE(text.size(), 100u);
+    for (const std::string& word : Split(text)) EXPECT_TRUE(words.count(word)) << word;
+    const size_t at = ring.find(text, i);
+    EXPECT_LT(at, i + 20) << text;
+    const std::string longer = source->Stretch(0, i, 1, 300, TextSource::Order::kSequential);
+    EXPECT_EQ(longer.substr(0, text.size()), text);
+  }
+  EXPECT_THROW(source->Stretch(0, 0, 1, *source->num_bytes() + 1, TextSource::Order::kSequential), Error);
+}
+
+TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "\xE6\x97\xA5\xE6\x9C\xAC\xC3\xA9";
+  Write(dir / "a.txt", text);
+  const auto source = OpenTextSource(dir / "a.txt");
+  for (int64_t i = 1; i < 200; ++i) {
+    const std::string stretch = source->Stretch(0, i, 7, 500 + i, TextSource::Order::kSequential);
+    EXPECT_GE(static_cast<int64_t>(stretch.size()), 500 + i);
+    EXPECT_EQ(FindInvalidUtf8(stretch), std::string::npos);
+  }
+}
+
+TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
+  const TempDir dir;
+  Write(dir / "a.txt", Words("w", 2000));
+  const auto source = OpenTextSource(dir / "a.txt");
+  const int64_t stride = 50, per_epoch = *source->num_bytes() / stride;
+  std::vector<std::set<std::string>> seen(2);
+  std::vector<std::vector<std::string>> firsts(2);
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    for (int64_t i = 0; i < per_epoch; ++i) {
+      const std::vector<std::string> words =
+          Split(source->Stretch(5, epoch * per_epoch + i, stride, stride, TextSource::Order::kShuffled));
+      seen[epoch].insert(words.begin(), words.end());
+      firsts[epoch].push_back(words[0]);
+    }
+    // All but what is left over at the end of the last stretch.
+    EXPECT_GE(seen[epoch].size(), 1985u) << "epoch " << epoch;
+  }
+  EXPECT_NE(firsts[0], firsts[1]);
+  EXPECT_EQ(source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled),
+            source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled));
+  EXPECT_NE(source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled),
+            source->Stretch(6, 3, stride, 80, TextSource::Order::kShuffled));
+}
+
+TEST(CorpusTest, WholeFilesAreHeldOut) {
+  const TempDir dir;
+  for (int i = 0; i < 20; ++i) Write(dir / StrCat("file", i, ".txt"), Words(StrCat("f", i + 10, "w"), 100));
+  std::set<std::string> held_out;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    const TextCorpus corpus = OpenFileCorpus({dir.path(), "", seed});
+    const std::vector<std::string> training = Split(All(*corpus.training)), validation = Split(All(*corpus.validation));
+    EXPECT_EQ(training.size(), 1900u);
+    EXPECT_EQ(validation.size(), 100u);  // 5 %, whole
+    const std::set<std::string> seen(training.begin(), training.end());
+    for (const std::string& word : validation) EXPECT_FALSE(seen.count(word)) << word;
+    EXPECT_EQ(All(*OpenFileCorpus({dir.path(), "", seed}).validation), All(*corpus.validation));
+    held_out.insert(validation[0]);
+  }
+  EXPECT_GT(held_out.size(), 1u);  // the seed chooses
+  // One large and one small file: the small one.
+  const TempDir pair;
+  Write(pair / "large.txt", Words("l", 900));
+  Write(pair / "small.txt", Words("s", 100));
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    EXPECT_EQ(All(*OpenFileCorpus({pair.path(), "", seed}).validation), Words("s", 100));
+  }
+}
+
+TEST(CorpusTest, TheEndOfASingleFileIsHeldOut) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += Words(StrCat("p", i, "w"), 20) + "\n";  // paragraphs
+  Write(dir / "a.txt", text);
+  const TextCorpus corpus = OpenFileCorpus({dir / "a.txt"});
+  EXPECT_EQ(All(*corpus.training) + All(*corpus.validation), text);
+  EXPECT_EQ(All(*corpus.validation).substr(0, 5), "p96w0");
+
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += StrCat("{\"text\": \"word", i + 100, "\"}\n");
+  Write(dir / "b.jsonl", lines);
+  const TextCorpus jsonl = OpenFileCorpus({dir / "b.jsonl"});
+  EXPECT_EQ(Split(All(*jsonl.training)).size(), 96u);
+  EXPECT_EQ(Split(All(*jsonl.validation)).front(), "word196");
+
+  Write(dir / "two.txt", "one two");
+  EXPECT_EQ(All(*OpenFileCorpus({dir / "two.txt"}).validation), "two");
+}
+
+TEST(CorpusTest, AValidationPathLeavesTheWholeForTraining) {
+  const TempDir dir;
+  Write(dir / "a.txt", Words("a", 100));
+  Write(dir / "b.txt", Words("b", 50));
+  const TextCorpus corpus = OpenFileCorpus({dir / "a.txt", dir / "b.txt"});
+  EXPECT_EQ(All(*corpus.training), Words("a", 100));
+  EXPECT_EQ(All(*corpus.validation), Words("b", 50));
+}
+
+TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a limit on memory does not go with a sanitizer";
+#else
+  const TempDir dir;
+  constexpr int kBlocks = 400;
+  const std::string block = Words("word", 10'000);  // about 90 kB
+  {
+    std::ofstream text(dir / "a.txt", std::ios::binary), jsonl(dir / "b.jsonl", std::ios::binary);
+    for (int i = 0; i < kBlocks; ++i) {
+      text << block;
+      jsonl << Json::MakeObject({{"text", block}}).Dump() << '\n';
+    }
+  }
+  // 12 MB of memory for data beyond what the process has: far less than either file.
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages[6] = {};
+  for (int64_t& field : pages) statm >> field;
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = static_cast<rlim_t>(pages[5]) * 4096 + (12 << 20);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+  for (const char* name : {"a.txt", "b.jsonl"}) {
+    ASSERT_GT(std::filesystem::file_size(dir / name), 30u << 20);
+    try {
+      const TextCorpus corpus = OpenFileCorpus({dir / name, "", 0, 0.3});
+      for (int64_t i = 0; i < 200; ++i) {
+        const std::string text = corpus.training->Stretch(1, i, 3000, 3000, TextSource::Order::kShuffled);
+        EXPECT_EQ(text.substr(0, 4), "word");
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+#endif
+}
+
+TEST(CorpusTest, NovelsAreSplitByBook) {
+  const char* data = std::getenv("CROSSTALK_DATA");
+  if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
+  const TextCorpus corpus = OpenFileCorpus({std::string(data) + "/novels"});
+  EXPECT_GT(*corpus.training->num_bytes(), 45'000'000);
+  EXPECT_GT(*corpus.validation->num_bytes(), 1'000'000);
+  for (int64_t i = 0; i < 50; ++i) {
+    EXPECT_GE(corpus.training->Stretch(1, i, 2500, 2500, TextSource::Order::kShuffled).size(), 2500u);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,96 @@
+#include "nn/adamw.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "runtime/check.h"
+#include "runtime/random.h"
+
+namespace crosstalk {
+namespace {
+
+NamedParameter Leaf(const std::string& name, const Shape& shape) {
+  Tensor value = Tensor::Empty(shape, DType::kFloat64);
+  FillNormal(value, {.seed = 21, .stream = StreamId(name)}, 0.0, 1.0);
+  return {name, Variable(value, Variable::RequiresGrad::kYes), {}, true};
+}
+
+Tensor RandomGradient(const NamedParameter& parameter, uint32_t step) {
+  Tensor gradient = Tensor::Empty(parameter.value.shape(), DType::kFloat64);
+  FillNormal(gradient, {.seed = 22, .stream = StreamId(parameter.name), .step = step}, 0.0, 0.3);
+  return gradient;
+}
+
+void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
+  const std::vector<NamedParameter> parameters = {Leaf("dense.weight", {7, 9}), Leaf("dense.bias", {9}),
+                                                  Leaf("layer_norm.table", {3, 5})};
+  AdamWConfig config;
+  config.beta1 = 0.8;
+  config.beta2 = 0.95;
+  config.epsilon = 1e-3;
+  config.weight_decay = 0.1;
+  config.bias_correction = correction;
+  config.no_decay = {"layer_norm"};
+  const std::vector<double> decay = {0.1, 0.0, 0.0};
+  AdamW optimizer(parameters, config);
+  std::vector<std::vector<double>> p, m, v;
+  for (const NamedParameter& parameter : parameters) {
+    p.push_back(parameter.value.value().ToVector<double>());
+    m.emplace_back(p.back().size(), 0.0);
+    v.emplace_back(p.back().size(), 0.0);
+  }
+  for (uint32_t t = 1; t <= 5; ++t) {
+    const double learning_rate = 0.1 / t, scale = t == 3 ? 0.5 : 1.0;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_EQ(optimizer.Decays(i), decay[i] > 0) << parameters[i].name;
+      const Tensor gradient = RandomGradient(parameters[i], t);
+      parameters[i].value.SetGrad(gradient);
+      const std::vector<double> g = gradient.ToVector<double>();
+      for (size_t k = 0; k < g.size(); ++k) {
+        const double scaled = scale * g[k];
+        m[i][k] = 0.8 * m[i][k] + 0.2 * scaled;
+        v[i][k] = 0.95 * v[i][k] + 0.05 * scaled * scaled;
+        double m_hat = m[i][k], v_hat = v[i][k];
+        if (correction == AdamWConfig::BiasCorrection::kYes) {
+          m_hat /= 1 - std::pow(0.8, t);
+          v_hat /= 1 - std::pow(0.95, t);
+        }
+        p[i][k] -= learning_rate * (m_hat / (std::sqrt(v_hat) + 1e-3) + decay[i] * p[i][k]);
+      }
+    }
+    optimizer.Step(learning_rate, scale);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::vector<double> values = parameters[i].value.value().ToVector<double>();
+      // A dozen roundings of numbers of order 1 in double.
+      for (size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(values[k], p[i][k], 1e-13) << parameters[i].name << k;
+    }
+  }
+}
+
+TEST(AdamWTest, MatchesThePlainAlgorithmWithBiasCorrection) { ExpectMatchesPlain(AdamWConfig::BiasCorrection::kYes); }
+
+TEST(AdamWTest, MatchesThePlainAlgorithmWithoutBiasCorrection) { ExpectMatchesPlain(AdamWConfig::BiasCorrection::kNo); }
+
+TEST(AdamWTest, StateIsBothMomentsAndTheStep) {
+  const NamedParameter parameter = Leaf("w", {2, 3});
+  AdamW optimizer({parameter});
+  parameter.value.SetGrad(RandomGradient(parameter, 0));
+  optimizer.Step(0.1);
+  const std::vector<NamedTensor> state = optimizer.State();
+  ASSERT_EQ(state.size(), 3u);
+  EXPECT_EQ(state[0].tensor.Item(), 1);
+  EXPECT_EQ(state[1].name, "w.m");
+  EXPECT_EQ(state[2].name, "w.v");
+}
+
+TEST(AdamWTest, RefusesImpossibleConstants) {
+  EXPECT_THROW(AdamW({}, {.beta1 = 1.0}), Error);
+  EXPECT_THROW(AdamW({}, {.epsilon = 0.0}), Error);
+  EXPECT_THROW(AdamW({}, {.weight_decay = -1.0}), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk

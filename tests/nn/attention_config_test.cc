@@ -1,0 +1,199 @@
+#include "nn/attention_config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+std::string UsageError(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+#define EXPECT_USAGE_ERROR(statement, part) \
+  EXPECT_NE(UsageError([&] { statement; }).find(part), std::string::npos) << UsageError([&] { statement; })
+
+struct Row {
+  AttentionOptions options;
+  int64_t parameters;
+  int64_t multiplications;
+};
+
+AttentionOptions Options(const std::string& kind, int64_t heads) { return {.kind = kind, .heads = heads}; }
+
+AttentionOptions Heads(const std::string& kind, int64_t h_k, int64_t h, int64_t h_v) {
+  return {.kind = kind, .heads = h, .key_heads = h_k, .value_heads = h_v};
+}
+
+AttentionOptions OneDynamic(const std::string& name) { return {.kind = "dynamic", .heads = 12, .dynamic = name}; }
+
+// The paper's tables 1, 2, 3, 8 and 9 (parameters) and its pseudocode's cost comments (multiplications), d = 768,
+// n = m = 512.
+TEST(AttentionConfigTest, CostsWhatThePaperPrints) {
+  AttentionOptions large = Options("multihead", 24);
+  large.key_size = large.value_size = 64;
+  const std::vector<Row> rows = {
+      {Options("multihead", 6), 2359296, 1610612736},
+      {Options("multihead", 12), 2359296, 1610612736},
+      {Options("multihead", 24), 2359296, 1610612736},
+      {Options("multihead", 48), 2359296, 1610612736},
+      {large, 4718592, 3221225472},
+      {Options("talking", 6), 2359368, 1629487104},
+      {Options("talking", 12), 2359584, 1686110208},
+      {Options("talking", 24), 2360448, 1912602624},
+      {Options("talking", 48), 2363904, 2818572288},
+      {Heads("talking", 6, 24, 6), 2359584, 1686110208},
+      {Heads("talking", 24, 6, 24), 2359584, 1686110208},
+      {Heads("talking", 6, 24, 24), 2360016, 1799356416},
+      {Heads("talking", 24, 24, 6), 2360016, 1799356416},
+      {Options("logits", 24), 2359872, 1761607680},
+      {Options("weights", 24), 2359872, 1761607680},
+      {Options("bilinear", 12), 14155776, 12079595520},
+      {Options("dynamic", 12), 2801952, 2063597568},
+      {Options("dynamic", 24), 4129920, 3422552064},
+      {OneDynamic("Xl"), 2470176, 1780482048},
+      {OneDynamic("Ml"), 2470176, 1780482048},
+      {OneDynamic("Xw"), 2470176, 1780482048},
+      {OneDynamic("Mw"), 2470176, 1780482048},
+  };
+  for (const Row& row : rows) {
+    const AttentionConfig config = MakeAttentionConfig(row.options, 768);
+    const AttentionCost cost = CostOf(config, 512, 512);
+    EXPECT_EQ(cost.parameters, row.parameters) << ToString(config);
+    EXPECT_EQ(cost.multiplications, row.multiplications) << ToString(config);
+  }
+}
+
+// Every dimension a different prime: the terms written out from the comments of the pseudocode.
+TEST(AttentionConfigTest, CostKeepsTheDimensionsApart) {
+  const int64_t n = 2, m = 3, d_X = 5, d_M = 7, d_Y = 11, d_k = 13, d_v = 17, h_k = 19, h = 23, h_v = 29;
+  AttentionConfig config;
+  config.d_X = d_X;
+  config.d_M = d_M;
+  config.d_Y = d_Y;
+  config.d_k = d_k;
+  config.d_v = d_v;
+  config.h_k = h_k;
+  config.h = h;
+  config.h_v = h_v;
+  config.mixing = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
+  const AttentionCost cost = CostOf(config, n, m);
+  EXPECT_EQ(cost.parameters, d_X * d_k * h_k + d_M * d_k * h_k + d_M * d_v * h_v + d_Y * d_v * h_v + h_k * h + h * h_v +
+                                 d_X * h_k * h + d_M * h_k * h + d_X * h * h_v + d_M * h * h_v);
+  EXPECT_EQ(cost.multiplications, n * d_X * d_k * h_k + m * d_M * d_k * h_k + m * d_M * d_v * h_v + n * m * d_k * h_k +
+                                      3 * n * m * h_k * h + 3 * n * m * h * h_v + n * m * d_v * h_v +
+                                      n * d_Y * d_v * h_v + n * d_X * h_k * h + m * d_M * h_k * h + n * d_X * h * h_v +
+                                      m * d_M * h * h_v);
+
+  AttentionConfig bilinear;
+  bilinear.form = AttentionForm::kBilinear;
+  bilinear.d_X = d_X;
+  bilinear.d_M = d_M;
+  bilinear.d_Y = d_Y;
+  bilinear.h = h;
+  EXPECT_EQ(CostOf(bilinear, n, m).parameters, d_X * d_M * h + d_M * d_Y * h);
+  EXPECT_EQ(CostOf(bilinear, n, m).multiplications, n * d_X * d_M * h + 2 * n * m * d_M * h + n * d_M * d_Y * h);
+
+  const AttentionConfig plain = AttentionConfig::DotProduct(d_X);
+  EXPECT_EQ(CostOf(plain, n, m).parameters, 0);
+  EXPECT_EQ(CostOf(plain, n, m).multiplications, 2 * n * m * d_X);
+}
+
+TEST(AttentionConfigTest, TiedKeysAndValuesSaveOneProjection) {
+  AttentionConfig config = AttentionConfig::MultiHead(768, 12, 64);
+  config.key_value = KeyValueProjection::kTied;
+  EXPECT_EQ(CostOf(config, 512, 512).parameters, 3 * 768 * 768);
+  EXPECT_EQ(CostOf(config, 512, 512).multiplications, 1610612736 - 512 * 768 * 768);
+}
+
+TEST(AttentionConfigTest, HeadsWithNothingBetweenThemMustBeEqual) {
+  AttentionConfig config = AttentionConfig::TalkingHeads(64, 4, 8, 2, 16, 32);
+  EXPECT_NO_THROW(config.Validate());
+  config.mixing.P_l = false;
+  EXPECT_USAGE_ERROR(config.Validate(), "h_k=4 and h=8 must be equal, because no projection (P_l, P_Xl or P_Ml)");
+  config.mixing.P_Ml = true;  // a dynamic projection alone is enough
+  EXPECT_NO_THROW(config.Validate());
+  config.mixing.P_w = false;
+  EXPECT_USAGE_ERROR(config.Validate(), "h=8 and h_v=2 must be equal, because no projection (P_w, P_Xw or P_Mw)");
+  config.mixing.P_Xw = true;
+  EXPECT_NO_THROW(config.Validate());
+}
+
+TEST(AttentionConfigTest, ImpossibleDimensionsAreNamed) {
+  AttentionConfig config = AttentionConfig::MultiHead(64, 4, 16);
+  config.d_v = 0;
+  EXPECT_USAGE_ERROR(config.Validate(), "d_v=0");
+  config = AttentionConfig::MultiHead(64, 4, 16);
+  config.key_value = KeyValueProjection::kTied;
+  config.d_v = 8;
+  EXPECT_USAGE_ERROR(config.Validate(), "d_k=16 and d_v=8");
+  config = AttentionConfig::TalkingHeads(64, 4, 8, 4, 16, 16);
+  config.mixing_init = MixingInit::kIdentity;
+  EXPECT_USAGE_ERROR(config.Validate(), "h_k=4 and h=8");
+  config = AttentionConfig::DotProduct(64);
+  config.d_M = 32;
+  EXPECT_USAGE_ERROR(config.Validate(), "d_X=64, d_M=32 and d_Y=64");
+  config = AttentionConfig::Bilinear(64, 4);
+  config.h_v = 4;
+  EXPECT_USAGE_ERROR(config.Validate(), "bilinear attention has no h_v");
+  config = AttentionConfig::Bilinear(64, 4);
+  config.mixing.P_w = true;
+  EXPECT_USAGE_ERROR(config.Validate(), "no head projections");
+  config = AttentionConfig::MultiHead(64, 4, 16);
+  config.dropout_rate = 1;
+  EXPECT_USAGE_ERROR(config.Validate(), "dropout rate 1");
+  const AttentionConfig huge = AttentionConfig::MultiHead(int64_t{1} << 31, int64_t{1} << 31, 16);
+  EXPECT_USAGE_ERROR(CostOf(huge, 512, 512), "63 bits");
+}
+
+TEST(AttentionConfigTest, KindsSayWhichProjectionsAreThere) {
+  EXPECT_EQ(MakeAttentionConfig(Options("multihead", 4), 64).mixing, HeadMixing{});
+  EXPECT_EQ(MakeAttentionConfig(Options("talking", 4), 64).mixing, (HeadMixing{.P_l = true, .P_w = true}));
+  EXPECT_EQ(MakeAttentionConfig(Options("logits", 4), 64).mixing, HeadMixing{.P_l = true});
+  EXPECT_EQ(MakeAttentionConfig(Options("weights", 4), 64).mixing, HeadMixing{.P_w = true});
+  EXPECT_EQ(MakeAttentionConfig(Options("dynamic", 4), 64).mixing,
+            (HeadMixing{.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}));
+  EXPECT_EQ(MakeAttentionConfig(OneDynamic("Ml, Xw"), 768).mixing,
+            (HeadMixing{.P_l = true, .P_w = true, .P_Ml = true, .P_Xw = true}));
+  AttentionOptions without_static = Options("multihead", 4);
+  without_static.dynamic = "Xl";
+  EXPECT_EQ(MakeAttentionConfig(without_static, 64).mixing, HeadMixing{.P_Xl = true});
+}
+
+TEST(AttentionConfigTest, SizesFollowFromTheWidthUnlessGiven) {
+  AttentionConfig config = MakeAttentionConfig(Heads("talking", 6, 24, 8), 768);
+  EXPECT_EQ(config.d_k, 128);
+  EXPECT_EQ(config.d_v, 96);
+  AttentionOptions options = Options("talking", 7);
+  options.key_size = 5;
+  options.value_size = 3;
+  config = MakeAttentionConfig(options, 64);
+  EXPECT_EQ(config.d_k, 5);
+  EXPECT_EQ(config.d_v, 3);
+  EXPECT_EQ(config.h, 7);
+}
+
+TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("chatty", 4), 64), "unknown attention 'chatty'");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 0), 64), "--heads 0");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 7), 64), "d_model=64 does not divide into h_k=7");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("multihead", 4, 8, 8), 64), "h_k=4 and h=8");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("bilinear", 4, 8, 8), 64), "--key-heads");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Yl"), 768), "'Yl'");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic(""), 768), "''");
+  EXPECT_USAGE_ERROR(ParseAttentionImplementation("fused"), "there is: composed");
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,145 @@
+// Decoding one position at a time against the full forward pass.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "autograd/ops_shape.h"
+#include "nn/attention.h"
+#include "tests/support/attention_cases.h"
+
+namespace crosstalk {
+namespace {
+
+AttentionExtras WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
+
+// A causal layer over X[b, n, d_X] at once, and position by position with a cache.
+void ExpectDecodingEqualsForward(const AttentionConfig& config, const Variable& bias) {
+  const AttentionModule layer(config, Initializer(11, DType::kFloat64).At("layer"));
+  const int64_t b = 3, n = 13;
+  const Variable X(ToTensor(RandomArray({b, n, config.d_X}, 1, {.seed = 1, .stream = 1})));
+  // The last positions of example 2 are padding.
+  std::vector<uint8_t> padding(b * n, 1);
+  for (int64_t i = n - 4; i < n; ++i) padding[2 * n + i] = 0;
+  const Tensor memory_mask = Tensor::FromValues<uint8_t>({b, n}, padding);
+
+  AttentionExtras extras = WithWeights();
+  extras.mask.memory = memory_mask;
+  extras.bias = bias;
+  const AttentionResult full = layer.Forward(X, X, extras, {});
+
+  AttentionCache cache;
+  for (int64_t i = 0; i < n; ++i) {
+    extras.mask.memory = memory_mask.Slice(1, 0, i + 1);
+    if (bias.defined()) extras.bias = Slice(Slice(bias, 1, i, i + 1), 2, 0, i + 1);
+    const AttentionResult step = layer.Step(Slice(X, 1, i, i + 1), cache, extras);
+    EXPECT_EQ(cache.length(), i + 1);
+    EXPECT_TRUE(CloseTo(ToArray(step.Y.value()), ToArray(full.Y.value().Slice(1, i, i + 1)), 1e-12))
+        << "position " << i;
+    EXPECT_TRUE(CloseTo(ToArray(step.W.value()), ToArray(full.W.value().Slice(1, i, i + 1).Slice(2, 0, i + 1)), 1e-12))
+        << "position " << i;
+  }
+}
+
+TEST(AttentionDecodeTest, EveryDynamicSubsetEqualsTheFullForward) {
+  for (int statics = 0; statics < 4; ++statics) {
+    for (int subset = 0; subset < 16; ++subset) {
+      HeadMixing mixing = DynamicSubset(subset);
+      mixing.P_l = statics & 1;
+      mixing.P_w = statics & 2;
+      AttentionConfig config = SelfConfig(MixingConfig(mixing));
+      config.causality = Causality::kCausal;
+      SCOPED_TRACE(ToString(config));
+      ExpectDecodingEqualsForward(config, Variable());
+    }
+  }
+}
+
+TEST(AttentionDecodeTest, TheOtherKindsEqualTheFullForwardToo) {
+  AttentionConfig tied = SelfConfig(MixingConfig({}));
+  tied.key_value = KeyValueProjection::kTied;
+  tied.d_v = tied.d_k;
+  for (AttentionConfig config : {AttentionConfig::DotProduct(19), SelfConfig(BilinearConfig()), tied}) {
+    config.causality = Causality::kCausal;
+    config.scale = 0.375;
+    SCOPED_TRACE(ToString(config));
+    ExpectDecodingEqualsForward(config, Variable());
+  }
+}
+
+TEST(AttentionDecodeTest, TheBiasOfAStepIsItsRow) {
+  AttentionConfig config = SelfConfig(MixingConfig({.P_l = true, .P_w = true, .P_Ml = true}));
+  config.causality = Causality::kCausal;
+  ExpectDecodingEqualsForward(config, Variable(ToTensor(RandomArray({config.h, 13, 13}, 1, {.seed = 2, .stream = 2}))));
+}
+
+TEST(AttentionDecodeTest, CrossAttentionOverAPrecomputedMemoryEqualsForward) {
+  for (const AttentionCase& c : AttentionCases()) {
+    if (c.self || c.dropout || c.config.causality == Causality::kCausal) continue;
+    SCOPED_TRACE(::testing::Message() << c);
+    const AttentionModule layer(c.config, Initializer(11, DType::kFloat64).At("layer"));
+    const AttentionInputs<double> in = MakeInputs(c);
+    const Variable X(ToTensor(in.X)), M(ToTensor(in.M));
+    const AttentionExtras extras = ExtrasOf(c, in, in.bias.present() ? Variable(ToTensor(in.bias)) : Variable());
+    const AttentionCache cache = layer.Precompute(M);
+    EXPECT_EQ(cache.length(), c.m);
+    EXPECT_TRUE(CloseTo(ToArray(layer.Attend(X, cache, extras).Y.value()),
+                        ToArray(layer.Forward(X, M, extras, {}).Y.value()), 1e-12));
+  }
+}
+
+TEST(AttentionDecodeTest, SelectedRowsGoOnAsThoseRows) {
+  const HeadMixing all = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
+  const AttentionConfig config = SelfConfig(MixingConfig(all));
+  const AttentionModule layer(config, Initializer(11, DType::kFloat64).At("layer"));
+  const Variable X(ToTensor(RandomArray({3, 5, config.d_X}, 1, {.seed = 1, .stream = 1})));
+  AttentionCache cache;
+  for (int64_t i = 0; i < 4; ++i) layer.Step(Slice(X, 1, i, i + 1), cache, {});
+  AttentionCache selected = cache;
+  selected.SelectRows({2, 0, 2, 1});
+  const Tensor x = X.value().Slice(1, 4, 5);
+  const Variable rows = Concat(
+      {Variable(x.Slice(0, 2, 3)), Variable(x.Slice(0, 0, 1)), Variable(x.Slice(0, 2, 3)), Variable(x.Slice(0, 1, 2))},
+      0);
+  const Array<double> Y = ToArray(layer.Step(Slice(X, 1, 4, 5), cache, {}).Y.value());
+  const Array<double> selected_Y = ToArray(layer.Step(rows, selected, {}).Y.value());
+  const std::vector<int64_t> order = {2, 0, 2, 1};
+  for (int64_t row = 0; row < 4; ++row)
+    for (int64_t d = 0; d < config.d_Y; ++d) {
+      EXPECT_NEAR(selected_Y(row, int64_t{0}, d), Y(order[row], int64_t{0}, d), 1e-12);
+    }
+  EXPECT_THROW(cache.SelectRows({3}), Error);
+}
+
+TEST(AttentionDecodeTest, CopiesOfACacheGoTheirOwnWays) {
+  const AttentionConfig config =
+      SelfConfig(MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}));
+  const AttentionModule layer(config, Initializer(11, DType::kFloat64).At("layer"));
+  const Variable X(ToTensor(RandomArray({3, 8, config.d_X}, 1, {.seed = 1, .stream = 1})));
+  const auto position = [&](int64_t i) { return Slice(X, 1, i, i + 1); };
+  AttentionCache alone, cache;
+  for (int64_t i = 0; i < 5; ++i) {  // its buffers have room for three more
+    layer.Step(position(i), alone, {});
+    layer.Step(position(i), cache, {});
+  }
+  AttentionCache copy = cache;
+  layer.Step(position(5), alone, {});
+  layer.Step(position(5), cache, {});
+  layer.Step(position(7), copy, {});
+  EXPECT_TRUE(CloseTo(ToArray(layer.Step(position(6), cache, {}).Y.value()),
+                      ToArray(layer.Step(position(6), alone, {}).Y.value()), 0));
+}
+
+TEST(AttentionDecodeTest, MisuseIsRefused) {
+  const AttentionConfig config = SelfConfig(MixingConfig({}));
+  const AttentionModule layer(config, Initializer(11).At("layer"));
+  AttentionCache cache;
+  const Variable two(Tensor::Zeros({3, 2, config.d_X}, DType::kFloat32));
+  EXPECT_THROW(layer.Step(two, cache, {}), Error);    // two positions at once
+  EXPECT_THROW(layer.Attend(two, cache, {}), Error);  // nothing in the cache
+  layer.Step(Slice(two, 1, 0, 1), cache, {});
+  const Variable other(Tensor::Zeros({2, 1, config.d_X}, DType::kFloat32));
+  EXPECT_THROW(layer.Step(other, cache, {}), Error);  // another batch size
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,80 @@
+#include "nn/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+// Values worked out by hand; every one is a few roundings from exact.
+constexpr double kTolerance = 1e-15;
+
+TEST(ScheduleTest, InverseSquareRootIsFlatThenFallsThenDecaysOverTheLastTenth) {
+  const ScheduleConfig config = {.kind = ScheduleKind::kInverseSquareRoot,
+                                 .scale = 1.0,
+                                 .warmup_steps = 10000,
+                                 .total_steps = 524288,
+                                 .decay_fraction = 0.1};
+  EXPECT_NEAR(LearningRate(config, 0), 0.01, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 10000), 0.01, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 40000), 0.005, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 250000), 0.002, kTolerance);
+  // 0.9 · 524288 = 471859.2: the first step of the decay is 471860, at (524288 - 471860) / 52428.8.
+  EXPECT_NEAR(LearningRate(config, 471859), 1 / std::sqrt(471859.0), kTolerance);
+  EXPECT_NEAR(LearningRate(config, 471860), 52428 / 52428.8 / std::sqrt(471860.0), kTolerance);
+  EXPECT_NEAR(LearningRate(config, 524287), 1 / 52428.8 / std::sqrt(524287.0), kTolerance);
+}
+
+TEST(ScheduleTest, WithoutATotalThereIsNoDecay) {
+  const ScheduleConfig config = {.scale = 2.0, .warmup_steps = 100, .total_steps = 0};
+  EXPECT_NEAR(LearningRate(config, 99), 0.2, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 1000000), 0.002, kTolerance);
+}
+
+TEST(ScheduleTest, DecayFractionZeroMeansNone) {
+  const ScheduleConfig config = {.warmup_steps = 4, .total_steps = 100, .decay_fraction = 0};
+  EXPECT_NEAR(LearningRate(config, 99), 1 / std::sqrt(99.0), kTolerance);
+}
+
+TEST(ScheduleTest, WarmupZeroStartsAtScale) {
+  const ScheduleConfig config = {.warmup_steps = 0};
+  EXPECT_EQ(LearningRate(config, 0), 1.0);
+  EXPECT_EQ(LearningRate(config, 1), 1.0);
+  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
+}
+
+TEST(ScheduleTest, ConstantIsConstant) {
+  const ScheduleConfig config = {.kind = ScheduleKind::kConstant, .scale = 1e-3, .total_steps = 10};
+  for (int64_t step : {0, 5, 9, 100}) EXPECT_EQ(LearningRate(config, step), 1e-3);
+}
+
+TEST(ScheduleTest, LinearRisesThenFallsToOneStepAboveZero) {
+  const ScheduleConfig config = {
+      .kind = ScheduleKind::kLinear, .scale = 0.5, .warmup_steps = 4, .total_steps = 12, .decay_fraction = 0};
+  EXPECT_NEAR(LearningRate(config, 0), 0.125, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 3), 0.5, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 8), 0.25, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 11), 0.0625, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 1000), 0.0625, kTolerance);
+}
+
+TEST(ScheduleTest, NamesParse) {
+  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
+    EXPECT_EQ(ParseScheduleKind(Name(kind)), kind);
+  }
+  EXPECT_THROW(ParseScheduleKind("cosine"), Error);
+}
+
+TEST(ScheduleTest, RefusesWhatCannotBe) {
+  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kLinear, .warmup_steps = 10, .total_steps = 10}, 0), Error);
+  EXPECT_THROW(LearningRate({.scale = -1}, 0), Error);
+  EXPECT_THROW(LearningRate({.decay_fraction = 1.5}, 0), Error);
+  EXPECT_THROW(LearningRate({}, -1), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk

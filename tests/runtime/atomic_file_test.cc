@@ -1,0 +1,229 @@
+#include "runtime/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "runtime/check.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+using Names = std::vector<std::string>;
+
+template <typename F>
+std::string MessageOf(F&& f, ErrorKind kind) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+// While it lives, no file of this process may grow beyond `bytes`: a write fails with EFBIG, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    old_handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old_limit_);
+    rlimit limit = old_limit_;
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &old_limit_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_limit_;
+  void (*old_handler_)(int);
+};
+
+TEST(AtomicFileTest, WhatIsWrittenIsRead) {
+  const TempDir dir;
+  const std::string bytes("a\0b\xff\n", 5);
+  WriteFileAtomically(dir / "file", bytes);
+  EXPECT_EQ(ReadFile(dir / "file"), bytes);
+  WriteFileAtomically(dir / "file", "");
+  EXPECT_EQ(ReadFile(dir / "file"), "");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+}
+
+TEST(AtomicFileTest, ReadingSaysWhyItCannot) {
+  const TempDir dir;
+  EXPECT_EQ(MessageOf([&] { ReadFile(dir / "none"); }, ErrorKind::kData),
+            dir / "none: cannot open: No such file or directory");
+  EXPECT_EQ(MessageOf([&] { ReadFile(dir.path()); }, ErrorKind::kData), dir.path() + ": is a directory");
+  EXPECT_EQ(MessageOf([&] { ReadFile("/dev/null"); }, ErrorKind::kData), "/dev/null: is not a regular file");
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(MessageOf([&] { ReadFile(dir / "pipe"); }, ErrorKind::kData), dir / "pipe: is not a regular file");
+  WriteFileAtomically(dir / "long", "12345");
+  EXPECT_EQ(ReadFile(dir / "long", 5), "12345");
+  EXPECT_EQ(MessageOf([&] { ReadFile(dir / "long", 4); }, ErrorKind::kData),
+            dir / "long: has 5 bytes, more than the 4 that are read here");
+  if (geteuid() != 0) {
+    ASSERT_EQ(chmod((dir / "long").c_str(), 0), 0);
+    EXPECT_EQ(MessageOf([&] { ReadFile(dir / "long"); }, ErrorKind::kData),
+              dir / "long: cannot open: Permission denied");
+  }
+}
+
+TEST(AtomicFileTest, AFileThatShrinksUnderTheReaderIsAnError) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "0123456789");
+  const FileReader reader(dir / "file");
+  EXPECT_EQ(reader.size(), 10u);
+  ASSERT_EQ(truncate((dir / "file").c_str(), 4), 0);
+  char out[10];
+  EXPECT_EQ(MessageOf([&] { reader.ReadAt(0, out, 10); }, ErrorKind::kData),
+            dir / "file: ends at byte 4, 6 bytes too early");
+}
+
+TEST(AtomicFileTest, AWriterThatIsNotCommittedLeavesTheOldFile) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "old");
+  {
+    AtomicFile file(dir / "file");
+    file.writer().Write("new, not finished");
+    EXPECT_EQ(ReadFile(dir / "file"), "old");
+  }
+  EXPECT_EQ(ReadFile(dir / "file"), "old");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+}
+
+TEST(AtomicFileTest, AFullDiskIsAResourceErrorAndLeavesTheOldFile) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "old");
+  {
+    const FileSizeLimit limit(100);
+    const std::string message =
+        MessageOf([&] { WriteFileAtomically(dir / "file", std::string(1000, 'x')); }, ErrorKind::kResource);
+    EXPECT_EQ(message, dir / "file: cannot write: File too large; free some space or choose another folder");
+  }
+  EXPECT_EQ(ReadFile(dir / "file"), "old");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+}
+
+TEST(AtomicFileTest, NoSpaceLeftOnTheDeviceIsAResourceError) {
+  FileWriter full("/dev/full");
+  EXPECT_EQ(MessageOf([&] { full.Write("x"); }, ErrorKind::kResource),
+            "/dev/full: cannot write: No space left on device; free some space or choose another folder");
+}
+
+TEST(AtomicFileTest, APlaceThatCannotBeWrittenIsAFailure) {
+  const TempDir dir;
+  EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir / "none/file", "x"); }, ErrorKind::kFailure),
+            dir / "none/file: cannot create: No such file or directory");
+  WriteFileAtomically(dir / "file", "x");
+  MessageOf([&] { CreateDirectories(dir / "file/below"); }, ErrorKind::kFailure);
+  MessageOf([&] { CreateDirectories(dir / "file"); }, ErrorKind::kFailure);
+}
+
+TEST(AtomicFileTest, TheWriterCountsAndChecksums) {
+  const TempDir dir;
+  FileWriter file(dir / "file", "shown/name");
+  file.Write("12345");
+  file.Write("6789");
+  file.Finish();
+  EXPECT_EQ(file.bytes_written(), 9u);
+  EXPECT_EQ(file.crc64(), 0x995dc9bbdf1939fau);
+  EXPECT_EQ(file.path(), "shown/name");
+  EXPECT_EQ(ReadFile(dir / "file"), "123456789");
+  EXPECT_EQ(MessageOf([&] { file.Write("x"); }, ErrorKind::kUsage), "shown/name: written to after Finish");
+}
+
+TEST(AtomicFileTest, DirectoriesAreCreatedWithTheirParents) {
+  const TempDir dir;
+  CreateDirectories(dir / "a/b/c/");
+  CreateDirectories(dir / "a/b/c");
+  EXPECT_EQ(ListDirectory(dir / "a/b"), Names{"c"});
+  RemoveAll(dir / "a");
+  RemoveAll(dir / "a");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{});
+}
+
+TEST(AtomicFileTest, RemovingDoesNotFollowLinks) {
+  const TempDir dir;
+  CreateDirectories(dir / "kept");
+  WriteFileAtomically(dir / "kept/file", "x");
+  CreateDirectories(dir / "gone");
+  std::filesystem::create_directory_symlink(dir / "kept", dir / "gone/link");
+  RemoveAll(dir / "gone");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"kept"});
+  EXPECT_EQ(ReadFile(dir / "kept/file"), "x");
+}
+
+TEST(AtomicFileTest, ADirectoryAppearsWholeOrNotAtAll) {
+  const TempDir dir;
+  {
+    DirectoryTransaction abandoned(dir / "runs/one");
+    WriteFileAtomically(abandoned.temporary_path() + "/file", "x");
+  }
+  EXPECT_EQ(ListDirectory(dir / "runs"), Names{});
+  DirectoryTransaction transaction(dir / "runs/one/");
+  WriteFileAtomically(transaction.temporary_path() + "/file", "1");
+  EXPECT_FALSE(std::filesystem::exists(dir / "runs/one"));
+  transaction.Commit();
+  EXPECT_EQ(ReadFile(dir / "runs/one/file"), "1");
+  EXPECT_EQ(ListDirectory(dir / "runs"), Names{"one"});
+}
+
+TEST(AtomicFileTest, ADirectoryReplacesAnOldOne) {
+  const TempDir dir;
+  for (const char* content : {"1", "2"}) {
+    DirectoryTransaction transaction(dir / "one");
+    WriteFileAtomically(transaction.temporary_path() + "/file-" + content, content);
+    transaction.Commit();
+  }
+  EXPECT_EQ(ListDirectory(dir / "one"), Names{"file-2"});
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"one"});
+}
+
+TEST(AtomicFileTest, ADirectoryDoesNotReplaceAFile) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "one", "file");
+  {
+    DirectoryTransaction transaction(dir / "one");
+    MessageOf([&] { transaction.Commit(); }, ErrorKind::kFailure);
+  }
+  EXPECT_EQ(ReadFile(dir / "one"), "file");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"one"});
+}
+
+TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
+  const TempDir dir;
+  CreateDirectories(dir / ".step-1.tmp-12-0/below");
+  WriteFileAtomically(dir / ".file.tmp-12-1", "x");
+  for (const char* kept : {"file.tmp-1", ".hidden", "step-1", "tmp-1"}) WriteFileAtomically(dir / kept, "x");
+  EXPECT_EQ(RemoveTemporaries(dir.path()), (Names{".file.tmp-12-1", ".step-1.tmp-12-0"}));
+  EXPECT_EQ(ListDirectory(dir.path()), (Names{".hidden", "file.tmp-1", "step-1", "tmp-1"}));
+}
+
+TEST(AtomicFileTest, TransactionsUseTemporaryNames) {
+  const TempDir dir;
+  const DirectoryTransaction transaction(dir / "one");
+  const AtomicFile file(dir / "two");
+  const Names names = ListDirectory(dir.path());
+  ASSERT_EQ(names.size(), 2u);
+  for (const std::string& name : names) EXPECT_TRUE(IsTemporaryName(name)) << name;
+}
+
+TEST(AtomicFileTest, RemoveAtomicallyLeavesNothing) {
+  const TempDir dir;
+  CreateDirectories(dir / "one/below");
+  WriteFileAtomically(dir / "one/below/file", "x");
+  RemoveAtomically(dir / "one");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{});
+  MessageOf([&] { RemoveAtomically(dir / "one"); }, ErrorKind::kFailure);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,93 @@
+#include "runtime/check.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/dtype.h"
+
+namespace crosstalk {
+namespace {
+
+TEST(CheckTest, StrCatTakesAnythingWithAnOutputOperator) {
+  EXPECT_EQ(StrCat("k=", 3, " in ", std::string("Q"), ' ', 2.5, ' ', DType::kInt64), "k=3 in Q 2.5 int64");
+}
+
+TEST(CheckTest, FailThrowsTheKindAndTheMessage) {
+  for (ErrorKind kind :
+       {ErrorKind::kFailure, ErrorKind::kUsage, ErrorKind::kData, ErrorKind::kNumerical, ErrorKind::kResource}) {
+    try {
+      Fail(kind, "file ", "x", ": byte ", 7);
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind);
+      EXPECT_STREQ(error.what(), "file x: byte 7");
+    }
+  }
+}
+
+TEST(CheckTest, KindsAreTheExitCodes) {
+  EXPECT_EQ(static_cast<int>(ErrorKind::kFailure), 1);
+  EXPECT_EQ(static_cast<int>(ErrorKind::kUsage), 2);
+  EXPECT_EQ(static_cast<int>(ErrorKind::kData), 3);
+  EXPECT_EQ(static_cast<int>(ErrorKind::kNumerical), 4);
+  EXPECT_EQ(static_cast<int>(ErrorKind::kResource), 5);
+}
+
+TEST(CheckTest, ACheckThatHoldsEvaluatesNoMessage) {
+  int evaluated = 0;
+  const auto part = [&] { return ++evaluated; };
+  CROSSTALK_CHECK(true, part());
+  EXPECT_EQ(evaluated, 0);
+  EXPECT_THROW(CROSSTALK_CHECK(false, part()), Error);
+  EXPECT_EQ(evaluated, 1);
+}
+
+TEST(CheckTest, ACheckIsOneStatement) {
+  bool other_branch = false;
+  if (false)
+    CROSSTALK_CHECK(false, "not reached");
+  else
+    other_branch = true;
+  EXPECT_TRUE(other_branch);
+}
+
+#ifndef CROSSTALK_NO_DEBUG_CHECKS
+TEST(CheckTest, OurOwnMistakesAreLogicErrorsThatNameTheLine) {
+  try {
+    CROSSTALK_DCHECK(1 + 1 == 3);
+    FAIL() << "nothing was thrown";
+  } catch (const std::logic_error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("1 + 1 == 3"), std::string::npos) << message;
+    EXPECT_NE(message.find("check_test.cc:"), std::string::npos) << message;
+  }
+}
+#endif
+
+TEST(DTypeTest, NamesAndSizes) {
+  EXPECT_STREQ(Name(DType::kFloat32), "float32");
+  EXPECT_STREQ(Name(DType::kFloat64), "float64");
+  EXPECT_STREQ(Name(DType::kInt32), "int32");
+  EXPECT_STREQ(Name(DType::kInt64), "int64");
+  EXPECT_STREQ(Name(DType::kBool), "bool");
+  EXPECT_EQ(SizeOf(DTypeOf<float>), sizeof(float));
+  EXPECT_EQ(SizeOf(DTypeOf<double>), sizeof(double));
+  EXPECT_EQ(SizeOf(DTypeOf<int32_t>), 4u);
+  EXPECT_EQ(SizeOf(DTypeOf<int64_t>), 8u);
+  EXPECT_EQ(SizeOf(DTypeOf<bool>), 1u);
+  EXPECT_EQ(DTypeOf<uint8_t>, DType::kBool);
+}
+
+TEST(DTypeTest, DispatchTakesFloatAndDoubleAndNamesTheOpOtherwise) {
+  EXPECT_EQ(DispatchFloat("exp", DType::kFloat32, [](auto zero) { return sizeof(zero); }), 4u);
+  EXPECT_EQ(DispatchFloat("exp", DType::kFloat64, [](auto zero) { return sizeof(zero); }), 8u);
+  try {
+    DispatchFloat("exp", DType::kInt32, [](auto zero) { return sizeof(zero); });
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(), "exp: needs float32 or float64, got int32");
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

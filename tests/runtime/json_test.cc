@@ -1,0 +1,239 @@
+#include "runtime/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/atomic_file.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+std::string Repeat(const std::string& part, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+// The message of the Error that f throws; its kind must be `kind`.
+template <typename F>
+std::string MessageOf(F&& f, ErrorKind kind = ErrorKind::kData) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+std::string ParseMessage(std::string_view text) {
+  return MessageOf([&] { ParseJson(text, "file.json"); });
+}
+
+TEST(JsonTest, ParsesEveryKindOfValue) {
+  const Json json = ParseJson(R"( {"a": null, "b": true, "c": -7, "d": 2.5e1, "e": "x\u00e9\n\ud83d\ude00",
+                                   "f": [1, [], {}], "g": {"h": false}} )",
+                              "test");
+  EXPECT_TRUE(json.At("a").is_null());
+  EXPECT_TRUE(json.At("b").AsBool());
+  EXPECT_EQ(json.At("c").AsInt(), -7);
+  EXPECT_EQ(json.At("d").AsDouble(), 25.0);
+  EXPECT_EQ(json.At("e").AsString(), "x\xc3\xa9\n\xf0\x9f\x98\x80");
+  ASSERT_EQ(json.At("f").AsArray().size(), 3u);
+  EXPECT_EQ(json.At("f").AsArray()[0].AsInt(), 1);
+  EXPECT_FALSE(json.At("g").At("h").AsBool());
+  EXPECT_EQ(json.Find("z"), nullptr);
+}
+
+TEST(JsonTest, ObjectsKeepTheOrderOfInsertion) {
+  EXPECT_EQ(ParseJson(R"({"z":1,"a":2,"m":3})", "test").Dump(), R"({"z": 1, "a": 2, "m": 3})");
+  Json json;
+  json.Set("z", 1).Set("a", 2).Set("z", 3);
+  EXPECT_EQ(json.Dump(), R"({"z": 3, "a": 2})");
+}
+
+TEST(JsonTest, IntegersStayIntegersAndDoublesDoubles) {
+  const Json json = ParseJson("[3, 3.0, 9223372036854775807, -9223372036854775808, 1e2, -0.0]", "test");
+  EXPECT_TRUE(json.AsArray()[0].is_int());
+  EXPECT_TRUE(json.AsArray()[1].is_double());
+  EXPECT_EQ(json.AsArray()[2].AsInt(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(json.AsArray()[3].AsInt(), std::numeric_limits<int64_t>::min());
+  EXPECT_TRUE(json.AsArray()[4].is_double());
+  EXPECT_EQ(json.Dump(), "[3, 3.0, 9223372036854775807, -9223372036854775808, 100.0, -0.0]");
+}
+
+TEST(JsonTest, DoublesReadBackToTheSameBits) {
+  for (double value : {0.1, 1.0 / 3, 1e-300, 1.7976931348623157e308, 5e-324, 123456789012345680.0, -2.5, 1e22}) {
+    const std::string text = Json(value).Dump();
+    const Json back = ParseJson(text, "test");
+    ASSERT_TRUE(back.is_double()) << text;
+    EXPECT_EQ(back.AsDouble(), value) << text;
+  }
+}
+
+TEST(JsonTest, WhatIsNotFiniteBecomesNull) {
+  EXPECT_EQ(Json(std::nan("")).Dump(), "null");
+  EXPECT_EQ(Json(std::numeric_limits<double>::infinity()).Dump(), "null");
+  EXPECT_EQ(Json(-std::numeric_limits<double>::infinity()).Dump(), "null");
+}
+
+TEST(JsonTest, StringsAreEscapedAndAlwaysUtf8) {
+  EXPECT_EQ(Json("a\"b\\c\n\t\r\x01\x7f/é").Dump(), "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u007f/é\"");
+  const std::string replacement = "\xef\xbf\xbd";
+  EXPECT_EQ(Json("a\xff"
+                 "b")
+                .Dump(),
+            "\"a" + replacement + "b\"");
+  EXPECT_EQ(Json("\xc0\xaf").Dump(), "\"" + replacement + replacement + "\"");
+  EXPECT_EQ(Json("cut \xe2\x82").Dump(), "\"cut " + replacement + replacement + "\"");
+}
+
+TEST(JsonTest, InvalidUtf8IsFoundAtItsFirstByte) {
+  constexpr size_t kNone = std::string_view::npos;
+  EXPECT_EQ(FindInvalidUtf8("plain, é, €, \xf0\x9f\x98\x80, \xf4\x8f\xbf\xbf"), kNone);
+  EXPECT_EQ(FindInvalidUtf8("ab\x80"), 2u);
+  EXPECT_EQ(FindInvalidUtf8("a\xc1\x81"), 1u);             // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xe0\x9f\xbf"), 0u);          // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xed\xa0\x80"), 0u);          // surrogate
+  EXPECT_EQ(FindInvalidUtf8("\xf0\x8f\xbf\xbf"), 0u);      // overlong
+  EXPECT_EQ(FindInvalidUtf8("\xf4\x90\x80\x80"), 0u);      // beyond U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("abc\xf0\x9f\x98"), 3u);       // cut off
+  EXPECT_EQ(FindInvalidUtf8("\xf8\x88\x80\x80\x80"), 0u);  // five bytes
+}
+
+TEST(JsonTest, PrettyTextReadsBack) {
+  const Json json = Json::MakeObject({{"a", Json::MakeArray({1, 2})}, {"b", Json::MakeObject()}, {"c", "x"}});
+  EXPECT_EQ(json.DumpPretty(), "{\n  \"a\": [\n    1,\n    2\n  ],\n  \"b\": {},\n  \"c\": \"x\"\n}\n");
+  EXPECT_EQ(ParseJson(json.DumpPretty(), "test"), json);
+}
+
+TEST(JsonTest, RefusesWhatIsNotJsonWithTheByte) {
+  const struct {
+    std::string text;
+    std::string expected;  // words of the message
+  } kCases[] = {
+      {"", "file.json: byte"},
+      {"  ", "unexpected end of input"},
+      {"{", "unexpected end of input"},
+      {"[1, 2", "unexpected end of input"},
+      {"[1,]", "byte 4"},
+      {"{\"a\": 1,}", "byte 9"},
+      {"{'a': 1}", "byte 2"},
+      {"{\"a\" 1}", "byte 6"},
+      {"{1: 2}", "byte 2"},
+      {"// c\n1", "byte 1"},
+      {"01", "byte 2"},
+      {"+1", "byte 1"},
+      {"1.", "byte 2"},
+      {".5", "byte 1"},
+      {"1e", "byte 2"},
+      {"- 1", "byte 2"},
+      {"NaN", "byte 1"},
+      {"Infinity", "byte 1"},
+      {"nul", "byte 3"},
+      {"True", "byte 1"},
+      {"1 2", "byte 3"},
+      {"{} x", "byte 4"},
+      {"\"a", "byte 2"},
+      {"\"a\nb\"", "byte 3"},
+      {"\"\\x41\"", "byte 3"},
+      {"\"\\ud800\"", "byte"},
+      {"\"\\udc00\"", "byte"},
+      {"\"\\u12g4\"", "byte"},
+      {"\"a\xff\"", "byte 3"},
+      {"\"\xc0\xaf\"", "byte 2"},
+      {"\"\xed\xa0\x80\"", "byte 3"},
+      {"\xef\xbb\xbf{}", "byte 0: begins with a byte-order mark"},
+      {std::string("{}\0", 3), "byte 2: a NUL byte"},
+      {std::string("{\"a\0\": 1}", 10), "byte 3: a NUL byte"},
+      {R"({"a": 1, "b": 2, "a": 3})", "byte 20: duplicate key \"a\""},
+      {R"({"x": {"k": 1, "k": 1}})", "duplicate key \"k\""},
+      {R"({"a": 1, "\u0061": 3})", "duplicate key \"a\""},
+      {"9223372036854775808", "the integer 9223372036854775808 does not fit 64 bits with a sign"},
+      {"-9223372036854775809", "the integer -9223372036854775809 does not fit 64 bits"},
+      {"[18446744073709551616]", "does not fit 64 bits"},
+      {"1e999", "byte 5"},
+      {Repeat("[", 65) + Repeat("]", 65), "byte 65: nested deeper than 64"},
+      {Repeat("{\"a\":", 65) + "1" + Repeat("}", 65), "nested deeper than 64"},
+  };
+  for (const auto& test : kCases) {
+    const std::string message = ParseMessage(test.text);
+    EXPECT_NE(message.find("file.json: byte "), std::string::npos) << test.text << " gave " << message;
+    EXPECT_NE(message.find(test.expected), std::string::npos) << test.text << " gave " << message;
+    EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+    EXPECT_EQ(FindInvalidUtf8(message), std::string::npos) << message;
+  }
+}
+
+TEST(JsonTest, TakesTheDeepestNestingAllowed) {
+  EXPECT_EQ(ParseJson(Repeat("[", 64) + Repeat("]", 64), "test").Dump(), Repeat("[", 64) + Repeat("]", 64));
+}
+
+TEST(JsonTest, EveryTruncationIsRefused) {
+  const std::string text = R"({"a": [1, -2.5e3, "x\u00e9y"], "b": {"c": true, "d": null}})";
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_THROW(ParseJson(text.substr(0, size), "test"), Error) << text.substr(0, size);
+  }
+  EXPECT_NO_THROW(ParseJson(text, "test"));
+}
+
+TEST(JsonTest, ReadsAFileAndNamesIt) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "good.json", "{\"a\": 1}\n");
+  EXPECT_EQ(ReadJsonFile(dir / "good.json").At("a").AsInt(), 1);
+  WriteFileAtomically(dir / "bad.json", "{\"a\": }");
+  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "bad.json"); }).find("bad.json: byte 7"), std::string::npos);
+  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "none.json"); }).find("none.json: cannot open: No such file"),
+            std::string::npos);
+}
+
+TEST(JsonTest, AnUnsignedIntegerThatDoesNotFitIsRefused) {
+  EXPECT_EQ(Json(uint64_t{5}).AsInt(), 5);
+  MessageOf([] { Json json(std::numeric_limits<uint64_t>::max()); }, ErrorKind::kUsage);
+}
+
+TEST(JsonTest, WrongTypesSayBoth) {
+  EXPECT_EQ(MessageOf([] { Json("x").AsInt(); }), "JSON: must be an integer, but is a string");
+  EXPECT_EQ(MessageOf([] { Json(2.5).AsInt(); }), "JSON: must be an integer, but is a number");
+  EXPECT_EQ(MessageOf([] { Json(1).AsObject(); }), "JSON: must be an object, but is an integer");
+  EXPECT_EQ(MessageOf([] { Json::MakeObject().At("k"); }), "JSON: there is no \"k\"");
+}
+
+TEST(JsonReaderTest, ErrorsNameTheWholePath) {
+  const Json json = ParseJson(R"({"optimizer": {"beta": "high", "steps": 5, "on": 1}, "list": 3})", "run.json");
+  const JsonReader reader(json, "run.json");
+  const JsonReader optimizer = reader.Object("optimizer");
+  EXPECT_EQ(MessageOf([&] { optimizer.Double("beta"); }),
+            "run.json: optimizer.beta: must be a number, but is a string");
+  EXPECT_EQ(MessageOf([&] { optimizer.Bool("on"); }),
+            "run.json: optimizer.on: must be true or false, but is an integer");
+  EXPECT_EQ(MessageOf([&] { optimizer.Int("gamma"); }), "run.json: optimizer.gamma: is missing");
+  EXPECT_EQ(MessageOf([&] { optimizer.Int("steps", 6, 9); }), "run.json: optimizer.steps: must be 6 … 9, but is 5");
+  EXPECT_EQ(MessageOf([&] { reader.Object("list"); }), "run.json: list: must be an object, but is an integer");
+  EXPECT_EQ(MessageOf([&] { reader.Array("list"); }), "run.json: list: must be an array, but is an integer");
+  EXPECT_EQ(MessageOf([&] { JsonReader(json.At("list"), "run.json"); }),
+            "run.json: must be an object, but is an integer");
+  EXPECT_EQ(optimizer.Int("steps", 5, 5), 5);
+  EXPECT_EQ(optimizer.Double("steps"), 5.0);
+}
+
+TEST(JsonReaderTest, AKeyThatNobodyReadIsAnError) {
+  const Json json = ParseJson(R"({"a": 1, "b": {"c": 2}, "typo": 3})", "test");
+  const JsonReader reader(json, "run.json", ErrorKind::kUsage);
+  EXPECT_EQ(reader.Int("a"), 1);
+  EXPECT_EQ(reader.IntOr("absent", 8), 8);
+  reader.Object("b");
+  EXPECT_EQ(MessageOf([&] { reader.RejectUnread(); }, ErrorKind::kUsage),
+            "run.json: typo: is not a key that is known here");
+  EXPECT_EQ(reader.IntOr("typo", 8), 3);
+  EXPECT_NO_THROW(reader.RejectUnread());
+  EXPECT_EQ(reader.StringOr("absent", "x"), "x");
+  EXPECT_TRUE(reader.BoolOr("absent", true));
+  EXPECT_EQ(reader.DoubleOr("absent", 0.5), 0.5);
+}
+
+}  // namespace
+}  // namespace crosstalk

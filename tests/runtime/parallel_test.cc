@@ -1,0 +1,175 @@
+#include "runtime/parallel.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int kThreadCounts[] = {1, 2, 3, 8};
+
+class ParallelTest : public testing::Test {
+ protected:
+  ~ParallelTest() override { SetNumThreads(before_); }
+
+ private:
+  int before_ = NumThreads();
+};
+
+TEST_F(ParallelTest, EveryTileRunsOnce) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    EXPECT_EQ(NumThreads(), threads);
+    for (int64_t tiles : {0, 1, 2, 7, 8, 9, 1000}) {
+      std::vector<std::atomic<int>> runs(tiles);
+      ParallelFor(tiles, [&](int64_t tile) { ++runs[tile]; });
+      for (int64_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(runs[tile], 1) << threads << " threads, tile " << tile;
+    }
+  }
+}
+
+TEST_F(ParallelTest, RangesCoverTheCountWithTheSameCutsAtAnyNumberOfThreads) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    for (int64_t count : {0, 1, 9, 10, 11, 100}) {
+      std::vector<int64_t> begin_of(count, -1);
+      ParallelForRange(count, 10, [&](int64_t begin, int64_t end) {
+        EXPECT_EQ(begin % 10, 0);
+        EXPECT_EQ(end, std::min(count, begin + 10));
+        for (int64_t i = begin; i < end; ++i) begin_of[i] = begin;
+      });
+      for (int64_t i = 0; i < count; ++i) ASSERT_EQ(begin_of[i], i / 10 * 10);
+    }
+  }
+}
+
+TEST_F(ParallelTest, TheBitsDoNotDependOnTheNumberOfThreads) {
+  const auto sum = [] {
+    std::vector<float> partial(50);
+    ParallelForRange(10'000, 200, [&](int64_t begin, int64_t end) {
+      float total = 0;
+      for (int64_t i = begin; i < end; ++i) total += std::sin(static_cast<float>(i)) * 1e3f;
+      partial[begin / 200] = total;
+    });
+    float total = 0;
+    for (float part : partial) total += part;
+    return total;
+  };
+  SetNumThreads(1);
+  const float expected = sum();
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    for (int repeat = 0; repeat < 5; ++repeat) EXPECT_EQ(sum(), expected) << threads << " threads";
+  }
+}
+
+TEST_F(ParallelTest, ALoneExceptionArrivesWithItsTypeAndMessage) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    try {
+      ParallelFor(100, [](int64_t tile) {
+        if (tile == 37) Fail(ErrorKind::kNumerical, "tile ", tile);
+      });
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kNumerical);
+      EXPECT_STREQ(error.what(), "tile 37");
+    }
+    // And the next loop runs as ever.
+    std::atomic<int> runs{0};
+    ParallelFor(100, [&](int64_t) { ++runs; });
+    EXPECT_EQ(runs, 100);
+  }
+}
+
+TEST_F(ParallelTest, OfManyExceptionsTheLowestTilesArrives) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      try {
+        ParallelFor(64, [repeat](int64_t tile) {
+          if (tile < 5) return;
+          // The lowest one throws last in one round and first in the next.
+          if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
+          throw std::runtime_error(std::to_string(tile));
+        });
+        FAIL() << "nothing was thrown";
+      } catch (const std::runtime_error& error) {
+        ASSERT_STREQ(error.what(), "5") << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_F(ParallelTest, NestedLoopsRunOnTheThreadThatCalls) {
+  SetNumThreads(3);
+  const int levels_before = omp_get_max_active_levels();
+  omp_set_max_active_levels(4);  // a host that allows nested regions
+  std::vector<std::atomic<int>> runs(6 * 7);
+  ParallelFor(6, [&](int64_t outer) {
+    const auto caller = std::this_thread::get_id();
+    ParallelFor(7, [&](int64_t inner) {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      ++runs[outer * 7 + inner];
+    });
+  });
+  omp_set_max_active_levels(levels_before);
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+}
+
+TEST_F(ParallelTest, NestedExceptionsReachTheOutermostCaller) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    EXPECT_THROW(ParallelFor(4,
+                             [](int64_t) {
+                               ParallelFor(4, [](int64_t inner) {
+                                 if (inner == 2) throw std::runtime_error("inner");
+                               });
+                             }),
+                 std::runtime_error);
+  }
+}
+
+TEST_F(ParallelTest, NoMoreThreadsWorkThanWereSet) {
+  SetNumThreads(2);
+  std::mutex mutex;
+  std::set<std::thread::id> ids;
+  ParallelFor(200, [&](int64_t) {
+    std::lock_guard<std::mutex> lock(mutex);
+    ids.insert(std::this_thread::get_id());
+  });
+  EXPECT_LE(ids.size(), 2u);
+}
+
+TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {
+  const int before = omp_get_max_threads();
+  SetNumThreads(before + 3);
+  ParallelFor(100, [](int64_t) {});
+  EXPECT_EQ(omp_get_max_threads(), before);
+}
+
+TEST_F(ParallelTest, ImpossibleNumbersOfThreadsAreUsageErrors) {
+  for (int threads : {0, -1, 4097}) {
+    try {
+      SetNumThreads(threads);
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+      EXPECT_EQ(std::string(error.what()), "the number of threads must be 1 … 4096, not " + std::to_string(threads));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

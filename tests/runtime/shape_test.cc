@@ -1,0 +1,153 @@
+#include "runtime/shape.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+std::string UsageMessage(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << error.what();
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+TEST(ShapeTest, HoldsUpToEightSizes) {
+  const Shape shape = {2, 3, 5};
+  EXPECT_EQ(shape.rank(), 3);
+  EXPECT_EQ(shape[1], 3);
+  EXPECT_EQ(shape.at(-1), 5);
+  EXPECT_EQ(shape.at(-3), 2);
+  EXPECT_EQ(shape.NumElements(), 30);
+  EXPECT_EQ(Shape().NumElements(), 1);
+  EXPECT_EQ((Shape{4, 0, 7}).NumElements(), 0);
+  EXPECT_EQ(Shape(std::vector<int64_t>{2, 3, 5}), shape);
+  EXPECT_NE((Shape{2, 3}), shape);
+  EXPECT_NE((Shape{2, 3, 6}), shape);
+  EXPECT_EQ(shape.ToVector(), (std::vector<int64_t>{2, 3, 5}));
+  EXPECT_EQ(ToString(shape), "[2, 3, 5]");
+  EXPECT_EQ(ToString(Shape()), "[]");
+  EXPECT_NO_THROW((Shape{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(UsageMessage([] { Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}; }), "a tensor has at most 8 dimensions");
+  EXPECT_EQ(UsageMessage([&] { shape.at(3); }), "dimension 3 of a shape of rank 3, [2, 3, 5]");
+  EXPECT_EQ(UsageMessage([&] { shape.at(-4); }), "dimension -4 of a shape of rank 3, [2, 3, 5]");
+}
+
+TEST(ShapeTest, SizesThatNoMemoryHoldsAreRefused) {
+  EXPECT_EQ(UsageMessage([] { (Shape{2, -3}).NumElements(); }), "negative size in shape [2, -3]");
+  const int64_t big = int64_t{1} << 32;
+  EXPECT_EQ(UsageMessage([&] {
+              (Shape{big, big}).NumElements();
+            }),
+            "shape [4294967296, 4294967296] has more elements than memory can address");
+  // 2^64 would wrap round to 0, 2^65 + … to something small.
+  EXPECT_NE(UsageMessage([&] { (Shape{big, big, 4}).NumElements(); }), "(nothing was thrown)");
+}
+
+TEST(ShapeTest, ContiguousStridesAreRowMajor) {
+  EXPECT_EQ(ContiguousStrides({2, 3, 5}), (Strides{15, 5, 1}));
+  EXPECT_EQ(ContiguousStrides({}), Strides());
+  EXPECT_EQ(ContiguousStrides({7}), (Strides{1}));
+  EXPECT_EQ(ContiguousStrides({2, 0, 5}), (Strides{5, 5, 1}));
+}
+
+TEST(ShapeTest, BroadcastingAlignsTheLastDimension) {
+  EXPECT_EQ(BroadcastShapes("add", {4, 1, 3}, {5, 1}), (Shape{4, 5, 3}));
+  EXPECT_EQ(BroadcastShapes("add", {}, {2, 3}), (Shape{2, 3}));
+  EXPECT_EQ(BroadcastShapes("add", {1}, {0}), (Shape{0}));
+  EXPECT_EQ(UsageMessage([] {
+              BroadcastShapes("add", {4, 2, 3}, {5, 3});
+            }),
+            "add: shapes [4, 2, 3] and [5, 3] do not broadcast: 2 against 5 in dimension -2");
+}
+
+TEST(ShapeTest, BracketsAreParsed) {
+  const Bracket bracket = ParseBracket(" P_q [ d_X,d_k , h_k,32 ] ");
+  EXPECT_EQ(bracket.tensor, "P_q");
+  EXPECT_EQ(bracket.indices, (std::vector<std::string>{"d_X", "d_k", "h_k", "32"}));
+  EXPECT_TRUE(ParseBracket("s[]").indices.empty());
+  EXPECT_TRUE(ParseBracket("s[ ]").indices.empty());
+}
+
+TEST(ShapeTest, WhatIsNotABracketIsQuoted) {
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q"); }), "'Q' is not of the form NAME[dim, dim, …]");
+  EXPECT_EQ(UsageMessage([] { ParseBracket(""); }), "'' is not of the form NAME[dim, dim, …]");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q[a"); }), "'Q[a' is not of the form NAME[dim, dim, …]");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("[a]"); }), "'[a]' does not begin with a tensor's name");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("1Q[a]"); }), "'1Q[a]' does not begin with a tensor's name");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q[a,]"); }), "'' in 'Q[a,]' is not a dimension's name");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q[a b]"); }), "'a b' in 'Q[a b]' is not a dimension's name");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q[-1]"); }), "'-1' in 'Q[-1]' is not a dimension's name");
+  EXPECT_EQ(UsageMessage([] { ParseBracket("Q[a[b]]"); }), "'a[b]' in 'Q[a[b]]' is not a dimension's name");
+}
+
+TEST(DimsTest, BindsNamesToSizes) {
+  Dims dims("attention");
+  dims.Bind("Q[b, n, d_k, h]", {2, 5, 64, 8}).Bind("K[b, m, d_k, h]", {2, 96, 64, 8});
+  EXPECT_EQ(dims["b"], 2);
+  EXPECT_EQ(dims["n"], 5);
+  EXPECT_EQ(dims["m"], 96);
+  EXPECT_EQ(dims["d_k"], 64);
+  EXPECT_TRUE(dims.Has("h"));
+  EXPECT_FALSE(dims.Has("d_v"));
+  EXPECT_THROW(dims["d_v"], std::logic_error);
+}
+
+TEST(DimsTest, ANameWithTwoSizesShowsBothTensors) {
+  Dims dims("attention");
+  dims.Bind("Q[b, n, d_k, h_k]", {2, 5, 64, 8});
+  EXPECT_EQ(UsageMessage([&] {
+              dims.Bind("K[b, m, d_k, h_k]", {2, 96, 32, 8});
+            }),
+            "attention: K[b, m, d_k, h_k] = [2, 96, 32, 8] has d_k=32, but d_k=64 in Q[b, n, d_k, h_k] = "
+            "[2, 5, 64, 8]");
+}
+
+TEST(DimsTest, ANameTwiceInOneBracketIsASquare) {
+  Dims dims("mix");
+  dims.Bind("P[h, h]", {3, 3});
+  EXPECT_EQ(UsageMessage([] {
+              Dims("mix").Bind("P[h, h]", {3, 4});
+            }),
+            "mix: P[h, h] = [3, 4] has h=4, but h=3 in P[h, h] = [3, 4]");
+}
+
+TEST(DimsTest, AWrongRankShowsTheShape) {
+  EXPECT_EQ(UsageMessage([] {
+              Dims("softmax").Bind("X[n, d]", {2, 3, 4});
+            }),
+            "softmax: X[n, d] has 2 dimensions, but the tensor given is [2, 3, 4]");
+}
+
+TEST(DimsTest, AFixedNumberIsChecked) {
+  Dims dims("bias");
+  dims.Bind("T[h, 32]", {8, 32});
+  EXPECT_FALSE(dims.Has("32"));
+  EXPECT_EQ(UsageMessage([] {
+              Dims("bias").Bind("T[h, 32]", {8, 31});
+            }),
+            "bias: T[h, 32] = [8, 31] has 31 where 32 is fixed");
+}
+
+TEST(DimsTest, ASizeByDecreeIsNamedByItsSource) {
+  Dims dims("linear");
+  dims.Set("d_model", 512, "the configuration");
+  dims.Set("d_model", 512, "again");
+  EXPECT_EQ(dims["d_model"], 512);
+  EXPECT_EQ(UsageMessage([&] {
+              dims.Bind("X[n, d_model]", {4, 256});
+            }),
+            "linear: X[n, d_model] = [4, 256] has d_model=256, but d_model=512 in the configuration");
+  EXPECT_EQ(UsageMessage([&] { dims.Set("d_model", 256, "the option"); }),
+            "linear: d_model=256 from the option, but d_model=512 in the configuration");
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,268 @@
+#include "runtime/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "runtime/random.h"
+
+namespace crosstalk {
+namespace {
+
+std::string UsageMessage(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << error.what();
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+// 0, 1, 2, … in row-major order.
+Tensor Counting(const Shape& shape, DType dtype = DType::kFloat32) {
+  std::vector<float> values(static_cast<size_t>(shape.NumElements()));
+  std::iota(values.begin(), values.end(), 0.0f);
+  return Tensor::FromValues(shape, values).To(dtype);
+}
+
+using Floats = std::vector<float>;
+
+TEST(TensorTest, HoldsWhatItIsMadeOf) {
+  const Tensor t = Tensor::FromValues<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_TRUE(t.defined());
+  EXPECT_FALSE(Tensor().defined());
+  EXPECT_EQ(t.shape(), (Shape{2, 3}));
+  EXPECT_EQ(t.strides(), (Strides{3, 1}));
+  EXPECT_EQ(t.rank(), 2);
+  EXPECT_EQ(t.size(-1), 3);
+  EXPECT_EQ(t.num_elements(), 6);
+  EXPECT_EQ(t.dtype(), DType::kFloat32);
+  EXPECT_TRUE(t.is_contiguous());
+  EXPECT_EQ(t.At({1, 2}), 6);
+  EXPECT_EQ(t.ToVector<float>(), (Floats{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(t.data<float>()) % kAlignment, 0u);
+  EXPECT_EQ(UsageMessage([] {
+              Tensor::FromValues<float>({2, 3}, {1, 2});
+            }),
+            "a tensor of shape [2, 3] needs 6 values, got 2");
+}
+
+TEST(TensorTest, FactoriesFillEveryDType) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kBool}) {
+    const Tensor full = Tensor::Full({3, 5}, 1, dtype);
+    const Tensor zeros = Tensor::Zeros({3, 5}, dtype);
+    for (int64_t i = 0; i < 3; ++i) {
+      for (int64_t j = 0; j < 5; ++j) {
+        EXPECT_EQ(full.At({i, j}), 1) << dtype;
+        EXPECT_EQ(zeros.At({i, j}), 0) << dtype;
+      }
+    }
+    EXPECT_EQ(Tensor::Scalar(1, dtype).Item(), 1) << dtype;
+    EXPECT_EQ(Tensor::Scalar(1, dtype).rank(), 0);
+  }
+  // Reused memory is zeroed as well, across the cuts between threads too.
+  { const Tensor dirty = Tensor::Full({3'000'000}, 7, DType::kFloat32); }
+  const Tensor zeros = Tensor::Zeros({3'000'000}, DType::kFloat32);
+  const float* values = zeros.data<float>();
+  EXPECT_EQ(std::count(values, values + 3'000'000, 0.0f), 3'000'000);
+}
+
+TEST(TensorTest, CopiesShareAndClonesDoNot) {
+  const Tensor a = Counting({2, 2});
+  const Tensor b = a;
+  const Tensor c = a.Clone();
+  EXPECT_TRUE(a.SharesStorageWith(b));
+  EXPECT_FALSE(a.SharesStorageWith(c));
+  EXPECT_FALSE(a.unique());
+  EXPECT_TRUE(c.unique());
+  a.Fill(9);
+  EXPECT_EQ(b.At({1, 1}), 9);
+  EXPECT_EQ(c.At({1, 1}), 3);
+}
+
+TEST(TensorTest, ViewsShareElementsInAnotherOrder) {
+  const Tensor t = Counting({2, 3, 5});
+  const Tensor transposed = t.Transpose(0, -1);
+  EXPECT_EQ(transposed.shape(), (Shape{5, 3, 2}));
+  const Tensor permuted = t.Permute({2, 0, 1});
+  EXPECT_EQ(permuted.shape(), (Shape{5, 2, 3}));
+  const Tensor sliced = t.Slice(2, 1, 4);
+  EXPECT_EQ(sliced.shape(), (Shape{2, 3, 3}));
+  const Tensor selected = t.Select(1, 2);
+  EXPECT_EQ(selected.shape(), (Shape{2, 5}));
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t j = 0; j < 3; ++j) {
+      for (int64_t k = 0; k < 5; ++k) {
+        const double value = t.At({i, j, k});
+        EXPECT_EQ(transposed.At({k, j, i}), value);
+        EXPECT_EQ(permuted.At({k, i, j}), value);
+        if (k >= 1 && k < 4) {
+          EXPECT_EQ(sliced.At({i, j, k - 1}), value);
+        }
+        if (j == 2) {
+          EXPECT_EQ(selected.At({i, k}), value);
+        }
+      }
+    }
+  }
+  for (const Tensor& view : {transposed, permuted, sliced, selected}) {
+    EXPECT_TRUE(view.SharesStorageWith(t));
+    EXPECT_FALSE(view.is_contiguous());
+  }
+  EXPECT_TRUE(t.Slice(0, 1, 2).is_contiguous());
+  EXPECT_TRUE(t.Select(0, 1).is_contiguous());
+  EXPECT_EQ(t.Slice(1, 2, 2).num_elements(), 0);
+}
+
+TEST(TensorTest, ViewsOfViewsKeepTheirPlace) {
+  const Tensor t = Counting({4, 6});
+  const Tensor view = t.Slice(0, 1, 4).Slice(1, 2, 5).Transpose(0, 1).Select(0, 1).Slice(0, 1, 3);
+  EXPECT_EQ(view.ToVector<float>(), (Floats{2 * 6 + 3, 3 * 6 + 3}));
+}
+
+TEST(TensorTest, ViewsOutsideOfTheShapeAreUsageErrors) {
+  const Tensor t = Counting({2, 3});
+  EXPECT_EQ(UsageMessage([&] { t.Slice(1, 1, 4); }), "Slice: [1, 4) of dimension 1 is outside of shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Slice(1, 2, 1); }), "Slice: [2, 1) of dimension 1 is outside of shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Slice(0, -1, 1); }), "Slice: [-1, 1) of dimension 0 is outside of shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Slice(2, 0, 1); }), "dimension 2 of a shape of rank 2, [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Select(0, 2); }), "Slice: [2, 3) of dimension 0 is outside of shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Transpose(0, 2); }), "dimension 2 of a shape of rank 2, [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Permute({0}); }), "Permute: 1 indices for shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Permute({0, 0}); }), "Permute: index 0 is out of range or repeated for shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Permute({0, 2}); }), "Permute: index 2 is out of range or repeated for shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.At({0}); }), "At: 1 indices for shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.At({0, 3}); }), "At: index 3 in dimension 1 of shape [2, 3]");
+  EXPECT_EQ(UsageMessage([&] { t.Item(); }), "Item: the tensor has shape [2, 3], not one element");
+}
+
+TEST(TensorTest, BroadcastingRepeatsWithoutCopying) {
+  const Tensor t = Tensor::FromValues<float>({3, 1}, {1, 2, 3});
+  const Tensor wide = t.BroadcastTo({2, 3, 4});
+  EXPECT_TRUE(wide.SharesStorageWith(t));
+  EXPECT_EQ(wide.strides(), (Strides{0, 1, 0}));
+  EXPECT_EQ(wide.num_elements(), 24);
+  EXPECT_FALSE(wide.is_contiguous());
+  EXPECT_EQ(wide.Select(0, 1).ToVector<float>(), (Floats{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}));
+  EXPECT_EQ(Tensor::Scalar(5, DType::kFloat32).BroadcastTo({2, 2}).ToVector<float>(), (Floats{5, 5, 5, 5}));
+  EXPECT_EQ(UsageMessage([&] {
+              t.BroadcastTo({2, 4});
+            }),
+            "BroadcastTo: shapes [3, 1] and [2, 4] do not broadcast: 3 against 2 in dimension -2");
+  EXPECT_EQ(UsageMessage([&] { t.BroadcastTo({1, 1}); }), "BroadcastTo: shape [3, 1] does not stretch to [1, 1]");
+  EXPECT_EQ(UsageMessage([&] { t.BroadcastTo({3}); }), "BroadcastTo: shape [3, 1] does not stretch to [3]");
+}
+
+TEST(TensorTest, ReshapeOfAContiguousTensorIsAView) {
+  const Tensor t = Counting({2, 3, 5});
+  const Tensor flat = t.Reshape({-1});
+  EXPECT_TRUE(flat.SharesStorageWith(t));
+  EXPECT_EQ(flat.shape(), (Shape{30}));
+  EXPECT_EQ(t.Reshape({5, -1, 3}).shape(), (Shape{5, 2, 3}));
+  EXPECT_EQ(t.Reshape({5, 2, 3}).ToVector<float>(), t.ToVector<float>());
+  EXPECT_EQ(Tensor::Scalar(1, DType::kFloat32).Reshape({1, 1}).shape(), (Shape{1, 1}));
+  EXPECT_EQ(Counting({2, 0}).Reshape({0, 7}).shape(), (Shape{0, 7}));
+  EXPECT_EQ(UsageMessage([&] { t.Reshape({4, 7}); }), "Reshape: [2, 3, 5] has 30 elements, which do not fit [4, 7]");
+  EXPECT_EQ(UsageMessage([&] { t.Reshape({-1, 7}); }), "Reshape: [2, 3, 5] does not fit [-1, 7]");
+  EXPECT_EQ(UsageMessage([&] { t.Reshape({-1, -1}); }), "Reshape: more than one -1 in [-1, -1]");
+  EXPECT_EQ(UsageMessage([&] { t.Reshape({-2, 3}); }), "Reshape: negative size in [-2, 3]");
+}
+
+TEST(TensorTest, ReshapeOfAViewIsAViewWhereStridesAllowIt) {
+  const Tensor t = Counting({4, 6, 5});
+  const Tensor rows = t.Slice(1, 0, 3);  // [4, 3, 5], contiguous within a row of 15
+  EXPECT_TRUE(rows.Reshape({4, 15}).SharesStorageWith(t));
+  EXPECT_TRUE(rows.Reshape({2, 2, 3, 5}).SharesStorageWith(t));
+  EXPECT_FALSE(rows.Reshape({12, 5}).SharesStorageWith(t));
+  EXPECT_TRUE(t.Transpose(0, 1).Reshape({3, 2, 4, 5}).SharesStorageWith(t));
+  EXPECT_FALSE(t.Transpose(0, 1).Reshape({24, 5}).SharesStorageWith(t));
+}
+
+TEST(TensorTest, ReshapeOfAnyViewKeepsTheOrderOfTheElements) {
+  RandomSequence random(RandomKey{7, StreamId("tensor_test"), 0});
+  const std::vector<Shape> shapes = {{24}, {1, 24}, {2, 12}, {4, 6}, {2, 3, 4}, {4, 1, 3, 2}, {2, 2, 2, 3}, {24, 1, 1}};
+  int views = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Tensor t = Counting({2, 6, 4, 2});
+    // A random view of 24 elements: two slices, a permutation, perhaps a stretched dimension.
+    t = random.UniformInt(2) == 0 ? t.Slice(1, 1, 4).Slice(3, 1, 2) : t.Slice(2, 1, 2).Reshape({2, 6, 2}).Clone();
+    std::vector<int> order(t.rank());
+    std::iota(order.begin(), order.end(), 0);
+    for (int i = t.rank() - 1; i > 0; --i) std::swap(order[i], order[random.UniformInt(i + 1)]);
+    t = t.Permute(order);
+    if (random.UniformInt(3) == 0) t = t.Slice(0, 0, 1).BroadcastTo(t.shape());
+    ASSERT_EQ(t.num_elements(), 24);
+    const Shape& shape = shapes[random.UniformInt(shapes.size())];
+    const Tensor reshaped = t.Reshape(shape);
+    ASSERT_EQ(reshaped.shape(), shape);
+    ASSERT_EQ(reshaped.ToVector<float>(), t.ToVector<float>())
+        << "shape " << t.shape() << " strides " << t.strides() << " to " << shape;
+    views += reshaped.SharesStorageWith(t) ? 1 : 0;
+  }
+  EXPECT_GT(views, 100);
+}
+
+TEST(TensorTest, ContiguousCopiesOnlyWhatIsNot) {
+  const Tensor t = Counting({3, 4});
+  EXPECT_TRUE(t.Contiguous().SharesStorageWith(t));
+  const Tensor transposed = t.Transpose(0, 1);
+  const Tensor copy = transposed.Contiguous();
+  EXPECT_FALSE(copy.SharesStorageWith(t));
+  EXPECT_TRUE(copy.is_contiguous());
+  EXPECT_EQ(copy.ToVector<float>(), (Floats{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}));
+  // A dimension of one has no say about strides.
+  EXPECT_TRUE(Counting({3, 4}).Slice(0, 1, 2).Transpose(0, 1).is_contiguous());
+}
+
+TEST(TensorTest, ConversionBetweenAllDTypes) {
+  const DType dtypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kInt64, DType::kBool};
+  for (DType from : dtypes) {
+    for (DType to : dtypes) {
+      const Tensor source = Tensor::FromValues<float>({2, 2}, {0, 1, 1, 0}).To(from);
+      const Tensor result = source.Transpose(0, 1).Slice(0, 0, 1).To(to);
+      EXPECT_EQ(result.dtype(), to);
+      EXPECT_EQ(result.At({0, 0}), 0) << from << " to " << to;
+      EXPECT_EQ(result.At({0, 1}), 1) << from << " to " << to;
+    }
+  }
+  EXPECT_EQ(Tensor::FromValues<float>({3}, {2.75f, -2.75f, 0}).To(DType::kInt32).ToVector<int32_t>(),
+            (std::vector<int32_t>{2, -2, 0}));
+  EXPECT_EQ(Tensor::FromValues<float>({3}, {0.25f, -3, 0}).To(DType::kBool).ToVector<uint8_t>(),
+            (std::vector<uint8_t>{1, 1, 0}));
+  const Tensor t = Counting({2});
+  EXPECT_TRUE(t.To(DType::kFloat32).SharesStorageWith(t));
+}
+
+TEST(TensorTest, CopyFromAndFillReachThroughViews) {
+  const Tensor t = Tensor::Zeros({3, 4}, DType::kFloat32);
+  t.Slice(1, 1, 3).Transpose(0, 1).CopyFrom(Counting({2, 3}));
+  EXPECT_EQ(t.ToVector<float>(), (Floats{0, 0, 3, 0, 0, 1, 4, 0, 0, 2, 5, 0}));
+  t.Select(1, 3).Fill(7);
+  EXPECT_EQ(t.ToVector<float>(), (Floats{0, 0, 3, 7, 0, 1, 4, 7, 0, 2, 5, 7}));
+  EXPECT_EQ(UsageMessage([&] { t.CopyFrom(Counting({4, 3})); }), "CopyFrom: float32[4, 3] into float32[3, 4]");
+  EXPECT_EQ(UsageMessage([&] {
+              t.CopyFrom(Counting({3, 4}, DType::kInt32));
+            }),
+            "CopyFrom: int32[3, 4] into float32[3, 4]");
+}
+
+#ifndef CROSSTALK_NO_DEBUG_CHECKS
+TEST(TensorTest, DataOfAnotherTypeIsOurMistake) {
+  const Tensor t = Counting({2});
+  EXPECT_THROW(t.data<double>(), std::logic_error);
+  EXPECT_THROW(Tensor().data<float>(), std::logic_error);
+}
+#endif
+
+TEST(TensorTest, TextShowsTheFirstElements) {
+  EXPECT_EQ(ToString(Counting({2, 2})), "float32[2, 2] = {0, 1, 2, 3}");
+  EXPECT_EQ(ToString(Counting({9}, DType::kInt64)), "int64[9] = {0, 1, 2, 3, 4, 5, 6, 7, …}");
+  EXPECT_EQ(ToString(Tensor::Zeros({0}, DType::kBool)), "bool[0] = {}");
+  EXPECT_EQ(ToString(Tensor()), "undefined tensor");
+}
+
+}  // namespace
+}  // namespace crosstalk

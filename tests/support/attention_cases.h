@@ -1,0 +1,370 @@
+// Attention layers to test, every kind with every option and all dimensions distinct and odd, with random inputs for
+// each; and both sides of a comparison: the plain loops of kernels/reference and the layer under test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/ops_dropout.h"
+#include "autograd/ops_shape.h"
+#include "kernels/reference/attention.h"
+#include "nn/attention.h"
+#include "runtime/random.h"
+
+namespace crosstalk {
+
+using kernels::reference::Array;
+using kernels::reference::AttentionInputs;
+using kernels::reference::AttentionValues;
+
+struct AttentionCase {
+  std::string name;
+  AttentionConfig config;
+  int64_t b = 3, n = 15, m = 17;
+  bool self = false;     // M is X
+  bool padding = false;  // mask[b, m]; example 1 is padding throughout, so its queries are wholly masked
+  bool pairs = false;    // mask[b, n, m], one query wholly masked
+  bool bias = false;
+  bool dropout = false;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
+  return out << c.name << ", " << ToString(c.config) << ", b=" << c.b << " n=" << c.n << " m=" << c.m;
+}
+
+// A layer with the given head projections between head counts that differ wherever they may.
+inline AttentionConfig MixingConfig(const HeadMixing& mixing) {
+  AttentionConfig config;
+  config.d_X = 19;
+  config.d_M = 21;
+  config.d_Y = 23;
+  config.d_k = 11;
+  config.d_v = 13;
+  config.h = 7;
+  config.h_k = mixing.MixesLogits() ? 5 : config.h;
+  config.h_v = mixing.MixesWeights() ? 9 : config.h;
+  config.mixing = mixing;
+  return config;
+}
+
+// Bits 0 … 3 are P_Xl, P_Ml, P_Xw, P_Mw.
+inline HeadMixing DynamicSubset(int bits) {
+  HeadMixing mixing;
+  mixing.P_Xl = bits & 1;
+  mixing.P_Ml = bits & 2;
+  mixing.P_Xw = bits & 4;
+  mixing.P_Mw = bits & 8;
+  return mixing;
+}
+
+inline AttentionConfig BilinearConfig() {
+  AttentionConfig config;
+  config.form = AttentionForm::kBilinear;
+  config.d_X = 19;
+  config.d_M = 21;
+  config.d_Y = 23;
+  config.h = 5;
+  return config;
+}
+
+// The same with one width, for self-attention.
+inline AttentionConfig SelfConfig(AttentionConfig config) {
+  config.d_M = config.d_X;
+  return config;
+}
+
+inline std::vector<AttentionCase> AttentionCases() {
+  std::vector<AttentionCase> cases;
+  // Every presence of the six head projections.
+  for (int statics = 0; statics < 4; ++statics) {
+    for (int dynamic = 0; dynamic < 16; ++dynamic) {
+      HeadMixing mixing = DynamicSubset(dynamic);
+      mixing.P_l = statics & 1;
+      mixing.P_w = statics & 2;
+      cases.push_back({.name = "mixing", .config = MixingConfig(mixing)});
+    }
+  }
+  // Square mixings, where taking W for U or R_X for R_M is no error of shape.
+  AttentionConfig square =
+      MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true});
+  square.h_k = square.h = square.h_v = 5;
+  square.d_k = square.d_v = 11;
+  square.d_X = square.d_M = square.d_Y = 19;
+  cases.push_back({.name = "square", .config = square, .n = 17, .m = 17});
+
+  const std::vector<AttentionConfig> kinds = {
+      AttentionConfig::DotProduct(19), MixingConfig({}), MixingConfig({.P_l = true, .P_w = true}),
+      MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}),
+      BilinearConfig()};
+  for (const AttentionConfig& kind : kinds) {
+    AttentionConfig scaled = kind;
+    scaled.scale = 0.375;
+    AttentionConfig causal = SelfConfig(scaled);
+    causal.causality = Causality::kCausal;
+    AttentionConfig dropped = kind;
+    dropped.dropout_rate = 0.25;
+    cases.push_back({.name = "plain", .config = kind});
+    cases.push_back({.name = "scaled", .config = scaled});
+    cases.push_back({.name = "self", .config = SelfConfig(kind), .n = 15, .m = 15, .self = true});
+    cases.push_back({.name = "causal", .config = causal, .n = 15, .m = 15, .self = true});
+    cases.push_back({.name = "causal with bias and padding",
+                     .config = causal,
+                     .n = 15,
+                     .m = 15,
+                     .self = true,
+                     .padding = true,
+                     .bias = true});
+    cases.push_back({.name = "padding", .config = kind, .padding = true});
+    cases.push_back({.name = "pairs", .config = kind, .pairs = true});
+    cases.push_back({.name = "bias", .config = kind, .bias = true});
+    cases.push_back({.name = "everything", .config = scaled, .padding = true, .pairs = true, .bias = true});
+    cases.push_back({.name = "dropout", .config = dropped, .pairs = true, .dropout = true});
+    cases.push_back({.name = "one query", .config = kind, .n = 1});
+    cases.push_back({.name = "one memory position", .config = kind, .m = 1});
+    if (kind.form == AttentionForm::kProjected) {
+      AttentionConfig tied = kind;
+      tied.key_value = KeyValueProjection::kTied;
+      tied.h_v = tied.h_k;
+      tied.d_v = tied.d_k;
+      cases.push_back({.name = "tied", .config = tied, .pairs = true});
+    }
+  }
+  return cases;
+}
+
+// ---- Arrays and tensors ------------------------------------------------------------------------------------------
+inline Array<double> RandomArray(const std::vector<int64_t>& sizes, double stddev, const RandomKey& key) {
+  Array<double> array(sizes);
+  for (size_t i = 0; i < array.values().size(); ++i) array.values()[i] = stddev * Normal(key, i);
+  return array;
+}
+
+inline Tensor ToTensor(const Array<double>& array, DType dtype = DType::kFloat64) {
+  return array.present() ? Tensor::FromValues<double>(Shape(array.sizes()), array.values()).To(dtype) : Tensor();
+}
+
+inline Array<double> ToArray(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  Array<double> array(tensor.shape().ToVector());
+  array.values() = tensor.To(DType::kFloat64).Contiguous().ToVector<double>();
+  return array;
+}
+
+// |actual - expected| ≤ tolerance · the largest |expected| everywhere (and nothing that is not a number).
+inline ::testing::AssertionResult CloseTo(const Array<double>& actual, const Array<double>& expected,
+                                          double tolerance) {
+  if (actual.sizes() != expected.sizes()) {
+    return ::testing::AssertionFailure() << "shapes differ: " << ToString(Shape(actual.sizes())) << " and expected "
+                                         << ToString(Shape(expected.sizes()));
+  }
+  double largest = 0;
+  for (const double value : expected.values()) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < expected.values().size(); ++i) {
+    const double error = std::abs(actual.values()[i] - expected.values()[i]);
+    if (!(error <= tolerance * largest)) {
+      return ::testing::AssertionFailure()
+             << "element " << i << " of " << ToString(Shape(actual.sizes())) << " is " << actual.values()[i]
+             << ", expected " << expected.values()[i] << ": error " << error << " > " << tolerance << " · " << largest;
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// ---- One case's data -----------------------------------------------------------------------------------------------
+// Random inputs in the paper's layouts, of a size that spreads the weights without making them one-hot.
+inline AttentionInputs<double> MakeInputs(const AttentionCase& c, uint64_t seed = 7) {
+  const AttentionConfig& f = c.config;
+  uint32_t stream = 0;
+  const auto random = [&](const std::vector<int64_t>& sizes, double fan) {
+    return RandomArray(sizes, 1 / std::sqrt(fan), {.seed = seed, .stream = ++stream});
+  };
+  AttentionInputs<double> in;
+  in.scale = f.scale;
+  in.X = random({c.b, c.n, f.d_X}, f.form == AttentionForm::kDotProduct ? std::sqrt(f.d_X) : 1);
+  in.M = c.self ? in.X : random({c.b, c.m, f.d_M}, 1);
+  if (f.form == AttentionForm::kProjected) {
+    in.P_q = random({f.d_X, f.d_k, f.h_k}, f.d_X * f.d_k);
+    in.P_k = random({f.d_M, f.d_k, f.h_k}, f.d_M);
+    if (!f.tied()) in.P_v = random({f.d_M, f.d_v, f.h_v}, f.d_M);
+    in.P_o = random({f.d_Y, f.d_v, f.h_v}, f.h_v * f.d_v);
+    if (f.mixing.P_l) in.P_l = random({f.h_k, f.h}, f.h_k);
+    if (f.mixing.P_w) in.P_w = random({f.h, f.h_v}, f.h);
+    if (f.mixing.P_Xl) in.P_Xl = random({f.d_X, f.h_k, f.h}, f.d_X * f.h_k);
+    if (f.mixing.P_Ml) in.P_Ml = random({f.d_M, f.h_k, f.h}, f.d_M * f.h_k);
+    if (f.mixing.P_Xw) in.P_Xw = random({f.d_X, f.h, f.h_v}, f.d_X * f.h);
+    if (f.mixing.P_Mw) in.P_Mw = random({f.d_M, f.h, f.h_v}, f.d_M * f.h);
+  } else if (f.form == AttentionForm::kBilinear) {
+    in.P = random({f.d_X, f.d_M, f.h}, f.d_X * f.d_M);
+    in.Q = random({f.d_M, f.d_Y, f.h}, f.d_M * f.h);
+  }
+  if (c.bias) in.bias = random({f.h, c.n, c.m}, 1);
+
+  const bool causal = f.causality == Causality::kCausal;
+  if (c.padding || c.pairs || causal) {
+    in.mask = Array<uint8_t>({c.b, c.n, c.m}, 1);
+    const RandomKey key{.seed = seed, .stream = 99};
+    for (int64_t b = 0; b < c.b; ++b)
+      for (int64_t i = 0; i < c.n; ++i)
+        for (int64_t j = 0; j < c.m; ++j) {
+          bool attend = !causal || j <= i;
+          if (c.padding) attend = attend && b != 1 && j < c.m - 2 * b;
+          if (c.pairs) attend = attend && i != c.n / 2 && Uniform(key, (b * c.n + i) * c.m + j) < 0.7;
+          in.mask(b, i, j) = attend;
+        }
+  }
+  if (c.dropout) {  // the layer's numbers belong to U[b, h_v, n, m]
+    const int64_t heads = f.form == AttentionForm::kProjected ? f.h_v : f.h;
+    const Tensor ones = Tensor::Full({c.b, heads, c.n, c.m}, 1, DType::kFloat64);
+    in.multiplier =
+        ToArray(Permute(Dropout(Variable(ones), f.dropout_rate, {.seed = 5, .stream = 6}), {0, 2, 3, 1}).value());
+  }
+  return in;
+}
+
+inline Array<double> MakeOutputGradient(const AttentionCase& c) {
+  return RandomArray({c.b, c.n, c.config.d_Y}, 1, {.seed = 3, .stream = 98});
+}
+
+struct NamedArray {
+  std::string name;
+  Array<double> array;
+};
+
+// Y, W, U and the gradients of all that is there, in the paper's layouts; self-attention's dX holds both parts.
+inline std::vector<NamedArray> NamedResults(const AttentionCase& c, const AttentionValues<double>& values,
+                                            const AttentionInputs<double>& gradients) {
+  std::vector<NamedArray> results = {{"Y", values.Y}, {"W", values.W}, {"U", values.U}};
+  Array<double> dX = gradients.X;
+  if (c.self) {
+    for (size_t i = 0; i < dX.values().size(); ++i) dX.values()[i] += gradients.M.values()[i];
+  }
+  results.push_back({"dX", dX});
+  if (!c.self) results.push_back({"dM", gradients.M});
+  const auto add = [&](const char* name, const Array<double>& array) {
+    if (array.present()) results.push_back({name, array});
+  };
+  add("dP_q", gradients.P_q);
+  add("dP_k", gradients.P_k);
+  add("dP_v", gradients.P_v);
+  add("dP_o", gradients.P_o);
+  add("dP_l", gradients.P_l);
+  add("dP_w", gradients.P_w);
+  add("dP_Xl", gradients.P_Xl);
+  add("dP_Ml", gradients.P_Ml);
+  add("dP_Xw", gradients.P_Xw);
+  add("dP_Mw", gradients.P_Mw);
+  add("dP", gradients.P);
+  add("dQ", gradients.Q);
+  add("dbias", gradients.bias);
+  return results;
+}
+
+inline std::vector<NamedArray> ReferenceResults(const AttentionCase& c, const AttentionInputs<double>& in) {
+  const AttentionValues<double> values = kernels::reference::AttentionForward(in);
+  return NamedResults(c, values, kernels::reference::AttentionBackward(in, values, MakeOutputGradient(c)));
+}
+
+// Parameters in storage order from the paper's layouts, as views of leaves whose gradients are in the paper's.
+struct LayerLeaves {
+  Variable X, M;
+  Variable P_q, P_k, P_v, P_o, P_l, P_w, P_Xl, P_Ml, P_Xw, P_Mw, P, Q, bias;
+
+  LayerLeaves(const AttentionCase& c, const AttentionInputs<double>& in, DType dtype) {
+    const auto leaf = [&](const Array<double>& array) {
+      return array.present() ? Variable(ToTensor(array, dtype), Variable::RequiresGrad::kYes) : Variable();
+    };
+    X = leaf(in.X);
+    M = c.self ? X : leaf(in.M);
+    P_q = leaf(in.P_q);
+    P_k = leaf(in.P_k);
+    P_v = leaf(in.P_v);
+    P_o = leaf(in.P_o);
+    P_l = leaf(in.P_l);
+    P_w = leaf(in.P_w);
+    P_Xl = leaf(in.P_Xl);
+    P_Ml = leaf(in.P_Ml);
+    P_Xw = leaf(in.P_Xw);
+    P_Mw = leaf(in.P_Mw);
+    P = leaf(in.P);
+    Q = leaf(in.Q);
+    bias = leaf(in.bias);
+  }
+
+  AttentionParameters Parameters() const {
+    const auto stored = [](const Variable& leaf, const std::vector<int>& order) {
+      return leaf.defined() ? Permute(leaf, order) : Variable();
+    };
+    return {.P_q = stored(P_q, {0, 2, 1}),
+            .P_k = stored(P_k, {0, 2, 1}),
+            .P_v = stored(P_v, {0, 2, 1}),
+            .P_o = stored(P_o, {2, 1, 0}),
+            .P_l = P_l,
+            .P_w = P_w,
+            .P_Xl = P_Xl,
+            .P_Ml = P_Ml,
+            .P_Xw = P_Xw,
+            .P_Mw = P_Mw,
+            .P = stored(P, {0, 2, 1}),
+            .Q = stored(Q, {2, 0, 1})};
+  }
+
+  // After Backward.
+  AttentionInputs<double> Gradients(const AttentionCase& c) const {
+    const auto gradient = [](const Variable& leaf) {
+      return leaf.defined() && leaf.grad().defined() ? ToArray(leaf.grad()) : Array<double>();
+    };
+    AttentionInputs<double> d;
+    d.X = gradient(X);
+    d.M = c.self ? Array<double>(d.X.sizes()) : gradient(M);
+    d.P_q = gradient(P_q);
+    d.P_k = gradient(P_k);
+    d.P_v = gradient(P_v);
+    d.P_o = gradient(P_o);
+    d.P_l = gradient(P_l);
+    d.P_w = gradient(P_w);
+    d.P_Xl = gradient(P_Xl);
+    d.P_Ml = gradient(P_Ml);
+    d.P_Xw = gradient(P_Xw);
+    d.P_Mw = gradient(P_Mw);
+    d.P = gradient(P);
+    d.Q = gradient(Q);
+    d.bias = gradient(bias);
+    return d;
+  }
+};
+
+// The case's masks as the layer takes them (causality is the configuration's).
+inline AttentionExtras ExtrasOf(const AttentionCase& c, const AttentionInputs<double>& in, const Variable& bias) {
+  AttentionExtras extras;
+  extras.bias = bias;
+  extras.outputs = AttentionOutputs::kWithWeights;
+  if (c.padding) {
+    std::vector<uint8_t> memory(c.b * c.m);
+    for (int64_t b = 0; b < c.b; ++b)
+      for (int64_t j = 0; j < c.m; ++j) memory[b * c.m + j] = b != 1 && j < c.m - 2 * b;
+    extras.mask.memory = Tensor::FromValues<uint8_t>({c.b, c.m}, memory);
+  }
+  if (c.pairs) extras.mask.pairs = Tensor::FromValues<uint8_t>({c.b, c.n, c.m}, in.mask.values());
+  return extras;
+}
+
+inline std::vector<NamedArray> LayerResults(const AttentionCase& c, const AttentionInputs<double>& in, DType dtype) {
+  const LayerLeaves leaves(c, in, dtype);
+  std::optional<RandomKey> dropout_key;
+  if (c.dropout) dropout_key = RandomKey{.seed = 5, .stream = 6};
+  const AttentionResult result =
+      ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, ExtrasOf(c, in, leaves.bias), dropout_key);
+  Backward(result.Y, ToTensor(MakeOutputGradient(c), dtype));
+  AttentionValues<double> values;
+  values.Y = ToArray(result.Y.value());
+  values.W = ToArray(result.W.value());
+  values.U = ToArray(result.U.value());
+  return NamedResults(c, values, leaves.Gradients(c));
+}
+
+}  // namespace crosstalk

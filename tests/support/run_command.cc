@@ -1,0 +1,103 @@
+#include "tests/support/run_command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace crosstalk {
+
+namespace {
+
+std::string ReadWhole(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+}  // namespace
+
+std::string CrosstalkBinary() {
+  if (const char* binary = std::getenv("CROSSTALK_BINARY")) return binary;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  for (auto folder = self.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
+    if (folder.filename() == "tests") return (folder.parent_path() / "crosstalk").string();
+  }
+  throw std::runtime_error("set CROSSTALK_BINARY to the path of the crosstalk command");
+}
+
+RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const CommandOptions& options) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "crosstalk-run-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot create " + pattern);
+  folder_ = pattern;
+  output_path_ = options.output_to.empty() ? folder_ + "/output" : options.output_to;
+  const std::string errors_path = folder_ + "/errors";
+  const std::string binary = CrosstalkBinary();
+  // Everything is made ready before the fork: the child only calls what is safe there.
+  std::vector<std::string> words = {binary};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  process_ = fork();
+  if (process_ < 0) throw std::runtime_error("cannot fork");
+  if (process_ > 0) return;
+  const int output = open(output_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int errors = open(errors_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int input = open("/dev/null", O_RDONLY);
+  if (output < 0 || errors < 0 || input < 0) _exit(126);
+  dup2(input, 0);
+  dup2(output, 1);
+  dup2(errors, 2);
+  if (options.max_file_bytes > 0) {
+    const rlimit limit = {options.max_file_bytes, options.max_file_bytes};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  execv(binary.c_str(), pointers.data());
+  _exit(127);
+}
+
+RunningCommand::~RunningCommand() {
+  if (Running()) {
+    Signal(SIGKILL);
+    Wait();
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void RunningCommand::Signal(int number) const {
+  if (!ended_) kill(process_, number);
+}
+
+bool RunningCommand::Running() {
+  if (!ended_ && waitpid(process_, &status_, WNOHANG) == process_) ended_ = true;
+  return !ended_;
+}
+
+CommandResult RunningCommand::Wait() {
+  if (!ended_) {
+    if (waitpid(process_, &status_, 0) != process_) throw std::runtime_error("cannot wait for the command");
+    ended_ = true;
+  }
+  CommandResult result;
+  result.signalled = WIFSIGNALED(status_);
+  result.exit_code = result.signalled ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+  if (std::filesystem::is_regular_file(output_path_)) result.output = ReadWhole(output_path_);
+  result.errors = ReadWhole(folder_ + "/errors");
+  return result;
+}
+
+CommandResult RunCommand(const std::vector<std::string>& arguments, const CommandOptions& options) {
+  return RunningCommand(arguments, options).Wait();
+}
+
+}  // namespace crosstalk

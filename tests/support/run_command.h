@@ -1,0 +1,49 @@
+// Runs the built `crosstalk` command as a user does: a process of its own, its output captured in files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace crosstalk {
+
+// CROSSTALK_BINARY, or BUILD/crosstalk beside the test program's own BUILD/tests/….
+std::string CrosstalkBinary();
+
+struct CommandResult {
+  int exit_code = 0;  // 128 + the signal that ended it
+  bool signalled = false;
+  std::string output;  // standard output
+  std::string errors;  // standard error
+};
+
+struct CommandOptions {
+  uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE: a write beyond it fails as on a full disk; 0: no limit
+  std::string output_to;        // where standard output goes instead of being captured ("/dev/full")
+};
+
+// A command under way. Its destructor kills and waits.
+class RunningCommand {
+ public:
+  explicit RunningCommand(const std::vector<std::string>& arguments, const CommandOptions& options = {});
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  void Signal(int number) const;
+  bool Running();  // still
+  CommandResult Wait();
+
+ private:
+  std::string folder_;  // holds its output
+  std::string output_path_;
+  pid_t process_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+CommandResult RunCommand(const std::vector<std::string>& arguments, const CommandOptions& options = {});
+
+}  // namespace crosstalk

@@ -1,0 +1,54 @@
+// Tiny T5 models of every kind of attention, and batches for them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/t5.h"
+#include "nn/attention_config.h"
+#include "runtime/random.h"
+
+namespace crosstalk {
+
+// All sizes distinct and odd where the kind allows it.
+inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = FeedForwardKind::kGatedGelu,
+                       ClassifierKind classifier = ClassifierKind::kTied, double dropout_rate = 0.0) {
+  T5Config config;
+  config.vocabulary = 40;
+  config.d_model = 10;
+  config.d_ff = 13;
+  config.encoder_layers = 2;
+  config.decoder_layers = 2;
+  config.feed_forward = feed_forward;
+  config.classifier = classifier;
+  config.dropout_rate = dropout_rate;
+  AttentionOptions options;
+  options.kind = kind;
+  options.heads = 3;
+  if (kind != "bilinear") {
+    options.key_size = 4;
+    options.value_size = 5;
+    if (kind != "multihead" && kind != "weights") options.key_heads = 2;
+    if (kind != "multihead" && kind != "logits") options.value_heads = 5;
+  }
+  config.SetAttention(MakeAttentionConfig(options, config.d_model));
+  return config;
+}
+
+// Random ids in [2, vocabulary), with row r ending r·`step` positions early: kEosId, then padding.
+inline Tensor TinyIds(int64_t rows, int64_t length, int64_t vocabulary, uint32_t stream, int64_t step = 2) {
+  Tensor ids = Tensor::Full({rows, length}, kPadId, DType::kInt32);
+  const RandomKey key = {.seed = 99, .stream = stream};
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t end = length - 1 - row * step;
+    for (int64_t i = 0; i <= end; ++i) {
+      const uint64_t draw =
+          UniformInt(key, static_cast<uint64_t>(row * length + i), static_cast<uint64_t>(vocabulary - 2));
+      ids.data<int32_t>()[row * length + i] = i == end ? kEosId : static_cast<int32_t>(draw) + 2;
+    }
+  }
+  return ids;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,119 @@
+// `crosstalk attend` as a user runs it, from file to file. What it computes is tested in tests/nn/attention_*_test.cc.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/safetensors.h"
+#include "tests/support/attention_cases.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+class AttendTest : public ::testing::Test {
+ protected:
+  std::string In() const { return dir_ / "in.safetensors"; }
+  std::string Out() const { return dir_ / "out.safetensors"; }
+
+  // Everything that a file may hold, for a layer with all projections.
+  AttentionCase case_{
+      .name = "everything",
+      .config = MixingConfig({.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}),
+      .pairs = true,
+      .bias = true};
+  AttentionInputs<double> in_ = MakeInputs(case_);
+
+  std::vector<NamedTensor> Tensors(DType dtype) const {
+    std::vector<NamedTensor> tensors = {
+        {"X", ToTensor(in_.X, dtype)},       {"M", ToTensor(in_.M, dtype)},
+        {"P_q", ToTensor(in_.P_q, dtype)},   {"P_k", ToTensor(in_.P_k, dtype)},
+        {"P_v", ToTensor(in_.P_v, dtype)},   {"P_o", ToTensor(in_.P_o, dtype)},
+        {"P_l", ToTensor(in_.P_l, dtype)},   {"P_w", ToTensor(in_.P_w, dtype)},
+        {"P_Xl", ToTensor(in_.P_Xl, dtype)}, {"P_Ml", ToTensor(in_.P_Ml, dtype)},
+        {"P_Xw", ToTensor(in_.P_Xw, dtype)}, {"P_Mw", ToTensor(in_.P_Mw, dtype)},
+        {"bias", ToTensor(in_.bias, dtype)}, {"dY", ToTensor(MakeOutputGradient(case_), dtype)}};
+    tensors.push_back({"mask", Tensor::FromValues<uint8_t>(Shape(in_.mask.sizes()), in_.mask.values())});
+    return tensors;
+  }
+
+  void ExpectResults(double tolerance, DType dtype) const {
+    const TensorFile out = ReadSafetensors(Out());
+    const std::vector<NamedArray> expected = ReferenceResults(case_, in_);
+    EXPECT_EQ(out.tensors.size(), expected.size() - 1);  // all but U
+    for (const NamedArray& result : expected) {
+      if (result.name == "U") continue;
+      const Tensor& tensor = out.At(result.name);
+      EXPECT_EQ(tensor.dtype(), dtype);
+      EXPECT_TRUE(CloseTo(ToArray(tensor), result.array, tolerance)) << result.name;
+    }
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
+  WriteSafetensors(In(), Tensors(DType::kFloat64));
+  const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--precision", "double"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output, "");
+  ExpectResults(1e-12, DType::kFloat64);
+}
+
+TEST_F(AttendTest, FloatIsTheDefaultAndTakesEitherType) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    WriteSafetensors(In(), Tensors(dtype));
+    const CommandResult result =
+        RunCommand({"attend", In(), "--output", Out(), "--implementation", "composed", "--threads", "2"});
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    ExpectResults(1e-5, DType::kFloat32);
+  }
+}
+
+TEST_F(AttendTest, TheScaleIsAppliedToTheDotProducts) {
+  in_.scale = 0.375;
+  WriteSafetensors(In(), Tensors(DType::kFloat64));
+  const CommandResult result =
+      RunCommand({"attend", In(), "--output", Out(), "--precision", "double", "--scale", "0.375"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  ExpectResults(1e-12, DType::kFloat64);
+}
+
+TEST_F(AttendTest, WeightsAreLeftOutIfAsked) {
+  std::vector<NamedTensor> tensors = Tensors(DType::kFloat32);
+  std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "dY"; });
+  WriteSafetensors(In(), tensors);
+  const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--no-weights"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const TensorFile out = ReadSafetensors(Out());
+  ASSERT_EQ(out.tensors.size(), 1u);
+  EXPECT_EQ(out.tensors[0].name, "Y");
+}
+
+TEST_F(AttendTest, AFileThatDoesNotFitIsRefusedAndNothingWritten) {
+  std::vector<NamedTensor> tensors = Tensors(DType::kFloat32);
+  tensors[2].tensor = Tensor::Zeros({19, 12, 5}, DType::kFloat32);  // P_q, with another d_k than P_k
+  WriteSafetensors(In(), tensors);
+  const CommandResult result = RunCommand({"attend", In(), "--output", Out()});
+  EXPECT_EQ(result.exit_code, 3);
+  for (const char* part : {"in.safetensors", "P_k", "d_k=11", "d_k=12", "[19, 12, 5]"}) {
+    EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
+  }
+  EXPECT_FALSE(std::filesystem::exists(Out()));
+  EXPECT_EQ(RunCommand({"attend", dir_ / "absent.safetensors", "--output", Out()}).exit_code, 3);
+}
+
+TEST_F(AttendTest, OptionsThatCannotBeHonouredAreUsageErrors) {
+  WriteSafetensors(In(), Tensors(DType::kFloat32));
+  const CommandResult fused = RunCommand({"attend", In(), "--output", Out(), "--implementation", "fused"});
+  EXPECT_EQ(fused.exit_code, 2);
+  EXPECT_NE(fused.errors.find("composed"), std::string::npos) << fused.errors;
+  EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "half"}).exit_code, 2);
+  EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--scale", "nan"}).exit_code, 2);
+  EXPECT_EQ(RunCommand({"attend", In()}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,185 @@
+// The command's manners: help, options, streams and exit codes, without any training.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/json.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+const std::vector<std::string> kSubcommands = {"train", "eval", "compare", "attend", "complexity"};
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
+  const CommandResult overview = RunCommand({"--help"});
+  EXPECT_EQ(overview.exit_code, 0);
+  for (const std::string& name : kSubcommands) {
+    EXPECT_TRUE(Contains(overview.output, name)) << name;
+    for (const auto& arguments : {std::vector<std::string>{name, "--help"}, {"help", name}}) {
+      const CommandResult help = RunCommand(arguments);
+      EXPECT_EQ(help.exit_code, 0) << name;
+      EXPECT_TRUE(Contains(help.output, "Usage: crosstalk " + name)) << help.output;
+      EXPECT_TRUE(Contains(help.output, "--config FILE")) << name;
+      EXPECT_EQ(help.errors, "");
+    }
+  }
+}
+
+TEST(CommandLineTest, VersionIsOneLine) {
+  const CommandResult version = RunCommand({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_EQ(version.output.rfind("crosstalk ", 0), 0u);
+  EXPECT_EQ(std::count(version.output.begin(), version.output.end(), '\n'), 1);
+}
+
+TEST(CommandLineTest, NoSubcommandShowsHelpAsAnError) {
+  const CommandResult result = RunCommand({});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.output, "");
+  EXPECT_TRUE(Contains(result.errors, "Usage"));
+}
+
+struct UsageCase {
+  std::vector<std::string> arguments;
+  std::string says;
+};
+
+TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
+  const std::vector<UsageCase> cases = {
+      {{"tarin"}, "did you mean train?"},
+      {{"train", "--d-modle", "64"}, "did you mean --d-model?"},
+      {{"train", "--headz=3"}, "did you mean --heads?"},
+      {{"train", "--haeds", "3"}, "did you mean --heads?"},
+      {{"eval", "--runn", "x"}, "did you mean --run?"},
+      {{"compare", "--seed", "1"}, "did you mean --seeds?"},
+      {{"train", "--optimizer", "adafactr"}, "did you mean \"adafactor\"?"},
+      {{"train", "--qqqqqqqqqq"}, "--help"},
+      {{"train", "stray"}, "\"stray\""},
+      {{"train", "--steps"}, "--steps"},
+      {{"train", "--steps", "1", "--steps", "2"}, "--steps is given 2 times"},
+      {{"train", "--steps", "ten"}, "--steps: \"ten\" is not an integer"},
+      {{"train", "--steps", "1e3"}, "--steps"},
+      {{"train", "--steps", "99999999999999999999"}, "out of range"},
+      {{"train", "--seed", "-1"}, "--seed"},
+      {{"train", "--learning-rate", "nan"}, "--learning-rate"},
+      {{"train", "--learning-rate", "-0.5"}, "--learning-rate"},
+      {{"train", "--threads", "0"}, "--threads"},
+      {{"train", "--resume", "auto"}, "--out"},
+      {{"eval"}, "--run"},
+  };
+  for (const UsageCase& usage : cases) {
+    const CommandResult result = RunCommand(usage.arguments);
+    EXPECT_EQ(result.exit_code, 2) << usage.says << "\n" << result.errors;
+    EXPECT_TRUE(Contains(result.errors, usage.says)) << usage.says << "\n" << result.errors;
+    EXPECT_EQ(result.output, "");
+  }
+}
+
+TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
+  const std::vector<UsageCase> cases = {
+      {{"--d-model", "17", "--heads", "4"}, "d_model"},
+      {{"--d-model", "0"}, "--d-model"},
+      {{"--heads", "-3"}, "h"},
+      {{"--attention", "multihead", "--key-heads", "3"}, "h_k=3"},
+      {{"--attention", "talkin"}, "talkin"},
+      {{"--encoder-self", "bilinea"}, "bilinea"},
+      {{"--dynamic", "Xl,Zz"}, "Zz"},
+      {{"--batch", "5", "--accumulate", "2"}, "--accumulate"},
+      {{"--input-length", "2"}, "--input-length"},
+      {{"--layers", "0"}, "--layers"},
+      {{"--dropout", "1.5"}, "--dropout"},
+      {{"--implementation", "magic"}, "magic"},
+      {{"--schedule", "cosine"}, "cosine"},
+      {{"--vocabulary", "3"}, "--vocabulary"},
+  };
+  for (const UsageCase& usage : cases) {
+    const TempDir dir;
+    const CommandResult result = RunCommand(Joined(Joined({"train"}, usage.arguments), {"--out", dir / "run"}));
+    EXPECT_EQ(result.exit_code, 2) << usage.says << "\n" << result.errors;
+    EXPECT_TRUE(Contains(result.errors, usage.says)) << usage.says << "\n" << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(dir / "run")) << usage.says;
+  }
+}
+
+TEST(CommandLineTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
+  const TempDir dir;
+  const CommandResult result =
+      RunCommand(TinyTrain({"--out", dir / "run", "--dry-run", "--json", "--attention", "dynamic"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ParseJson(result.output, "output");
+  EXPECT_EQ(json.At("configuration").At("d_model").AsInt(), 16);
+  EXPECT_EQ(json.At("configuration").At("warmup").AsInt(), 1);
+  EXPECT_GT(json.At("parameters").AsInt(), 0);
+  EXPECT_GT(json.At("memory_bytes").AsInt(), json.At("parameters").AsInt() * 4);
+  EXPECT_GT(json.At("multiplications_per_step").AsInt(), 0);
+  EXPECT_FALSE(std::filesystem::exists(dir / "run"));
+}
+
+TEST(CommandLineTest, DryRunCountsTheParametersThatTrainingHas) {
+  const TempDir dir;
+  for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {
+    const CommandResult dry = RunCommand(TinyTrain({"--attention", kind, "--dry-run", "--json"}));
+    ASSERT_EQ(dry.exit_code, 0) << dry.errors;
+    const CommandResult trained =
+        RunCommand(TinyTrain({"--attention", kind, "--json", "--steps", "1", "--out", dir / kind}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters").AsInt(),
+              ParseJson(trained.output, "trained").At("parameters").AsInt())
+        << kind;
+  }
+}
+
+TEST(CommandLineTest, ConfigurationFileIsReadAndTheCommandLineOverridesIt) {
+  const TempDir dir;
+  WriteBytes(dir / "c.json", R"({"d_model": 32, "heads": 4, "attention": "logits", "learning_rate": null})");
+  const CommandResult result = RunCommand({"train", "--config", dir / "c.json", "--heads", "2", "--dry-run", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ParseJson(result.output, "output");
+  EXPECT_EQ(json.At("configuration").At("d_model").AsInt(), 32);
+  EXPECT_EQ(json.At("configuration").At("heads").AsInt(), 2);
+  EXPECT_EQ(json.At("configuration").At("attention").AsString(), "logits");
+
+  // What run.json calls "configuration" is such a file.
+  WriteBytes(dir / "again.json", json.At("configuration").Dump());
+  const CommandResult again = RunCommand({"train", "--config", dir / "again.json", "--dry-run", "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(again.output, result.output);
+}
+
+TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
+  const TempDir dir;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"d_modle": 32})", "did you mean \"d_model\"?"},
+      {R"({"d_model": true})", "d_model"},
+      {R"({"json": 3})", "json"},
+      {R"({"d_model": "wide"})", "--d-model"},
+      {R"([1, 2])", "c.json"},
+      {R"({"d_model": 32)", "c.json"},
+  };
+  for (const auto& [text, says] : cases) {
+    WriteBytes(dir / "c.json", text);
+    const CommandResult result = RunCommand({"train", "--dry-run", "--config", dir / "c.json"});
+    EXPECT_EQ(result.exit_code, 2) << text << "\n" << result.errors;
+    EXPECT_TRUE(Contains(result.errors, says) && Contains(result.errors, "c.json")) << text << "\n" << result.errors;
+  }
+}
+
+TEST(CommandLineTest, AResultThatCannotBeWrittenIsAnError) {
+  const CommandResult result = RunCommand({"train", "--dry-run", "--json"}, {.output_to = "/dev/full"});
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_TRUE(Contains(result.errors, "standard output")) << result.errors;
+}
+
+TEST(CommandLineTest, NothingButTextGoesToAPipe) {
+  const CommandResult result = RunCommand({"train", "--nothing"});
+  EXPECT_EQ(result.errors.find('\033'), std::string::npos);
+  EXPECT_EQ(result.errors.find('\r'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace crosstalk

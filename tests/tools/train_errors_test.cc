@@ -1,0 +1,122 @@
+// What stops a training run: data that cannot be used, numbers that are not finite, memory and disk that run out. Each
+// has its exit code, says what it is about, and leaves what is on the disk as it was.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/json.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string LongText() {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
+  return text;
+}
+
+TEST(TrainErrorsTest, DataThatCannotBeUsedIsRefusedByFileAndByte) {
+  const TempDir dir;
+  std::string invalid = LongText();
+  invalid[5000] = '\xff';
+  std::string binary = LongText();
+  binary[6000] = '\0';
+  WriteBytes(dir / "invalid.txt", invalid);
+  WriteBytes(dir / "binary.txt", binary);
+  WriteBytes(dir / "empty.txt", "");
+  WriteBytes(dir / "short.txt", "Too short.");
+  WriteBytes(dir / "bad.jsonl", "{\"text\": \"fine\"}\n{\"words\": 3}\n");
+  std::filesystem::create_directory(dir / "nothing");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"missing.txt", "missing.txt"}, {"invalid.txt", "5000"}, {"binary.txt", "6000"}, {"empty.txt", "empty"},
+      {"short.txt", "short"},         {"bad.jsonl", "2"},      {"nothing", "nothing"},
+  };
+  for (const auto& [name, says] : cases) {
+    const CommandResult result = RunCommand(TinyTrain({"--data", dir / name, "--out", dir / "run"}));
+    EXPECT_EQ(result.exit_code, 3) << name << "\n" << result.errors;
+    EXPECT_TRUE(Contains(result.errors, name) && Contains(result.errors, says)) << name << "\n" << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(dir / "run")) << name;
+  }
+}
+
+TEST(TrainErrorsTest, ATokenizerFileThatIsNotOneIsRefused) {
+  const TempDir dir;
+  WriteBytes(dir / "t.model", "no model at all");
+  for (const std::string& path : {dir / "t.model", dir / "missing.model"}) {
+    const CommandResult result = RunCommand(TinyTrain({"--tokenizer", path, "--out", dir / "run"}));
+    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, path)) << result.errors;
+  }
+}
+
+TEST(TrainErrorsTest, ALossThatIsNotFiniteNamesTheLayerAndTheLastCheckpointStands) {
+  const TempDir dir;
+  // With AdamW the gradient overflows; with Adafactor the update itself does, which shows in the parameters.
+  for (const auto& [optimizer, says] :
+       {std::pair("adamw", "It began here: decoder.final_norm"), std::pair("adafactor", "embedding.table[0]")}) {
+    const std::string run = dir / optimizer;
+    const CommandResult result =
+        RunCommand(TinyTrain({"--out", run, "--optimizer", optimizer, "--schedule", "linear", "--warmup", "1",
+                              "--learning-rate", "1e19", "--steps", "1000", "--checkpoint-every", "1"}));
+    EXPECT_EQ(result.exit_code, 4) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, says)) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(run + "/model.safetensors"));
+    // Its last checkpoint is of the last step that was made, and good: going on from it fails at the same step.
+    const std::string checkpoints = Snapshot(run + "/checkpoints");
+    const CommandResult again = RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"});
+    EXPECT_EQ(again.exit_code, 4) << again.errors;
+    EXPECT_TRUE(Contains(again.errors, says)) << again.errors;
+    EXPECT_EQ(Snapshot(run + "/checkpoints") == checkpoints, true);
+  }
+}
+
+TEST(TrainErrorsTest, AModelThatCannotFitIsRefusedBeforeItIsBuilt) {
+  const TempDir dir;
+  const CommandResult result =
+      RunCommand(TinyTrain({"--d-model", "1048576", "--d-ff", "4194304", "--layers", "64", "--out", dir / "run"}));
+  EXPECT_EQ(result.exit_code, 5) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "MB")) << result.errors;
+  EXPECT_FALSE(std::filesystem::exists(dir / "run"));
+}
+
+TEST(TrainErrorsTest, AFullDiskLeavesThePreviousCheckpoint) {
+  const TempDir dir;
+  const std::vector<std::string> options = {"--steps", "400", "--eval-every", "0", "--checkpoint-every", "100"};
+  ASSERT_EQ(RunCommand(TinyTrain(Joined(options, {"--out", dir / "whole"}))).exit_code, 0);
+  // metrics.jsonl outgrows the limit after some of the checkpoints (of 45 kB), and none of the other files does.
+  const CommandResult full = RunCommand(TinyTrain(Joined(options, {"--out", dir / "run"})), {.max_file_bytes = 60'000});
+  EXPECT_EQ(full.exit_code, 5) << full.errors;
+  EXPECT_FALSE(full.signalled);
+  EXPECT_TRUE(Contains(full.errors, "metrics.jsonl")) << full.errors;
+  const CommandResult resumed = RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, "resuming after step ")) << resumed.errors;
+  EXPECT_EQ(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"), true);
+}
+
+TEST(TrainErrorsTest, ADiskThatIsFullWithinASaveLeavesThePreviousCheckpoint) {
+  const TempDir dir;
+  const std::vector<std::string> options = {"--steps", "4", "--checkpoint-every", "2", "--out", dir / "run"};
+  ASSERT_EQ(RunCommand(TinyTrain(options)).exit_code, 0);
+  const std::string model = ReadBytes(dir / "run/model.safetensors");
+  std::filesystem::remove_all(dir / "run/checkpoints/step-00000004");
+  std::filesystem::remove(dir / "run/model.safetensors");
+  const std::string before = Snapshot(dir / "run/checkpoints");
+  // The model's parameters take more than this, the run's other files less.
+  const CommandResult full =
+      RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"}, {.max_file_bytes = 20'000});
+  EXPECT_EQ(full.exit_code, 5) << full.errors;
+  EXPECT_TRUE(Contains(full.errors, "model.safetensors")) << full.errors;
+  EXPECT_EQ(Snapshot(dir / "run/checkpoints") == before, true);
+  const CommandResult resumed = RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_EQ(ReadBytes(dir / "run/model.safetensors") == model, true);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,163 @@
+// What a run leaves for its user: run.json, metrics.jsonl, `eval` and the table of `compare`.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "runtime/json.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<Json> Lines(const std::string& path) {
+  std::vector<Json> lines;
+  std::istringstream in(ReadBytes(path));
+  for (std::string line; std::getline(in, line);) lines.push_back(ParseJson(line, path));
+  return lines;
+}
+
+TEST(TrainTest, RunJsonSaysWhatTheRunDependsOn) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--seed", "5"})).exit_code, 0);
+  const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
+  EXPECT_EQ(run.At("seed").AsInt(), 5);
+  EXPECT_EQ(run.At("threads").AsInt(), 1);
+  EXPECT_EQ(run.At("implementation").AsString(), "composed");
+  EXPECT_FALSE(run.At("simd_target").AsString().empty());
+  EXPECT_FALSE(run.At("blas_kernels").AsString().empty());
+  EXPECT_FALSE(run.At("version").AsString().empty());
+  EXPECT_TRUE(run.At("environment").is_object());
+  EXPECT_EQ(run.At("configuration").At("steps").AsInt(), 8);
+  EXPECT_EQ(run.At("sessions").AsArray().size(), 1u);
+}
+
+TEST(TrainTest, MetricsHaveALineForEachStepAndEachMeasure) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  int64_t steps = 0;
+  std::vector<int64_t> measured;
+  for (const Json& line : Lines(dir / "run/metrics.jsonl")) {
+    if (line.At("event").AsString() == "train") {
+      EXPECT_EQ(line.At("step").AsInt(), ++steps);
+      for (const char* key : {"loss", "ln_ppl", "learning_rate", "gradient_norm", "tokens_per_second"}) {
+        EXPECT_TRUE(std::isfinite(line.At(key).AsDouble())) << key;
+      }
+    } else {
+      EXPECT_EQ(line.At("event").AsString(), "eval");
+      EXPECT_EQ(line.At("step").AsInt(), steps);
+      EXPECT_GT(line.At("tokens").AsInt(), 0);
+      EXPECT_GT(line.At("ln_ppl").AsDouble(), line.At("floor").AsDouble());
+      measured.push_back(steps);
+    }
+  }
+  EXPECT_EQ(steps, 8);
+  EXPECT_EQ(measured, (std::vector<int64_t>{3, 6, 8}));
+}
+
+TEST(TrainTest, LossFallsOnTheBuiltInCorpus) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "120", "--batch", "16", "--eval-every", "0",
+                                  "--eval-batches", "4"}))
+                .exit_code,
+            0);
+  const std::vector<Json> lines = Lines(dir / "run/metrics.jsonl");
+  // Bytes of English: uniform guessing is ln 359 = 5.88, letter frequencies alone give about 3.
+  EXPECT_GT(lines.front().At("ln_ppl").AsDouble(), 5.0);
+  EXPECT_LT(lines.back().At("ln_ppl").AsDouble(), 3.5);
+}
+
+TEST(TrainTest, EveryKindOfAttentionTrainsInEveryPlace) {
+  const TempDir dir;
+  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
+    const CommandResult result = RunCommand(TinyTrain({"--out", dir / kind, "--steps", "2", "--attention", kind}));
+    EXPECT_EQ(result.exit_code, 0) << kind << "\n" << result.errors;
+  }
+  const CommandResult mixed = RunCommand(
+      TinyTrain({"--out", dir / "mixed", "--steps", "2", "--encoder-self", "bilinear", "--decoder-self", "dynamic",
+                 "--encoder-decoder", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied"}));
+  EXPECT_EQ(mixed.exit_code, 0) << mixed.errors;
+}
+
+TEST(TrainTest, WithoutOutEachRunGetsAFolderOfItsOwn) {
+  const TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  const CommandResult first = RunCommand(TinyTrain({"--steps", "1"}));
+  const CommandResult second = RunCommand(TinyTrain({"--steps", "1"}));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_EQ(second.exit_code, 0) << second.errors;
+  EXPECT_TRUE(std::filesystem::exists(dir / "runs/t5-talking-1/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "runs/t5-talking-2/model.safetensors"));
+}
+
+TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  const Json last = Lines(dir / "run/metrics.jsonl").back();
+  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ParseJson(result.output, "output");
+  EXPECT_EQ(json.At("ln_ppl"), last.At("ln_ppl"));
+  EXPECT_EQ(json.At("tokens"), last.At("tokens"));
+  EXPECT_EQ(json.At("step").AsInt(), 8);
+
+  double best = 1e9;
+  for (const Json& line : Lines(dir / "run/metrics.jsonl")) {
+    if (line.At("event").AsString() == "eval") best = std::min(best, line.At("ln_ppl").AsDouble());
+  }
+  const CommandResult of_best = RunCommand({"eval", "--run", dir / "run", "--checkpoint", "best", "--json"});
+  ASSERT_EQ(of_best.exit_code, 0) << of_best.errors;
+  EXPECT_EQ(ParseJson(of_best.output, "output").At("ln_ppl").AsDouble(), best);
+}
+
+TEST(EvalTest, MeasuresOnOtherText) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
+  WriteBytes(dir / "text.txt", text);
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--data", dir / "text.txt", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(ParseJson(result.output, "output").At("floor").is_null());
+  EXPECT_EQ(RunCommand({"eval", "--run", dir / "run", "--data", dir / "missing.txt"}).exit_code, 3);
+  EXPECT_EQ(RunCommand({"eval", "--run", dir / "missing"}).exit_code, 3);
+  EXPECT_EQ(RunCommand({"eval", "--run", dir / "run", "--checkpoint", dir / "run"}).exit_code, 3);
+}
+
+TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
+  const TempDir dir;
+  std::vector<std::string> command = TinyTrain({"--out", dir / "c", "--seeds", "1,2", "--kinds", "multihead,talking"});
+  command[0] = "compare";
+  const CommandResult first = RunCommand(command);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  EXPECT_TRUE(Contains(first.output, "| multihead |") && Contains(first.output, "| talking |")) << first.output;
+  EXPECT_TRUE(Contains(first.output, "±")) << first.output;
+  EXPECT_EQ(ReadBytes(dir / "c/compare.md"), first.output);
+  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
+  ASSERT_EQ(json.At("results").AsArray().size(), 2u);
+  const Json& talking = json.At("results").AsArray()[1];
+  EXPECT_EQ(talking.At("runs").AsArray().size(), 2u);
+  // One layer, d_model 16 and 2 heads: 4 · 16 · 16 for multi-head, and two 2 × 2 mixings for talking heads.
+  EXPECT_EQ(json.At("results").AsArray()[0].At("layer_parameters").AsInt(), 1024);
+  EXPECT_EQ(talking.At("layer_parameters").AsInt(), 1032);
+
+  // A finished run is not trained again, one that is cut is: the table is the same to the step times' digits.
+  std::filesystem::remove_all(dir / "c/talking-seed-2");
+  const std::string kept = ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl");
+  const CommandResult again = RunCommand(command);
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_EQ(ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl"), kept);
+  const Json again_json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
+  EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_mean"), talking.At("ln_ppl_mean"));
+  EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_deviation"), talking.At("ln_ppl_deviation"));
+  EXPECT_NE(again_json.At("results").AsArray()[1].At("ln_ppl_deviation").AsDouble(), 0);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,275 @@
+// The same bits whatever the number of threads and wherever a run was cut.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "runtime/json.h"
+#include "runtime/random.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<Json> Metrics(const std::string& run) {
+  std::vector<Json> lines;
+  std::istringstream in(ReadBytes(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(in, line);) lines.push_back(ParseJson(line, "metrics.jsonl"));
+  return lines;
+}
+
+// "train 3 2.5\n…": what must be equal in two runs, and in order.
+std::string ReproducibleMetrics(const std::string& run) {
+  std::string text;
+  for (const Json& line : Metrics(run)) {
+    text += line.At("event").AsString() + " " + line.At("step").Dump() + " " + line.At("ln_ppl").Dump();
+    if (const Json* loss = line.Find("loss")) text += " " + loss->Dump() + " " + line.At("gradient_norm").Dump();
+    text += "\n";
+  }
+  return text;
+}
+
+// Big enough for several tiles in every product.
+std::vector<std::string> WideTrain(const std::string& out, const std::vector<std::string>& more = {}) {
+  return TinyTrain(Joined({"--d-model", "48", "--d-ff", "136", "--heads", "4", "--batch", "12", "--input-length", "48",
+                           "--dropout", "0.1", "--out", out},
+                          more));
+}
+
+TEST(TrainResumeTest, TheModelDoesNotDependOnTheNumberOfThreads) {
+  const TempDir dir;
+  std::string model;
+  std::string metrics;
+  for (const char* threads : {"1", "2", "3", "5", "8"}) {
+    const std::string run = dir / threads;
+    const CommandResult result = RunCommand(WideTrain(run, {"--steps", "4", "--threads", threads}));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const std::string here = ReadBytes(run + "/model.safetensors");
+    ASSERT_FALSE(here.empty());
+    if (model.empty()) {
+      model = here;
+      metrics = ReproducibleMetrics(run);
+    }
+    EXPECT_EQ(here == model, true) << threads << " threads";
+    EXPECT_EQ(ReproducibleMetrics(run), metrics) << threads << " threads";
+  }
+}
+
+TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
+  const TempDir dir;
+  const std::vector<std::string> options = {"--accumulate", "2",     "--activations",      "recompute",
+                                            "--optimizer",  "adamw", "--checkpoint-every", "2",
+                                            "--steps",      "6"};
+  ASSERT_EQ(RunCommand(WideTrain(dir / "whole", options)).exit_code, 0);
+  ASSERT_EQ(RunCommand(WideTrain(dir / "cut", options)).exit_code, 0);
+  // As if it had been killed after step 4.
+  std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");
+  std::filesystem::remove(dir / "cut/model.safetensors");
+  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, "resuming after step 4 of 6")) << resumed.errors;
+  EXPECT_EQ(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"), true);
+  EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
+}
+
+TEST(TrainResumeTest, AnySignalAtAnyMomentResumesToTheSameBits) {
+  const TempDir dir;
+  const std::vector<std::string> options = {"--steps", "16", "--eval-every", "5", "--checkpoint-every", "1"};
+  const auto start = std::chrono::steady_clock::now();
+  const CommandResult whole = RunCommand(TinyTrain(Joined(options, {"--out", dir / "whole"})));
+  const auto duration = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  const std::string model = ReadBytes(dir / "whole/model.safetensors");
+  const std::string metrics = ReproducibleMetrics(dir / "whole");
+
+  RandomSequence random({.seed = 7, .stream = StreamId("signals")});
+  for (const int number : {SIGKILL, SIGTERM, SIGINT, SIGKILL}) {
+    const std::string run = dir / "cut";
+    std::filesystem::remove_all(run);
+    int cuts = 0;
+    for (int attempt = 0; attempt < 50; ++attempt) {
+      RunningCommand command(TinyTrain(Joined(options, {"--out", run, "--resume", "auto"})));
+      // With a checkpoint after each step most of the time goes into saving.
+      std::this_thread::sleep_for(duration * (cuts < 3 ? 0.1 + 0.5 * random.UniformDouble() : 100));
+      command.Signal(number);
+      const CommandResult result = command.Wait();
+      if (result.exit_code == 0) break;
+      ++cuts;
+      ASSERT_EQ(result.exit_code, 128 + number) << result.errors;
+      if (number != SIGKILL && !result.signalled) {
+        EXPECT_TRUE(Contains(result.errors, "--resume auto")) << result.errors;
+      }
+      if (cuts == 3) {
+        const CommandResult rest = RunCommand(TinyTrain(Joined(options, {"--out", run, "--resume", "auto"})));
+        ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+        break;
+      }
+    }
+    EXPECT_EQ(ReadBytes(run + "/model.safetensors") == model, true) << "signal " << number << ", cuts " << cuts;
+    EXPECT_EQ(ReproducibleMetrics(run), metrics) << "signal " << number << ", cuts " << cuts;
+  }
+}
+
+TEST(TrainResumeTest, ATerminatedRunHasACheckpointOfItsLastStep) {
+  const TempDir dir;
+  RunningCommand command(TinyTrain({"--steps", "100000", "--eval-every", "0", "--out", dir / "run"}));
+  while (command.Running() && Snapshot(dir.path()).find("\"step\": 5,") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  command.Signal(SIGTERM);
+  const CommandResult result = command.Wait();
+  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  EXPECT_FALSE(result.signalled) << "the signal was not handled";
+  const std::vector<Json> lines = Metrics(dir / "run");
+  ASSERT_FALSE(lines.empty());
+  const std::string step = lines.back().At("step").Dump();
+  EXPECT_TRUE(Contains(result.errors, "interrupted after step " + step)) << result.errors;
+  EXPECT_TRUE(std::filesystem::exists(dir / ("run/checkpoints/step-" + std::string(8 - step.size(), '0') + step)));
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/model.safetensors"));
+}
+
+// A finished run of 8 steps whose last two checkpoints, of steps 6 and 8, are there.
+void MakeFinishedRun(const std::string& run) {
+  const CommandResult result = RunCommand(TinyTrain({"--out", run}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+}
+
+TEST(TrainResumeTest, ADamagedCheckpointIsSkippedWithItsReason) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "whole");
+  const std::string model = ReadBytes(dir / "whole/model.safetensors");
+  int variant = 0;
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "state.json", "config.json", "manifest.json", "tokenizer.json"}) {
+    for (const bool truncate : {false, true}) {
+      const std::string run = dir / ("run-" + std::to_string(variant++));
+      std::filesystem::copy(dir / "whole", run, std::filesystem::copy_options::recursive);
+      std::filesystem::remove(run + "/model.safetensors");
+      const std::string path = run + "/checkpoints/step-00000008/" + name;
+      std::string bytes = ReadBytes(path);
+      ASSERT_FALSE(bytes.empty()) << path;
+      if (truncate) {
+        bytes.resize(bytes.size() / 2);
+      } else {
+        bytes[bytes.size() / 2] ^= 0x10;
+      }
+      WriteBytes(path, bytes);
+      const CommandResult result = RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"});
+      EXPECT_EQ(result.exit_code, 0) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "skipped a damaged checkpoint")) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, name)) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "resuming after step 6")) << result.errors;
+      EXPECT_EQ(ReadBytes(run + "/model.safetensors") == model, true) << name;
+      // Named, it is refused.
+      WriteBytes(path, bytes);
+      const CommandResult named =
+          RunCommand({"train", "--out", dir / "new", "--resume", run + "/checkpoints/step-00000008", "--threads", "1"});
+      EXPECT_EQ(named.exit_code, 3) << named.errors;
+      EXPECT_TRUE(Contains(named.errors, name)) << named.errors;
+      EXPECT_FALSE(std::filesystem::exists(dir / "new"));
+    }
+  }
+}
+
+TEST(TrainResumeTest, WhereNoCheckpointIsGoodNothingIsOverwritten) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "run");
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "run/checkpoints")) {
+    WriteBytes(entry.path().string() + "/model.safetensors", "short");
+  }
+  const std::string before = Snapshot(dir / "run");
+  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "model.safetensors")) << result.errors;
+  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+}
+
+TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "run");
+  const std::string before = Snapshot(dir / "run");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--d-model", "32"}, "d_model: 32 here, 16 there"},
+      {{"--seed", "9"}, "seed: 9 here, 1 there"},
+      {{"--attention", "multihead"}, "attention: \"multihead\" here, \"talking\" there"},
+      {{"--steps", "80"}, "steps: 80 here, 8 there"},
+      {{"--tokenizer", "sentencepiece"}, "tokenizer"},
+  };
+  for (const auto& [options, says] : cases) {
+    for (const std::string& resume : {std::string("auto"), dir / "run/checkpoints/step-00000008"}) {
+      const CommandResult result =
+          RunCommand(Joined({"train", "--out", dir / "run", "--resume", resume, "--threads", "1"}, options));
+      EXPECT_EQ(result.exit_code, 3) << says << "\n" << result.errors;
+      EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
+      EXPECT_EQ(Snapshot(dir / "run") == before, true) << says;
+    }
+  }
+}
+
+TEST(TrainResumeTest, AForeignCheckpointIsRefused) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "run");
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "other", "--d-ff", "40", "--steps", "9"})).exit_code, 0);
+  std::filesystem::rename(dir / "other/checkpoints/step-00000009", dir / "run/checkpoints/step-00000009");
+  const std::string before = Snapshot(dir / "run");
+  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "d_ff: 24 here, 40 there")) << result.errors;
+  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+}
+
+TEST(TrainResumeTest, ChangedTextIsRefused) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
+  WriteBytes(dir / "text.txt", text);
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})).exit_code, 0);
+  text[0] = 'l';
+  WriteBytes(dir / "text.txt", text);
+  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "the text has changed")) << result.errors;
+}
+
+TEST(TrainResumeTest, AnExistingRunIsNotOverwritten) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "run");
+  const std::string before = Snapshot(dir / "run");
+  const CommandResult result = RunCommand(TinyTrain({"--out", dir / "run"}));
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "--resume auto")) << result.errors;
+  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+  // Nor is a folder of something else.
+  WriteBytes(dir / "letter.txt", "Dear reader");
+  const CommandResult other = RunCommand(TinyTrain({"--out", dir.path()}));
+  EXPECT_EQ(other.exit_code, 2) << other.errors;
+}
+
+TEST(TrainResumeTest, ARunFromACheckpointElsewhereEndsInTheSameBits) {
+  const TempDir dir;
+  MakeFinishedRun(dir / "run");
+  const CommandResult result =
+      RunCommand({"train", "--out", dir / "fork", "--resume", dir / "run/checkpoints/step-00000006", "--threads", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(ReadBytes(dir / "fork/model.safetensors") == ReadBytes(dir / "run/model.safetensors"), true);
+}
+
+TEST(TrainResumeTest, TwoProcessesDoNotShareARunFolder) {
+  const TempDir dir;
+  RunningCommand first(TinyTrain({"--steps", "100000", "--eval-every", "0", "--out", dir / "run"}));
+  while (first.Running() && !std::filesystem::exists(dir / "run/metrics.jsonl")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  const CommandResult second = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
+  EXPECT_EQ(second.exit_code, 2) << second.errors;
+  EXPECT_TRUE(Contains(second.errors, "another process")) << second.errors;
+}
+
+}  // namespace
+}  // namespace crosstalk

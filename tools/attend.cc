@@ -1,0 +1,72 @@
+// `crosstalk attend`: one attention layer on a user's own tensors, for checking against any other framework.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/attention_tensors.h"
+#include "runtime/safetensors.h"
+#include "tools/command.h"
+
+namespace crosstalk {
+namespace {
+
+struct Settings {
+  std::string input;
+  std::string output;
+  std::string implementation = "composed";
+  double scale = 1.0;
+  bool no_weights = false;
+  std::string precision = "float";
+};
+
+int Run(const Settings& settings) {
+  AttentionTensorsOptions options;
+  options.implementation = ParseAttentionImplementation(settings.implementation);
+  options.scale = settings.scale;
+  options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
+  options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
+  WriteSafetensors(settings.output, EvaluateAttention(ReadSafetensors(settings.input), options));
+  return 0;
+}
+
+constexpr const char* kDescription =
+    "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. Which "
+    "tensors are there decides the kind of attention; brackets are shapes, b is a batch:\n"
+    "\n"
+    "X[b,n,d_X] queries; M[b,m,d_M] memory (without it M is X: self-attention)\n"
+    "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; beside them, any of\n"
+    "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n"
+    "P_Xl[d_X,h_k,h] P_Ml[d_M,h_k,h] P_Xw[d_X,h,h_v] P_Mw[d_M,h,h_v] dynamic projections\n"
+    "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
+    "none of these: dot-product attention, where d_X = d_M = d_Y\n"
+    "mask[b,n,m] BOOL, true = attend; a query that may attend to nothing gets zeros\n"
+    "bias[h,n,m] is added to the logits, after P_l and before the mask\n"
+    "dY[b,n,d_Y] is the gradient of Y, and asks for all the others'\n"
+    "\n"
+    "Results: Y[b,n,d_Y]; W[b,n,m,h], the weights after the softmax; and where dY is given the gradient of every "
+    "floating-point input, named d and its name (dX, dP_q, …; dX holds both parts where M is X). Inputs are F32 or "
+    "F64; they are converted to --precision, which is also the type of the results. A file whose tensors do not fit "
+    "together is refused with exit code 3.";
+
+}  // namespace
+
+Command AttendCommand() {
+  return {"attend", "one attention layer on your own tensors", kDescription,
+          [](OptionTable& options) -> std::function<int()> {
+            auto settings = std::make_shared<Settings>();
+            options.Add("IN", &settings->input, "FILE", "Safetensors file to read.", OptionTable::Required::kYes);
+            options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
+                        OptionTable::Required::kYes);
+            options.Add("--implementation", &settings->implementation, "NAME",
+                        "How to compute it: composed (the paper's pseudocode in einsum).");
+            options.Add("--scale", &settings->scale, "S", "Factor on the dot products of queries and keys.");
+            options.AddFlag("--no-weights", &settings->no_weights, "Leave W out of the results.");
+            options.AddChoice("--precision", &settings->precision, {"float", "double"},
+                              "Arithmetic, and type of the results.");
+            options.AddThreads();
+            return [settings] { return Run(*settings); };
+          }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,42 @@
+// What a subcommand is, and the list of them. A subcommand is one file, tools/NAME.cc, that defines its factory:
+//
+//   Command ComplexityCommand() {
+//     return {"complexity", "cost of an attention layer", "Prints the parameters and …",
+//             [](OptionTable& options) -> std::function<int()> {
+//               auto settings = std::make_shared<Settings>();
+//               options.Add("--n", &settings->n, "N", "number of queries");
+//               return [settings] { return Run(*settings); };
+//             }};
+//   }
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/options.h"
+
+namespace crosstalk {
+
+struct Command {
+  std::string name;         // "train"
+  std::string summary;      // one line, for `crosstalk --help`: lower case, no full stop
+  std::string description;  // what it does, reads and writes, for `crosstalk NAME --help`
+  // Declares the options and returns what runs once they are parsed. That function returns the exit code, or throws:
+  // Error becomes its kind's exit code, std::bad_alloc 5, and the message goes to standard error.
+  std::function<std::function<int()>(OptionTable& options)> declare;
+};
+
+Command TrainCommand();
+Command EvalCommand();
+Command CompareCommand();
+Command AttendCommand();
+Command ComplexityCommand();
+
+// In the order in which `crosstalk --help` shows them.
+std::vector<Command> AllCommands();
+
+// Parses and runs a command line; returns the process's exit code. Everything but results goes to standard error.
+int RunCommandLine(const std::vector<Command>& commands, int argc, const char* const* argv);
+
+}  // namespace crosstalk

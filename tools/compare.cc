@@ -1,0 +1,219 @@
+// `crosstalk compare`: the members of the attention family side by side: same data, same steps, same seeds.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/training_run.h"
+#include "runtime/atomic_file.h"
+#include "runtime/check.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/signals.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+struct CompareSettings {
+  TrainingConfig config;
+  std::string kinds = "multihead,talking,dynamic,bilinear";
+  std::vector<uint64_t> seeds = {1, 2, 3};
+  std::string out = "runs/compare";
+  bool json = false;
+};
+
+// One trained model.
+struct RunResult {
+  uint64_t seed = 0;
+  RunEvaluation evaluation;
+  double step_seconds = 0;  // median
+};
+
+struct KindResult {
+  std::string kind;
+  AttentionConfig layer;
+  AttentionCost cost;  // of one layer over one example's inputs
+  int64_t model_parameters = 0;
+  std::vector<RunResult> runs;
+};
+
+struct MeanAndSpread {
+  double mean = 0;
+  double deviation = 0;  // of the sample, over n - 1; 0 for one value
+};
+
+MeanAndSpread Summarise(const std::vector<double>& values) {
+  MeanAndSpread summary;
+  const double n = static_cast<double>(values.size());
+  for (double value : values) summary.mean += value / n;
+  double squares = 0;
+  for (double value : values) squares += (value - summary.mean) * (value - summary.mean);
+  if (values.size() > 1) summary.deviation = std::sqrt(squares / (n - 1));
+  return summary;
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// From the lines of metrics.jsonl, so that a run that was trained before counts too.
+double MedianStepSeconds(const RunFolder& folder) {
+  std::istringstream lines(ReadFile(folder.MetricsFile()));
+  std::vector<double> seconds;
+  for (std::string line; std::getline(lines, line);) {
+    const Json object = ParseJson(line, folder.MetricsFile());
+    if (object.At("event").AsString() == "train") seconds.push_back(object.At("seconds").AsDouble());
+  }
+  return Median(std::move(seconds));
+}
+
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  CROSSTALK_CHECK(!parts.empty(), "--kinds: the list is empty");
+  return parts;
+}
+
+// Values over seeds of one column.
+std::vector<double> Column(const KindResult& result, double (*value)(const RunResult&)) {
+  std::vector<double> values;
+  for (const RunResult& run : result.runs) values.push_back(value(run));
+  return values;
+}
+MeanAndSpread LnPpl(const KindResult& result) {
+  return Summarise(Column(result, [](const RunResult& run) { return run.evaluation.result.ln_ppl; }));
+}
+double StepSeconds(const KindResult& result) {
+  return Median(Column(result, [](const RunResult& run) { return run.step_seconds; }));
+}
+
+std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) {
+  std::string table = StrCat("| attention | held-out ln(PPL)", seeds > 1 ? ", mean ± standard deviation" : "",
+                             " | step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n",
+                             "|---|---|---|---|---|---|\n");
+  for (const KindResult& result : results) {
+    const MeanAndSpread ln_ppl = LnPpl(result);
+    table += StrCat("| ", result.kind, " | ", FixedText(ln_ppl.mean, 4),
+                    result.runs.size() > 1 ? " ± " + FixedText(ln_ppl.deviation, 4) : "", " | ",
+                    FixedText(1000 * StepSeconds(result), 1), " | ", CountText(result.cost.parameters), " | ",
+                    CountText(result.cost.multiplications), " | ", CountText(result.model_parameters), " |\n");
+  }
+  return table;
+}
+
+Json ResultsJson(const CompareSettings& settings, const std::string& data, const std::vector<KindResult>& results) {
+  Json seeds = Json::MakeArray();
+  for (uint64_t seed : settings.seeds) seeds.Append(seed);
+  Json kinds = Json::MakeArray();
+  for (const KindResult& result : results) {
+    const MeanAndSpread ln_ppl = LnPpl(result);
+    Json runs = Json::MakeArray();
+    for (const RunResult& run : result.runs) {
+      runs.Append(EvaluationResultJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", run.step_seconds));
+    }
+    kinds.Append(Json::MakeObject({{"attention", result.kind},
+                                   {"layer", ToString(result.layer)},
+                                   {"ln_ppl_mean", ln_ppl.mean},
+                                   {"ln_ppl_deviation", ln_ppl.deviation},
+                                   {"step_seconds", StepSeconds(result)},
+                                   {"layer_parameters", result.cost.parameters},
+                                   {"layer_multiplications", result.cost.multiplications},
+                                   {"model_parameters", result.model_parameters},
+                                   {"runs", runs}}));
+  }
+  return Json::MakeObject(
+      {{"data", data}, {"seeds", seeds}, {"configuration", ToJson(settings.config)}, {"results", kinds}});
+}
+
+int Compare(CompareSettings& settings) {
+  MakePathsAbsolute(&settings.config);
+  const std::vector<std::string> kinds = SplitList(settings.kinds);
+  std::vector<KindResult> results;
+  for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
+    TrainingConfig config = settings.config;
+    config.attention.kind = kind;
+    config.Resolve();
+    KindResult result;
+    result.kind = kind;
+    result.layer = MakeT5Config(config, config.vocabulary).encoder_self;
+    const int64_t n = BatchLengths(config).inputs;
+    result.cost = CostOf(result.layer, n, n);
+    results.push_back(result);
+  }
+
+  const StopSignals signals;
+  const size_t total = kinds.size() * settings.seeds.size();
+  size_t number = 0;
+  std::string data;
+  for (uint64_t seed : settings.seeds) {  // seed by seed, so that an early look compares all kinds
+    for (KindResult& result : results) {
+      TrainingConfig config = settings.config;
+      config.attention.kind = result.kind;
+      config.seed = seed;
+      config.Resolve();
+      Progress progress(std::chrono::seconds(30));
+      ResumeOptions resume;
+      resume.from = ResumeOptions::From::kNewest;
+      Say(Bold(StrCat("[", ++number, "/", total, "] ", ToString(result.layer), ", seed ", seed)));
+      TrainingRun run(config, StrCat(settings.out, "/", result.kind, "-seed-", seed), resume,
+                      MakeTrainingObserver(progress, signals, config.steps));
+      const TrainingSummary summary = run.Train();
+      if (summary.end == TrainingSummary::End::kStopped) {
+        Say("interrupted; the same command goes on from here");
+        return 128 + signals.Received();
+      }
+      data = run.data().corpus.description;
+      result.model_parameters = summary.parameters;
+      result.runs.push_back({seed, *summary.last_evaluation, MedianStepSeconds(run.folder())});
+    }
+  }
+
+  const Json json = ResultsJson(settings, data, results);
+  const std::string table = MarkdownTable(results, settings.seeds.size());
+  WriteFileAtomically(settings.out + "/compare.json", json.DumpPretty());
+  WriteFileAtomically(settings.out + "/compare.md", table);
+  if (settings.json) {
+    PrintResult(json);
+  } else {
+    PrintResult(table);
+  }
+  const RunEvaluation& last = results[0].runs[0].evaluation;
+  Say(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
+      " held-out tokens", last.floor ? ", entropy floor " + FixedText(*last.floor, 3) : "",
+      "; a layer's cost is for n = m = ", BatchLengths(settings.config).inputs, "\nwritten: ", settings.out,
+      "/compare.md, ", settings.out, "/compare.json");
+  return 0;
+}
+
+}  // namespace
+
+Command CompareCommand() {
+  return {
+      "compare", "train the members of the family alike and print the table",
+      "Trains one model for each kind of attention and seed, on the same data for the same number of steps, each in "
+      "its own run folder under --out, and ends with a table: held-out ln(PPL) over the seeds, step time, and "
+      "parameters and multiplications of one self-attention layer of the encoder. What is finished or begun is "
+      "taken up again by the same command.",
+      [](OptionTable& options) -> std::function<int()> {
+        const auto settings = std::make_shared<CompareSettings>();
+        AddTrainingOptions(options, &settings->config, TrainingOptionSet::kCompare);
+        options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", kAttentionKinds, "."));
+        options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");
+        options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");
+        options.AddFlag("--json", &settings->json, "The table as one JSON object on standard output.");
+        options.AddThreads();
+        return [settings] { return Compare(*settings); };
+      }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,82 @@
+// `crosstalk eval`: held-out ln(PPL) of a trained model.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "models/training_run.h"
+#include "runtime/check.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+struct EvalSettings {
+  std::string run;
+  std::string data;
+  std::string checkpoint = "last";
+  std::optional<int64_t> batch;
+  std::optional<int64_t> batches;
+  bool json = false;
+};
+
+TrainedModel LoadChosen(const EvalSettings& settings) {
+  if (settings.checkpoint == "last") return LoadTrainedModel(settings.run, WhichCheckpoint::kNewest);
+  if (settings.checkpoint == "best") return LoadTrainedModel(settings.run, WhichCheckpoint::kBest);
+  return LoadTrainedModel(VerifyCheckpoint(settings.checkpoint));
+}
+
+int Eval(const EvalSettings& settings) {
+  CROSSTALK_CHECK(!settings.run.empty() || (settings.checkpoint != "last" && settings.checkpoint != "best"),
+                  "--run is missing: the run folder, as `crosstalk train` printed it (or --checkpoint PATH)");
+  TrainedModel trained = LoadChosen(settings);
+  TrainingConfig config = trained.config;
+  if (settings.batch) {
+    config.batch = *settings.batch;
+    config.accumulate = 1;
+  }
+  if (settings.batches) config.eval_batches = *settings.batches;
+  config.Resolve();
+  const std::shared_ptr<const TextSource> source =
+      settings.data.empty() ? OpenCorpus(config).validation : OpenTextSource(settings.data);
+  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(config, source, trained.tokenizer);
+  RunEvaluation evaluation;
+  evaluation.step = trained.step;
+  evaluation.result = Evaluate(*trained.model, *batches);
+  if (const std::optional<EvaluationFloor> floor = batches->Floor()) {
+    evaluation.floor = floor->nats / static_cast<double>(floor->target_tokens);
+  }
+  if (settings.json) {
+    Json json = EvaluationResultJson(evaluation);
+    json.Set("checkpoint", trained.checkpoint).Set("data", source->Describe());
+    PrintResult(json);
+    return 0;
+  }
+  PrintResult(StrCat(EvaluationText(evaluation), "\n", trained.checkpoint, " (step ", trained.step, ")\n",
+                     source->Describe(), "\n"));
+  return 0;
+}
+
+}  // namespace
+
+Command EvalCommand() {
+  return {"eval", "held-out ln(PPL) of a run, on its own held-out text or on yours",
+          "Loads a checkpoint of a run and measures the mean negative log-likelihood, in nats, of the target tokens of "
+          "held-out text. The examples are the same for every run with the same lengths and data.",
+          [](OptionTable& options) -> std::function<int()> {
+            const auto settings = std::make_shared<EvalSettings>();
+            options.Add("--run", &settings->run, "FOLDER", "The run.");
+            options.Add("--data", &settings->data, "PATH",
+                        "Text to measure on, all of it: a file or folder; the run's held-out part by default.");
+            options.Add("--checkpoint", &settings->checkpoint, "WHICH", "last, best, or a checkpoint's path.");
+            options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
+            options.Add("--eval-batches", &settings->batches, "N", "Batches, at most; as in training by default.");
+            options.AddFlag("--json", &settings->json, "Result as one JSON object.");
+            options.AddThreads();
+            return [settings] { return Eval(*settings); };
+          }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,409 @@
+#include "tools/options.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <sstream>
+#include <utility>
+
+#include "runtime/check.h"
+#include "runtime/parallel.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr size_t kHelpWidth = 100;
+constexpr size_t kHelpColumn = 34;  // where the sentences of the help begin
+
+std::string Join(const std::vector<std::string>& parts, const std::string& between) {
+  std::string joined;
+  for (const std::string& part : parts) joined += (joined.empty() ? "" : between) + part;
+  return joined;
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+template <typename T>
+T ParseNumber(const std::string& name, const std::string& text, const char* what) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  CROSSTALK_CHECK(error != std::errc::result_out_of_range, name, ": ", text, " is out of range for ", what);
+  CROSSTALK_CHECK(error == std::errc() && stop == end && !text.empty(), name, ": \"", text, "\" is not ", what);
+  if constexpr (std::is_floating_point_v<T>) {
+    CROSSTALK_CHECK(std::isfinite(value), name, ": \"", text, "\" is not a finite number");
+  }
+  return value;
+}
+
+void ParseValue(const std::string&, const std::string& text, std::string* value) { *value = text; }
+void ParseValue(const std::string& name, const std::string& text, int64_t* value) {
+  *value = ParseNumber<int64_t>(name, text, "an integer");
+}
+void ParseValue(const std::string& name, const std::string& text, uint64_t* value) {
+  *value = ParseNumber<uint64_t>(name, text, "a whole number that is not negative");
+}
+void ParseValue(const std::string& name, const std::string& text, double* value) {
+  *value = ParseNumber<double>(name, text, "a number");
+}
+template <typename T>
+void ParseValue(const std::string& name, const std::string& text, std::optional<T>* value) {
+  T parsed{};
+  ParseValue(name, text, &parsed);
+  *value = parsed;
+}
+void ParseValue(const std::string& name, const std::string& text, std::vector<uint64_t>* value) {
+  value->clear();
+  for (const std::string& part : Split(text, ',')) {
+    value->push_back(ParseNumber<uint64_t>(name, part, "a list of whole numbers such as 1,2,3"));
+  }
+  CROSSTALK_CHECK(!value->empty(), name, ": the list is empty");
+}
+
+std::string DefaultText(const std::string& value) { return value; }
+std::string DefaultText(double value) { return StrCat(value); }
+std::string DefaultText(int64_t value) { return StrCat(value); }
+std::string DefaultText(uint64_t value) { return StrCat(value); }
+template <typename T>
+std::string DefaultText(const std::optional<T>& value) {
+  return value ? DefaultText(*value) : "";
+}
+std::string DefaultText(const std::vector<uint64_t>& values) {
+  std::vector<std::string> parts;
+  for (uint64_t value : values) parts.push_back(StrCat(value));
+  return Join(parts, ",");
+}
+
+// The text that the same value would have on the command line.
+std::string TextOf(const JsonReader& reader, const std::string& key, const Json& value) {
+  switch (value.type()) {
+    case Json::Type::kString:
+      return value.AsString();
+    case Json::Type::kInt:
+    case Json::Type::kDouble:
+      return value.Dump();
+    case Json::Type::kArray: {
+      std::vector<std::string> parts;
+      for (const Json& element : value.AsArray()) parts.push_back(TextOf(reader, key, element));
+      return Join(parts, ",");
+    }
+    default:
+      reader.FailAt(key, "must be a string, a number or a list of them");
+  }
+}
+
+std::string Wrapped(const std::string& text, size_t column, size_t first_column) {
+  std::string out;
+  size_t at = first_column;
+  for (const std::string& word : Split(text, ' ')) {
+    if (at > column && at + word.size() > kHelpWidth) {
+      out += "\n" + std::string(column, ' ');
+      at = column;
+    } else if (at > column) {
+      out += ' ';
+      ++at;
+    }
+    out += word;
+    at += word.size();
+  }
+  return out;
+}
+
+std::string Paragraphs(const std::string& text) {
+  std::string out;
+  for (const std::string& paragraph : Split(text, '\n')) out += Wrapped(paragraph, 0, 0) + "\n";
+  return out;
+}
+
+}  // namespace
+
+struct OptionTable::Impl {
+  struct Entry {
+    std::vector<std::string> names;  // "--output", "-o"; a positional argument's has no dashes
+    std::string group;
+    std::string placeholder;  // empty: a flag
+    std::string help;
+    std::string default_text;
+    std::function<void(const std::string& text)> parse;
+    bool required = false;
+    std::vector<std::string> texts;        // as given on the command line
+    std::optional<std::string> file_text;  // as given in the configuration file, where the command line does not
+
+    bool positional() const { return names[0][0] != '-'; }
+    bool flag() const { return placeholder.empty(); }
+    // "--d-model" is d_model in a configuration file.
+    std::string Key() const {
+      std::string key = names[0].substr(names[0].find_first_not_of('-'));
+      std::replace(key.begin(), key.end(), '-', '_');
+      return key;
+    }
+  };
+
+  Entry& AddEntry(const std::string& names, const std::string& placeholder, const std::string& help) {
+    auto entry = std::make_unique<Entry>();
+    entry->names = Split(names, ',');
+    entry->group = group;
+    entry->placeholder = placeholder;
+    entry->help = help;
+    entries.push_back(std::move(entry));
+    return *entries.back();
+  }
+  template <typename T>
+  void AddValue(const std::string& names, T* value, const std::string& placeholder, const std::string& help,
+                Required required) {
+    Entry& entry = AddEntry(names, placeholder, help);
+    entry.required = required == Required::kYes;
+    entry.default_text = entry.required ? "" : DefaultText(*value);
+    entry.parse = [value, name = entry.names[0]](const std::string& text) { ParseValue(name, text, value); };
+  }
+  Entry* FindEntry(const std::string& name) const {
+    for (const auto& entry : entries) {
+      if (std::find(entry->names.begin(), entry->names.end(), name) != entry->names.end()) return entry.get();
+    }
+    return nullptr;
+  }
+  std::vector<std::string> AllNames() const {
+    std::vector<std::string> names = {"--help"};
+    for (const auto& entry : entries) {
+      if (!entry->positional()) names.insert(names.end(), entry->names.begin(), entry->names.end());
+    }
+    return names;
+  }
+  void ReadConfigFile(const std::string& path);
+
+  std::string group = "Options";
+  std::vector<std::unique_ptr<Entry>> entries;
+  std::string config_path;
+  std::optional<int64_t> threads;
+};
+
+void OptionTable::Impl::ReadConfigFile(const std::string& path) {
+  Json file;
+  try {
+    file = ReadJsonFile(path);
+  } catch (const Error& error) {
+    Fail(ErrorKind::kUsage, "--config: ", error.what());
+  }
+  const JsonReader reader(file, path, ErrorKind::kUsage);
+  std::vector<std::string> keys;
+  for (const auto& entry : entries) keys.push_back(entry->Key());
+  for (const auto& [key, value] : file.AsObject()) {
+    const auto found = std::find(keys.begin(), keys.end(), key);
+    if (found == keys.end() || key == "config") {
+      const std::string nearest = NearestName(key, keys);
+      reader.FailAt(key, "there is no such option", nearest.empty() ? "" : StrCat("; did you mean \"", nearest, "\"?"));
+    }
+    Entry& entry = *entries[found - keys.begin()];
+    if (value.is_null()) continue;       // as if it were not there
+    if (!entry.texts.empty()) continue;  // the command line has the last word
+    entry.file_text = entry.flag() ? (reader.Bool(key) ? "true" : "false") : TextOf(reader, key, value);
+    try {
+      entry.parse(*entry.file_text);
+    } catch (const Error& error) {
+      Fail(ErrorKind::kUsage, path, ": ", error.what());
+    }
+  }
+}
+
+OptionTable::OptionTable() : impl_(std::make_unique<Impl>()) {}
+OptionTable::~OptionTable() = default;
+
+void OptionTable::Group(const std::string& title) { impl_->group = title; }
+
+void OptionTable::Add(const std::string& names, std::string* value, const std::string& placeholder,
+                      const std::string& help, Required required) {
+  impl_->AddValue(names, value, placeholder, help, required);
+}
+void OptionTable::Add(const std::string& names, int64_t* value, const std::string& placeholder, const std::string& help,
+                      Required required) {
+  impl_->AddValue(names, value, placeholder, help, required);
+}
+void OptionTable::Add(const std::string& names, uint64_t* value, const std::string& placeholder,
+                      const std::string& help, Required required) {
+  impl_->AddValue(names, value, placeholder, help, required);
+}
+void OptionTable::Add(const std::string& names, double* value, const std::string& placeholder, const std::string& help,
+                      Required required) {
+  impl_->AddValue(names, value, placeholder, help, required);
+}
+void OptionTable::Add(const std::string& names, std::optional<std::string>* value, const std::string& placeholder,
+                      const std::string& help) {
+  impl_->AddValue(names, value, placeholder, help, Required::kNo);
+}
+void OptionTable::Add(const std::string& names, std::optional<int64_t>* value, const std::string& placeholder,
+                      const std::string& help) {
+  impl_->AddValue(names, value, placeholder, help, Required::kNo);
+}
+void OptionTable::Add(const std::string& names, std::optional<double>* value, const std::string& placeholder,
+                      const std::string& help) {
+  impl_->AddValue(names, value, placeholder, help, Required::kNo);
+}
+void OptionTable::Add(const std::string& names, std::vector<uint64_t>* value, const std::string& placeholder,
+                      const std::string& help) {
+  impl_->AddValue(names, value, placeholder, help, Required::kNo);
+}
+
+void OptionTable::AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
+                            const std::string& help) {
+  Impl::Entry& entry = impl_->AddEntry(names, Join(choices, "|"), help);
+  entry.default_text = *value;
+  entry.parse = [value, choices, name = entry.names[0]](const std::string& text) {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      const std::string nearest = NearestName(text, choices);
+      Fail(ErrorKind::kUsage, name, ": \"", text, "\" is none of ", Join(choices, ", "),
+           nearest.empty() ? "" : StrCat("; did you mean \"", nearest, "\"?"));
+    }
+    *value = text;
+  };
+}
+
+void OptionTable::AddFlag(const std::string& name, bool* value, const std::string& help) {
+  Impl::Entry& entry = impl_->AddEntry(name, "", help);
+  entry.parse = [value](const std::string& text) { *value = text == "true"; };
+}
+
+void OptionTable::AddThreads() {
+  Add("--threads", &impl_->threads, "N", "Threads to compute with; all processors by default. Never changes a bit.");
+}
+
+bool OptionTable::GivenOnCommandLine(const std::string& name) const {
+  const Impl::Entry* entry = impl_->FindEntry(name);
+  return entry != nullptr && !entry->texts.empty();
+}
+bool OptionTable::Given(const std::string& name) const {
+  const Impl::Entry* entry = impl_->FindEntry(name);
+  return entry != nullptr && (!entry->texts.empty() || entry->file_text);
+}
+
+OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments) {
+  if (impl_->FindEntry("--config") == nullptr) {
+    impl_->group = "Common";
+    Add("--config", &impl_->config_path, "FILE",
+        "JSON object of options by name (d_model for --d-model); the command line overrides it.");
+  }
+  CLI::App parser;
+  parser.allow_extras();
+  parser.set_help_flag();
+  bool help = false;
+  parser.add_flag("--help,-h", help);
+  for (const auto& entry : impl_->entries) {
+    const std::string names = Join(entry->names, ",");
+    if (entry->flag()) {
+      parser.add_flag_callback(names, [e = entry.get()] { e->texts = {"true"}; });
+    } else {
+      parser.add_option(names, entry->texts)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    parser.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    Fail(ErrorKind::kUsage, error.what());
+  }
+  if (help) return Outcome::kHelp;
+  for (const std::string& extra : parser.remaining()) {
+    if (extra.size() > 1 && extra[0] == '-') {
+      const std::string name = extra.substr(0, extra.find('='));
+      const std::string nearest = NearestName(name, impl_->AllNames());
+      Fail(ErrorKind::kUsage, "there is no option ", name,
+           nearest.empty() ? "; --help lists them" : StrCat("; did you mean ", nearest, "?"));
+    }
+    Fail(ErrorKind::kUsage, "\"", extra, "\" is not expected here; --help shows what is");
+  }
+  for (const auto& entry : impl_->entries) {
+    CROSSTALK_CHECK(entry->texts.size() <= 1, entry->names[0], " is given ", entry->texts.size(), " times");
+    if (!entry->texts.empty()) entry->parse(entry->texts[0]);
+  }
+  if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);
+  for (const auto& entry : impl_->entries) {
+    CROSSTALK_CHECK(!entry->required || !entry->texts.empty() || entry->file_text, entry->names[0],
+                    " is missing; --help shows what is expected");
+  }
+  if (impl_->threads) {
+    CROSSTALK_CHECK(*impl_->threads >= 1 && *impl_->threads <= 4096, "--threads: ", *impl_->threads,
+                    " is not between 1 and 4096");
+    SetNumThreads(static_cast<int>(*impl_->threads));
+  }
+  return Outcome::kRun;
+}
+
+void OptionTable::ParseAgain() const {
+  for (const auto& entry : impl_->entries) {
+    if (!entry->texts.empty()) {
+      entry->parse(entry->texts[0]);
+    } else if (entry->file_text) {
+      entry->parse(*entry->file_text);
+    }
+  }
+}
+
+std::string OptionTable::Help(const std::string& command, const std::string& description) const {
+  std::string usage = "Usage: crosstalk " + command;
+  for (const auto& entry : impl_->entries) {
+    if (entry->positional()) usage += " " + entry->placeholder;
+  }
+  std::string out = usage + " [OPTIONS]\n\n" + Paragraphs(description);
+  std::string group;
+  for (const auto& entry : impl_->entries) {
+    if (entry->group != group) {
+      group = entry->group;
+      out += "\n" + group + ":\n";
+    }
+    std::string left = "  " + (entry->positional() ? entry->placeholder : Join(entry->names, ", "));
+    if (!entry->flag() && !entry->positional()) left += " " + entry->placeholder;
+    left += left.size() + 2 <= kHelpColumn ? std::string(kHelpColumn - left.size(), ' ')
+                                           : "\n" + std::string(kHelpColumn, ' ');
+    std::string text = entry->help;
+    if (!entry->default_text.empty()) text += " [" + entry->default_text + "]";
+    if (entry->required && !entry->positional()) text += " Required.";
+    out += left + Wrapped(text, kHelpColumn, kHelpColumn) + "\n";
+  }
+  return out + "  --help, -h" + std::string(kHelpColumn - 12, ' ') + "This text.\n";
+}
+
+void AddAttentionOptions(OptionTable& options, AttentionOptions* attention) {
+  options.Add("--attention", &attention->kind, "KIND", StrCat("Kind of attention: ", kAttentionKinds, "."));
+  options.Add("--heads", &attention->heads, "N", "Softmax heads, h.");
+  options.Add("--key-heads", &attention->key_heads, "N", "Key heads, h_k; as --heads by default.");
+  options.Add("--value-heads", &attention->value_heads, "N", "Value heads, h_v; as --heads by default.");
+  options.Add("--key-size", &attention->key_size, "N", "Size of a key, d_k; d_model / h_k by default.");
+  options.Add("--value-size", &attention->value_size, "N", "Size of a value, d_v; d_model / h_v by default.");
+  options.Add("--dynamic", &attention->dynamic, "LIST",
+              "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none.");
+}
+
+std::string NearestName(const std::string& name, const std::vector<std::string>& names) {
+  std::string nearest;
+  size_t nearest_distance = SIZE_MAX;
+  for (const std::string& candidate : names) {
+    // Levenshtein's distance, one row of the table at a time.
+    std::vector<size_t> row(candidate.size() + 1);
+    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= name.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= candidate.size(); ++j) {
+        const size_t replaced = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < nearest_distance) {
+      nearest_distance = row.back();
+      nearest = candidate;
+    }
+  }
+  return nearest_distance <= std::max<size_t>(2, name.size() / 2) ? nearest : "";
+}
+
+}  // namespace crosstalk
