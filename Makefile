@@ -64,7 +64,7 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 
 # ---- Flags -------------------------------------------------------------------------------------------------------
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
-CPPFLAGS += -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MMD -MP
+CPPFLAGS += -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
 CXXFLAGS ?= -O2 -g1
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 LDFLAGS += -fopenmp

@@ -40,9 +40,12 @@ void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const Att
   encoder_decoder = encoder_decoder_layer;
   encoder_self.causality = encoder_decoder.causality = Causality::kNone;
   decoder_self.causality = Causality::kCausal;
-  for (AttentionConfig* attention : {&encoder_self, &decoder_self, &encoder_decoder}) {
-    attention->dropout_rate = dropout_rate;
-  }
+  SetDropout(dropout_rate);
+}
+
+void T5Config::SetDropout(double rate) {
+  dropout_rate = rate;
+  for (AttentionConfig* attention : {&encoder_self, &decoder_self, &encoder_decoder}) attention->dropout_rate = rate;
 }
 
 void T5Config::Validate() const {

@@ -44,6 +44,8 @@ struct T5Config {
   void SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
                     const AttentionConfig& encoder_decoder_layer);
   void SetAttention(const AttentionConfig& layer) { SetAttention(layer, layer, layer); }
+  // dropout_rate, and that of the three attention layers with it.
+  void SetDropout(double rate);
 
   // Throws a usage error that names the field at fault.
   void Validate() const;

@@ -87,6 +87,7 @@ struct StackCost {
   int64_t parameters, multiplications, optimizer_elements;
   int64_t kept;       // on the tape at the end of its forward pass
   int64_t transient;  // beside that, while a block's gradient is computed
+  int64_t block;      // of one block while its gradient is computed, kept and transient
 };
 
 // `attentions` are pairs of a layer and the number of memory positions, the last of the block first.
@@ -97,7 +98,8 @@ StackCost CostOfStack(const T5Config& c, int64_t layers, int64_t length, Activat
                      .multiplications = feed_forward.multiplications,
                      .optimizer_elements = feed_forward.optimizer_elements + c.d_model,
                      .kept = feed_forward.activations,
-                     .transient = 2 * length * c.d_ff};
+                     .transient = 2 * length * c.d_ff,
+                     .block = 0};
   int64_t consumed = feed_forward.activations;  // by the gradients of the parts behind: backward order
   for (const auto& [attention, memory] : attentions) {
     const AttentionCost cost = CostOf(*attention, length, memory);
@@ -116,7 +118,8 @@ StackCost CostOfStack(const T5Config& c, int64_t layers, int64_t length, Activat
           .multiplications = layers * block.multiplications,
           .optimizer_elements = layers * block.optimizer_elements + relative_bias + c.d_model,
           .kept = layers * (recompute ? length * c.d_model : block.kept) + 3 * length * c.d_model,
-          .transient = block.transient + (recompute ? block.kept : 0)};
+          .transient = block.transient + (recompute ? block.kept : 0),
+          .block = block.transient + block.kept};
 }
 
 // Rows of the classifier's logits that the fused loss holds at once: 2^23 logits, in multiples of 64 rows.
@@ -148,10 +151,14 @@ T5Cost EstimateT5(const T5Config& c, int64_t batch, int64_t n, int64_t m, Activa
   const int64_t kept = batch * (encoder.kept + decoder.kept);
   const int64_t decoder_gradients = decoder.parameters + table;
   const int64_t peak = std::max({
-      kept + table + LossRows(batch * m, classes) * classes + batch * m * d,  // the loss's gradient
-      kept + table + batch * decoder.transient,                               // the last decoder block's
-      batch * encoder.kept + decoder_gradients + std::max(table, batch * encoder.transient),  // then the encoder's
-      cost.parameters + table + batch * n * d,  // the embedding's, at the end
+      // the gradient of the loss; of the decoder's last block, of its first; of the encoder's last block, of its first
+      kept + table + LossRows(batch * m, classes) * classes + batch * m * d,
+      kept + table + batch * decoder.transient,
+      batch * (encoder.kept + decoder.block) + decoder_gradients,
+      batch * encoder.kept + decoder_gradients + std::max(table, batch * encoder.transient),
+      batch * encoder.block + cost.parameters,
+      // of the embedding, last
+      cost.parameters + table + batch * n * d,
   });
   cost.activation_bytes = kFloatBytes * std::max<int64_t>(peak - cost.parameters, 0);
   return cost;

@@ -23,9 +23,9 @@ struct TrainerOptions {
 };
 
 struct StepResult {
-  int64_t step = 0;     // steps done, this one counted
-  double loss = 0;      // what was minimised: z-loss included, over the denominator
-  double ln_ppl = 0;    // mean -ln p of the target tokens, before the update
+  int64_t step = 0;   // steps done, this one counted
+  double loss = 0;    // what was minimised: z-loss included, over the denominator
+  double ln_ppl = 0;  // mean -ln p of the target tokens, before the update
   double learning_rate = 0;
   double gradient_norm = 0;   // before clipping
   int64_t target_tokens = 0;  // that are not padding

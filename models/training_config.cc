@@ -152,8 +152,8 @@ void TrainingConfig::Resolve() {
   CheckChoice("--loss-denominator", loss_denominator, {"tokens", "positions"});
   CheckChoice("--activations", activations, {"keep", "recompute"});
   if (!schedule) schedule = optimizer == "adafactor" ? "inverse-square-root" : "linear";
-  if (!learning_rate) learning_rate = optimizer == "adafactor" ? 1.0 : 1e-3;
-  if (!warmup) warmup = std::max<int64_t>(1, steps / 50);
+  if (!learning_rate) learning_rate = optimizer == "adafactor" ? 0.3 : 1e-3;
+  if (!warmup) warmup = std::max<int64_t>(30, steps / 50);
   CheckAtLeast("--warmup", *warmup, 1);
   CheckRange("--learning-rate", *learning_rate, 0, 1e30);
   CheckRange("--dropout", dropout, 0, 0.99);
@@ -162,7 +162,7 @@ void TrainingConfig::Resolve() {
   CheckRange("--clip", clip, 0, 1e30);
   CheckRange("--z-loss", z_loss, 0, 1e6);
   CROSSTALK_CHECK(seed <= static_cast<uint64_t>(INT64_MAX), "--seed: ", seed, " is too large");
-  if (!eval_every) eval_every = std::max<int64_t>(1, (steps + 5) / 6);
+  if (!eval_every) eval_every = std::max<int64_t>(1, steps / 8);
   CheckAtLeast("--eval-every", *eval_every, 0);
   if (!checkpoint_every) checkpoint_every = *eval_every;
   CheckAtLeast("--checkpoint-every", *checkpoint_every, 0);

@@ -35,8 +35,8 @@ struct TrainingConfig {
   std::string mixing_init = "random";      // random or identity: how P_l and P_w start
   std::string keys_values = "separate";    // separate or tied (V = K)
   std::string implementation = "composed";
-  int64_t d_model = 192;
-  int64_t d_ff = 768;
+  int64_t d_model = 128;
+  int64_t d_ff = 512;
   int64_t layers = 2;                     // of the encoder
   std::optional<int64_t> decoder_layers;  // else `layers`
   std::string feed_forward = "relu";      // relu or gated-gelu
@@ -44,13 +44,13 @@ struct TrainingConfig {
   double dropout = 0;
 
   // Optimisation.
-  int64_t steps = 600;
-  int64_t batch = 32;                   // examples a step
+  int64_t steps = 2000;
+  int64_t batch = 16;                   // examples a step
   int64_t accumulate = 1;               // parts that a step's batch is computed in
   std::string optimizer = "adafactor";  // adafactor or adamw
   std::optional<std::string> schedule;  // else inverse-square-root for adafactor, linear for adamw
-  std::optional<double> learning_rate;  // else 1 for adafactor (its steps are relative), 0.001 for adamw
-  std::optional<int64_t> warmup;        // steps; else a fiftieth of the run, as 10,000 of the paper's 524,288
+  std::optional<double> learning_rate;  // else 0.3 for adafactor (its steps are relative), 0.001 for adamw
+  std::optional<int64_t> warmup;        // steps; else a fiftieth of the run, at least 30 (the paper: 1 and 10,000)
   double decay = 0.1;                   // part of the run, at its end, in which inverse-square-root falls to 0
   double weight_decay = 0.01;           // adamw only
   double clip = 0;                      // largest norm of all gradients together; 0: none
@@ -60,8 +60,8 @@ struct TrainingConfig {
   uint64_t seed = 1;
 
   // What is written and when: no bit of the model depends on these.
-  std::optional<int64_t> eval_every;  // steps; else a sixth of the run; 0: at the end only
-  int64_t eval_batches = 16;
+  std::optional<int64_t> eval_every;  // steps; else an eighth of the run; 0: at the end only
+  int64_t eval_batches = 32;
   std::optional<int64_t> checkpoint_every;  // steps; else as eval_every; 0: at the end only
   int64_t keep = 2;                         // newest checkpoints that stay, beside the best
   int64_t log_every = 1;                    // steps between lines of metrics.jsonl

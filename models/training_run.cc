@@ -156,6 +156,7 @@ void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
       Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Joined(reasons));
     }
     for (const std::string& reason : reasons) Tell("skipped a damaged checkpoint: " + reason);
+    if (!found.checkpoint && folder_.HoldsRun()) Tell(folder_.path() + ": no checkpoint yet, beginning at step 1");
     checkpoint_ = found.checkpoint;
   }
 }

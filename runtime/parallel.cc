@@ -20,7 +20,7 @@ int AvailableProcessors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-std::atomic<int> g_threads{0};           // 0: not set yet
+std::atomic<int> g_threads{0};            // 0: not set yet
 thread_local bool t_in_parallel = false;  // this thread is running a body
 
 }  // namespace

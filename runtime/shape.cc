@@ -31,8 +31,8 @@ int64_t Shape::NumElements() const {
   int64_t product = 1;
   for (int64_t size : *this) {
     CROSSTALK_CHECK(size >= 0, "negative size in shape ", *this);
-    CROSSTALK_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size,
-                    "shape ", *this, " has more elements than memory can address");
+    CROSSTALK_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, "shape ", *this,
+                    " has more elements than memory can address");
     product *= size;
   }
   return product;
@@ -137,8 +137,8 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
       continue;
     }
     if (const Entry* earlier = Find(name)) {
-      CROSSTALK_CHECK(earlier->size == shape[i], where_, ": ", bracket_text, " = ", shape, " has ", name, "=",
-                      shape[i], ", but ", name, "=", earlier->size, " in ", earlier->source);
+      CROSSTALK_CHECK(earlier->size == shape[i], where_, ": ", bracket_text, " = ", shape, " has ", name, "=", shape[i],
+                      ", but ", name, "=", earlier->size, " in ", earlier->source);
       continue;
     }
     entries_.push_back({name, shape[i], StrCat(bracket_text, " = ", shape)});

@@ -31,9 +31,9 @@ class Storage {
 };
 
 struct MemoryStats {
-  int64_t live_bytes;        // held by live Storage objects
-  int64_t peak_bytes;        // the most that live_bytes has been since the last ResetPeakMemory
-  int64_t cached_bytes;      // freed, kept for reuse
+  int64_t live_bytes;          // held by live Storage objects
+  int64_t peak_bytes;          // the most that live_bytes has been since the last ResetPeakMemory
+  int64_t cached_bytes;        // freed, kept for reuse
   int64_t system_allocations;  // blocks that had to be taken from the system since the process began
 };
 MemoryStats GetMemoryStats();

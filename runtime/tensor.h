@@ -54,15 +54,15 @@ class Tensor {
 
   // Views: they share elements.
   Tensor Transpose(int dim_a, int dim_b) const;
-  Tensor Permute(const std::vector<int>& order) const;           // result dimension i is dimension order[i]
-  Tensor Slice(int dim, int64_t begin, int64_t end) const;       // [begin, end), bounds checked
-  Tensor Select(int dim, int64_t index) const;                   // Slice of one, dimension dropped
-  Tensor BroadcastTo(const Shape& shape) const;                  // stride 0 where stretched
+  Tensor Permute(const std::vector<int>& order) const;      // result dimension i is dimension order[i]
+  Tensor Slice(int dim, int64_t begin, int64_t end) const;  // [begin, end), bounds checked
+  Tensor Select(int dim, int64_t index) const;              // Slice of one, dimension dropped
+  Tensor BroadcastTo(const Shape& shape) const;             // stride 0 where stretched
   // A view where the strides allow it, else a copy. One size may be -1: it is inferred.
   Tensor Reshape(const Shape& shape) const;
 
-  Tensor Contiguous() const;  // itself if contiguous, else a copy
-  Tensor Clone() const;       // always a contiguous copy
+  Tensor Contiguous() const;     // itself if contiguous, else a copy
+  Tensor Clone() const;          // always a contiguous copy
   Tensor To(DType dtype) const;  // converted copy; itself if the dtype is the same
 
   // Copies the elements of `source` (same shape and dtype, any strides) into this one's (any strides).

@@ -11,7 +11,9 @@ mkdir -p "$results"
 CROSSTALK_BINARY=$(cd "$build" && pwd)/crosstalk
 CROSSTALK_SOURCE=$(pwd)
 CROSSTALK_BUILD=$(cd "$build" && pwd)
-export CROSSTALK_BINARY CROSSTALK_SOURCE CROSSTALK_BUILD
+# Several programs share the processors here: threads that wait should sleep, not spin.
+OMP_WAIT_POLICY=passive
+export CROSSTALK_BINARY CROSSTALK_SOURCE CROSSTALK_BUILD OMP_WAIT_POLICY
 
 find "$build/tests" -type f -name '*_test' | sort > "$results/programs"
 run_one='

@@ -206,6 +206,7 @@ Command CompareCommand() {
       "taken up again by the same command.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
+        settings->config.steps = 600;
         AddTrainingOptions(options, &settings->config, TrainingOptionSet::kCompare);
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", kAttentionKinds, "."));
         options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");

@@ -64,8 +64,10 @@ void AddOptimisationOptions(OptionTable& options, TrainingConfig* config, Traini
   options.Add("--schedule", &config->schedule, "NAME",
               "inverse-square-root, linear or constant; the first for adafactor, the second for adamw by default.");
   options.Add("--learning-rate", &config->learning_rate, "X",
-              "Scale of the schedule; by default 1 for adafactor, whose steps are relative, and 0.001 for adamw.");
-  options.Add("--warmup", &config->warmup, "N", "Steps of warm-up; a fiftieth of the run by default.");
+              "Scale of the schedule; by default 0.3 for adafactor, whose steps are relative (the paper: 1), and 0.001 "
+              "for adamw.");
+  options.Add("--warmup", &config->warmup, "N",
+              "Steps of warm-up; a fiftieth of the run, at least 30, by default (the paper: 10000).");
   options.Add("--decay", &config->decay, "SHARE", "Last part of the run, in which inverse-square-root falls to 0.");
   options.Add("--weight-decay", &config->weight_decay, "X", "For adamw.");
   options.Add("--clip", &config->clip, "NORM", "Largest norm of all gradients together; 0: none.");
@@ -82,7 +84,7 @@ void AddOptimisationOptions(OptionTable& options, TrainingConfig* config, Traini
 void AddScheduleOptions(OptionTable& options, TrainingConfig* config) {
   options.Group("Run");
   options.Add("--eval-every", &config->eval_every, "N",
-              "Steps between held-out measures; a sixth of the run by default; 0: at the end only.");
+              "Steps between held-out measures; an eighth of the run by default; 0: at the end only.");
   options.Add("--eval-batches", &config->eval_batches, "N", "Batches of a held-out measure, at most.");
   options.Add("--checkpoint-every", &config->checkpoint_every, "N",
               "Steps between checkpoints; as --eval-every by default; 0: at the end only.");

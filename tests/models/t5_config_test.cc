@@ -76,6 +76,15 @@ TEST(T5ConfigTest, ValidateNamesTheFieldAtFault) {
   EXPECT_THROW(config.Validate(), Error);
 }
 
+TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
+  T5Config config = TinyT5("talking");
+  config.SetDropout(0.1);
+  EXPECT_EQ(config.dropout_rate, 0.1);
+  for (const AttentionConfig* attention : {&config.encoder_self, &config.decoder_self, &config.encoder_decoder}) {
+    EXPECT_EQ(attention->dropout_rate, 0.1);
+  }
+}
+
 TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
   T5Config config;
   config.vocabulary = 32100;
@@ -105,7 +114,8 @@ TEST(T5CostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
             4 * cost.forward_multiplications);
 }
 
-// The estimate against a training step in both forms, of one model.
+// The estimate against a training step in both forms, of one model. It promises a fifth; here it is 4 % below to 9 %
+// above, and the test keeps it there.
 void ExpectEstimateIsClose(const T5Config& config, int64_t batch, int64_t n, int64_t m, const std::string& what) {
   ReleaseCachedMemory();
   const int64_t before = GetMemoryStats().live_bytes;
@@ -122,7 +132,7 @@ void ExpectEstimateIsClose(const T5Config& config, int64_t batch, int64_t n, int
     model.ZeroGrad();
     const double measured = static_cast<double>(GetMemoryStats().peak_bytes - before);
     const T5Cost cost = EstimateT5(config, batch, n, m, activations);
-    EXPECT_NEAR(static_cast<double>(cost.total_bytes()) / measured, 1.0, 0.2)
+    EXPECT_NEAR(static_cast<double>(cost.total_bytes()) / measured, 1.0, 0.12)
         << what << (activations == Activations::kKeep ? " keep" : " recompute");
     EXPECT_EQ(cost.parameters, model.NumParameters()) << what;
     EXPECT_EQ(cost.optimizer_bytes, optimizer.StateBytes()) << what;
@@ -145,9 +155,9 @@ TEST(T5CostTest, EstimateIsWithinAFifthOfWhatAStepTakes) {
       config.classifier = relu ? ClassifierKind::kTied : ClassifierKind::kUntied;
       AttentionOptions options;
       options.kind = kind;
-      options.heads = 4;
+      options.heads = 8;
       config.SetAttention(MakeAttentionConfig(options, 128));
-      ExpectEstimateIsClose(config, 2, 96, 40, StrCat(kind, " ", Name(feed_forward)));
+      ExpectEstimateIsClose(config, 3, 128, 40, StrCat(kind, " ", Name(feed_forward)));
     }
   }
   SetNumThreads(threads_before);

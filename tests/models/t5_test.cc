@@ -171,13 +171,13 @@ TEST_P(T5KindTest, SelectedRowsContinueAsTheirOwnSequences) {
 TEST(T5Test, BitsOfATrainingStepDoNotDependOnThreads) {
   // Large enough that every kernel has several tiles.
   T5Config config = TinyT5("talking");
-  config.vocabulary = 700;
+  config.vocabulary = 300;
   config.d_model = 136;
-  config.d_ff = 300;
+  config.d_ff = 150;
   config.encoder_layers = config.decoder_layers = 1;
   config.dropout_rate = 0.1;
   config.SetAttention(AttentionConfig::TalkingHeads(136, 4, 6, 8, 24, 16));
-  const Tensor inputs = TinyIds(3, 70, 700, 1, 9), targets = TinyIds(3, 33, 700, 2, 5);
+  const Tensor inputs = TinyIds(3, 70, 300, 1, 9), targets = TinyIds(3, 33, 300, 2, 5);
   const auto run = [&](int threads) {
     SetNumThreads(threads);
     const T5 model(config, 1);
@@ -208,7 +208,7 @@ TEST(T5Test, OverfitsABatch) {
   const T5 model(TinyT5("talking", FeedForwardKind::kRelu), 1);
   Adafactor optimizer(model.Parameters());
   double first = 0, last = 0;
-  for (uint32_t step = 0; step < 150; ++step) {
+  for (uint32_t step = 0; step < 100; ++step) {
     model.ZeroGrad();
     const T5Loss loss =
         model.Loss(batch.inputs, batch.targets, {}, {.phase = Phase::kTraining, .seed = 1, .step = step});

@@ -82,6 +82,19 @@ TEST(TransformerStackTest, DropsInputLayersAndOutputInTraining) {
   EXPECT_NE(y, stack.Forward(x, Tensor(), {}, later).value().ToVector<double>());
 }
 
+TEST(TransformerStackTest, DropsItsInputAndItsOutputEachOnTheirOwn) {
+  TransformerStackConfig config = Config(Causality::kNone);
+  config.layers = 0;
+  config.dropout_rate = 0.5;
+  const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
+  const Variable x(Random({20, 10, 8}, 1));
+  const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
+  int zeros = 0;
+  for (const double value : stack.Forward(x, Tensor(), {}, training).value().ToVector<double>()) zeros += value == 0;
+  // Without blocks an element survives two draws of 1/2 (the norm between keeps zeros): 3/4 of 1600 are zero.
+  EXPECT_NEAR(zeros, 1200, 4 * std::sqrt(1600 * 0.75 * 0.25));
+}
+
 TEST(TransformerStackTest, RefusesWhatDoesNotFit) {
   TransformerStackConfig config = Config(Causality::kCausal);
   config.cross_attention = AttentionConfig::MultiHead(8, 2, 4);

@@ -132,7 +132,8 @@ void AddReductions(Table& table) {
 void AddMatMuls(Table& table) {
   for (const kernels::Transpose ta : {kernels::Transpose::kNo, kernels::Transpose::kYes}) {
     for (const kernels::Transpose tb : {kernels::Transpose::kNo, kernels::Transpose::kYes}) {
-      const std::string suffix = std::string(ta == kernels::Transpose::kYes ? "_t" : "_n") + (tb == kernels::Transpose::kYes ? "t" : "n");
+      const std::string suffix =
+          std::string(ta == kernels::Transpose::kYes ? "_t" : "_n") + (tb == kernels::Transpose::kYes ? "t" : "n");
       const Shape a = ta == kernels::Transpose::kYes ? Shape{7, 5} : Shape{5, 7};
       const Shape b = tb == kernels::Transpose::kYes ? Shape{9, 7} : Shape{7, 9};
       const auto function = [ta, tb](const Inputs& in) { return MatMul(in[0], in[1], ta, tb); };

@@ -106,14 +106,26 @@ TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
   EXPECT_EQ(json.At("ln_ppl"), last.At("ln_ppl"));
   EXPECT_EQ(json.At("tokens"), last.At("tokens"));
   EXPECT_EQ(json.At("step").AsInt(), 8);
+}
 
-  double best = 1e9;
+TEST(EvalTest, TheBestCheckpointIsKeptAndFound) {
+  const TempDir dir;
+  // Steps so large that the loss rises again.
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--learning-rate", "1", "--warmup", "1", "--decay", "0",
+                                  "--steps", "18", "--keep", "1"}))
+                .exit_code,
+            0);
+  Json best = Json::MakeObject({{"ln_ppl", 1e9}, {"step", 0}});
   for (const Json& line : Lines(dir / "run/metrics.jsonl")) {
-    if (line.At("event").AsString() == "eval") best = std::min(best, line.At("ln_ppl").AsDouble());
+    const bool better =
+        line.At("event").AsString() == "eval" && line.At("ln_ppl").AsDouble() < best.At("ln_ppl").AsDouble();
+    if (better) best = line;
   }
-  const CommandResult of_best = RunCommand({"eval", "--run", dir / "run", "--checkpoint", "best", "--json"});
-  ASSERT_EQ(of_best.exit_code, 0) << of_best.errors;
-  EXPECT_EQ(ParseJson(of_best.output, "output").At("ln_ppl").AsDouble(), best);
+  ASSERT_LT(best.At("step").AsInt(), 18) << "choose options with which the last measure is not the best";
+  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--checkpoint", "best", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(ParseJson(result.output, "output").At("step"), best.At("step"));
+  EXPECT_EQ(ParseJson(result.output, "output").At("ln_ppl"), best.At("ln_ppl"));
 }
 
 TEST(EvalTest, MeasuresOnOtherText) {
