@@ -153,7 +153,7 @@ void TrainingConfig::Resolve() {
   CheckChoice("--activations", activations, {"keep", "recompute"});
   if (!schedule) schedule = optimizer == "adafactor" ? "inverse-square-root" : "linear";
   if (!learning_rate) learning_rate = optimizer == "adafactor" ? 0.3 : 1e-3;
-  if (!warmup) warmup = std::max<int64_t>(30, steps / 50);
+  if (!warmup) warmup = std::min(std::max<int64_t>(30, steps / 50), std::max<int64_t>(1, steps / 2));
   CheckAtLeast("--warmup", *warmup, 1);
   CheckRange("--learning-rate", *learning_rate, 0, 1e30);
   CheckRange("--dropout", dropout, 0, 0.99);

@@ -50,10 +50,11 @@ struct TrainingConfig {
   std::string optimizer = "adafactor";  // adafactor or adamw
   std::optional<std::string> schedule;  // else inverse-square-root for adafactor, linear for adamw
   std::optional<double> learning_rate;  // else 0.3 for adafactor (its steps are relative), 0.001 for adamw
-  std::optional<int64_t> warmup;        // steps; else a fiftieth of the run, at least 30 (the paper: 1 and 10,000)
-  double decay = 0.1;                   // part of the run, at its end, in which inverse-square-root falls to 0
-  double weight_decay = 0.01;           // adamw only
-  double clip = 0;                      // largest norm of all gradients together; 0: none
+  std::optional<int64_t>
+      warmup;                  // steps; else a fiftieth of the run, at least 30, at most half of it (the paper: 10,000)
+  double decay = 0.1;          // part of the run, at its end, in which inverse-square-root falls to 0
+  double weight_decay = 0.01;  // adamw only
+  double clip = 0;             // largest norm of all gradients together; 0: none
   double z_loss = 1e-4;
   std::string loss_denominator = "tokens";  // tokens (that are not padding) or positions (as published)
   std::string activations = "keep";         // keep or recompute

@@ -66,8 +66,9 @@ void AddOptimisationOptions(OptionTable& options, TrainingConfig* config, Traini
   options.Add("--learning-rate", &config->learning_rate, "X",
               "Scale of the schedule; by default 0.3 for adafactor, whose steps are relative (the paper: 1), and 0.001 "
               "for adamw.");
-  options.Add("--warmup", &config->warmup, "N",
-              "Steps of warm-up; a fiftieth of the run, at least 30, by default (the paper: 10000).");
+  options.Add(
+      "--warmup", &config->warmup, "N",
+      "Steps of warm-up; by default a fiftieth of the run, at least 30, at most half of it (the paper: 10000).");
   options.Add("--decay", &config->decay, "SHARE", "Last part of the run, in which inverse-square-root falls to 0.");
   options.Add("--weight-decay", &config->weight_decay, "X", "For adamw.");
   options.Add("--clip", &config->clip, "NORM", "Largest norm of all gradients together; 0: none.");

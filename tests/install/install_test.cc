@@ -17,7 +17,7 @@ struct CommandResult {
   std::string output;
 };
 
-CommandResult Run(const std::string& command) {
+CommandResult Shell(const std::string& command) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   EXPECT_NE(pipe, nullptr);
   std::string output;
@@ -49,7 +49,7 @@ class InstallTest : public ::testing::Test {
   }
 
   CommandResult Make(const std::string& arguments) {
-    return Run("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
+    return Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
   }
 
   std::string source_, build_;
@@ -64,13 +64,13 @@ TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
   const std::string lib = prefix + "/lib";
   // pkg-config escapes the space in the prefix for the shell that eval is.
   const CommandResult compile =
-      Run("flags=$(PKG_CONFIG_PATH='" + lib + "/pkgconfig' pkg-config --cflags --libs crosstalk) && " + "eval \"g++ '" +
-          source_ + "/tests/install/consumer.cc' $flags -o '" + program + "'\"");
+      Shell("flags=$(PKG_CONFIG_PATH='" + lib + "/pkgconfig' pkg-config --cflags --libs crosstalk) && " +
+            "eval \"g++ '" + source_ + "/tests/install/consumer.cc' $flags -o '" + program + "'\"");
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Run("LD_LIBRARY_PATH='" + lib + "' '" + program + "'");
+  const CommandResult run = Shell("LD_LIBRARY_PATH='" + lib + "' '" + program + "'");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, "321 654 100\n");
-  const CommandResult version = Run("'" + prefix + "/bin/crosstalk' --version");
+  const CommandResult version = Shell("'" + prefix + "/bin/crosstalk' --version");
   EXPECT_EQ(version.status, 0) << version.output;
 }
 
@@ -82,7 +82,7 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
                            "include/crosstalk/models/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
-  EXPECT_NE(Run("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
+  EXPECT_NE(Shell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
   ASSERT_EQ(Make("uninstall DESTDIR='" + stage + "' PREFIX=/opt/crosstalk").status, 0);
   EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/bin/crosstalk"));
 }

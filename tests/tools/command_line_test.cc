@@ -113,7 +113,7 @@ TEST(CommandLineTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const Json json = ParseJson(result.output, "output");
   EXPECT_EQ(json.At("configuration").At("d_model").AsInt(), 16);
-  EXPECT_EQ(json.At("configuration").At("warmup").AsInt(), 30);
+  EXPECT_EQ(json.At("configuration").At("warmup").AsInt(), 4);
   EXPECT_GT(json.At("parameters").AsInt(), 0);
   EXPECT_GT(json.At("memory_bytes").AsInt(), json.At("parameters").AsInt() * 4);
   EXPECT_GT(json.At("multiplications_per_step").AsInt(), 0);
