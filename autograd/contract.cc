@@ -96,16 +96,6 @@ int64_t Count(const std::vector<Axis>& axes, Kind absent) {
   return count;
 }
 
-int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group) {
-  int64_t size = 1;
-  for (const int i : group) size *= axes[static_cast<size_t>(i)].size;
-  return size;
-}
-
-int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, int64_t Axis::*stride) {
-  return group.empty() ? 0 : axes[static_cast<size_t>(group.back())].*stride;
-}
-
 std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan) {
   std::vector<int> looped;
   for (int i = 0; i < static_cast<int>(axes.size()); ++i) {

@@ -21,12 +21,6 @@ constexpr double kNsPerMultipliedFloat = 1.5;
 
 double Efficiency(int64_t size) { return static_cast<double>(size) / (static_cast<double>(size) + kHalfSpeedSize); }
 
-int64_t Product(const std::vector<Axis>& axes, const std::vector<int>& group) {
-  int64_t product = 1;
-  for (const int i : group) product *= axes[static_cast<size_t>(i)].size;
-  return product;
-}
-
 // All runs of `members` that are one dimension of one stride in each tensor of `fixed`. With nothing fixed the layout
 // is ours to choose, and the one candidate is all of them.
 std::vector<std::vector<int>> Groups(const std::vector<Axis>& axes, std::vector<int> members,
@@ -53,17 +47,12 @@ std::vector<std::vector<int>> Groups(const std::vector<Axis>& axes, std::vector<
   return groups;
 }
 
-// The stride of a merged group; `if_empty` for one of size 1.
-int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, StrideOf stride) {
-  return group.empty() ? 0 : axes[static_cast<size_t>(group.back())].*stride;
-}
-
 bool Contains(const std::vector<int>& group, int i) { return std::find(group.begin(), group.end(), i) != group.end(); }
 
 bool Runs(const std::vector<Axis>& axes, const ContractPlan& plan) {
-  const int64_t m = Product(axes, plan.rows);
-  const int64_t n = Product(axes, plan.columns);
-  const int64_t k = Product(axes, plan.inner);
+  const int64_t m = GroupSize(axes, plan.rows);
+  const int64_t n = GroupSize(axes, plan.columns);
+  const int64_t k = GroupSize(axes, plan.inner);
   if (!plan.copy_a &&
       !FormMatrix(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a)).valid) {
     return false;
@@ -117,9 +106,9 @@ double CopyTime(const std::vector<Axis>& axes, const ContractPlan& plan, const S
 }
 
 double Estimate(const std::vector<Axis>& axes, const ContractPlan& plan, const Sizes& sizes, double float_ratio) {
-  const int64_t m = Product(axes, plan.rows);
-  const int64_t n = Product(axes, plan.columns);
-  const int64_t k = Product(axes, plan.inner);
+  const int64_t m = GroupSize(axes, plan.rows);
+  const int64_t n = GroupSize(axes, plan.columns);
+  const int64_t k = GroupSize(axes, plan.inner);
   const double per_product = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const double products = sizes.all / per_product;
   const double partial_sums = sizes.inner / static_cast<double>(k);
@@ -130,9 +119,9 @@ double Estimate(const std::vector<Axis>& axes, const ContractPlan& plan, const S
 }
 
 double EstimateLanes(const std::vector<Axis>& axes, const ContractPlan& plan, const Sizes& sizes, double float_ratio) {
-  const double per_lane = static_cast<double>(Product(axes, plan.rows)) *
-                          static_cast<double>(Product(axes, plan.columns)) *
-                          static_cast<double>(Product(axes, plan.inner));
+  const double per_lane = static_cast<double>(GroupSize(axes, plan.rows)) *
+                          static_cast<double>(GroupSize(axes, plan.columns)) *
+                          static_cast<double>(GroupSize(axes, plan.inner));
   const double lanes = static_cast<double>(axes[static_cast<size_t>(plan.lane)].size);
   // Vectors of up to 16 lanes; the start of a product costs as much as some 16 lanes of it.
   const double vectors = sizes.all / (per_lane * lanes) * (lanes + 16);
@@ -170,6 +159,16 @@ std::vector<int> PackedOrder(const std::vector<Axis>& axes, Kind absent, const s
 }
 
 }  // namespace
+
+int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group) {
+  int64_t size = 1;
+  for (const int i : group) size *= axes[static_cast<size_t>(i)].size;
+  return size;
+}
+
+int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, StrideOf stride) {
+  return group.empty() ? 0 : axes[static_cast<size_t>(group.back())].*stride;
+}
 
 MatrixForm FormMatrix(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   using kernels::Transpose;

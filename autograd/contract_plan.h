@@ -43,6 +43,11 @@ struct ContractPlan {
   double nanoseconds = 0;  // the estimate that the choice was made by
 };
 
+// The number of indices that a group of axes has together.
+int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group);
+// The distance of neighbours in a group that is one dimension of one stride in that tensor; 0 for an empty group.
+int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, int64_t Axis::*stride);
+
 // `axes` in the order of c, inner axes behind. element_size: 4 or 8 bytes.
 ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size);
 

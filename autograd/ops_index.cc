@@ -16,6 +16,8 @@ namespace {
 Tensor CheckedIndices(const char* name, const Tensor& ids, int64_t bound) {
   CROSSTALK_CHECK(ids.defined() && (ids.dtype() == DType::kInt32 || ids.dtype() == DType::kInt64), name,
                   ": indices must be int32 or int64");
+  CROSSTALK_CHECK(bound <= int64_t{1} << 31, name, ": a dimension of ", bound, " is too long to be looked up; at most ",
+                  int64_t{1} << 31, " are");
   const Tensor values = math::Contiguous(ids);
   Tensor result = Tensor::Empty(ids.shape(), DType::kInt32);
   int32_t* const out = result.data<int32_t>();

@@ -22,6 +22,7 @@ struct Targets {
 Targets CheckTargets(const char* name, const Tensor& targets, int64_t rows, int64_t classes, int64_t ignore_index) {
   CROSSTALK_CHECK(targets.defined() && (targets.dtype() == DType::kInt32 || targets.dtype() == DType::kInt64), name,
                   ": targets must be int32 or int64");
+  CROSSTALK_CHECK(classes <= int64_t{1} << 31, name, ": ", classes, " classes are more than 2^31");
   CROSSTALK_CHECK(targets.shape() == Shape({rows}), name, ": targets[rows] = ", targets.shape(), ", but rows=", rows);
   const Tensor values = math::Contiguous(targets);
   Targets result;

@@ -21,7 +21,6 @@ constexpr int kRow = 100, kColumn = 101, kInner = 102;
 // Leading dimension i of the result (from the last backwards) has label i.
 Labelled Label(const Tensor& x, const Shape& batch, int first, int second) {
   Labelled result;
-  Shape shape;
   Tensor view = x;
   for (int i = 0, dropped = 0; i < x.rank() - 2; ++i) {
     const int from_end = x.rank() - 2 - i;

@@ -90,9 +90,10 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
   };
   Accumulate(root->gradient, std::move(seed));
   reach(root);
+  std::shared_ptr<Node> node;
   try {
     while (!queue.empty()) {
-      const std::shared_ptr<Node> node = queue.top();
+      node = queue.top();
       queue.pop();
       node->reached = false;
       const Tensor dy = std::exchange(node->gradient, Tensor());
@@ -110,6 +111,10 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       }
     }
   } catch (...) {
+    // Of the node that failed: what it has already given to inputs that were not reached yet.
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input && !input->leaf) input->gradient = Tensor();
+    }
     forget();
     throw;
   }

@@ -41,9 +41,9 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
 // A number larger than that of every node made so far.
 uint64_t NextSequence();
 
-// Throws Error(kNumerical) if `tensor` holds a NaN or infinity. `what` is "result" or "gradient". Negative infinity
-// passes if `allow_minus_infinity`.
 enum class MinusInfinity { kReject, kAccept };
+// Throws Error(kNumerical) if `tensor` holds a NaN or infinity; -infinity passes with kAccept. `what` is "result" or
+// "gradient".
 void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
                  MinusInfinity minus_infinity);
 bool HoldsMinusInfinity(const Tensor& tensor);

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "autograd/contract.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"
 #include "kernels/reduce.h"
-#include "kernels/softmax.h"
 
 namespace crosstalk::math {
 namespace {
@@ -143,14 +141,6 @@ void AddInPlace(const Tensor& accumulator, const Tensor& x) {
   });
 }
 
-void ScaleInPlace(const Tensor& x, double factor) {
-  CROSSTALK_DCHECK(x.is_contiguous());
-  DispatchFloat("scale", x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::Affine<T>(x.num_elements(), static_cast<T>(factor), 0, x.data<T>(), x.data<T>());
-  });
-}
-
 Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
   return Reduce("sum", x, dims, keep, [&](int64_t outer, int64_t count, int64_t inner, const Tensor& in, Tensor& out) {
     DispatchFloat("sum", x.dtype(), [&](auto zero) {
@@ -218,31 +208,6 @@ Tensor Concat(const std::vector<Tensor>& parts, int dim) {
     begin = end;
   }
   return result;
-}
-
-Tensor Softmax(const Tensor& x) {
-  const Tensor values = Contiguous(x);
-  Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  const int64_t cols = x.rank() == 0 ? 1 : x.size(-1);
-  if (x.num_elements() == 0) return y;
-  DispatchFloat("softmax", x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::Softmax<T>(x.num_elements() / cols, cols, 1, values.data<T>(), nullptr, y.data<T>());
-  });
-  return y;
-}
-
-Tensor SoftmaxGradient(const Tensor& y, const Tensor& dy) {
-  const Tensor values = Contiguous(y);
-  const Tensor gradient = Contiguous(dy);
-  Tensor dx = Tensor::Empty(y.shape(), y.dtype());
-  const int64_t cols = y.rank() == 0 ? 1 : y.size(-1);
-  if (y.num_elements() == 0) return dx;
-  DispatchFloat("softmax", y.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::SoftmaxGradient<T>(y.num_elements() / cols, cols, 1, values.data<T>(), gradient.data<T>(), dx.data<T>());
-  });
-  return dx;
 }
 
 }  // namespace crosstalk::math

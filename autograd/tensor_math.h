@@ -28,8 +28,6 @@ Tensor MaskedFill(const Tensor& x, const Tensor& mask, double value);
 
 // accumulator += x, in place; same shape and dtype; accumulator contiguous.
 void AddInPlace(const Tensor& accumulator, const Tensor& x);
-// x *= factor, in place; x contiguous.
-void ScaleInPlace(const Tensor& x, double factor);
 
 // Sum over `dims` (negative counts from the end; none given: over all).
 Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep = KeepDims::kNo);
@@ -44,11 +42,6 @@ Tensor Contiguous(const Tensor& x);
 void CopyTo(const Tensor& x, const Tensor& target);
 // Contiguous copies joined along `dim`.
 Tensor Concat(const std::vector<Tensor>& parts, int dim);
-
-// Softmax over the last dimension of any x; a row of nothing but -inf gives zeros.
-Tensor Softmax(const Tensor& x);
-// Given y = softmax(x) and dY: dX = y ∘ (dY - Σ_last y ∘ dY).
-Tensor SoftmaxGradient(const Tensor& y, const Tensor& dy);
 
 }  // namespace math
 }  // namespace crosstalk

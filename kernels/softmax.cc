@@ -139,7 +139,7 @@ void RowScaledExp(int64_t n, const T* x, T shift, T scale, T* y) {
   Map1(n, x, y, [&](auto v) HWY_ATTR { return hn::Mul(s, ExpFull(d, hn::Sub(v, m))); });
 }
 
-// max[j] = max_r x[r · stride + j], where -infinity is replaced by 0 so that e^(x - max) is 0 and not NaN.
+// max[j] = max_r x[r · stride + j]; NaN if the column holds one.
 template <typename T>
 void ColumnsMax(int64_t n, int64_t cols, int64_t stride, const T* x, T* max) {
   std::fill_n(max, cols, kNone<T>);
@@ -151,6 +151,7 @@ void ColumnsMax(int64_t n, int64_t cols, int64_t stride, const T* x, T* max) {
   }
 }
 
+// -infinity becomes 0, so that e^(x - shift) is 0 and not NaN in a column of nothing else.
 template <typename T>
 void FiniteShift(int64_t cols, const T* max, T* shift) {
   for (int64_t j = 0; j < cols; ++j) shift[j] = max[j] == kNone<T> ? T(0) : max[j];

@@ -128,7 +128,6 @@ AttentionConfig MakeLayer(const TrainingConfig& config, const std::optional<std:
 }  // namespace
 
 void TrainingConfig::Resolve() {
-  if (attention.heads == 0) attention.heads = 8;
   CheckAtLeast("--vocabulary", vocabulary, 16);
   CROSSTALK_CHECK(vocabulary <= 1'000'000, "--vocabulary: ", vocabulary, " is too large");
   CheckAtLeast("--input-length", input_length, 4);

@@ -27,7 +27,7 @@ struct TrainingConfig {
   int64_t input_length = 128;               // tokens; targets have the length that follows from it
 
   // Model.
-  AttentionOptions attention;                    // of all three places, but for the kinds named next
+  AttentionOptions attention = {.heads = 8};     // of all three places, but for the kinds named next
   std::optional<std::string> encoder_self_kind;  // else attention.kind
   std::optional<std::string> decoder_self_kind;
   std::optional<std::string> encoder_decoder_kind;

@@ -12,8 +12,9 @@ Adafactor::Adafactor(std::vector<NamedParameter> parameters, const AdafactorConf
     : Optimizer(std::move(parameters)), config_(config) {
   CROSSTALK_CHECK(config.decay_exponent > 0, "Adafactor: decay_exponent = ", config.decay_exponent,
                   " must be positive");
-  CROSSTALK_CHECK(config.epsilon1 >= 0 && config.epsilon2 >= 0 && config.clip_threshold >= 0,
-                  "Adafactor: epsilon1 = ", config.epsilon1, ", epsilon2 = ", config.epsilon2,
+  // g/√v of a gradient of zeros would be 0/0.
+  CROSSTALK_CHECK(config.epsilon1 > 0, "Adafactor: epsilon1 = ", config.epsilon1, " must be positive");
+  CROSSTALK_CHECK(config.epsilon2 >= 0 && config.clip_threshold >= 0, "Adafactor: epsilon2 = ", config.epsilon2,
                   " and clip_threshold = ", config.clip_threshold, " must not be negative");
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     const NamedParameter& parameter = this->parameters()[i];

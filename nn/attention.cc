@@ -6,6 +6,8 @@
 
 #include "autograd/ops_shape.h"
 #include "nn/attention_composed.h"
+#include "nn/attention_fused.h"
+#include "nn/attention_projections.h"
 
 namespace crosstalk {
 namespace {
@@ -20,11 +22,10 @@ Tensor Identity(int64_t size, DType dtype) {
 AttentionResult AttendAs(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
                          const AttentionMemory& memory, const AttentionExtras& extras,
                          const std::optional<RandomKey>& dropout_key) {
-  switch (config.implementation) {
-    case AttentionImplementation::kComposed:
-      return AttendComposed(config, parameters, X, memory, extras, dropout_key);
-  }
-  Fail(ErrorKind::kUsage, "attention: unknown implementation");
+  const bool fused = config.implementation == AttentionImplementation::kFused && X.dtype() == DType::kFloat32 &&
+                     extras.outputs == AttentionOutputs::kOutputOnly;
+  return fused ? AttendFused(config, parameters, X, memory, extras, dropout_key)
+               : AttendComposed(config, parameters, X, memory, extras, dropout_key);
 }
 
 // buffer[b, capacity, …] with positions [length, length + step) of `step`[b, step, …] written; a new buffer of twice

@@ -10,12 +10,6 @@
 
 namespace crosstalk {
 
-// Throws a usage error that shows both shapes unless `parameters` are those that `config` calls for.
-void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& parameters);
-
-// M[b, m, d_M] → K, V, R_Ml, R_Mw: all that belongs to a memory position.
-AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M);
-
 // X[b, n, d_X] and a projected memory → Y[b, n, d_Y]. With a dropout key, U's element i in the storage order
 // [b, h_v, n, m] is dropped by the key's number i; without one nothing is dropped, whatever the configuration's rate.
 AttentionResult AttendComposed(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,

@@ -297,14 +297,17 @@ AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_m
 }
 
 AttentionImplementation ParseAttentionImplementation(std::string_view name) {
-  CROSSTALK_CHECK(name == "composed", "unknown attention implementation '", name, "'; there is: composed");
-  return AttentionImplementation::kComposed;
+  if (name == "composed") return AttentionImplementation::kComposed;
+  if (name == "fused") return AttentionImplementation::kFused;
+  Fail(ErrorKind::kUsage, "unknown attention implementation '", name, "'; there are: composed, fused");
 }
 
 const char* Name(AttentionImplementation implementation) {
   switch (implementation) {
     case AttentionImplementation::kComposed:
       return "composed";
+    case AttentionImplementation::kFused:
+      return "fused";
   }
   return "?";
 }

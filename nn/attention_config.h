@@ -35,7 +35,9 @@ struct HeadMixing {
 enum class Causality { kNone, kCausal };             // kCausal: query i sees the memory positions 0 … i
 enum class KeyValueProjection { kSeparate, kTied };  // kTied: V = K, there is no P_v; h_v = h_k and d_v = d_k
 enum class MixingInit { kRandom, kIdentity };        // kIdentity: P_l = P_w = I, which starts as multi-head
-enum class AttentionImplementation { kComposed };    // kComposed: the paper's pseudocode in einsum
+// kComposed: the paper's pseudocode in einsum, float and double. kFused: the kernel that keeps nothing of size n·m,
+// float only; a call that asks for the weights W, or in double, is computed by the composed one.
+enum class AttentionImplementation { kComposed, kFused };
 
 struct AttentionConfig {
   AttentionForm form = AttentionForm::kProjected;
@@ -97,7 +99,7 @@ inline constexpr std::string_view kAttentionKinds = "multihead, talking, logits,
 // option that the kind has no use for. The result is valid.
 AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_model);
 
-// "composed". Anything else is a usage error that lists what there is.
+// "composed", "fused". Anything else is a usage error that lists what there is.
 AttentionImplementation ParseAttentionImplementation(std::string_view name);
 const char* Name(AttentionImplementation implementation);
 

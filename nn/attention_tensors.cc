@@ -213,12 +213,22 @@ std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const Attenti
   }
   AttentionExtras extras;
   extras.bias = leaf("bias");
-  extras.outputs = options.outputs;
   if (const Tensor* const mask = file.Find("mask")) extras.mask.pairs = *mask;
 
-  const AttentionResult result = ComputeAttention(config, parameters, X, M, extras);
+  const bool fused = config.implementation == AttentionImplementation::kFused;
+  CROSSTALK_CHECK(!fused || options.precision == DType::kFloat32,
+                  "the fused implementation computes in float; ask for the composed one in double");
+  const auto compute = [&](AttentionOutputs wanted) {
+    AttentionExtras call = extras;
+    call.outputs = wanted;
+    return ComputeAttention(config, parameters, X, M, call);
+  };
+  const AttentionResult result = compute(fused ? AttentionOutputs::kOutputOnly : options.outputs);
   std::vector<NamedTensor> outputs = {{"Y", result.Y.value()}};
-  if (options.outputs == AttentionOutputs::kWithWeights) outputs.push_back({"W", result.W.value()});
+  if (options.outputs == AttentionOutputs::kWithWeights) {
+    const NoGradScope no_grad;  // the fused kernel never holds W: the composed path computes it beside Y
+    outputs.push_back({"W", fused ? compute(AttentionOutputs::kWithWeights).W.value() : result.W.value()});
+  }
   if (dY != nullptr) {
     Backward(result.Y, dY->To(options.precision));
     for (const auto& [name, variable] : leaves) {

@@ -66,7 +66,7 @@ void Optimizer::LoadState(const std::vector<NamedTensor>& state) {
     given.erase(found);
     return tensor;
   };
-  const int64_t step = static_cast<int64_t>(take("step", {1}, DType::kInt64)->data<int64_t>()[0]);
+  const int64_t step = take("step", {1}, DType::kInt64)->data<int64_t>()[0];
   if (step < 0) Fail(ErrorKind::kData, "optimizer state: step is ", step, ", but must not be negative");
   std::vector<std::pair<Tensor, const Tensor*>> copies;
   for (const auto& slots : slots_) {

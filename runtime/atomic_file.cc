@@ -46,6 +46,20 @@ std::string TemporaryBeside(const std::string& path) {
   return (full.parent_path() / name).string();
 }
 
+// Where a file named `path` is to be put: behind its symbolic links. Renaming over a device or a pipe would replace it
+// by a file, so these are refused.
+std::string ReplaceableFile(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return path;
+  if (!S_ISREG(status.st_mode)) {
+    Fail(ErrorKind::kFailure, path, ": cannot put in place: is ",
+         S_ISDIR(status.st_mode) ? "a directory" : "not a regular file", "; name a file");
+  }
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target.string();
+}
+
 template <typename Call>
 auto Retry(Call&& call) {
   while (true) {
@@ -126,8 +140,8 @@ void FileWriter::Finish() {
   if (!closed && errno != EINTR) FailWriting("close", shown_path_, errno);
 }
 
-AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_path_(TemporaryBeside(path_)), writer_(temporary_path_, path_) {}
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(ReplaceableFile(path)), temporary_path_(TemporaryBeside(path_)), writer_(temporary_path_, path) {}
 
 AtomicFile::~AtomicFile() {
   if (!committed_) unlink(temporary_path_.c_str());

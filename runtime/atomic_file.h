@@ -64,10 +64,12 @@ class FileWriter {
 };
 
 // A file that appears whole, or replaces an old one in one step: fill writer(), then Commit(). Without Commit the
-// destructor removes what was written, and `path` stays as it was.
+// destructor removes what was written, and `path` stays as it was. A symbolic link stays, and the file behind it is
+// replaced.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::string path);
+  // Error(kFailure) where `path` is there and not a regular file: a directory, a device, a pipe.
+  explicit AtomicFile(const std::string& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

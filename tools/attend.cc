@@ -59,7 +59,8 @@ Command AttendCommand() {
             options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
                         OptionTable::Required::kYes);
             options.Add("--implementation", &settings->implementation, "NAME",
-                        "How to compute it: composed (the paper's pseudocode in einsum).");
+                        "composed (the paper's pseudocode in einsum), or fused (one kernel, float only, nothing "
+                        "of size n·m kept; W, which it never holds, then comes from the composed one).");
             options.Add("--scale", &settings->scale, "S", "Factor on the dot products of queries and keys.");
             options.AddFlag("--no-weights", &settings->no_weights, "Leave W out of the results.");
             options.AddChoice("--precision", &settings->precision, {"float", "double"},

@@ -81,7 +81,16 @@ std::vector<std::string> SplitList(const std::string& text) {
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
   CROSSTALK_CHECK(!parts.empty(), "--kinds: the list is empty");
+  CROSSTALK_CHECK(!text.ends_with(','), "--kinds: \"", text, "\" ends with a comma");
   return parts;
+}
+
+// The same run twice would count as two, with no spread between them.
+template <typename T>
+void CheckDistinct(const char* option, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  if (twice != values.end()) Fail(ErrorKind::kUsage, option, ": ", *twice, " stands there twice");
 }
 
 // Values over seeds of one column.
@@ -138,6 +147,8 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
 int Compare(CompareSettings& settings) {
   MakePathsAbsolute(&settings.config);
   const std::vector<std::string> kinds = SplitList(settings.kinds);
+  CheckDistinct("--kinds", kinds);
+  CheckDistinct("--seeds", settings.seeds);
   std::vector<KindResult> results;
   for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
     TrainingConfig config = settings.config;

@@ -64,6 +64,7 @@ void ParseValue(const std::string& name, const std::string& text, std::optional<
 }
 void ParseValue(const std::string& name, const std::string& text, std::vector<uint64_t>* value) {
   value->clear();
+  CROSSTALK_CHECK(!text.ends_with(','), name, ": \"", text, "\" ends with a comma");
   for (const std::string& part : Split(text, ',')) {
     value->push_back(ParseNumber<uint64_t>(name, part, "a list of whole numbers such as 1,2,3"));
   }
@@ -322,6 +323,9 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   }
   for (const auto& entry : impl_->entries) {
     CROSSTALK_CHECK(entry->texts.size() <= 1, entry->names[0], " is given ", entry->texts.size(), " times");
+    CROSSTALK_CHECK(entry->flag() || entry->texts.empty() || impl_->FindEntry(entry->texts[0]) == nullptr ||
+                        entry->texts[0][0] != '-',
+                    entry->names[0], " needs a value, but the option ", entry->texts[0], " follows");
     if (!entry->texts.empty()) entry->parse(entry->texts[0]);
   }
   if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);

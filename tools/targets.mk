@@ -5,7 +5,8 @@
 OPTION_NAMES := DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAYERS BATCH SEED SEEDS THREADS TOKENIZER OUT \
     CHECKPOINT RUN
 option_of = --$(subst _,-,$(shell echo '$(1)' | tr A-Z a-z))
-options = $(foreach name,$(filter $(1),$(OPTION_NAMES)),$(if $($(name)),$(call option_of,$(name)) '$($(name))'))
+quoted = '$(subst ','\'',$(1))'
+options = $(foreach name,$(filter $(1),$(OPTION_NAMES)),$(if $($(name)),$(call option_of,$(name)) $(call quoted,$($(name)))))
 TRAIN_OPTIONS = $(call options,DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAYERS BATCH SEED THREADS TOKENIZER OUT)
 EVAL_OPTIONS = $(call options,RUN DATA CHECKPOINT BATCH THREADS)
 COMPARE_OPTIONS = $(call options,DATA VALIDATION HEADS STEPS D_MODEL LAYERS BATCH SEEDS THREADS TOKENIZER OUT)

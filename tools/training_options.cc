@@ -45,7 +45,8 @@ void AddModelOptions(OptionTable& options, TrainingConfig* config, TrainingOptio
   options.AddChoice("--attention-scale", &config->attention_scale, {"folded", "explicit"},
                     "Logits' factor 1/sqrt(d_k): folded into P_q's initial values, or explicit.");
   options.AddChoice("--keys-values", &config->keys_values, {"separate", "tied"}, "tied: V = K.");
-  options.Add("--implementation", &config->implementation, "NAME", "composed: the paper's pseudocode in einsum.");
+  options.Add("--implementation", &config->implementation, "NAME",
+              "composed: the paper's pseudocode in einsum; fused: one kernel that keeps nothing of size n·m.");
   options.Add("--d-model", &config->d_model, "N", "Width of the model.");
   options.Add("--d-ff", &config->d_ff, "N", "Width inside the feed-forward layers.");
   options.Add("--layers", &config->layers, "N", "Blocks of the encoder.");
@@ -121,7 +122,6 @@ std::string Absolute(const std::string& path) {
 }  // namespace
 
 void AddTrainingOptions(OptionTable& options, TrainingConfig* config, TrainingOptionSet set) {
-  config->attention.heads = 8;
   AddDataOptions(options, config);
   AddModelOptions(options, config, set);
   AddOptimisationOptions(options, config, set);

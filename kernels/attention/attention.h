@@ -26,9 +26,9 @@ enum class AttentionBias { kNone, kDense, kByDistance };
 
 // What decides the work and the memory that it needs.
 struct AttentionShape {
-  int64_t b = 0, n = 0, m = 0;       // batch, queries, memory positions
-  int64_t h_k = 0, h = 0, h_v = 0;   // heads of keys, softmax, values
-  int64_t d_k = 0, d_v = 0;          // size of a key, of a value
+  int64_t b = 0, n = 0, m = 0;      // batch, queries, memory positions
+  int64_t h_k = 0, h = 0, h_v = 0;  // heads of keys, softmax, values
+  int64_t d_k = 0, d_v = 0;         // size of a key, of a value
   // Head mixings. Without one between two head dimensions those must be equal.
   bool P_l = false, R_Xl = false, R_Ml = false;
   bool P_w = false, R_Xw = false, R_Mw = false;
@@ -87,9 +87,9 @@ struct AttentionStatistics {
 
 // Gradients, overwritten. Q, K, V always; of the others those that are not null (where the shape has them).
 struct AttentionGradients {
-  Rows dQ;  // [b·n, h_k·d_k]
-  Rows dK;  // [b·m, h_k·d_k]; shared: [b·m, d_k]
-  Rows dV;  // [b·m, h_v·d_v]; shared: [b·m, d_v]
+  Rows dQ;                       // [b·n, h_k·d_k]
+  Rows dK;                       // [b·m, h_k·d_k]; shared: [b·m, d_k]
+  Rows dV;                       // [b·m, h_v·d_v]; shared: [b·m, d_v]
   float* dP_l = nullptr;         // [h_k, h]
   float* dP_w = nullptr;         // [h, h_v]
   float* dR_Xl = nullptr;        // [b, n, h_k, h]

@@ -17,185 +17,221 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// A block of queries in the backward pass, and where its contributions go.
-struct BackwardBlock : QueryBlock {
+// A tile of a block in the backward pass: its queries, its part of the scratch memory, and where its contributions go.
+struct BackwardTile : QueryTile {
   const BackwardScratch& scratch;
   const AttentionGradients& out;
-  // This task's sums over queries; K, V, R: tiles of chunk 0.
-  float *K, *V, *R_Ml, *R_Mw, *distances;
+  float* distances;  // the task's
+  float *dO, *dQ, *references, *reciprocals, *D, *D_sums, *R_Xl, *R_Xw;
   PackedMixing logits_back, weights, weights_back;
 };
 
-HWY_INLINE void PackBackwardBlock(BackwardBlock& block, const ConstRows& O, const ConstRows& dO,
-                                  const AttentionStatistics& statistics) {
-  const AttentionPlan& plan = block.plan;
+// Each query's matrix if they differ, else the one that all share.
+HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const float* R, const float* shared,
+                                 int64_t h_in, int64_t h_out, bool transposed, const BackwardScratch& scratch,
+                                 float* all_packed) {
+  if (R == nullptr) return {shared, 0};
+  float* packed = all_packed + tile.index * tile.plan.rows * h_in * h_out;
+  if (transposed) {
+    PackQueryMixingsTransposed(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
+  } else {
+    PackQueryMixings(tile, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
+  }
+  return {packed, h_in * h_out};
+}
+
+HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO,
+                          const AttentionStatistics& statistics) {
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const AttentionInputs& in = block.in;
-  const BackwardScratch& scratch = block.scratch;
-  const int64_t rows = block.valid_rows;
+  const AttentionInputs& in = tile.in;
+  const BackwardScratch& scratch = tile.scratch;
+  const int64_t t = tile.index, rows = tile.valid_rows;
+  float* Q = scratch.Q + t * plan.h_k * plan.rows * s.d_k;
+  tile.Q = Q;
+  tile.dO = scratch.dO + t * plan.h_v * plan.rows * s.d_v;
+  tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
+  const int64_t statistics_size = plan.h * plan.rows;
+  tile.references = scratch.references + t * statistics_size;
+  tile.reciprocals = scratch.reciprocals + t * statistics_size;
+  tile.D = scratch.D + t * statistics_size;
+  tile.D_sums = scratch.D_sums + t * statistics_size * kLanes;
+  tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kLanes;
+  tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kLanes;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const float* Q = in.Q.data + block.Query(0) * in.Q.stride + (block.group * plan.h_k + k) * s.d_k;
-    PackQueries(rows, plan.block, s.d_k, Q, in.Q.stride, in.scale, scratch.Q + k * plan.block * s.d_k);
-    CopyPadded(rows, plan.block, s.d_k, s.d_k, Q, in.Q.stride, scratch.Q_rows + k * plan.block * s.d_k);
+    const float* head = in.Q.data + tile.Query(0) * in.Q.stride + (tile.group * plan.h_k + k) * s.d_k;
+    PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
+    CopyPadded(rows, plan.rows, s.d_k, s.d_k, head, in.Q.stride,
+               scratch.Q_rows + (k * plan.block + t * plan.rows) * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const float* head = dO.data + block.Query(0) * dO.stride + (block.group * plan.h_v + k) * s.d_v;
-    PackQueries(rows, plan.block, s.d_v, head, dO.stride, 1.0f, scratch.dO + k * plan.block * s.d_v);
-    CopyPadded(rows, plan.block, s.d_v, s.d_v, head, dO.stride, scratch.dO_rows + k * plan.block * s.d_v);
+    const float* head = dO.data + tile.Query(0) * dO.stride + (tile.group * plan.h_v + k) * s.d_v;
+    PackQueries(rows, plan.rows, s.d_v, head, dO.stride, 1.0f, tile.dO + k * plan.rows * s.d_v);
+    CopyPadded(rows, plan.rows, s.d_v, s.d_v, head, dO.stride,
+               scratch.dO_rows + (k * plan.block + t * plan.rows) * s.d_v);
   }
   for (int64_t k = 0; k < plan.h; ++k) {
-    float* references = scratch.references + k * plan.block;
-    float* reciprocals = scratch.reciprocals + k * plan.block;
-    std::copy_n(statistics.reference + block.Statistic(k), rows, references);
-    std::copy_n(statistics.reciprocal + block.Statistic(k), rows, reciprocals);
-    std::fill(references + rows, references + plan.block, 0.0f);
-    std::fill(reciprocals + rows, reciprocals + plan.block, 0.0f);
+    float* references = tile.references + k * plan.rows;
+    float* reciprocals = tile.reciprocals + k * plan.rows;
+    std::copy_n(statistics.reference + tile.Statistic(k), rows, references);
+    std::copy_n(statistics.reciprocal + tile.Statistic(k), rows, reciprocals);
+    std::fill(references + rows, references + plan.rows, 0.0f);
+    std::fill(reciprocals + rows, reciprocals + plan.rows, 0.0f);
   }
-  std::fill_n(scratch.dQ, plan.h_k * plan.block * plan.d_k_padded, 0.0f);
-  block.Q = scratch.Q;
-
-  if (!s.MixesWeights()) {
+  std::fill_n(tile.dQ, plan.h_k * plan.rows * plan.d_k_padded, 0.0f);
+  if (s.MixesWeights()) {
+    std::fill_n(tile.D_sums, statistics_size * kLanes, 0.0f);
+  } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
-      for (int64_t q = 0; q < plan.block; ++q) {
-        const int64_t column = (block.group * plan.h + k) * s.d_v;
-        scratch.D[k * plan.block + q] =
-            q >= rows ? 0.0f
-                      : DotProduct(s.d_v, O.data + block.Query(q) * O.stride + column,
-                                   dO.data + block.Query(q) * dO.stride + column);
+      const int64_t column = (tile.group * plan.h + k) * s.d_v;
+      for (int64_t q = 0; q < plan.rows; ++q) {
+        tile.D[k * plan.rows + q] = q >= rows ? 0.0f
+                                              : DotProduct(s.d_v, O.data + tile.Query(q) * O.stride + column,
+                                                           dO.data + tile.Query(q) * dO.stride + column);
       }
     }
   }
-
-  const auto mixing = [&](bool by_query, const float* P, const float* R, const float* shared, int64_t h_in,
-                          int64_t h_out, bool transposed, float* packed) -> PackedMixing {
-    if (!by_query) return {shared, 0};
-    if (transposed) {
-      PackQueryMixingsTransposed(block, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
-    } else {
-      PackQueryMixings(block, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
-    }
-    return {packed, h_in * h_out};
-  };
+  if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kLanes, 0.0f);
+  if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kLanes, 0.0f);
   const float* P_l = s.P_l ? in.P_l : nullptr;
   const float* P_w = s.P_w ? in.P_w : nullptr;
-  block.logits = mixing(s.R_Xl, P_l, in.R_Xl, block.packed.logits, s.h_k, s.h, false, scratch.logits);
-  block.logits_back = mixing(s.R_Xl, P_l, in.R_Xl, block.packed.logits_back, s.h, s.h_k, true, scratch.logits_back);
-  block.weights = mixing(s.R_Xw, P_w, in.R_Xw, block.packed.weights, s.h, s.h_v, false, scratch.weights);
-  block.weights_back = mixing(s.R_Xw, P_w, in.R_Xw, block.packed.weights_back, s.h_v, s.h, true, scratch.weights_back);
+  const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
+  const float* R_Xw = s.R_Xw ? in.R_Xw : nullptr;
+  const PackedMemory& packed = tile.packed;
+  tile.logits = MixingOf(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
+  tile.logits_back = MixingOf(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
+  tile.weights = MixingOf(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
+  tile.weights_back = MixingOf(tile, P_w, R_Xw, packed.weights_back, s.h_v, s.h, true, scratch, scratch.weights_back);
 }
 
-// The buffers of one chunk's tile; the kept ones differ from chunk to chunk.
-struct BackwardTile {
+// A tile's buffers for one chunk.
+struct ChunkTile {
   int64_t chunk;
   TileExtent extent;
-  float *J, *W, *dW;  // dW becomes dL
-  float *dU;          // dW itself without weights mixing
+  float *J, *W, *dW;   // dW becomes dL
+  float *U, *dU, *dJ;  // where nothing is mixed or dropped, the same as W, dW, dL
 };
 
-HWY_INLINE BackwardTile TileOf(const BackwardBlock& block, int64_t chunk) {
-  const AttentionPlan& plan = block.plan;
-  const BackwardScratch& scratch = block.scratch;
-  const int64_t kept = plan.keep_rows ? chunk : 0;
-  BackwardTile tile{chunk, ExtentOf(block, chunk), scratch.J + kept * plan.TileFloats(plan.h_k),
-                    scratch.W + kept * plan.TileFloats(plan.h), scratch.dW + kept * plan.TileFloats(plan.h), nullptr};
-  tile.dU = plan.shape.MixesWeights() ? scratch.dU : tile.dW;
-  return tile;
+HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
+  const AttentionPlan& plan = tile.plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardScratch& scratch = tile.scratch;
+  const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
+  ChunkTile at{chunk,
+               ExtentOf(tile, chunk),
+               scratch.J + kept * plan.TileFloats(plan.h_k),
+               scratch.W + kept * plan.TileFloats(plan.h),
+               scratch.dW + kept * plan.TileFloats(plan.h),
+               nullptr,
+               nullptr,
+               nullptr};
+  at.U = s.MixesWeights() || tile.in.dropout_rate > 0 ? scratch.U + tile.index * plan.TileFloats(plan.h_v) : at.W;
+  at.dU = s.MixesWeights() ? scratch.dU : at.dW;
+  at.dJ = s.MixesLogits() ? scratch.dJ + tile.index * plan.TileFloats(plan.h_k) : at.dW;
+  return at;
 }
+
+// Sums over the queries of a split: tiles of chunk 0 of K, V; R likewise.
+struct MemorySums {
+  float *K, *V, *R_Ml, *R_Mw;
+  bool first;  // K and V hold nothing yet
+};
 
 // J, W, dU, dW.
-HWY_INLINE void RecomputeTile(const BackwardBlock& block, const BackwardTile& tile) {
-  const AttentionPlan& plan = block.plan;
+HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = block.scratch;
-  const int64_t first_row = tile.extent.first_row;
-  LogitsTile(block, tile.chunk, tile.extent, tile.J, tile.W);
-  ExponentialsGiven(plan.h, plan.block, first_row, plan.pitch, tile.W, scratch.references, scratch.reciprocals);
-  const float* V = block.packed.V_by_position +
-                   MemoryTile(plan, block.b, block.group, tile.chunk) * plan.h_v * s.d_v * kChunk;
+  const int64_t first_row = at.extent.first_row;
+  LogitsTile(tile, at.chunk, at.extent, at.J, at.W);
+  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.references, tile.reciprocals);
+  const int64_t V_size = s.d_v * kChunk;
+  const float* V = tile.packed.V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    RowsTimesMemory<false>(plan.block - first_row, s.d_v, scratch.dO + (k * plan.block + first_row) * s.d_v,
-                           V + k * s.d_v * kChunk, tile.dU + k * plan.pitch + first_row * kChunk);
+    RowsTimesMemory<false>(plan.rows - first_row, s.d_v, tile.dO + (k * plan.rows + first_row) * s.d_v, V + k * V_size,
+                           at.dU + k * plan.pitch + first_row * kChunk,
+                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
-  if (block.in.dropout_rate > 0) {
-    DropoutFactorsTile(block, tile.chunk, first_row, scratch.dropout);
-    MultiplyTile(plan.h_v, plan.block, first_row, plan.pitch, scratch.dropout, tile.dU);
+  if (tile.in.dropout_rate > 0) {
+    DropoutFactorsTile(tile, at.chunk, first_row, tile.scratch.dropout);
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch.dropout, at.dU);
   }
   if (!s.MixesWeights()) return;
-  if (block.weights_back.data != nullptr) {
-    MixTile(plan, s.h_v, s.h, block.weights_back, first_row, false, tile.dU, tile.dW);
+  if (tile.weights_back.data != nullptr) {
+    MixTile(plan, s.h_v, s.h, tile.weights_back, first_row, false, at.dU, at.dW);
   } else {
-    ClearTile(plan, s.h, first_row, tile.dW);
+    ClearTile(plan, s.h, first_row, at.dW);
   }
   if (s.R_Mw) {
-    const float* R = block.packed.R_Mw + (block.b * plan.chunks + tile.chunk) * s.h * s.h_v * kChunk;
-    MixByPosition(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, tile.dU, tile.dW);
+    const float* R = tile.packed.R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
+    MixByPosition(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
   }
 }
 
-// dV += Uᵀ·dO, and the gradients of the weights mixing.
-HWY_INLINE void ValueGradients(const BackwardBlock& block, const BackwardTile& tile) {
-  const AttentionPlan& plan = block.plan;
+// The stretch of HeadsByHeads: eight rows' operands stay in the first-level cache, unless visiting the sums more often
+// costs more than that saves.
+HWY_INLINE int64_t SumStretch(int64_t a_heads, int64_t b_heads, int64_t rows) {
+  return (a_heads * b_heads <= 32 * 32 ? kQueryGroup : rows) * kChunkVectors;
+}
+
+// U, and the gradients of the weights mixing.
+HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = block.scratch;
-  const int64_t first_row = tile.extent.first_row, rows = plan.block - first_row;
-  float* U = tile.W;
+  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
   if (s.MixesWeights()) {
-    U = scratch.U;
-    if (block.weights.data != nullptr) {
-      MixTile(plan, s.h, s.h_v, block.weights, first_row, false, tile.W, U);
+    if (tile.weights.data != nullptr) {
+      MixTile(plan, s.h, s.h_v, tile.weights, first_row, false, at.W, at.U);
     } else {
-      ClearTile(plan, s.h_v, first_row, U);
+      ClearTile(plan, s.h_v, first_row, at.U);
     }
     if (s.R_Mw) {
-      const float* R = block.packed.R_Mw + (block.b * plan.chunks + tile.chunk) * s.h * s.h_v * kChunk;
-      MixByPosition(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, tile.W, U);
+      const float* R = tile.packed.R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
+      MixByPosition(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
     }
-  } else if (block.in.dropout_rate > 0) {
-    U = scratch.U;
-    std::copy_n(tile.W, plan.TileFloats(plan.h_v), U);
+  } else if (tile.in.dropout_rate > 0) {
+    std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
   }
-  if (block.in.dropout_rate > 0) MultiplyTile(plan.h_v, plan.block, first_row, plan.pitch, scratch.dropout, U);
-  for (int64_t k = 0; k < plan.h_v; ++k) {
-    GradientOfMemory(rows, s.d_v, scratch.dO_rows + (k * plan.block + first_row) * s.d_v,
-                     U + k * plan.pitch + first_row * kChunk, block.V + (tile.chunk * plan.h_v + k) * s.d_v * kChunk);
+  if (tile.in.dropout_rate > 0) {
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch.dropout, at.U);
   }
-  const int64_t at = first_row * kChunk;
-  if (scratch.P_w != nullptr) {
-    HeadsByHeads(s.h, s.h_v, rows * kChunkVectors, tile.W + at, tile.dU + at, plan.pitch, kLanes, scratch.P_w,
-                 s.h_v * kLanes, kLanes);
+  const float* W = at.W + first_row * kChunk;
+  const float* dU = at.dU + first_row * kChunk;
+  if (tile.scratch.P_w != nullptr) {
+    HeadsByHeads(s.h, s.h_v, rows * kChunkVectors, SumStretch(s.h, s.h_v, rows), W, dU, plan.pitch, kLanes,
+                 tile.scratch.P_w, s.h_v * kLanes, kLanes);
   }
-  if (block.R_Mw != nullptr) {
-    float* R = block.R_Mw + tile.chunk * s.h * s.h_v * kChunk;
+  if (sums.R_Mw != nullptr) {
+    float* R = sums.R_Mw + at.chunk * s.h * s.h_v * kChunk;
     for (int j = 0; j < kChunk; j += kLanes) {
-      HeadsByHeads(s.h, s.h_v, rows, tile.W + at + j, tile.dU + at + j, plan.pitch, kChunk, R + j, s.h_v * kChunk, kChunk);
+      HeadsByHeads(s.h, s.h_v, rows, rows, W + j, dU + j, plan.pitch, kChunk, R + j, s.h_v * kChunk, kChunk);
     }
   }
-  if (s.R_Xw && block.out.dR_Xw != nullptr) {
-    for (int64_t q = first_row; q < plan.block; ++q) {
-      HeadsByHeads(s.h, s.h_v, kChunkVectors, tile.W + q * kChunk, tile.dU + q * kChunk, plan.pitch, kLanes,
-                   scratch.R_Xw + q * s.h * s.h_v * kLanes, s.h_v * kLanes, kLanes);
+  if (tile.R_Xw != nullptr) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      HeadsByHeads(s.h, s.h_v, kChunkVectors, kChunkVectors, at.W + q * kChunk, at.dU + q * kChunk, plan.pitch, kLanes,
+                   tile.R_Xw + q * s.h * s.h_v * kLanes, s.h_v * kLanes, kLanes);
     }
   }
 }
 
 // dbias += dL for a tile.
-HWY_NOINLINE inline void BiasGradients(const BackwardBlock& block, const BackwardTile& tile) {
+HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at) {
   const Lane d;
-  const AttentionPlan& plan = block.plan;
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const int64_t first = tile.chunk * kChunk;
+  const int64_t first = at.chunk * kChunk;
   for (int64_t k = 0; k < plan.h; ++k) {
-    const int64_t head = block.group * plan.h + k;
-    for (int64_t q = tile.extent.first_row; q < block.valid_rows; ++q) {
-      const int64_t i = block.first_query + q;
-      const float* dL = tile.dW + k * plan.pitch + q * kChunk;
+    const int64_t head = tile.group * plan.h + k;
+    for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
+      const int64_t i = tile.first_query + q;
+      const float* dL = at.dW + k * plan.pitch + q * kChunk;
       if (s.bias == AttentionBias::kDense) {
-        float* to = block.out.dbias + (head * s.n + i) * s.m + first;
+        float* to = tile.out.dbias + (head * s.n + i) * s.m + first;
         const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
         for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
       } else {
-        float* to = block.distances + (plan.memory_groups == 1 ? head : k) * plan.Distances() +
+        float* to = tile.distances + (plan.memory_groups == 1 ? head : k) * plan.Distances() +
                     (first - i + plan.n_padded() - 1);
         for (int j = 0; j < kChunk; j += kLanes) {
           hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Load(d, dL + j)), d, to + j);
@@ -205,55 +241,77 @@ HWY_NOINLINE inline void BiasGradients(const BackwardBlock& block, const Backwar
   }
 }
 
-// dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, dK += dJᵀ·Q, and the gradients of the logits mixing and the bias.
-HWY_INLINE void LogitGradients(const BackwardBlock& block, const BackwardTile& tile) {
-  const AttentionPlan& plan = block.plan;
+// dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
+HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = block.scratch;
-  const int64_t first_row = tile.extent.first_row, rows = plan.block - first_row;
-  float* dL = tile.dW;
-  SoftmaxGradientTile(plan.h, plan.block, first_row, plan.pitch, tile.W, scratch.D, dL);
-  if (block.out.dbias != nullptr || block.distances != nullptr) BiasGradients(block, tile);
-
-  float* dJ = dL;
+  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
+  SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
+  if (tile.out.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at);
   if (s.MixesLogits()) {
-    dJ = scratch.dJ;
-    if (block.logits_back.data != nullptr) {
-      MixTile(plan, s.h, s.h_k, block.logits_back, first_row, false, dL, dJ);
+    if (tile.logits_back.data != nullptr) {
+      MixTile(plan, s.h, s.h_k, tile.logits_back, first_row, false, at.dW, at.dJ);
     } else {
-      ClearTile(plan, s.h_k, first_row, dJ);
+      ClearTile(plan, s.h_k, first_row, at.dJ);
     }
     if (s.R_Ml) {
-      const float* R = block.packed.R_Ml + (block.b * plan.chunks + tile.chunk) * s.h_k * s.h * kChunk;
-      MixByPosition(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, dL, dJ);
+      const float* R = tile.packed.R_Ml + (tile.b * plan.chunks + at.chunk) * s.h_k * s.h * kChunk;
+      MixByPosition(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
     }
   }
-  const int64_t memory = MemoryTile(plan, block.b, block.group, tile.chunk) * plan.h_k;
-  for (int64_t k = 0; k < plan.h_k; ++k) {
-    const float* dJ_head = dJ + k * plan.pitch + first_row * kChunk;
-    WeightsTimesValues(rows, plan.d_k_padded, dJ_head,
-                       block.packed.K_by_size + (memory + k) * kChunk * plan.d_k_padded,
-                       scratch.dQ + (k * plan.block + first_row) * plan.d_k_padded);
-    GradientOfMemory(rows, s.d_k, scratch.Q_rows + (k * plan.block + first_row) * s.d_k, dJ_head,
-                     block.K + (tile.chunk * plan.h_k + k) * s.d_k * kChunk);
+  const float* J = at.J + first_row * kChunk;
+  const float* dL = at.dW + first_row * kChunk;
+  if (tile.scratch.P_l != nullptr) {
+    HeadsByHeads(s.h_k, s.h, rows * kChunkVectors, SumStretch(s.h_k, s.h, rows), J, dL, plan.pitch, kLanes,
+                 tile.scratch.P_l, s.h * kLanes, kLanes);
   }
-  const int64_t at = first_row * kChunk;
-  if (scratch.P_l != nullptr) {
-    HeadsByHeads(s.h_k, s.h, rows * kChunkVectors, tile.J + at, dL + at, plan.pitch, kLanes, scratch.P_l, s.h * kLanes,
-                 kLanes);
-  }
-  if (block.R_Ml != nullptr) {
-    float* R = block.R_Ml + tile.chunk * s.h_k * s.h * kChunk;
+  if (sums.R_Ml != nullptr) {
+    float* R = sums.R_Ml + at.chunk * s.h_k * s.h * kChunk;
     for (int j = 0; j < kChunk; j += kLanes) {
-      HeadsByHeads(s.h_k, s.h, rows, tile.J + at + j, dL + at + j, plan.pitch, kChunk, R + j, s.h * kChunk, kChunk);
+      HeadsByHeads(s.h_k, s.h, rows, rows, J + j, dL + j, plan.pitch, kChunk, R + j, s.h * kChunk, kChunk);
     }
   }
-  if (s.R_Xl && block.out.dR_Xl != nullptr) {
-    for (int64_t q = first_row; q < plan.block; ++q) {
-      HeadsByHeads(s.h_k, s.h, kChunkVectors, tile.J + q * kChunk, dL + q * kChunk, plan.pitch, kLanes,
-                   scratch.R_Xl + q * s.h_k * s.h * kLanes, s.h * kLanes, kLanes);
+  if (tile.R_Xl != nullptr) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      HeadsByHeads(s.h_k, s.h, kChunkVectors, kChunkVectors, at.J + q * kChunk, at.dW + q * kChunk, plan.pitch, kLanes,
+                   tile.R_Xl + q * s.h_k * s.h * kLanes, s.h * kLanes, kLanes);
     }
   }
+  const int64_t K_size = kChunk * plan.d_k_padded;
+  const float* K = tile.packed.K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  for (int64_t k = 0; k < plan.h_k; ++k) {
+    WeightsTimesValues(rows, plan.d_k_padded, at.dJ + k * plan.pitch + first_row * kChunk, K + k * K_size,
+                       tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+                       NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+  }
+}
+
+// sums[head][size][kChunk] += Σ_q A[head, q, size] · T[head, q, kChunk] over the block's queries, A[head][block][size]
+// and one tile T for each of `tiles`. Tiles that are whole go together, so that the sums are visited once. `first`: the
+// sums hold nothing yet.
+HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t size, const TileExtent* extents,
+                            int64_t tiles, const float* A, const float* T, int64_t tile_floats, bool first,
+                            float* sums) {
+  int64_t end;
+  for (int64_t t = 0; t < tiles; t = end) {
+    end = t + 1;
+    if (extents[t].skip) continue;
+    const int64_t first_row = extents[t].first_row;
+    while (first_row == 0 && end < tiles && !extents[end].skip && extents[end].first_row == 0) ++end;
+    for (int64_t k = 0; k < heads; ++k) {
+      float* sum = sums + k * size * kChunk;
+      const float* a = A + (k * plan.block + t * plan.rows + first_row) * size;
+      const float* b = T + t * tile_floats + k * plan.pitch + first_row * kChunk;
+      const float* next = sum + heads * size * kChunk;
+      if (first) {
+        GradientOfMemory<false>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+      } else {
+        GradientOfMemory<true>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+      }
+    }
+    first = false;
+  }
+  if (first) std::fill_n(sums, heads * size * kChunk, 0.0f);
 }
 
 // out[i] = Σ lanes of lanes[i].
@@ -261,139 +319,59 @@ HWY_INLINE void SumLanes(int64_t count, const float* lanes, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = SumOfLanes(lanes + i * kLanes);
 }
 
-HWY_NOINLINE inline void BackwardOneBlock(BackwardBlock& block, const ConstRows& O, const ConstRows& dO,
-                                   const AttentionStatistics& statistics) {
-  const AttentionPlan& plan = block.plan;
+HWY_INLINE void FinishQueries(const BackwardTile& tile) {
+  const AttentionPlan& plan = tile.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = block.scratch;
-  PackBackwardBlock(block, O, dO, statistics);
   const int64_t xl = s.h_k * s.h, xw = s.h * s.h_v;
-  if (s.R_Xl && block.out.dR_Xl != nullptr) std::fill_n(scratch.R_Xl, plan.block * xl * kLanes, 0.0f);
-  if (s.R_Xw && block.out.dR_Xw != nullptr) std::fill_n(scratch.R_Xw, plan.block * xw * kLanes, 0.0f);
-
-  if (s.MixesWeights()) {
-    std::fill_n(scratch.D_sums, plan.h * plan.block * kLanes, 0.0f);
-    for (int64_t c = 0; c < plan.chunks; ++c) {
-      const BackwardTile tile = TileOf(block, c);
-      if (tile.extent.skip) continue;
-      RecomputeTile(block, tile);
-      AddRowProducts(plan.h, plan.block, tile.extent.first_row, plan.pitch, tile.W, tile.dW, scratch.D_sums);
-      if (plan.keep_rows) ValueGradients(block, tile);
+  for (int64_t q = 0; q < tile.valid_rows; ++q) {
+    float* row = tile.out.dQ.data + tile.Query(q) * tile.out.dQ.stride + tile.group * plan.h_k * s.d_k;
+    for (int64_t k = 0; k < plan.h_k; ++k) {
+      CopyScaled(s.d_k, tile.in.scale, tile.dQ + (k * plan.rows + q) * plan.d_k_padded, row + k * s.d_k);
     }
-    SumLanes(plan.h * plan.block, scratch.D_sums, scratch.D);
+    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kLanes, tile.out.dR_Xl + tile.Query(q) * xl);
+    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kLanes, tile.out.dR_Xw + tile.Query(q) * xw);
+  }
+}
+
+// The tiles of one block, chunk by chunk.
+HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemorySums& sums, const ConstRows& O,
+                                       const ConstRows& dO, const AttentionStatistics& statistics) {
+  const AttentionPlan& plan = tile[0].plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardScratch& scratch = tile[0].scratch;
+  TileExtent extents[kMostTiles];
+  // The first pass: everything up to D. Where rows are not kept it yields D alone.
+  const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
+    for (int64_t t = 0; t < tiles; ++t) {
+      const ChunkTile at = AtChunk(tile[t], c);
+      extents[t] = at.extent;
+      if (at.extent.skip) continue;
+      RecomputeTile(tile[t], at);
+      if (with_D) AddRowProducts(plan.h, plan.rows, at.extent.first_row, plan.pitch, at.W, at.dW, tile[t].D_sums);
+      if (with_values) RecomputeValuesTile(tile[t], at, sums);
+    }
+    if (!with_values) return;
+    const bool own_U = s.MixesWeights() || tile[0].in.dropout_rate > 0;
+    const float* U = own_U ? scratch.U : AtChunk(tile[0], c).W;
+    AddToMemory(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, plan.TileFloats(plan.h_v), sums.first,
+                sums.V + c * plan.h_v * s.d_v * kChunk);
+  };
+  for (int64_t t = 0; t < tiles; ++t) StartTile(tile[t], O, dO, statistics);
+  if (s.MixesWeights()) {
+    for (int64_t c = 0; c < plan.chunks; ++c) recompute(c, plan.keep_rows, true);
+    for (int64_t t = 0; t < tiles; ++t) SumLanes(plan.h * plan.rows, tile[t].D_sums, tile[t].D);
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
-    const BackwardTile tile = TileOf(block, c);
-    if (tile.extent.skip) continue;
-    if (!plan.keep_rows) {
-      RecomputeTile(block, tile);
-      ValueGradients(block, tile);
+    if (!plan.keep_rows) recompute(c, true, false);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const ChunkTile at = AtChunk(tile[t], c);
+      extents[t] = at.extent;
+      if (!at.extent.skip) LogitGradients(tile[t], at, sums);
     }
-    LogitGradients(block, tile);
+    AddToMemory(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk(tile[0], c).dJ,
+                plan.TileFloats(plan.h_k), sums.first, sums.K + c * plan.h_k * s.d_k * kChunk);
   }
-
-  for (int64_t q = 0; q < block.valid_rows; ++q) {
-    float* row = block.out.dQ.data + block.Query(q) * block.out.dQ.stride + block.group * plan.h_k * s.d_k;
-    for (int64_t k = 0; k < plan.h_k; ++k) {
-      const float* from = scratch.dQ + (k * plan.block + q) * plan.d_k_padded;
-      CopyScaled(s.d_k, block.in.scale, from, row + k * s.d_k);
-    }
-    if (s.R_Xl && block.out.dR_Xl != nullptr) {
-      SumLanes(xl, scratch.R_Xl + q * xl * kLanes, block.out.dR_Xl + block.Query(q) * xl);
-    }
-    if (s.R_Xw && block.out.dR_Xw != nullptr) {
-      SumLanes(xw, scratch.R_Xw + q * xw * kLanes, block.out.dR_Xw + block.Query(q) * xw);
-    }
-  }
-}
-
-// One task: a range of query blocks of some batch rows and groups, whose sums over queries it owns.
-HWY_NOINLINE inline void BackwardTask(const AttentionPlan& plan, const BackwardTasks& tasks, const AttentionInputs& in,
-                               const PackedMemory& packed, const BackwardSums& sums, const BackwardScratch& shared,
-                               const ConstRows& O, const AttentionStatistics& statistics, const ConstRows& dO,
-                               const AttentionGradients& out, int64_t task) {
-  const AttentionShape& s = plan.shape;
-  const int64_t split = task % plan.splits;
-  const int64_t group_range = s.h / plan.h / tasks.groups, batch_range = s.b / tasks.batches;
-  const int64_t first_group = task / plan.splits % tasks.groups * group_range;
-  const int64_t first_batch = task / plan.splits / tasks.groups * batch_range;
-
-  BackwardScratch scratch = shared;
-  if (sums.P_l == nullptr) scratch.P_l = nullptr;
-  if (sums.P_w == nullptr) scratch.P_w = nullptr;
-  if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kLanes, 0.0f);
-  if (scratch.P_w != nullptr) std::fill_n(scratch.P_w, s.h * s.h_v * kLanes, 0.0f);
-  const int64_t distances = plan.h * group_range * plan.Distances();
-  float* const task_distances = sums.distances == nullptr ? nullptr : sums.distances + task * distances;
-  if (task_distances != nullptr) std::fill_n(task_distances, distances, 0.0f);
-
-  for (int64_t b = first_batch; b < first_batch + batch_range; ++b) {
-    for (int64_t g = first_group; g < first_group + group_range; ++g) {
-      const int64_t memory = sums.Split(plan, b, g, split);
-      float* K = sums.K + memory * sums.K_size;
-      float* V = sums.V + memory * sums.V_size;
-      float* R_Ml = sums.R_Ml == nullptr ? nullptr : sums.R_Ml + memory * sums.R_Ml_size;
-      float* R_Mw = sums.R_Mw == nullptr ? nullptr : sums.R_Mw + memory * sums.R_Mw_size;
-      if (g == first_group) {
-        std::fill_n(K, sums.K_size, 0.0f);
-        std::fill_n(V, sums.V_size, 0.0f);
-        if (R_Ml != nullptr) std::fill_n(R_Ml, sums.R_Ml_size, 0.0f);
-        if (R_Mw != nullptr) std::fill_n(R_Mw, sums.R_Mw_size, 0.0f);
-      }
-      for (int64_t i = plan.blocks * split / plan.splits; i < plan.blocks * (split + 1) / plan.splits; ++i) {
-        BackwardBlock block{MakeQueryBlock(plan, in, packed, b, g, i), scratch, out, K, V, R_Ml, R_Mw, task_distances,
-                            {}, {}, {}};
-        BackwardOneBlock(block, O, dO, statistics);
-      }
-    }
-  }
-  if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);
-  if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
-}
-
-// The sums of all splits of one chunk, in order, into the rows of `out`: tile[size, kChunk] becomes kChunk rows.
-HWY_INLINE void FinishTile(const AttentionPlan& plan, int64_t size, float* first_split, int64_t split_size, float scale,
-                           int64_t rows, float* out, int64_t stride) {
-  const Lane d;
-  for (int64_t split = 1; split < plan.splits; ++split) {
-    const float* other = first_split + split * split_size;
-    for (int64_t i = 0; i < size * kChunk; i += kLanes) {
-      hn::Store(hn::Add(hn::Load(d, first_split + i), hn::Load(d, other + i)), d, first_split + i);
-    }
-  }
-  if (rows == kChunk) {
-    TransposeScaled(size, size, kChunk, first_split, kChunk, scale, out, stride);
-  } else {
-    TransposeScaled(size, size, rows, first_split, kChunk, scale, out, stride);
-  }
-}
-
-HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in, const BackwardSums& sums,
-                                    const AttentionGradients& out, int64_t b, int64_t chunk) {
-  const AttentionShape& s = plan.shape;
-  const int64_t first = chunk * kChunk, rows = std::min<int64_t>(kChunk, s.m - first), position = b * s.m + first;
-  for (int64_t g = 0; g < plan.memory_groups; ++g) {
-    const int64_t memory = sums.Split(plan, b, g, 0);
-    for (int64_t k = 0; k < plan.h_k; ++k) {
-      FinishTile(plan, s.d_k, sums.K + memory * sums.K_size + (chunk * plan.h_k + k) * s.d_k * kChunk, sums.K_size,
-                 in.scale, rows, out.dK.data + position * out.dK.stride + (g * plan.h_k + k) * s.d_k, out.dK.stride);
-    }
-    for (int64_t k = 0; k < plan.h_v; ++k) {
-      FinishTile(plan, s.d_v, sums.V + memory * sums.V_size + (chunk * plan.h_v + k) * s.d_v * kChunk, sums.V_size, 1.0f,
-                 rows, out.dV.data + position * out.dV.stride + (g * plan.h_v + k) * s.d_v, out.dV.stride);
-    }
-  }
-  const int64_t memory = sums.Split(plan, b, 0, 0);
-  if (sums.R_Ml != nullptr) {
-    const int64_t size = s.h_k * s.h;
-    FinishTile(plan, size, sums.R_Ml + memory * sums.R_Ml_size + chunk * size * kChunk, sums.R_Ml_size, 1.0f, rows,
-               out.dR_Ml + position * size, size);
-  }
-  if (sums.R_Mw != nullptr) {
-    const int64_t size = s.h * s.h_v;
-    FinishTile(plan, size, sums.R_Mw + memory * sums.R_Mw_size + chunk * size * kChunk, sums.R_Mw_size, 1.0f, rows,
-               out.dR_Mw + position * size, size);
-  }
+  for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -8,7 +8,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/backward.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/attention/backward-inl.h"
+#include "kernels/attention/backward_tasks-inl.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 
@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O,
-              const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& out, void* workspace,
-              int threads) {
+              const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& out,
+              void* workspace, int threads) {
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
   const BackwardTasks tasks(plan, wanted);
@@ -28,9 +28,8 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, carver);
 
   PackStatic(plan, in, packed);
-  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
-    PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks);
-  });
+  ParallelFor(s.b * plan.chunks,
+              [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
@@ -40,9 +39,8 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
     BackwardTask(plan, tasks, in, packed, sums, scratch[static_cast<size_t>(slot)], O, statistics, dO, out, task);
     slots.Return(slot);
   });
-  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
-    FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks);
-  });
+  ParallelFor(s.b * plan.chunks,
+              [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
 
   const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
     std::fill_n(total, size, 0.0f);

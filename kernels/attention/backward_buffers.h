@@ -21,7 +21,11 @@ struct WantedGradients {
         distances(s.bias == AttentionBias::kByDistance && out.dbias_table != nullptr) {}
   // All that there can be.
   explicit WantedGradients(const AttentionShape& s)
-      : P_l(s.P_l), P_w(s.P_w), R_Ml(s.R_Ml), R_Mw(s.R_Mw), bias(s.bias == AttentionBias::kDense),
+      : P_l(s.P_l),
+        P_w(s.P_w),
+        R_Ml(s.R_Ml),
+        R_Mw(s.R_Mw),
+        bias(s.bias == AttentionBias::kDense),
         distances(s.bias == AttentionBias::kByDistance) {}
   bool P_l, P_w, R_Ml, R_Mw, bias, distances;
 };
@@ -69,7 +73,7 @@ struct BackwardSums {
 struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Carver& carver) {
     const AttentionShape& s = plan.shape;
-    const int64_t kept = plan.keep_rows ? plan.chunks : 1;
+    const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
     const bool by_query = s.R_Xl || s.R_Xw;
     Q = carver.Floats(plan.h_k * plan.block * s.d_k);
     Q_rows = carver.Floats(plan.h_k * plan.block * s.d_k);
@@ -83,9 +87,9 @@ struct BackwardScratch {
     J = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * kept : 0);
     W = carver.Floats(plan.TileFloats(plan.h) * kept);
     dW = carver.Floats(plan.TileFloats(plan.h) * kept);
-    U = carver.Floats(plan.TileFloats(plan.h_v));
+    U = carver.Floats(plan.TileFloats(plan.h_v) * plan.tiles);
     dU = carver.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dJ = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
+    dJ = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles : 0);
     dropout = carver.Floats(plan.TileFloats(plan.h_v));
     if (wanted.P_l) P_l = carver.Floats(s.h_k * s.h * kMaxLanes);
     if (wanted.P_w) P_w = carver.Floats(s.h * s.h_v * kMaxLanes);
@@ -103,16 +107,19 @@ struct BackwardScratch {
     if (by_query) matrix_transposed = carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
   }
 
-  float *Q, *Q_rows, *dO, *dO_rows, *dQ;  // by head and row of the block; Q and dO in groups, see PackQueries
-  float *references, *reciprocals, *D;    // [h][block]
-  float* D_sums;                          // [h][block][lanes]
-  float *J, *W, *dW;                      // tiles, of all chunks if rows are kept
-  float *U, *dU, *dJ, *dropout;           // tiles
-  float* P_l = nullptr;                   // [h_k][h][lanes]
-  float* P_w = nullptr;                   // [h][h_v][lanes]
-  float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // per query, packed
-  float* R_Xl = nullptr;                  // [block][h_k][h][lanes]
-  float* R_Xw = nullptr;                  // [block][h][h_v][lanes]
+  float *Q, *dO;                        // [tile][heads], see PackQueries
+  float *Q_rows, *dO_rows;              // [heads][block][size]
+  float* dQ;                            // [tile][h_k][rows][d_k_padded]
+  float *references, *reciprocals, *D;  // [tile][h][rows]
+  float* D_sums;                        // [tile][h][rows][lanes]
+  float *J, *W, *dW;                    // [tile] tiles; [chunk][tile] if rows are kept
+  float *U, *dJ;                        // [tile] tiles
+  float *dU, *dropout;                  // tiles
+  float* P_l = nullptr;                 // [h_k][h][lanes]
+  float* P_w = nullptr;                 // [h][h_v][lanes]
+  float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]
+  float* R_Xl = nullptr;  // [block][h_k][h][lanes]
+  float* R_Xw = nullptr;  // [block][h][h_v][lanes]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
 

@@ -8,30 +8,38 @@
 #define CROSSTALK_ATTENTION_FORWARD_INL_H_
 #endif
 
+#include <new>
+
 #include "kernels/attention/tiles-inl.h"
 
 #ifndef CROSSTALK_ATTENTION_FORWARD_SCRATCH_
 #define CROSSTALK_ATTENTION_FORWARD_SCRATCH_
 namespace crosstalk::kernels {
 
-// What one thread needs for a block of queries.
+// What one thread needs for a block of queries; [tile] is that of the block.
 struct ForwardScratch {
   ForwardScratch(const AttentionPlan& plan, Carver& carver) {
     const AttentionShape& s = plan.shape;
     Q = carver.Floats(plan.h_k * plan.block * s.d_k);
-    J = s.MixesLogits() ? carver.Floats(plan.TileFloats(plan.h_k)) : nullptr;
-    W = carver.Floats(plan.TileFloats(plan.h) * (plan.keep_rows ? plan.chunks : 1));
-    U = s.MixesWeights() ? carver.Floats(plan.TileFloats(plan.h_v)) : nullptr;
+    J = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
+    W = carver.Floats(plan.TileFloats(plan.h) * (plan.keep_rows ? plan.chunks * plan.tiles : 1));
+    U = carver.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
     dropout = carver.Floats(plan.TileFloats(plan.h_v));
     O = carver.Floats(plan.h_v * plan.block * plan.d_v_padded);
     references = carver.Floats(plan.h * plan.block);
     reciprocals = carver.Floats(plan.h * plan.block);
     sums = carver.Floats(plan.h * plan.block * kMaxLanes);
-    logits = s.R_Xl ? carver.Floats(plan.block * s.h_k * s.h) : nullptr;
-    weights = s.MixesWeights() ? carver.Floats(plan.block * s.h * s.h_v) : nullptr;
-    matrix = s.MixesLogits() || s.MixesWeights() ? carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v)) : nullptr;
+    logits = carver.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
+    weights = carver.Floats(s.MixesWeights() ? plan.block * s.h * s.h_v : 0);
+    matrix = carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
   }
-  float *Q, *J, *W, *U, *dropout, *O, *references, *reciprocals, *sums, *logits, *weights, *matrix;
+  float* Q;                         // [tile][h_k], see PackQueries
+  float *J, *W, *U, *dropout;       // tiles; W of all [chunk][tile] if rows are kept
+  float* O;                         // [tile][h_v][rows][d_v_padded]
+  float *references, *reciprocals;  // [tile][h][rows]
+  float* sums;                      // [tile][h][rows][lanes]
+  float *logits, *weights;          // [tile][rows], packed mixings
+  float* matrix;
 };
 
 }  // namespace crosstalk::kernels
@@ -40,117 +48,164 @@ struct ForwardScratch {
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// O += U · V for one tile, U with dropout.
-HWY_INLINE void AddValues(const QueryBlock& block, int64_t chunk, const TileExtent& extent, float* dropout, float* U,
-                          float* O) {
-  const AttentionPlan& plan = block.plan;
-  if (block.in.dropout_rate > 0) {
-    DropoutFactorsTile(block, chunk, extent.first_row, dropout);
-    MultiplyTile(plan.h_v, plan.block, extent.first_row, plan.pitch, dropout, U);
+// One tile of a block: its queries and its part of the scratch memory.
+struct ForwardTile : QueryTile {
+  float *O, *references, *reciprocals, *sums;
+  PackedMixing weights;
+};
+
+HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+                                 const ForwardScratch& scratch, int64_t b, int64_t group, int64_t block,
+                                 int64_t index) {
+  const AttentionShape& s = plan.shape;
+  ForwardTile tile{MakeQueryTile(plan, in, packed, b, group, block, index), nullptr, nullptr, nullptr, nullptr, {}};
+  const int64_t Q_size = plan.rows * s.d_k, O_size = plan.h_v * plan.rows * plan.d_v_padded;
+  float* Q = scratch.Q + index * plan.h_k * Q_size;
+  for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
+    PackQueries(tile.valid_rows, plan.rows, s.d_k,
+                in.Q.data + tile.Query(0) * in.Q.stride + (group * plan.h_k + k) * s.d_k, in.Q.stride, in.scale,
+                Q + k * Q_size);
   }
-  const float* V = block.packed.V_by_size +
-                   MemoryTile(plan, block.b, block.group, chunk) * plan.h_v * kChunk * plan.d_v_padded;
+  tile.Q = Q;
+  if (s.R_Xl) {
+    float* logits = scratch.logits + index * plan.rows * s.h_k * s.h;
+    PackQueryMixings(tile, s.h_k, s.h, s.P_l ? in.P_l : nullptr, in.R_Xl, nullptr, scratch.matrix, logits);
+    tile.logits = {logits, s.h_k * s.h};
+  } else if (s.P_l) {
+    tile.logits = {packed.logits, 0};
+  }
+  const int64_t statistics = plan.h * plan.rows;
+  tile.O = scratch.O + index * O_size;
+  tile.references = scratch.references + index * statistics;
+  tile.reciprocals = scratch.reciprocals + index * statistics;
+  tile.sums = scratch.sums + index * statistics * kLanes;
+  std::fill_n(tile.references, statistics, kNoReference);
+  std::fill_n(tile.sums, statistics * kLanes, 0.0f);
+  std::fill_n(tile.O, O_size, 0.0f);
+  return tile;
+}
+
+// O += U · V for one chunk, U with dropout.
+HWY_INLINE void AddValues(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, float* dropout, float* U) {
+  const AttentionPlan& plan = tile.plan;
+  if (tile.in.dropout_rate > 0) {
+    DropoutFactorsTile(tile, chunk, extent.first_row, dropout);
+    MultiplyTile(plan.h_v, plan.rows, extent.first_row, plan.pitch, dropout, U);
+  }
+  if (plan.in_place) {
+    AddValuesInPlace(tile, chunk, U, tile.O);
+    return;
+  }
+  const int64_t V_size = kChunk * plan.d_v_padded;
+  const float* V = tile.packed.V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    WeightsTimesValues(plan.block - extent.first_row, plan.d_v_padded, U + k * plan.pitch + extent.first_row * kChunk,
-                       V + k * kChunk * plan.d_v_padded, O + (k * plan.block + extent.first_row) * plan.d_v_padded);
+    WeightsTimesValues(plan.rows - extent.first_row, plan.d_v_padded, U + k * plan.pitch + extent.first_row * kChunk,
+                       V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
+                       NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
 }
 
-HWY_NOINLINE inline void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
-                               const ForwardScratch& scratch, const Rows& O, const AttentionStatistics& statistics,
-                               int64_t b, int64_t group, int64_t index) {
-  const AttentionShape& s = plan.shape;
-  QueryBlock block = MakeQueryBlock(plan, in, packed, b, group, index);
-  for (int64_t k = 0; k < plan.h_k; ++k) {
-    PackQueries(block.valid_rows, plan.block, s.d_k, in.Q.data + block.Query(0) * in.Q.stride + (group * plan.h_k + k) * s.d_k,
-                in.Q.stride, in.scale, scratch.Q + k * plan.block * s.d_k);
-  }
-  block.Q = scratch.Q;
-  if (s.R_Xl) {
-    PackQueryMixings(block, s.h_k, s.h, s.P_l ? in.P_l : nullptr, in.R_Xl, nullptr, scratch.matrix, scratch.logits);
-    block.logits = {scratch.logits, s.h_k * s.h};
-  } else if (s.P_l) {
-    block.logits = {packed.logits, 0};
-  }
-
-  const int64_t statistics_count = plan.h * plan.block;
-  const int64_t O_size = plan.block * plan.d_v_padded;
-  std::fill_n(scratch.references, statistics_count, kNoReference);
-  std::fill_n(scratch.sums, statistics_count * kLanes, 0.0f);
-  std::fill_n(scratch.O, plan.h_v * O_size, 0.0f);
-
-  const int64_t tile = plan.TileFloats(plan.h);
-  for (int64_t c = 0; c < plan.chunks; ++c) {
-    const TileExtent extent = ExtentOf(block, c);
-    if (extent.skip) continue;
-    float* W = scratch.W + (plan.keep_rows ? c * tile : 0);
-    LogitsTile(block, c, extent, scratch.J, W);
-    ExponentialsOnline(plan.h, plan.block, extent.first_row, plan.pitch, W, scratch.references, scratch.sums,
-                       [&](int64_t k, int64_t q, float factor) {
-                         if (!s.MixesWeights()) {
-                           float* row = scratch.O + k * O_size + q * plan.d_v_padded;
-                           for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
-                         } else if (plan.keep_rows) {
-                           for (int64_t before = 0; before < c; ++before) {
-                             float* row = scratch.W + before * tile + k * plan.pitch + q * kChunk;
-                             for (int j = 0; j < kChunk; ++j) row[j] *= factor;
-                           }
+// W of one chunk, not yet normalised, and the running sums. Without weights mixing W goes into O at once.
+HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk) {
+  const AttentionPlan& plan = tile.plan;
+  const bool mixes = plan.shape.MixesWeights();
+  const TileExtent extent = ExtentOf(tile, chunk);
+  if (extent.skip) return;
+  const int64_t floats = plan.TileFloats(plan.h);
+  float* first_W = scratch.W + (plan.keep_rows ? tile.index * floats : 0);
+  float* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
+  LogitsTile(tile, chunk, extent, scratch.J, W);
+  ExponentialsOnline(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.references, tile.sums,
+                     [&](int64_t k, int64_t q, float factor) {
+                       if (!mixes) {
+                         float* row = tile.O + (k * plan.rows + q) * plan.d_v_padded;
+                         for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
+                       } else if (plan.keep_rows) {
+                         for (int64_t before = 0; before < chunk; ++before) {
+                           float* row = first_W + before * plan.tiles * floats + k * plan.pitch + q * kChunk;
+                           for (int j = 0; j < kChunk; ++j) row[j] *= factor;
                          }
-                       });
-    if (!s.MixesWeights()) AddValues(block, c, extent, scratch.dropout, W, scratch.O);
-  }
+                       }
+                     });
+  if (!mixes) AddValues(tile, chunk, extent, scratch.dropout, W);
+}
 
+// The normalisers, and each query's P_w + R_Xw. The normalisers scale the rows of that matrix, which are fewer than
+// the weights; only a mixing by position needs W itself.
+HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, const AttentionStatistics& statistics,
+                              bool normalise) {
+  const AttentionPlan& plan = tile.plan;
+  const AttentionShape& s = plan.shape;
   for (int64_t k = 0; k < plan.h; ++k) {
-    for (int64_t q = 0; q < plan.block; ++q) {
-      const float sum = SumOfLanes(scratch.sums + (k * plan.block + q) * kLanes);
-      const float reciprocal = sum == 0.0f ? 0.0f : 1.0f / sum;  // NaN stays NaN
-      scratch.reciprocals[k * plan.block + q] = reciprocal;
-      if (q < block.valid_rows) {
-        statistics.reference[block.Statistic(k) + q] = scratch.references[k * plan.block + q];
-        statistics.reciprocal[block.Statistic(k) + q] = reciprocal;
+    for (int64_t q = 0; q < plan.rows; ++q) {
+      const int64_t at = k * plan.rows + q;
+      const float sum = SumOfLanes(tile.sums + at * kLanes);
+      tile.reciprocals[at] = sum == 0.0f ? 0.0f : 1.0f / sum;  // NaN stays NaN
+      if (q < tile.valid_rows) {
+        statistics.reference[tile.Statistic(k) + q] = tile.references[at];
+        statistics.reciprocal[tile.Statistic(k) + q] = tile.reciprocals[at];
       }
     }
   }
-
-  if (s.MixesWeights()) {
-    // The normalisers scale the rows of each query's matrix, which are fewer than the weights; only a mixing by
-    // position needs W itself.
-    const bool normalise = s.R_Mw || !plan.keep_rows;
-    PackedMixing weights;
-    if (s.P_w || s.R_Xw) {
-      PackQueryMixings(block, s.h, s.h_v, s.P_w ? in.P_w : nullptr, s.R_Xw ? in.R_Xw : nullptr,
-                       normalise ? nullptr : scratch.reciprocals, scratch.matrix, scratch.weights);
-      weights = {scratch.weights, s.h * s.h_v};
-    }
-    for (int64_t c = 0; c < plan.chunks; ++c) {
-      const TileExtent extent = ExtentOf(block, c);
-      if (extent.skip) continue;
-      float* W = scratch.W + (plan.keep_rows ? c * tile : 0);
-      if (!plan.keep_rows) {
-        LogitsTile(block, c, extent, scratch.J, W);
-        ExponentialsGiven(plan.h, plan.block, extent.first_row, plan.pitch, W, scratch.references, scratch.reciprocals);
-      } else if (normalise) {
-        ScaleRows(plan.h, plan.block, extent.first_row, plan.pitch, scratch.reciprocals, W);
-      }
-      if (weights.data != nullptr) {
-        MixTile(plan, s.h, s.h_v, weights, extent.first_row, false, W, scratch.U);
-      } else {
-        ClearTile(plan, s.h_v, extent.first_row, scratch.U);
-      }
-      if (s.R_Mw) {
-        MixByPosition(plan, s.h, s.h_v, packed.R_Mw + (b * plan.chunks + c) * s.h * s.h_v * kChunk, s.h_v * kChunk, kChunk,
-                      extent.first_row, W, scratch.U);
-      }
-      AddValues(block, c, extent, scratch.dropout, scratch.U, scratch.O);
-    }
+  if (s.P_w || s.R_Xw) {
+    float* weights = scratch.weights + tile.index * plan.rows * s.h * s.h_v;
+    PackQueryMixings(tile, s.h, s.h_v, s.P_w ? tile.in.P_w : nullptr, s.R_Xw ? tile.in.R_Xw : nullptr,
+                     normalise ? nullptr : tile.reciprocals, scratch.matrix, weights);
+    tile.weights = {weights, s.h * s.h_v};
   }
+}
 
-  for (int64_t q = 0; q < block.valid_rows; ++q) {
-    float* row = O.data + block.Query(q) * O.stride + group * plan.h_v * s.d_v;
-    for (int64_t k = 0; k < plan.h_v; ++k) {
-      const float* from = scratch.O + k * O_size + q * plan.d_v_padded;
-      const float factor = s.MixesWeights() ? 1.0f : scratch.reciprocals[k * plan.block + q];
-      CopyScaled(s.d_v, factor, from, row + k * s.d_v);
+// U of one chunk, and O. With weights mixing only.
+HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk, bool normalise) {
+  const AttentionPlan& plan = tile.plan;
+  const AttentionShape& s = plan.shape;
+  const TileExtent extent = ExtentOf(tile, chunk);
+  if (extent.skip) return;
+  float* W = scratch.W + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * plan.TileFloats(plan.h) : 0);
+  if (!plan.keep_rows) {
+    LogitsTile(tile, chunk, extent, scratch.J, W);
+    ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.references, tile.reciprocals);
+  } else if (normalise) {
+    ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.reciprocals, W);
+  }
+  if (tile.weights.data != nullptr) {
+    MixTile(plan, s.h, s.h_v, tile.weights, extent.first_row, false, W, scratch.U);
+  } else {
+    ClearTile(plan, s.h_v, extent.first_row, scratch.U);
+  }
+  if (s.R_Mw) {
+    MixByPosition(plan, s.h, s.h_v, tile.packed.R_Mw + (tile.b * plan.chunks + chunk) * s.h * s.h_v * kChunk,
+                  s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
+  }
+  AddValues(tile, chunk, extent, scratch.dropout, scratch.U);
+}
+
+HWY_NOINLINE inline void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+                                      const ForwardScratch& scratch, const Rows& O,
+                                      const AttentionStatistics& statistics, int64_t b, int64_t group, int64_t index) {
+  const AttentionShape& s = plan.shape;
+  const int64_t queries = std::min(plan.block, s.n - index * plan.block);
+  const int64_t tiles = (queries + plan.rows - 1) / plan.rows;
+  const bool normalise = s.R_Mw || !plan.keep_rows;
+
+  alignas(ForwardTile) unsigned char memory[kMostTiles * sizeof(ForwardTile)];
+  ForwardTile* const tile = reinterpret_cast<ForwardTile*>(memory);
+  for (int64_t t = 0; t < tiles; ++t)
+    new (tile + t) ForwardTile(StartTile(plan, in, packed, scratch, b, group, index, t));
+  for (int64_t c = 0; c < plan.chunks; ++c) {
+    for (int64_t t = 0; t < tiles; ++t) FirstPass(tile[t], scratch, c);
+  }
+  for (int64_t t = 0; t < tiles; ++t) BetweenPasses(tile[t], scratch, statistics, normalise);
+  for (int64_t c = 0; s.MixesWeights() && c < plan.chunks; ++c) {
+    for (int64_t t = 0; t < tiles; ++t) SecondPass(tile[t], scratch, c, normalise);
+  }
+  for (int64_t t = 0; t < tiles; ++t) {
+    for (int64_t q = 0; q < tile[t].valid_rows && q < plan.rows; ++q) {
+      float* row = O.data + tile[t].Query(q) * O.stride + group * plan.h_v * s.d_v;
+      for (int64_t k = 0; k < plan.h_v; ++k) {
+        const float factor = s.MixesWeights() ? 1.0f : tile[t].reciprocals[k * plan.rows + q];
+        CopyScaled(s.d_v, factor, tile[t].O + (k * plan.rows + q) * plan.d_v_padded, row + k * s.d_v);
+      }
     }
   }
 }

@@ -21,9 +21,8 @@ void Forward(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O
   std::vector<ForwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, carver);
   PackStatic(plan, in, packed);
-  ParallelFor(plan.shape.b * plan.chunks, [&](int64_t task) {
-    PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks);
-  });
+  ParallelFor(plan.shape.b * plan.chunks,
+              [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   SlotPool slots(threads);
   ParallelFor(plan.shape.b * plan.groups * plan.blocks, [&](int64_t task) {
     const int slot = slots.Take();

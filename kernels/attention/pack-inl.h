@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/attention/elements-inl.h"
 #include "kernels/attention/plan.h"
@@ -68,9 +69,17 @@ HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int6
   }
 }
 
+// Asks for rows that will be packed soon: their lines lie apart, out of the hardware prefetchers' sight.
+HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const float* in, int64_t in_stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in + r * in_stride + c);
+  }
+}
+
 // Queries for RowsTimesMemory: out[group][size][kQueryGroup], scaled.
 HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const float* in, int64_t in_stride,
                             float scale, float* out) {
+  PrefetchRows(rows, size, in, in_stride);
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
     TransposeScaled(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size, kQueryGroup);
@@ -113,19 +122,21 @@ HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t grou
 }
 
 // One chunk of one batch row's memory: K and V of all heads, and what dynamic projections belong to its positions.
-HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed, int64_t b,
-                                  int64_t chunk) {
+HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in,
+                                         const PackedMemory& packed, int64_t b, int64_t chunk) {
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const float* K = in.K.data + (b * s.m + first) * in.K.stride;
   const float* V = in.V.data + (b * s.m + first) * in.V.stride;
-  for (int64_t g = 0; g < plan.memory_groups; ++g) {
+  for (int64_t g = 0; g < plan.memory_groups && !plan.in_place; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k; ++k) {
       const float* head = K + (g * plan.h_k + k) * s.d_k;
       const int64_t at = tile * plan.h_k + k;
-      TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk, kChunk);
+      PrefetchRows(valid, s.d_k, head, in.K.stride);
+      TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk,
+                      kChunk);
       if (packed.K_by_size != nullptr) {
         CopyPadded(valid, kChunk, s.d_k, plan.d_k_padded, head, in.K.stride,
                    packed.K_by_size + at * kChunk * plan.d_k_padded);
@@ -134,12 +145,14 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     for (int64_t k = 0; k < plan.h_v; ++k) {
       const float* head = V + (g * plan.h_v + k) * s.d_v;
       const int64_t at = tile * plan.h_v + k;
+      PrefetchRows(valid, s.d_v, head, in.V.stride);
       if (packed.V_by_size != nullptr) {
         CopyPadded(valid, kChunk, s.d_v, plan.d_v_padded, head, in.V.stride,
                    packed.V_by_size + at * kChunk * plan.d_v_padded);
       }
       if (packed.V_by_position != nullptr) {
-        TransposeScaled(valid, kChunk, s.d_v, head, in.V.stride, 1.0f, packed.V_by_position + at * s.d_v * kChunk, kChunk);
+        TransposeScaled(valid, kChunk, s.d_v, head, in.V.stride, 1.0f, packed.V_by_position + at * s.d_v * kChunk,
+                        kChunk);
       }
     }
   }
@@ -157,7 +170,9 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     mask[j] = attend ? 0.0f : kMaskedLogit;
     open += attend;
   }
-  packed.chunk_state[b * plan.chunks + chunk] = open == kChunk ? kChunkOpen : open > 0 ? kChunkPartlyMasked : kChunkMasked;
+  packed.chunk_state[b * plan.chunks + chunk] = open == kChunk ? kChunkOpen
+                                                : open > 0     ? kChunkPartlyMasked
+                                                               : kChunkMasked;
 }
 
 // The static mixings and the bias by distance: little, and once.
@@ -169,7 +184,8 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionIn
     int64_t first = 0;
     for (int64_t i = 0; i < blocks.count; ++i) {
       for (int64_t k = 0; k < h_in; ++k) {
-        for (int64_t r = first; r < first + blocks.Rows(i); ++r) *out++ = transposed ? A[r * h_in + k] : A[k * h_out + r];
+        for (int64_t r = first; r < first + blocks.Rows(i); ++r)
+          *out++ = transposed ? A[r * h_in + k] : A[k * h_out + r];
       }
       first += blocks.Rows(i);
     }
@@ -183,7 +199,8 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionIn
     for (int64_t k = 0; k < s.h; ++k) {
       float* row = packed.distance_bias + k * length;
       std::memset(row, 0, static_cast<size_t>(length) * sizeof(float));
-      for (int64_t i = 0; i < s.n + s.m - 1; ++i) row[before + i] = in.bias_table[k * s.buckets + in.distance_bucket[i]];
+      for (int64_t i = 0; i < s.n + s.m - 1; ++i)
+        row[before + i] = in.bias_table[k * s.buckets + in.distance_bucket[i]];
     }
   }
 }

@@ -8,16 +8,17 @@
 namespace crosstalk::kernels {
 namespace {
 
-// What a block's kept rows may take: the second-level cache and a little of the third, whose cost is smaller than
-// that of computing the tiles twice.
-constexpr int64_t kForwardRowBytes = 1 << 20;
-constexpr int64_t kBackwardRowBytes = 5 << 18;
-constexpr int64_t kMostRowBytes = 8 << 20;
-constexpr int64_t kTileBytes = 128 << 10;
+constexpr int64_t kTileBytes = 256 << 10;  // of one tile; half a dozen share the second-level cache
+constexpr int64_t kMostRows = 64;          // of a tile
+constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
+constexpr int64_t kBlock = 32;             // queries that share a visit to a chunk
+// What a block's kept rows may take before blocks are made smaller, and before tiles are computed twice instead: the
+// third-level cache costs less than the second computation.
+constexpr int64_t kRowBytes = 10 << 20;
 
-constexpr int64_t kBackwardTasks = 8;        // at least, where the shape allows
-constexpr int64_t kQueriesPerSplit = 128;    // at least
-constexpr int64_t kSplitBytes = 128 << 20;   // gradients of K and V of all splits beyond the first
+constexpr int64_t kBackwardTasks = 8;       // at least, where the shape allows
+constexpr int64_t kQueriesPerSplit = 128;   // at least
+constexpr int64_t kSplitBytes = 128 << 20;  // gradients of K and V of all splits beyond the first
 
 }  // namespace
 
@@ -34,23 +35,27 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   d_v_padded = RoundUp(s.d_v, kMaxLanes);
 
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? h : 2 * h + (s.MixesLogits() ? h_k : 0);
-  const int64_t row_bytes = row_heads * chunks * kChunk * 4;
-  const int64_t row_limit = backward ? kBackwardRowBytes : kForwardRowBytes;
-  const int64_t tile_bytes = (h_k + h + h_v) * kChunk * 4;
-  keep_rows = row_bytes > 0 && row_bytes * kQueryGroup <= kMostRowBytes;
-  block = mixes ? 32 : 64;
-  const auto fits = [&] {
-    return keep_rows ? row_bytes * block <= row_limit : tile_bytes * block <= kTileBytes;
-  };
-  while (block > kQueryGroup && !fits()) block /= 2;
-  block = std::min(block, RoundUp(s.n, kQueryGroup));
+  const int64_t row_bytes = row_heads * m_padded() * 4;
+  keep_rows = row_bytes > 0 && row_bytes * kQueryGroup <= kRowBytes;
+  rows = mixes ? kMixedRows : kMostRows;
+  while (rows > kQueryGroup &&
+         (std::max({h_k, h, h_v}) * rows * kChunk * 4 > kTileBytes || (keep_rows && row_bytes * rows > kRowBytes))) {
+    rows /= 2;
+  }
+  rows = std::min(rows, RoundUp(s.n, kQueryGroup));
+  tiles = std::clamp<int64_t>(kBlock / rows, 1, kMostTiles);
+  while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && row_bytes * rows * tiles > kRowBytes))) --tiles;
+  in_place = !backward && s.n <= kInPlaceQueries;
+  // A mixing by position takes four queries at a time.
+  if (in_place) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;
+  block = rows * tiles;
   blocks = (s.n + block - 1) / block;
-  pitch = block * kChunk + kMaxLanes;
+  pitch = rows * kChunk + kMaxLanes;
 
   if (backward) {
     const int64_t outer = s.b * memory_groups;
-    const int64_t bytes = s.b * s.m * 4 * (s.h_k * s.d_k + s.h_v * s.d_v + (s.R_Ml ? s.h_k * s.h : 0) +
-                                          (s.R_Mw ? s.h * s.h_v : 0));
+    const int64_t bytes =
+        s.b * s.m * 4 * (s.h_k * s.d_k + s.h_v * s.d_v + (s.R_Ml ? s.h_k * s.h : 0) + (s.R_Mw ? s.h * s.h_v : 0));
     splits = std::min({(kBackwardTasks + outer - 1) / outer, (s.n + kQueriesPerSplit - 1) / kQueriesPerSplit,
                        1 + kSplitBytes / std::max<int64_t>(bytes, 1), blocks});
     splits = std::max<int64_t>(splits, 1);
@@ -80,8 +85,8 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver
   const bool backward = pass == AttentionPass::kBackward;
   const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
   const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
-  K_by_position = carver.Floats(k_tiles * s.d_k * kChunk);
-  if (!backward) V_by_size = carver.Floats(v_tiles * kChunk * plan.d_v_padded);
+  if (!plan.in_place) K_by_position = carver.Floats(k_tiles * s.d_k * kChunk);
+  if (!backward && !plan.in_place) V_by_size = carver.Floats(v_tiles * kChunk * plan.d_v_padded);
   if (backward) K_by_size = carver.Floats(k_tiles * kChunk * plan.d_k_padded);
   if (backward) V_by_position = carver.Floats(v_tiles * s.d_v * kChunk);
   if (s.R_Ml) R_Ml = carver.Floats(s.b * plan.m_padded() * s.h_k * s.h);
@@ -100,7 +105,8 @@ int SlotPool::Take() {
   for (;;) {
     for (size_t slot = 0; slot < taken_.size(); ++slot) {
       bool expected = false;
-      if (taken_[slot].compare_exchange_strong(expected, true, std::memory_order_acquire)) return static_cast<int>(slot);
+      if (taken_[slot].compare_exchange_strong(expected, true, std::memory_order_acquire))
+        return static_cast<int>(slot);
     }
     std::this_thread::yield();
   }

@@ -11,9 +11,11 @@
 
 namespace crosstalk::kernels {
 
-inline constexpr int kChunk = 32;       // memory positions of a tile: two AVX-512 vectors
-inline constexpr int kQueryGroup = 8;   // queries that share a register block
-inline constexpr int kMaxLanes = 16;    // floats of the widest vector
+inline constexpr int kChunk = 32;          // memory positions of a tile: two AVX-512 vectors
+inline constexpr int kQueryGroup = 8;      // queries that share a register block
+inline constexpr int kMaxLanes = 16;       // floats of the widest vector
+inline constexpr int kMostTiles = 8;       // of a block
+inline constexpr int kInPlaceQueries = 4;  // queries at most for which K and V are read in place
 
 inline constexpr int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -27,8 +29,10 @@ struct HeadBlocks {
 
 enum class AttentionPass { kForward, kBackward };
 
-// A tile holds, for each head, `block` query rows of kChunk memory positions: T[head][row][kChunk], heads `pitch`
-// apart (one vector of padding keeps equal rows of neighbouring heads out of the same cache set).
+// A tile holds, for each head, `rows` queries by kChunk memory positions: T[head][row][kChunk], heads `pitch` apart
+// (one vector of padding keeps equal rows of neighbouring heads out of the same cache set). A few of them fit into the
+// second-level cache. A block is `tiles` tiles, whose queries share each visit to a chunk of K and V, which come from
+// farther away.
 struct AttentionPlan {
   AttentionPlan(const AttentionShape& shape, AttentionPass pass);
 
@@ -39,11 +43,15 @@ struct AttentionPlan {
   int64_t memory_groups = 1;        // groups of K and V: 1 if they are shared
   int64_t chunks = 0;               // of memory
   int64_t d_k_padded = 0, d_v_padded = 0;
-  int64_t block = 0, blocks = 0;  // query rows of a tile, and how many tiles of them
+  int64_t rows = 0, tiles = 0;    // queries of a tile; tiles of a block
+  int64_t block = 0, blocks = 0;  // queries of a block; blocks of a batch row and group
   int64_t pitch = 0;
-  // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows in
-  // cache meanwhile; without it the tiles are computed twice.
+  // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
+  // meanwhile, in the second-level cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
+  // Forward, a few queries (decoding): K and V are read once, in place, as packing them would cost more than using
+  // them.
+  bool in_place = false;
   int64_t splits = 1;  // backward: ranges of query blocks with gradients of K and V of their own, summed in order
 
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
@@ -74,7 +82,8 @@ class Carver {
   size_t used_ = 0;
 };
 
-// What all tasks read, packed once per call. "memory group" g of batch row b: see Memory().
+// What all tasks read, packed once per call. MemoryTile (pack-inl.h) finds a tile of
+// [b][group][chunk]; groups are memory_groups.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver& carver);
   float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]

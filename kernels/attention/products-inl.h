@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/attention/plan.h"
 
@@ -21,18 +22,38 @@ using Lane = hn::ScalableTag<float>;
 inline constexpr int kLanes = HWY_LANES(float);
 
 // Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors.
-inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;   // rows of a head mixing
-inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;   // rows of the other products; divides kQueryGroup
-inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;   // LaneProduct: kLaneRows × 4 accumulators
+inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;  // rows of a head mixing
+inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
+inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // LaneProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
 
 #define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
 
+// Brings an operand of the next chunk nearer while a product runs, `step` floats for each step of k: the hardware's own
+// prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can be on their way at
+// a time.
+struct PrefetchNothing {
+  HWY_INLINE void Next() {}
+  HWY_INLINE void Skip(int64_t) {}
+};
+struct PrefetchSpread {
+  const float* from;
+  int64_t step;
+  HWY_INLINE void Next() {
+    __builtin_prefetch(from, 0, 2);
+    from += step;
+  }
+  HWY_INLINE void Skip(int64_t steps) { from += steps * step; }
+};
+inline constexpr int kLine = 16;  // floats of a cache line
+
 // C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
-// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row].
-template <int R, int NV, bool kAccumulate>
+// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` stretches of
+// `depth`; A runs on, B begins anew b_segment further.
+template <int R, int NV, bool kAccumulate, class Prefetch = PrefetchNothing>
 HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
-                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
+                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
+                             Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
   const Lane d;
   hn::Vec<Lane> sum[R][NV];
   CROSSTALK_UNROLL
@@ -42,18 +63,22 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
       sum[r][v] = kAccumulate ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
     }
   }
-  for (int64_t k = 0; k < depth; ++k) {
-    hn::Vec<Lane> y[NV];
-    CROSSTALK_UNROLL
-    for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kLanes);
-    CROSSTALK_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const auto x = hn::Set(d, a[r * a_row]);
+  for (int64_t segment = 0; segment < segments; ++segment) {
+    const float* HWY_RESTRICT b_row = b + segment * b_segment;
+    for (int64_t k = 0; k < depth; ++k) {
+      hn::Vec<Lane> y[NV];
       CROSSTALK_UNROLL
-      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+      for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b_row + v * kLanes);
+      CROSSTALK_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const auto x = hn::Set(d, a[r * a_row]);
+        CROSSTALK_UNROLL
+        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+      }
+      a += a_depth;
+      b_row += b_depth;
+      prefetch.Next();
     }
-    a += a_depth;
-    b += b_depth;
   }
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -83,8 +108,8 @@ HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT 
 // C[h_out, kChunk] (+)= Σ_in A[in, out] · B[in, kChunk]: the head mixing of one query. A is packed (PackMixing) in
 // blocks of rows; heads of B and C are `pitch` floats apart.
 template <bool kAccumulate>
-HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t h_in, const float* HWY_RESTRICT packed, const float* HWY_RESTRICT b,
-                         float* HWY_RESTRICT c, int64_t pitch) {
+HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t h_in, const float* HWY_RESTRICT packed,
+                                  const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
@@ -93,46 +118,68 @@ HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t h_in, const 
   }
 }
 
-// J[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup].
+// J[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup]. `next`:
+// `share` floats that will be asked for soon.
 template <bool kAccumulate>
-HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                float* HWY_RESTRICT c) {
-  for (int64_t q = 0; q < rows; q += kQueryGroup) {
-    const float* a_group = a + q * depth;
-    for (int r = 0; r < kQueryGroup; r += kTileRows) {
-      for (int j = 0; j < kChunk; j += kStep) {
-        BlockProduct<kTileRows, kStepVectors, kAccumulate>(depth, a_group + r, 1, kQueryGroup, b + j, kChunk,
-                                                           c + (q + r) * kChunk + j, kChunk);
-      }
+HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const float* HWY_RESTRICT a,
+                                         const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
+                                         int64_t share) {
+  const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
+  PrefetchSpread prefetch{next, (share + steps - 1) / steps};
+  for (int64_t q = 0; q < rows; q += kTileRows) {
+    const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
+    for (int j = 0; j < kChunk; j += kStep) {
+      BlockProduct<kTileRows, kStepVectors, kAccumulate>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
+                                                         c + q * kChunk + j, kChunk, prefetch);
+      prefetch.Skip(depth);
     }
   }
 }
 
 // C[rows, width] += Σ_j A[row, j] · B[j, width] over one chunk; width is a multiple of the vector.
-HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                   float* HWY_RESTRICT c) {
-  for (int64_t q = 0; q < rows; q += kTileRows) {
-    int64_t v = 0;
-    for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
-      BlockProduct<kTileRows, 2, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width);
+HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const float* HWY_RESTRICT a,
+                                            const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
+                                            int64_t share) {
+  const int64_t steps = rows / kTileRows * ((width + 2 * kLanes - 1) / (2 * kLanes)) * kChunk;
+  PrefetchSpread prefetch{next, (share + steps - 1) / steps};
+  int64_t v = 0;
+  for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
+    for (int64_t q = 0; q < rows; q += kTileRows) {
+      BlockProduct<kTileRows, 2, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width,
+                                       prefetch);
+      prefetch.Skip(kChunk);
     }
-    if (v < width) {
-      BlockProduct<kTileRows, 1, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width);
+  }
+  if (v < width) {
+    for (int64_t q = 0; q < rows; q += kTileRows) {
+      BlockProduct<kTileRows, 1, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width,
+                                       prefetch);
+      prefetch.Skip(kChunk);
     }
   }
 }
 
-// C[size, kChunk] += Σ_q A[q, size] · B[q, kChunk].
-HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t size, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                 float* HWY_RESTRICT c) {
+// C[size, kChunk] (+)= Σ_q A[q, size] · B[q, kChunk] over `tiles` stretches of `rows` queries, B's tile_floats apart.
+template <bool kAccumulate>
+HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
+                                          const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                          float* HWY_RESTRICT c, const float* next) {
+  constexpr int kBlockFloats = kTileRows * kStep;
+  PrefetchSpread prefetch{next, (kBlockFloats + rows * tiles - 1) / (rows * tiles)};
   int64_t e = 0;
   for (; e + kTileRows <= size; e += kTileRows) {
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<kTileRows, kStepVectors, true>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j, kChunk);
+      BlockProduct<kTileRows, kStepVectors, kAccumulate>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j,
+                                                         kChunk, prefetch, tiles, tile_floats);
+      prefetch.from += kBlockFloats;
     }
   }
-  if (e < size) {
-    ChunkProduct<kTileRows - 1, true>(static_cast<int>(size - e), rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
+  if (e == size) return;
+  const int rest = static_cast<int>(size - e);
+  ChunkProduct<kTileRows - 1, kAccumulate>(rest, rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
+  for (int64_t t = 1; t < tiles; ++t) {
+    ChunkProduct<kTileRows - 1, true>(rest, rows, a + t * rows * size + e, size, b + t * tile_floats, kChunk,
+                                      c + e * kChunk, kChunk);
   }
 }
 
@@ -169,8 +216,9 @@ HWY_INLINE void LaneProduct(int64_t count, const float* HWY_RESTRICT a, const fl
 
 // LaneProduct for run-time counts rows ≤ R, cols ≤ S.
 template <int R, int S>
-HWY_INLINE void LaneProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                              int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+HWY_INLINE void LaneProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a,
+                              const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
+                              int64_t c_row, int64_t c_col) {
   if (rows == R && cols == S) {
     LaneProduct<R, S>(count, a, b, pitch, step, c, c_row, c_col);
   } else if (cols < S) {
@@ -181,20 +229,25 @@ HWY_INLINE void LaneProductOf(int rows, int cols, int64_t count, const float* HW
 }
 
 // C[a_head, b_head, lane] += Σ_k A[a_head, k, lane] · B[b_head, k, lane]: the gradient of a head mixing before its
-// lanes are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col.
-HWY_NOINLINE inline void HeadsByHeads(int64_t a_heads, int64_t b_heads, int64_t count, const float* HWY_RESTRICT a,
-                               const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
-                               int64_t c_row, int64_t c_col) {
+// lanes are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col. k is cut into
+// stretches, whose A and B stay in the first-level cache for all pairs of heads.
+HWY_NOINLINE inline void HeadsByHeads(int64_t a_heads, int64_t b_heads, int64_t count, int64_t stretch,
+                                      const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
+                                      int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
   const HeadBlocks rows(a_heads, kLaneRows), cols(b_heads, kLaneCols);
-  int64_t r = 0;
-  for (int64_t i = 0; i < rows.count; ++i) {
-    int64_t s = 0;
-    for (int64_t j = 0; j < cols.count; ++j) {
-      LaneProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), count,
-                                          a + r * pitch, b + s * pitch, pitch, step, c + r * c_row + s * c_col, c_row, c_col);
-      s += cols.Rows(j);
+  for (int64_t k = 0; k < count; k += stretch) {
+    const int64_t steps = stretch < count - k ? stretch : count - k;
+    int64_t r = 0;
+    for (int64_t i = 0; i < rows.count; ++i) {
+      int64_t s = 0;
+      for (int64_t j = 0; j < cols.count; ++j) {
+        LaneProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), steps,
+                                            a + r * pitch + k * step, b + s * pitch + k * step, pitch, step,
+                                            c + r * c_row + s * c_col, c_row, c_col);
+        s += cols.Rows(j);
+      }
+      r += rows.Rows(i);
     }
-    r += rows.Rows(i);
   }
 }
 

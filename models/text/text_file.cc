@@ -74,7 +74,8 @@ class TextField : public JsonEvents {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not to wait for a writer where the path is a pipe's.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) Fail(ErrorKind::kData, path, ": cannot be opened: ", std::strerror(errno));
   struct stat status;
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -83,6 +83,9 @@ TEST(IndexErrorTest, AnIndexOutOfRangeIsNamedWithItsPlace) {
               Gather(table, 0, Tensor::Zeros({3, 8}, DType::kInt32));
             }),
             "gather: index[3, 8] is larger than x[5, 7] in dimension 1");
+  const Variable endless(Tensor::Zeros({1}, DType::kFloat32).BroadcastTo({3'000'000'000}));
+  EXPECT_EQ(MessageOf([&] { Gather(endless, 0, Tensor::Full({1}, 2'999'999'999.0, DType::kInt64)); }),
+            "gather: a dimension of 3000000000 is too long to be looked up; at most 2147483648 are");
 }
 
 }  // namespace

@@ -141,6 +141,19 @@ TEST(BackwardTest, AWrongGradientShapeNamesTheOp) {
   EXPECT_THROW(Backward(y), std::logic_error);
 }
 
+TEST(BackwardTest, AFailureLeavesNothingBehindForOtherResults) {
+  const Variable x = Leaf({4}, 3);
+  const Variable shared = Square(x);
+  const Variable failing =
+      MakeOp("failing", Tensor::Zeros({4}, DType::kFloat64), {shared}, [](const Tensor& dy, Gradients& gradients) {
+        gradients.Add(0, dy);
+        Fail(ErrorKind::kNumerical, "no gradient");
+      });
+  EXPECT_EQ(MessageOf([&] { Backward(Sum(failing)); }, ErrorKind::kNumerical), "no gradient");
+  Backward(Sum(shared));
+  EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(4, 6.0));
+}
+
 TEST(NoGradScopeTest, RecordsNothing) {
   const Variable x = Leaf({}, 3);
   {

@@ -213,6 +213,15 @@ TEST(AdafactorTest, RefusesAScaleThatIsNotFinite) {
   EXPECT_EQ(optimizer.step(), 0);
 }
 
+TEST(AdafactorTest, RefusesAnEpsilonThatMakesAZeroGradientNaN) {
+  try {
+    Adafactor optimizer({Leaf("w", {5}, {})}, {.epsilon1 = 0});
+    FAIL() << "accepted epsilon1 = 0";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "Adafactor: epsilon1 = 0 must be positive");
+  }
+}
+
 TEST(AdafactorTest, BitsDoNotDependOnThreads) {
   const auto run = [](int threads) {
     SetNumThreads(threads);

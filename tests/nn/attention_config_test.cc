@@ -192,7 +192,7 @@ TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("bilinear", 4, 8, 8), 64), "--key-heads");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Yl"), 768), "'Yl'");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic(""), 768), "''");
-  EXPECT_USAGE_ERROR(ParseAttentionImplementation("fused"), "there is: composed");
+  EXPECT_USAGE_ERROR(ParseAttentionImplementation("magic"), "there are: composed, fused");
 }
 
 }  // namespace

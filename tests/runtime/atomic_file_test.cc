@@ -112,6 +112,31 @@ TEST(AtomicFileTest, AFullDiskIsAResourceErrorAndLeavesTheOldFile) {
   EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
 }
 
+TEST(AtomicFileTest, OnlyARegularFileIsReplaced) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir / "pipe", "x"); }, ErrorKind::kFailure),
+            dir / "pipe: cannot put in place: is not a regular file; name a file");
+  struct stat status;
+  ASSERT_EQ(stat((dir / "pipe").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISFIFO(status.st_mode));
+  EXPECT_EQ(MessageOf([&] { WriteFileAtomically(dir.path(), "x"); }, ErrorKind::kFailure),
+            dir.path() + ": cannot put in place: is a directory; name a file");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"pipe"});
+}
+
+TEST(AtomicFileTest, TheFileBehindASymbolicLinkIsReplacedAndTheLinkStays) {
+  const TempDir dir;
+  CreateDirectories(dir / "elsewhere");
+  WriteFileAtomically(dir / "elsewhere/file", "old");
+  ASSERT_EQ(symlink("elsewhere/file", (dir / "link").c_str()), 0);
+  WriteFileAtomically(dir / "link", "new");
+  EXPECT_EQ(ReadFile(dir / "elsewhere/file"), "new");
+  struct stat status;
+  ASSERT_EQ(lstat((dir / "link").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISLNK(status.st_mode));
+}
+
 TEST(AtomicFileTest, NoSpaceLeftOnTheDeviceIsAResourceError) {
   FileWriter full("/dev/full");
   EXPECT_EQ(MessageOf([&] { full.Write("x"); }, ErrorKind::kResource),

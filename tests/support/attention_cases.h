@@ -235,7 +235,8 @@ struct NamedArray {
   Array<double> array;
 };
 
-// Y, W, U and the gradients of all that is there, in the paper's layouts; self-attention's dX holds both parts.
+// Y, W, U and the gradients of all that is there, in the paper's layouts; self-attention's dX holds both parts. W and
+// U are empty where the implementation does not give them.
 inline std::vector<NamedArray> NamedResults(const AttentionCase& c, const AttentionValues<double>& values,
                                             const AttentionInputs<double>& gradients) {
   std::vector<NamedArray> results = {{"Y", values.Y}, {"W", values.W}, {"U", values.U}};
@@ -342,7 +343,9 @@ struct LayerLeaves {
 inline AttentionExtras ExtrasOf(const AttentionCase& c, const AttentionInputs<double>& in, const Variable& bias) {
   AttentionExtras extras;
   extras.bias = bias;
-  extras.outputs = AttentionOutputs::kWithWeights;
+  // The fused implementation computes no W; a call that wants it is computed by the composed one.
+  extras.outputs = c.config.implementation == AttentionImplementation::kFused ? AttentionOutputs::kOutputOnly
+                                                                              : AttentionOutputs::kWithWeights;
   if (c.padding) {
     std::vector<uint8_t> memory(c.b * c.m);
     for (int64_t b = 0; b < c.b; ++b)
@@ -362,8 +365,8 @@ inline std::vector<NamedArray> LayerResults(const AttentionCase& c, const Attent
   Backward(result.Y, ToTensor(MakeOutputGradient(c), dtype));
   AttentionValues<double> values;
   values.Y = ToArray(result.Y.value());
-  values.W = ToArray(result.W.value());
-  values.U = ToArray(result.U.value());
+  if (result.W.defined()) values.W = ToArray(result.W.value());
+  if (result.U.defined()) values.U = ToArray(result.U.value());
   return NamedResults(c, values, leaves.Gradients(c));
 }
 

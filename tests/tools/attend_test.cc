@@ -107,7 +107,8 @@ TEST_F(AttendTest, AFileThatDoesNotFitIsRefusedAndNothingWritten) {
 
 TEST_F(AttendTest, OptionsThatCannotBeHonouredAreUsageErrors) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
-  const CommandResult fused = RunCommand({"attend", In(), "--output", Out(), "--implementation", "fused"});
+  const CommandResult fused =
+      RunCommand({"attend", In(), "--output", Out(), "--implementation", "fused", "--precision", "double"});
   EXPECT_EQ(fused.exit_code, 2);
   EXPECT_NE(fused.errors.find("composed"), std::string::npos) << fused.errors;
   EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "half"}).exit_code, 2);

@@ -70,6 +70,11 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"train", "--learning-rate", "-0.5"}, "--learning-rate"},
       {{"train", "--threads", "0"}, "--threads"},
       {{"train", "--resume", "auto"}, "--out"},
+      {{"train", "--out", "--dry-run"}, "--out needs a value, but the option --dry-run follows"},
+      {{"compare", "--seeds", "1,2,1"}, "--seeds: 1 stands there twice"},
+      {{"compare", "--seeds", "1,"}, "--seeds: \"1,\" ends with a comma"},
+      {{"compare", "--kinds", "talking,talking"}, "--kinds: talking stands there twice"},
+      {{"compare", "--kinds", "talking,"}, "--kinds: \"talking,\" ends with a comma"},
       {{"eval"}, "--run"},
   };
   for (const UsageCase& usage : cases) {
@@ -84,7 +89,8 @@ TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
   const std::vector<UsageCase> cases = {
       {{"--d-model", "17", "--heads", "4"}, "d_model"},
       {{"--d-model", "0"}, "--d-model"},
-      {{"--heads", "-3"}, "h"},
+      {{"--heads", "-3"}, "--heads"},
+      {{"--heads", "0"}, "--heads"},
       {{"--attention", "multihead", "--key-heads", "3"}, "h_k=3"},
       {{"--attention", "talkin"}, "talkin"},
       {{"--encoder-self", "bilinea"}, "bilinea"},

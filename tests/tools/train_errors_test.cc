@@ -1,6 +1,7 @@
 // What stops a training run: data that cannot be used, numbers that are not finite, memory and disk that run out. Each
 // has its exit code, says what it is about, and leaves what is on the disk as it was.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -42,6 +43,14 @@ TEST(TrainErrorsTest, DataThatCannotBeUsedIsRefusedByFileAndByte) {
     EXPECT_TRUE(Contains(result.errors, name) && Contains(result.errors, says)) << name << "\n" << result.errors;
     EXPECT_FALSE(std::filesystem::exists(dir / "run")) << name;
   }
+}
+
+TEST(TrainErrorsTest, APipeIsRefusedInsteadOfWaitedFor) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "pipe.txt").c_str(), 0600), 0);
+  const CommandResult result = RunCommand(TinyTrain({"--data", dir / "pipe.txt", "--out", dir / "run"}));
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "pipe.txt: is not a regular file")) << result.errors;
 }
 
 TEST(TrainErrorsTest, ATokenizerFileThatIsNotOneIsRefused) {

@@ -85,8 +85,8 @@ TEST(AttentionTest, LogitsOnlyAndWeightsOnly) {
 TEST(AttentionTest, SizesAroundTheBordersOfTilesAndVectors) {
   for (const int64_t n : {1, 7, 8, 9, 33, 65}) {
     for (const int64_t m : {1, 15, 31, 32, 33, 65}) {
-      ExpectEqual(AttentionProblem(Talking(Shape(1, n, m, 2, 3, 4, 5, 6))));
-      ExpectEqual(AttentionProblem(Shape(1, n, m, 3, 3, 3, 5, 6)));
+      ExpectEqual(AttentionProblem(Talking(Shape(1, n, m, 2, 3, 4, 2, 3))));
+      ExpectEqual(AttentionProblem(Shape(1, n, m, 3, 3, 3, 2, 3)));
     }
   }
   for (const int64_t d : {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64}) {
@@ -98,7 +98,7 @@ TEST(AttentionTest, SizesAroundTheBordersOfTilesAndVectors) {
 }
 
 TEST(AttentionTest, ManySmallHeads) {
-  ExpectEqualOnEveryTarget(AttentionProblem(Talking(Shape(1, 9, 35, 48, 48, 48, 16, 16))));
+  ExpectEqualOnEveryTarget(AttentionProblem(Talking(Shape(1, 5, 35, 48, 48, 48, 16, 16))));
   ExpectEqual(AttentionProblem(Shape(1, 3, 5, 768, 768, 768, 1, 1)));
   AttentionShape s = Shape(1, 2, 3, 768, 768, 768, 1, 1);
   s.P_l = true;
@@ -108,8 +108,9 @@ TEST(AttentionTest, ManySmallHeads) {
 TEST(AttentionTest, MasksOfEveryKindAndQueriesThatSeeNothing) {
   for (const bool talking : {false, true}) {
     for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
-      for (const ProblemMasks masks : {ProblemMasks{}, {.memory = true}, {.pairs = true}, {.memory = true, .pairs = true}}) {
-        AttentionShape s = Shape(3, 41, 70, 3, 3, 3, 5, 6);
+      for (const ProblemMasks masks :
+           {ProblemMasks{}, {.memory = true}, {.pairs = true}, {.memory = true, .pairs = true}}) {
+        AttentionShape s = Shape(2, 41, 70, 3, 3, 3, 2, 3);
         s.P_l = s.P_w = talking;
         s.causality = causality;
         ExpectEqual(AttentionProblem(s, masks));
@@ -149,7 +150,7 @@ TEST(AttentionTest, DropoutIsThatOfU) {
 
 TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
   for (int subset = 0; subset < 64; ++subset) {
-    AttentionShape s = Shape(2, 11, 37, 3, 4, 5, 5, 6);
+    AttentionShape s = Shape(1, 5, 35, 3, 4, 5, 3, 2);
     s.P_l = subset & 1, s.P_w = subset & 2, s.R_Xl = subset & 4, s.R_Ml = subset & 8, s.R_Xw = subset & 16;
     s.R_Mw = subset & 32;
     if (!s.MixesLogits()) s.h_k = s.h;
@@ -172,9 +173,38 @@ TEST(AttentionTest, HeadsThatShareKeysAndValues) {
   ExpectEqual(AttentionProblem(s, {.memory = true}, 0.1));
 }
 
+// A few queries, as in decoding, read K and V in place.
+TEST(AttentionTest, FewQueriesOfEveryKind) {
+  for (const int64_t n : {1, 3, 4, 5}) {
+    AttentionShape s = Talking(Shape(2, n, 37, 3, 4, 5, 17, 18));
+    s.causality = AttentionCausality::kCausal;
+    ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}, 0.2));
+    s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = true;
+    s.bias = AttentionBias::kByDistance;
+    s.buckets = 3;
+    ExpectEqual(AttentionProblem(s), 1.0);  // a bucket's terms cancel
+    s = Shape(2, n, 37, 3, 3, 3, 17, 18);
+    s.bias = AttentionBias::kDense;
+    ExpectEqual(AttentionProblem(s, {.memory = true}));
+    s.memory_heads = MemoryHeads::kShared;
+    ExpectEqual(AttentionProblem(s));
+  }
+}
+
+// So many heads that a block is cut into several tiles.
+TEST(AttentionTest, BlocksOfSeveralTiles) {
+  AttentionShape s = Talking(Shape(1, 37, 35, 1, 130, 2, 2, 3));
+  s.causality = AttentionCausality::kCausal;
+  s.n = s.m;
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true}));
+  s.P_w = false;
+  s.h_v = s.h;
+  ExpectEqual(AttentionProblem(s, {}, 0.1));
+}
+
 // Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan.
 TEST(AttentionTest, RowsTooLongForTheCache) {
-  AttentionShape s = Talking(Shape(1, 3, 2500, 2, 140, 2, 2, 3));
+  AttentionShape s = Talking(Shape(1, 3, 2500, 2, 140, 2, 1, 1));
   ExpectEqual(AttentionProblem(s));
 }
 

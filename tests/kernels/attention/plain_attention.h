@@ -104,12 +104,10 @@ struct AttentionResults {
   }
 
   explicit AttentionResults(const AttentionProblem& p) {
-    const AttentionShape& s = p.shape;
     O.resize(p.dO.size()), dQ.resize(p.Q.size()), dK.resize(p.K.size()), dV.resize(p.V.size());
     dP_l.resize(p.P_l.size()), dP_w.resize(p.P_w.size()), dR_Xl.resize(p.R_Xl.size()), dR_Ml.resize(p.R_Ml.size());
     dR_Xw.resize(p.R_Xw.size()), dR_Mw.resize(p.R_Mw.size());
     dbias.resize(p.bias.size()), dbias_table.resize(p.bias_table.size());
-    (void)s;
   }
 };
 
@@ -118,8 +116,8 @@ inline AttentionResults<double> PlainAttention(const AttentionProblem& p) {
   AttentionResults<double> r(p);
   const double scale = p.inputs.scale;
   using Matrix = std::vector<double>;  // [m, heads]
-  const auto mixing = [&](const Floats& P, const Floats& RX, const Floats& RM, int64_t b, int64_t i, int64_t j, int64_t a,
-                          int64_t c, int64_t h_in, int64_t h_out) {
+  const auto mixing = [&](const Floats& P, const Floats& RX, const Floats& RM, int64_t b, int64_t i, int64_t j,
+                          int64_t a, int64_t c, int64_t h_in, int64_t h_out) {
     double x = 0;
     if (!P.empty()) x += P[a * h_out + c];
     if (!RX.empty()) x += RX[((b * s.n + i) * h_in + a) * h_out + c];
@@ -169,9 +167,8 @@ inline AttentionResults<double> PlainAttention(const AttentionProblem& p) {
           }
           if (p.inputs.dropout_rate > 0) {
             const auto element = static_cast<uint64_t>(((b * s.h_v + k) * s.n + i) * s.m + j);
-            F[j * s.h_v + k] = Uniform(p.inputs.dropout_key, element) < p.inputs.dropout_rate
-                                   ? 0
-                                   : 1 / (1 - p.inputs.dropout_rate);
+            F[j * s.h_v + k] =
+                Uniform(p.inputs.dropout_key, element) < p.inputs.dropout_rate ? 0 : 1 / (1 - p.inputs.dropout_rate);
           }
           const double f = F[j * s.h_v + k];
           for (int64_t e = 0; e < s.d_v; ++e) {
@@ -258,9 +255,10 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
 }
 
 inline std::string Describe(const AttentionShape& s) {
-  return StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k, " d_v=", s.d_v,
-                s.P_l ? " P_l" : "", s.R_Xl ? " R_Xl" : "", s.R_Ml ? " R_Ml" : "", s.P_w ? " P_w" : "", s.R_Xw ? " R_Xw" : "",
-                s.R_Mw ? " R_Mw" : "", s.causality == AttentionCausality::kCausal ? " causal" : "");
+  return StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
+                " d_v=", s.d_v, s.P_l ? " P_l" : "", s.R_Xl ? " R_Xl" : "", s.R_Ml ? " R_Ml" : "", s.P_w ? " P_w" : "",
+                s.R_Xw ? " R_Xw" : "", s.R_Mw ? " R_Mw" : "",
+                s.causality == AttentionCausality::kCausal ? " causal" : "");
 }
 
 }  // namespace crosstalk::kernels

@@ -1,0 +1,175 @@
+#include "autograd/ops_attention.h"
+
+#include <array>
+#include <vector>
+
+#include "autograd/op.h"
+#include "autograd/tensor_math.h"
+#include "runtime/parallel.h"
+
+namespace crosstalk {
+namespace {
+
+using kernels::AttentionInputs;
+using kernels::AttentionShape;
+using kernels::ConstRows;
+using kernels::MemoryHeads;
+using kernels::Rows;
+
+// The order of the inputs on the tape.
+enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kNumInputs };
+
+// What backward needs of the call: contiguous values in the order of Input, the masks, and the results.
+struct Call {
+  AttentionShape shape;
+  std::array<Tensor, kNumInputs> values;
+  Tensor memory_mask, pair_mask;
+  double scale = 1.0;
+  double dropout_rate = 0.0;
+  RandomKey dropout_key;
+  Tensor O;                      // [b, n, h_v, d_v]
+  Tensor reference, reciprocal;  // [b, h, n]: the rows' statistics
+};
+
+AttentionShape BindShape(const FusedAttentionInputs& in) {
+  const bool shared = in.memory_heads == MemoryHeads::kShared;
+  Dims dims("fused attention");
+  dims.Bind("Q[b, n, h_k, d_k]", in.Q.shape());
+  dims.Bind(shared ? "K[b, m, d_k]" : "K[b, m, h_k, d_k]", in.K.shape());
+  dims.Bind(shared ? "V[b, m, d_v]" : "V[b, m, h_v, d_v]", in.V.shape());
+  const auto bind = [&](std::string_view bracket, const Variable& x) {
+    if (x.defined()) dims.Bind(bracket, x.shape());
+    return x.defined();
+  };
+  AttentionShape shape;
+  shape.P_l = bind("P_l[h_k, h]", in.P_l);
+  shape.R_Xl = bind("R_Xl[b, n, h_k, h]", in.R_Xl);
+  shape.R_Ml = bind("R_Ml[b, m, h_k, h]", in.R_Ml);
+  if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
+  if (shared) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
+  shape.P_w = bind("P_w[h, h_v]", in.P_w);
+  shape.R_Xw = bind("R_Xw[b, n, h, h_v]", in.R_Xw);
+  shape.R_Mw = bind("R_Mw[b, m, h, h_v]", in.R_Mw);
+  if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
+  if (bind("bias[h, n, m]", in.bias)) shape.bias = kernels::AttentionBias::kDense;
+  if (in.memory_mask.defined()) dims.Bind("mask[b, m]", in.memory_mask.shape());
+  if (in.pair_mask.defined()) dims.Bind("mask[b, n, m]", in.pair_mask.shape());
+  shape.b = dims["b"];
+  shape.n = dims["n"];
+  shape.m = dims["m"];
+  shape.h_k = dims["h_k"];
+  shape.h = dims["h"];
+  shape.h_v = dims["h_v"];
+  shape.d_k = dims["d_k"];
+  shape.d_v = dims["d_v"];
+  shape.memory_heads = in.memory_heads;
+  shape.causality = in.causality;
+  return shape;
+}
+
+// The contiguous rows of a tensor whose first two dimensions are batch and position.
+ConstRows RowsOf(const Tensor& x) {
+  return {x.data<float>(), x.num_elements() == 0 ? 0 : x.num_elements() / (x.size(0) * x.size(1))};
+}
+Rows WritableRowsOf(const Tensor& x) { return {x.data<float>(), RowsOf(x).stride}; }
+
+const float* DataOrNull(const Tensor& x) { return x.defined() ? x.data<float>() : nullptr; }
+const uint8_t* MaskOrNull(const Tensor& x) { return x.defined() ? x.data<uint8_t>() : nullptr; }
+
+AttentionInputs KernelInputs(const Call& call) {
+  const auto& v = call.values;
+  AttentionInputs in;
+  in.Q = RowsOf(v[kQ]);
+  in.K = RowsOf(v[kK]);
+  in.V = RowsOf(v[kV]);
+  in.P_l = DataOrNull(v[kP_l]);
+  in.P_w = DataOrNull(v[kP_w]);
+  in.R_Xl = DataOrNull(v[kR_Xl]);
+  in.R_Ml = DataOrNull(v[kR_Ml]);
+  in.R_Xw = DataOrNull(v[kR_Xw]);
+  in.R_Mw = DataOrNull(v[kR_Mw]);
+  in.bias = DataOrNull(v[kBias]);
+  in.scale = static_cast<float>(call.scale);
+  in.memory_mask = MaskOrNull(call.memory_mask);
+  in.pair_mask = MaskOrNull(call.pair_mask);
+  in.dropout_rate = call.dropout_rate;
+  in.dropout_key = call.dropout_key;
+  return in;
+}
+
+Tensor Workspace(size_t bytes) {
+  return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
+}
+
+void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
+  // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
+  std::array<Tensor, kNumInputs> d;
+  for (int i = 0; i < kNumInputs; ++i) {
+    if (call.values[i].defined() && (i <= kV || gradients.Needs(i))) {
+      d[i] = Tensor::Empty(call.values[i].shape(), DType::kFloat32);
+    }
+  }
+  const auto writable = [&](Input i) { return d[i].defined() ? d[i].data<float>() : nullptr; };
+  kernels::AttentionGradients out;
+  out.dQ = WritableRowsOf(d[kQ]);
+  out.dK = WritableRowsOf(d[kK]);
+  out.dV = WritableRowsOf(d[kV]);
+  out.dP_l = writable(kP_l);
+  out.dP_w = writable(kP_w);
+  out.dR_Xl = writable(kR_Xl);
+  out.dR_Ml = writable(kR_Ml);
+  out.dR_Xw = writable(kR_Xw);
+  out.dR_Mw = writable(kR_Mw);
+  out.dbias = writable(kBias);
+  const int threads = NumThreads();
+  const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
+  const Tensor dO_rows = math::Contiguous(dO);
+  kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOf(call.O),
+                             {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
+                             workspace.raw_data(), threads);
+  for (int i = 0; i < kNumInputs; ++i) {
+    if (d[i].defined() && gradients.Needs(i)) gradients.Add(i, d[i]);
+  }
+}
+
+}  // namespace
+
+Variable FusedAttention(const FusedAttentionInputs& in) {
+  const std::vector<Variable> given = {in.Q, in.K, in.V, in.P_l, in.P_w, in.R_Xl, in.R_Ml, in.R_Xw, in.R_Mw, in.bias};
+  Call call;
+  call.shape = BindShape(in);
+  std::vector<Variable> inputs;
+  for (int i = 0; i < kNumInputs; ++i) {
+    if (!given[i].defined()) {
+      inputs.push_back(Variable(Tensor::Empty({0}, DType::kFloat32)));  // keeps the others' places
+      continue;
+    }
+    CROSSTALK_CHECK(given[i].dtype() == DType::kFloat32, "fused attention: it computes in float32, but an input is ",
+                    given[i].dtype(), "; the composed implementation takes both");
+    inputs.push_back(given[i]);
+    call.values[i] = math::Contiguous(given[i].value());
+  }
+  if (in.memory_mask.defined()) call.memory_mask = in.memory_mask.Contiguous();
+  if (in.pair_mask.defined()) call.pair_mask = in.pair_mask.Contiguous();
+  call.scale = in.scale;
+  call.dropout_rate = in.dropout_rate;
+  call.dropout_key = in.dropout_key;
+
+  const AttentionShape& s = call.shape;
+  call.O = Tensor::Empty({s.b, s.n, s.h_v, s.d_v}, DType::kFloat32);
+  call.reference = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
+  call.reciprocal = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
+  {
+    const int threads = NumThreads();
+    const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
+    kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O),
+                              {call.reference.data<float>(), call.reciprocal.data<float>()}, workspace.raw_data(),
+                              threads);
+  }
+  const Tensor O = call.O;
+  return MakeOp("fused_attention", O, inputs, [call](const Tensor& dO, Gradients& gradients) {
+    Backpropagate(call, dO, gradients);  // recomputes J … U tile by tile from the statistics
+  });
+}
+
+}  // namespace crosstalk

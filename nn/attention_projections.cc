@@ -1,0 +1,126 @@
+#include "nn/attention_projections.h"
+
+#include <string_view>
+
+#include "autograd/einsum.h"
+#include "autograd/ops_shape.h"
+
+namespace crosstalk {
+namespace {
+
+// The dimensions that the configuration fixes, for the shape errors of this layer.
+Dims ConfiguredDims(const AttentionConfig& config) {
+  constexpr std::string_view kSource = "the layer's configuration";
+  Dims dims("attention");
+  dims.Set("d_X", config.d_X, kSource).Set("d_M", config.d_M, kSource).Set("d_Y", config.d_Y, kSource);
+  dims.Set("h", config.h, kSource);
+  if (config.form == AttentionForm::kProjected) {
+    dims.Set("h_k", config.h_k, kSource).Set("h_v", config.h_v, kSource);
+    dims.Set("d_k", config.d_k, kSource).Set("d_v", config.d_v, kSource);
+  }
+  return dims;
+}
+
+enum class Wanted { kNo, kYes };
+
+void CheckParameter(Dims& dims, Wanted wanted, std::string_view bracket, const Variable& parameter) {
+  if (wanted == Wanted::kNo) {
+    CROSSTALK_CHECK(!parameter.defined(), "attention: ", bracket, " is given, but the configuration has none");
+    return;
+  }
+  CROSSTALK_CHECK(parameter.defined(), "attention: ", bracket, " is missing");
+  dims.Bind(bracket, parameter.shape());
+}
+
+void CheckMask(Dims& dims, std::string_view bracket, const Tensor& mask) {
+  if (!mask.defined()) return;
+  dims.Bind(bracket, mask.shape());
+  CROSSTALK_CHECK(mask.dtype() == DType::kBool, "attention: the mask ", bracket, " is ", mask.dtype(),
+                  ", not bool (true = attend)");
+}
+
+}  // namespace
+
+void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
+  config.Validate();
+  Dims dims = ConfiguredDims(config);
+  const auto check = [&](bool wanted, std::string_view bracket, const Variable& parameter) {
+    CheckParameter(dims, wanted ? Wanted::kYes : Wanted::kNo, bracket, parameter);
+  };
+  const bool projected = config.form == AttentionForm::kProjected;
+  const bool bilinear = config.form == AttentionForm::kBilinear;
+  check(projected, "P_q[d_X, h_k, d_k]", p.P_q);
+  check(projected, "P_k[d_M, h_k, d_k]", p.P_k);
+  check(projected && !config.tied(), "P_v[d_M, h_v, d_v]", p.P_v);
+  check(projected, "P_o[h_v, d_v, d_Y]", p.P_o);
+  check(config.mixing.P_l, "P_l[h_k, h]", p.P_l);
+  check(config.mixing.P_w, "P_w[h, h_v]", p.P_w);
+  check(config.mixing.P_Xl, "P_Xl[d_X, h_k, h]", p.P_Xl);
+  check(config.mixing.P_Ml, "P_Ml[d_M, h_k, h]", p.P_Ml);
+  check(config.mixing.P_Xw, "P_Xw[d_X, h, h_v]", p.P_Xw);
+  check(config.mixing.P_Mw, "P_Mw[d_M, h, h_v]", p.P_Mw);
+  check(bilinear, "P[d_X, h, d_M]", p.P);
+  check(bilinear, "Q[h, d_M, d_Y]", p.Q);
+}
+
+Dims CheckAttentionInputs(const AttentionConfig& config, const Variable& X, const AttentionMemory& memory,
+                          const AttentionExtras& extras) {
+  Dims dims = ConfiguredDims(config);
+  dims.Bind("X[b, n, d_X]", X.shape());
+  dims.Bind(config.form == AttentionForm::kProjected ? "K[b, m, h_k, d_k]" : "M[b, m, d_M]", memory.K.shape());
+  CheckMask(dims, "mask[b, m]", extras.mask.memory);
+  CheckMask(dims, "mask[b, n, m]", extras.mask.pairs);
+  CROSSTALK_CHECK(config.causality == Causality::kNone || dims["n"] == dims["m"],
+                  "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
+                  dims["n"], " and the memory has m=", dims["m"]);
+  if (extras.bias.defined()) {
+    dims.Bind(extras.bias.rank() == 4 ? "bias[1, h, n, m]" : "bias[h, n, m]", extras.bias.shape());
+  }
+  return dims;
+}
+
+AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M) {
+  ConfiguredDims(config).Bind("M[b, m, d_M]", M.shape());
+  AttentionMemory memory;
+  if (config.form != AttentionForm::kProjected) {
+    memory.K = M;
+    return memory;
+  }
+  memory.K = Einsum("K[b,m,h_k,d_k] = einsum(M[b,m,d_M], P_k[d_M,h_k,d_k])", {M, p.P_k});
+  if (!config.tied()) memory.V = Einsum("V[b,m,h_v,d_v] = einsum(M[b,m,d_M], P_v[d_M,h_v,d_v])", {M, p.P_v});
+  if (config.mixing.P_Ml) memory.R_Ml = Einsum("R_Ml[b,m,h_k,h] = einsum(M[b,m,d_M], P_Ml[d_M,h_k,h])", {M, p.P_Ml});
+  if (config.mixing.P_Mw) memory.R_Mw = Einsum("R_Mw[b,m,h,h_v] = einsum(M[b,m,d_M], P_Mw[d_M,h,h_v])", {M, p.P_Mw});
+  return memory;
+}
+
+AttentionQueries ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
+  AttentionQueries queries;
+  switch (config.form) {
+    case AttentionForm::kDotProduct:
+      queries.Q = Reshape(X, {X.size(0), X.size(1), 1, X.size(2)});
+      break;
+    case AttentionForm::kBilinear:
+      queries.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
+      break;
+    case AttentionForm::kProjected:
+      queries.Q = Einsum("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", {X, p.P_q});
+      break;
+  }
+  if (config.mixing.P_Xl) queries.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
+  if (config.mixing.P_Xw) queries.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
+  return queries;
+}
+
+Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& O) {
+  switch (config.form) {
+    case AttentionForm::kDotProduct:
+      return Reshape(O, {O.size(0), O.size(1), O.size(3)});
+    case AttentionForm::kBilinear:
+      return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {O, p.Q});
+    case AttentionForm::kProjected:
+      break;
+  }
+  return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h_v,d_v], P_o[h_v,d_v,d_Y])", {O, p.P_o});
+}
+
+}  // namespace crosstalk
