@@ -38,9 +38,9 @@ endif
 endif
 
 # ---- Sources -----------------------------------------------------------------------------------------------------
-LAYERS := runtime kernels autograd nn models
+FOLDERS := runtime kernels autograd nn models
 sources = $(sort $(shell find $(1) -name '*.cc' 2>/dev/null))
-LIBRARY_SOURCES := $(foreach layer,$(LAYERS),$(call sources,$(layer)))
+LIBRARY_SOURCES := $(foreach layer,$(FOLDERS),$(call sources,$(layer)))
 TOOL_SOURCES := $(call sources,tools)
 TEST_SOURCES := $(filter %_test.cc,$(call sources,tests))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/%,$(call sources,tests))
@@ -101,7 +101,7 @@ $(call archive,$(1)): $(call object,$(call sources,$(1)))
 	@rm -f $$@
 	@ar rcs $$@ $$^
 endef
-$(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
+$(foreach layer,$(FOLDERS),$(eval $(call layer_archive,$(layer))))
 $(eval $(BUILD)/lib/libtestsupport.a: $(call object,$(TEST_SUPPORT_SOURCES)))
 $(BUILD)/lib/libtestsupport.a:
 	@mkdir -p $(@D)
@@ -115,7 +115,7 @@ $(COMMAND): $(call object,$(TOOL_SOURCES)) $(call archives_for,tools)
 # tests/FOLDER/…/NAME_test.cc is linked with FOLDER's layer and those below it, and with nothing above.
 define test_program
 $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/libtestsupport.a \
-    $(call archives_for,$(or $(filter $(LAYERS),$(word 2,$(subst /, ,$(1)))),tools))
+    $(call archives_for,$(or $(filter $(FOLDERS),$(word 2,$(subst /, ,$(1)))),tools))
 	@mkdir -p $$(@D)
 	@echo "  link $$@"
 	@$(CXX) $(LDFLAGS) $$^ $(TEST_LDLIBS) $(LDLIBS) -o $$@

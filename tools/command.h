@@ -32,6 +32,7 @@ Command EvalCommand();
 Command CompareCommand();
 Command AttendCommand();
 Command ComplexityCommand();
+Command BenchCommand();
 
 // In the order in which `crosstalk --help` shows them.
 std::vector<Command> AllCommands();

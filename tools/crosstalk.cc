@@ -15,7 +15,7 @@
 namespace crosstalk {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(), EvalCommand(), CompareCommand(), AttendCommand(), ComplexityCommand()};
+  return {TrainCommand(), EvalCommand(), CompareCommand(), AttendCommand(), ComplexityCommand(), BenchCommand()};
 }
 
 namespace {

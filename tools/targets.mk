@@ -34,11 +34,12 @@ test: $(COMMAND) $(EXAMPLES) $(TESTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/l
 layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh
 
-HEADERS := $(shell find $(LAYERS) tools tests/support -name '*.h' 2>/dev/null | sort)
+HEADERS := $(shell find $(FOLDERS) tools tests/support -name '*.h' 2>/dev/null | sort)
 HEADER_CHECKS := $(patsubst %.h,$(BUILD)/headers/%.ok,$(HEADERS))
 $(BUILD)/headers/%.ok: %.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	@$(CXX) $(CPPFLAGS) -MF $(@:.ok=.d) -MT $@ $(REQUIRED_CXXFLAGS) -Wno-unused-function -x c++ -fsyntax-only $<
+	@echo '#include "$<"' | $(CXX) $(CPPFLAGS) -MF $(@:.ok=.d) -MT $@ $(REQUIRED_CXXFLAGS) -Wno-unused-function \
+	  -x c++ -fsyntax-only -
 	@touch $@
 -include $(HEADER_CHECKS:.ok=.d)
 
@@ -46,7 +47,7 @@ $(BUILD)/headers/%.ok: %.h $(BUILD)/flags
 headers: $(HEADER_CHECKS)  ## check that every header compiles alone
 	@echo "headers: $(words $(HEADERS)) compile alone"
 
-FORMATTED := $(shell find $(LAYERS) tools tests examples -name '*.h' -o -name '*.cc' 2>/dev/null | sort)
+FORMATTED := $(shell find $(FOLDERS) tools tests examples -name '*.h' -o -name '*.cc' 2>/dev/null | sort)
 
 .PHONY: format
 format:  ## rewrite every source in the project's format

@@ -1,4 +1,6 @@
 // `crosstalk train`: trains a T5, or goes on with one.
+#include <errno.h>
+
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -114,7 +116,7 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
   }
   if (summary.end == TrainingSummary::End::kStopped) {
     Say("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,
-        "\ncontinue with: crosstalk train --out ", path, " --resume auto");
+        "\ncontinue with: ", program_invocation_name, " train --out '", path, "' --resume auto");
     return;
   }
   Say("finished: ", summary.step, " steps",

@@ -1,0 +1,71 @@
+#include "kernels/attention/head_mixing.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/head_mixing.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/attention/backward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Element (in, out) of the matrix lies at P[in · in_stride + out · out_stride].
+void PackForMixing(int64_t h_in, int64_t h_out, const float* P, int64_t in_stride, int64_t out_stride, float* packed) {
+  const HeadBlocks blocks(h_out, kMixRows);
+  int64_t first = 0;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    for (int64_t in = 0; in < h_in; ++in) {
+      for (int64_t out = first; out < first + blocks.Rows(i); ++out) *packed++ = P[in * in_stride + out * out_stride];
+    }
+    first += blocks.Rows(i);
+  }
+}
+
+void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
+  MixTile(plan, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, false, J, L);
+}
+
+void MixBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL, float* dJ,
+                 float* dP_l) {
+  const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
+  MixTile(plan, h, h_k, {packed_transposed, 0}, 0, false, dL, dJ);
+  HeadsByHeads(h_k, h, plan.rows * kChunkVectors, SumStretch(h_k, h, plan.rows), J, dL, plan.pitch, kLanes, dP_l,
+               h * kLanes, kLanes);
+}
+
+int64_t MixingLanes() { return kLanes; }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(PackForMixing);
+HWY_EXPORT(MixForward);
+HWY_EXPORT(MixBackward);
+HWY_EXPORT(MixingLanes);
+
+void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed) {
+  const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
+  HWY_DYNAMIC_DISPATCH(PackForMixing)(h_k, h, P_l, h, 1, packed);
+}
+
+void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float* packed) {
+  const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
+  HWY_DYNAMIC_DISPATCH(PackForMixing)(h, h_k, P_l, 1, h, packed);
+}
+
+void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
+  HWY_DYNAMIC_DISPATCH(MixForward)(plan, packed, J, L);
+}
+
+void MixTileHeadsBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL,
+                          float* dJ, float* dP_l) {
+  HWY_DYNAMIC_DISPATCH(MixBackward)(plan, packed_transposed, J, dL, dJ, dP_l);
+}
+
+int64_t HeadMixingLanes() { return HWY_DYNAMIC_DISPATCH(MixingLanes)(); }
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,120 @@
+// `crosstalk bench` as a user runs it, on sizes at which only its form can be looked at.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "runtime/json.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> Keys(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.AsObject()) keys.push_back(key);
+  return keys;
+}
+
+const std::vector<std::string> kKeys = {
+    "name",        "forward_ms",    "backward_ms",    "useful_gflop_forward", "useful_gflop_backward",
+    "peak_gflops", "share_forward", "share_backward", "extra_bytes",          "threads",
+    "blas_core",   "simd_target"};
+
+std::vector<std::string> Tiny(std::vector<std::string> more) {
+  more.insert(more.begin(), {"bench", "--batch", "1", "--n", "16", "--repetitions", "1"});
+  return more;
+}
+
+// Every number but the memory is positive and finite (a NaN would be null), and the shares are what the others say.
+void ExpectConsistent(const Json& result) {
+  for (const char* key : {"forward_ms", "backward_ms", "useful_gflop_forward", "useful_gflop_backward", "peak_gflops",
+                          "share_forward", "share_backward", "threads"}) {
+    ASSERT_TRUE(result.At(key).is_number()) << result.Dump();
+    EXPECT_GT(result.At(key).AsDouble(), 0) << key << " of " << result.Dump();
+  }
+  EXPECT_GE(result.At("extra_bytes").AsInt(), 0) << result.Dump();
+  for (const std::string pass : {"forward", "backward"}) {
+    const double share = result.At("useful_gflop_" + pass).AsDouble() /
+                         (1e-3 * result.At(pass + "_ms").AsDouble() * result.At("peak_gflops").AsDouble());
+    EXPECT_NEAR(result.At("share_" + pass).AsDouble(), share, 1e-9 * share) << result.Dump();
+  }
+  EXPECT_DOUBLE_EQ(result.At("useful_gflop_backward").AsDouble(), 2 * result.At("useful_gflop_forward").AsDouble());
+}
+
+TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
+  const CommandResult result = RunCommand({"bench", "--list"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) { names.insert(names.end(), {name, name + "-composed"}); };
+  for (const char* name :
+       {"multihead-12", "talking-12", "talking-24", "talking-48", "talking-6-24-6", "dynamic-12", "dynamic-24",
+        "bilinear-12", "mix-6", "mix-12", "mix-24", "mix-48", "memory-512", "memory-1024", "memory-2048"}) {
+    add(name);
+  }
+  names.insert(names.end(), {"memory-4096", "memory-8192"});
+  for (const char* name : {"step-multihead-8", "step-talking-16"}) add(name);
+  EXPECT_EQ(Lines(result.output), names);
+  EXPECT_EQ(RunCommand({"bench", "--list", "--filter", "dynamic-12"}).output, "dynamic-12\ndynamic-12-composed\n");
+}
+
+TEST(BenchTest, WritesOneObjectForEachBenchmark) {
+  const TempDir dir;
+  const CommandResult result = RunCommand(Tiny({"--filter", "talking-12", "--threads", "2", "--json", dir / "b.json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ReadJsonFile(dir / "b.json");
+  ASSERT_EQ(json.AsArray().size(), 2u);
+  for (const Json& one : json.AsArray()) {
+    EXPECT_EQ(Keys(one), kKeys);
+    ExpectConsistent(one);
+    EXPECT_EQ(one.At("threads").AsInt(), 2);
+    EXPECT_NE(result.output.find(one.At("name").AsString()), std::string::npos) << result.output;
+    // 4·16·768² for the projections, 2·16²·768 for the two products, 2·16²·12² for the mixings: multiplications.
+    EXPECT_DOUBLE_EQ(one.At("useful_gflop_forward").AsDouble(), 2e-9 * (37748736 + 393216 + 73728));
+  }
+  EXPECT_EQ(json.AsArray()[0].At("name").AsString(), "talking-12");
+  EXPECT_EQ(json.AsArray()[1].At("name").AsString(), "talking-12-composed");
+}
+
+TEST(BenchTest, MeasuresTheHeadMixingAlone) {
+  const TempDir dir;
+  const CommandResult result = RunCommand(Tiny({"--filter", "mix-6", "--json", dir / "b.json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ReadJsonFile(dir / "b.json");
+  ASSERT_EQ(json.AsArray().size(), 2u);
+  for (const Json& one : json.AsArray()) {
+    EXPECT_EQ(Keys(one), kKeys);
+    ExpectConsistent(one);
+  }
+  EXPECT_EQ(json.AsArray()[0].At("extra_bytes").AsInt(), 0);
+}
+
+TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--filter", "chatty"}, "chatty"},
+      {{"--n", "0"}, "--n"},
+      {{"--batch", "-1"}, "--batch"},
+      {{"--repetitions", "0"}, "--repetitions"},
+      {{"--scaling", "--filter", "mix"}, "--filter"},
+  };
+  for (const auto& [options, says] : cases) {
+    std::vector<std::string> arguments = {"bench"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const CommandResult result = RunCommand(arguments);
+    EXPECT_EQ(result.exit_code, 2) << says;
+    EXPECT_NE(result.errors.find(says), std::string::npos) << result.errors;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

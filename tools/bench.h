@@ -1,0 +1,96 @@
+// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in bench_layers.cc, bench_mixing.cc and
+// bench_step.cc; the command, with its table and its JSON, is bench.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/attention_config.h"
+#include "runtime/json.h"
+#include "runtime/tensor.h"
+
+namespace crosstalk {
+
+struct BenchSettings {
+  // Instead of the case's own.
+  std::optional<int64_t> batch = {};
+  std::optional<int64_t> n = {};
+  // Else as many as fit in two seconds, between 3 and 50.
+  std::optional<int64_t> repetitions = {};
+};
+
+struct BenchResult {
+  struct Step {
+    double seconds = 0;  // forward, backward and update
+    double tokens_per_second = 0;
+    int64_t peak_resident_bytes = 0;  // of the process, from building the model on
+  };
+
+  std::string name;
+  double forward_ms = 0;  // medians
+  double backward_ms = 0;
+  // 10^9 operations of the paper's pseudocode, a multiplication and its addition being two; recomputation is not
+  // counted.
+  double useful_gflop_forward = 0;
+  double useful_gflop_backward = 0;
+  double peak_gflops = 0;   // measured right before
+  int64_t extra_bytes = 0;  // most that was held beyond inputs and outputs at any time, forward and backward
+  int threads = 0;
+  std::string blas_core;
+  std::string simd_target;
+  std::optional<Step> step = {};
+
+  // Of the peak; 1 is the limit.
+  double ShareForward() const { return useful_gflop_forward / (forward_ms * 1e-3) / peak_gflops; }
+  double ShareBackward() const { return useful_gflop_backward / (backward_ms * 1e-3) / peak_gflops; }
+  double WholeMs() const { return forward_ms + backward_ms; }
+};
+
+Json ToJson(const BenchResult& result);
+
+struct BenchCase {
+  std::string name;
+  std::string goal;  // "82/75": percent of the peak, forward and backward; empty: none
+  std::function<BenchResult(const BenchSettings& settings)> run;
+};
+
+// In the order of the table; each followed by the composed path's, NAME-composed, where there is one.
+std::vector<BenchCase> LayerBenchCases();
+std::vector<BenchCase> MixingBenchCases();
+std::vector<BenchCase> MemoryBenchCases();
+std::vector<BenchCase> StepBenchCases();
+
+inline constexpr const char* kComposedSuffix = "-composed";
+
+inline constexpr int64_t kBenchWidth = 768;  // d_X = d_M = d_Y of the layers
+// One whole self-attention layer, forward and backward.
+BenchResult MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
+                         const BenchSettings& settings);
+
+// `crosstalk bench --scaling`: prints speed against the number of threads and against n. Returns the rows.
+std::vector<BenchResult> RunScaling(const BenchSettings& settings);
+
+// Standard normal numbers that depend on the purpose alone.
+Tensor RandomTensor(const Shape& shape, const char* purpose);
+
+// Seconds since some fixed moment.
+double WallSeconds();
+
+struct PassSeconds {
+  double forward = 0;
+  double backward = 0;
+  double whole = 0;  // 0: their sum
+};
+
+double Median(std::vector<double> values);
+
+// Runs `pass` once for warming up, measures the peak, and fills a result with the medians of further runs, the useful
+// operations (twice `multiplications` forward, twice that backward) and what it all ran on. *median_whole (may be null)
+// is the median of PassSeconds::whole.
+BenchResult MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
+                          const std::function<PassSeconds()>& pass, double* median_whole = nullptr);
+
+}  // namespace crosstalk

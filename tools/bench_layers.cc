@@ -1,0 +1,126 @@
+// Whole attention layers: input projections, core and output projection, forward and backward; and their memory
+// against n.
+#include <algorithm>
+
+#include "nn/attention.h"
+#include "runtime/storage.h"
+#include "tools/bench.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kBatch = 4;
+constexpr int64_t kN = 512;
+
+int64_t Bytes(const Tensor& tensor) { return tensor.num_elements() * static_cast<int64_t>(SizeOf(tensor.dtype())); }
+
+// X[b, n, d] → Y[b, n, d] and, from a fixed dY, the gradients of X and of every parameter.
+class LayerPass {
+ public:
+  LayerPass(const AttentionConfig& config, int64_t batch, int64_t n)
+      : module_(config, Initializer(0).At("layer")),
+        X_(RandomTensor({batch, n, config.d_X}, "bench.X"), Variable::RequiresGrad::kYes),
+        dY_(RandomTensor({batch, n, config.d_Y}, "bench.dY")) {}
+
+  PassSeconds Run() {
+    ClearGradients();
+    const double begin = WallSeconds();
+    const Variable Y = module_.Forward(X_, X_, {}, {.phase = ForwardContext::Phase::kTraining}).Y;
+    const double middle = WallSeconds();
+    forward_peak_ = GetMemoryStats().peak_bytes;
+    Backward(Y, dY_);
+    return {.forward = middle - begin, .backward = WallSeconds() - middle};
+  }
+
+  // Of one Run. Gradients come one by one, so that they are not all there at the peak: the peak of the forward pass,
+  // of whose outputs there is only Y, counts too.
+  int64_t MeasureExtraBytes() {
+    ClearGradients();
+    ResetPeakMemory();
+    const int64_t live = GetMemoryStats().live_bytes, Y_bytes = Bytes(dY_);
+    Run();
+    int64_t outputs = Y_bytes + Bytes(X_.value());  // Y and dX
+    for (const NamedParameter& parameter : module_.Parameters()) outputs += Bytes(parameter.value.value());
+    return std::max({int64_t{0}, forward_peak_ - live - Y_bytes, GetMemoryStats().peak_bytes - live - outputs});
+  }
+
+ private:
+  void ClearGradients() {
+    module_.ZeroGrad();
+    X_.ZeroGrad();
+  }
+
+  AttentionModule module_;
+  Variable X_;  // [b, n, d_X]
+  Tensor dY_;   // [b, n, d_Y]
+  int64_t forward_peak_ = 0;
+};
+
+using MeasureFunction =
+    std::function<BenchResult(const std::string& name, const AttentionConfig&, const BenchSettings&)>;
+
+void AddCase(std::string name, const std::string& goal, AttentionConfig config, AttentionImplementation implementation,
+             const MeasureFunction& measure, std::vector<BenchCase>& cases) {
+  config.implementation = implementation;
+  if (implementation == AttentionImplementation::kComposed) name += kComposedSuffix;
+  cases.push_back({name, goal, [=](const BenchSettings& settings) { return measure(name, config, settings); }});
+}
+
+}  // namespace
+
+BenchResult MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
+                         const BenchSettings& settings) {
+  LayerPass pass(config, batch, n);
+  const int64_t extra_bytes = pass.MeasureExtraBytes();
+  const double multiplications = static_cast<double>(CostOf(config, n, n).multiplications) * static_cast<double>(batch);
+  BenchResult result = MeasurePasses(name, settings, multiplications, [&] { return pass.Run(); });
+  result.extra_bytes = extra_bytes;
+  return result;
+}
+
+std::vector<BenchCase> LayerBenchCases() {
+  struct Layer {
+    const char* name;
+    const char* goal;
+    AttentionOptions options;
+  };
+  const std::vector<Layer> layers = {
+      {"multihead-12", "82/75", {.kind = "multihead", .heads = 12}},
+      {"talking-12", "82/75", {.kind = "talking", .heads = 12}},
+      {"talking-24", "82/72", {.kind = "talking", .heads = 24}},
+      {"talking-48", "82/65", {.kind = "talking", .heads = 48}},
+      {"talking-6-24-6", "", {.kind = "talking", .heads = 24, .key_heads = 6, .value_heads = 6}},
+      {"dynamic-12", "70/60", {.kind = "dynamic", .heads = 12}},
+      {"dynamic-24", "", {.kind = "dynamic", .heads = 24}},
+      {"bilinear-12", "80/75", {.kind = "bilinear", .heads = 12}},
+  };
+  const MeasureFunction measure = [](const std::string& name, const AttentionConfig& config,
+                                     const BenchSettings& settings) {
+    return MeasureLayer(name, config, settings.batch.value_or(kBatch), settings.n.value_or(kN), settings);
+  };
+  std::vector<BenchCase> cases;
+  for (const Layer& layer : layers) {
+    const AttentionConfig config = MakeAttentionConfig(layer.options, kBenchWidth);
+    AddCase(layer.name, layer.goal, config, AttentionImplementation::kFused, measure, cases);
+    AddCase(layer.name, "", config, AttentionImplementation::kComposed, measure, cases);
+  }
+  return cases;
+}
+
+std::vector<BenchCase> MemoryBenchCases() {
+  constexpr int64_t kLongestComposed = 2048;
+  const AttentionConfig config = MakeAttentionConfig({.kind = "talking", .heads = 12}, kBenchWidth);
+  std::vector<BenchCase> cases;
+  for (const int64_t n : {512, 1024, 2048, 4096, 8192}) {
+    const MeasureFunction measure = [n](const std::string& name, const AttentionConfig& of,
+                                        const BenchSettings& settings) {
+      return MeasureLayer(name, of, settings.batch.value_or(1), n, settings);
+    };
+    const std::string name = StrCat("memory-", n);
+    AddCase(name, "", config, AttentionImplementation::kFused, measure, cases);
+    if (n <= kLongestComposed) AddCase(name, "", config, AttentionImplementation::kComposed, measure, cases);
+  }
+  return cases;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/openblas.h"
+#include "kernels/peak.h"
+#include "kernels/simd.h"
+#include "runtime/check.h"
+#include "runtime/parallel.h"
+#include "runtime/random.h"
+#include "runtime/storage.h"
+#include "tools/bench.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kFewestRepetitions = 3;
+constexpr int64_t kMostRepetitions = 50;
+constexpr double kSecondsPerCase = 2.0;
+
+}  // namespace
+
+Tensor RandomTensor(const Shape& shape, const char* purpose) {
+  Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
+  FillNormal(tensor, {.seed = 0, .stream = StreamId(purpose)}, 0.0, 1.0);
+  return tensor;
+}
+
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Median(std::vector<double> values) {
+  CROSSTALK_CHECK(!values.empty(), "median: there are no values");
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+BenchResult MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
+                          const std::function<PassSeconds()>& pass, double* median_whole) {
+  pass();
+  BenchResult result;
+  result.name = name;
+  result.threads = NumThreads();
+  result.blas_core = kernels::GetOpenBlas().core;
+  result.simd_target = kernels::SimdTargetName();
+  result.useful_gflop_forward = 2e-9 * multiplications;
+  result.useful_gflop_backward = 2 * result.useful_gflop_forward;
+  result.peak_gflops = kernels::MeasurePeakGflops(NumThreads());
+
+  std::vector<double> forward, backward, whole;
+  const double begin = WallSeconds();
+  const auto enough = [&](int64_t done) {
+    if (settings.repetitions.has_value()) return done >= *settings.repetitions;
+    return done >= kMostRepetitions || (done >= kFewestRepetitions && WallSeconds() - begin > kSecondsPerCase);
+  };
+  for (int64_t done = 0; !enough(done); ++done) {
+    const PassSeconds seconds = pass();
+    forward.push_back(seconds.forward);
+    backward.push_back(seconds.backward);
+    whole.push_back(seconds.whole > 0 ? seconds.whole : seconds.forward + seconds.backward);
+  }
+  result.forward_ms = 1e3 * Median(forward);
+  result.backward_ms = 1e3 * Median(backward);
+  if (median_whole != nullptr) *median_whole = Median(whole);
+  return result;
+}
+
+}  // namespace crosstalk
