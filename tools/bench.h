@@ -53,7 +53,7 @@ Json ToJson(const BenchResult& result);
 
 struct BenchCase {
   std::string name;
-  std::string goal;  // "82/75": percent of the peak, forward and backward; empty: none
+  std::string goal;  // "82/75": percent of the peak, forward and backward; "2.3 s": of a whole step; empty: none
   std::function<BenchResult(const BenchSettings& settings)> run;
 };
 

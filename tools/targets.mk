@@ -3,7 +3,7 @@
 # ---- Using it ----------------------------------------------------------------------------------------------------
 # make train DATA=novels/ HEADS=16: each variable becomes an option of the command; ARGS takes any other.
 OPTION_NAMES := DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAYERS BATCH SEED SEEDS THREADS TOKENIZER OUT \
-    CHECKPOINT RUN
+    CHECKPOINT RUN FILTER N REPETITIONS
 option_of = --$(subst _,-,$(shell echo '$(1)' | tr A-Z a-z))
 quoted = '$(subst ','\'',$(1))'
 options = $(foreach name,$(filter $(1),$(OPTION_NAMES)),$(if $($(name)),$(call option_of,$(name)) $(call quoted,$($(name)))))
@@ -22,6 +22,17 @@ eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= ARGS=]
 .PHONY: compare
 compare: $(COMMAND)  ## train the four kinds of attention alike and print the table: DATA= STEPS= SEEDS= OUT= ARGS=
 	@$(COMMAND) compare $(COMPARE_OPTIONS) $(ARGS)
+
+# ---- Measuring it ------------------------------------------------------------------------------------------------
+BENCH_OPTIONS = $(call options,BATCH N THREADS REPETITIONS)
+
+.PHONY: bench
+bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= REPETITIONS=
+	@env -u OPENBLAS_CORETYPE $(COMMAND) bench $(call options,FILTER) $(BENCH_OPTIONS) --json $(BUILD)/bench.json $(ARGS)
+
+.PHONY: bench-scaling
+bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= REPETITIONS=
+	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling $(BENCH_OPTIONS) --json $(BUILD)/bench-scaling.json $(ARGS)
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 TEST_JOBS ?= 2

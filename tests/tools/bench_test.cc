@@ -1,7 +1,7 @@
-// `crosstalk bench` as a user runs it, on sizes at which only its form can be looked at.
+// `crosstalk bench` as a user runs it, on sizes at which only its form can be looked at. Steps have no tiny size: their
+// model alone takes seconds to initialise.
 #include <gtest/gtest.h>
 
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -97,6 +97,25 @@ TEST(BenchTest, MeasuresTheHeadMixingAlone) {
     ExpectConsistent(one);
   }
   EXPECT_EQ(json.AsArray()[0].At("extra_bytes").AsInt(), 0);
+}
+
+TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
+  const TempDir dir;
+  const CommandResult result = RunCommand(Tiny({"--scaling", "--threads", "3", "--json", dir / "b.json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("ns a byte"), std::string::npos) << result.output;
+  const Json json = ReadJsonFile(dir / "b.json");
+  std::vector<std::string> names;
+  std::vector<int64_t> threads;
+  for (const Json& one : json.AsArray()) {
+    EXPECT_EQ(Keys(one), kKeys);
+    ExpectConsistent(one);
+    names.push_back(one.At("name").AsString());
+    threads.push_back(one.At("threads").AsInt());
+  }
+  EXPECT_EQ(names,
+            std::vector<std::string>({"scaling-threads-1", "scaling-threads-2", "scaling-threads-3", "scaling-n-16"}));
+  EXPECT_EQ(threads, std::vector<int64_t>({1, 2, 3, 3}));
 }
 
 TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
