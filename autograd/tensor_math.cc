@@ -28,22 +28,6 @@ Tensor CombineTensors(const char* name, kernels::Binary op, const Tensor& a, con
   });
 }
 
-template <typename F>
-void DispatchAny(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(float());
-    case DType::kFloat64:
-      return f(double());
-    case DType::kInt32:
-      return f(int32_t());
-    case DType::kInt64:
-      return f(int64_t());
-    case DType::kBool:
-      return f(uint8_t());
-  }
-}
-
 // Which dimensions are named by `dims` (negative from the end, none: all).
 std::vector<bool> Reduced(const char* name, const Tensor& x, const std::vector<int>& dims) {
   std::vector<bool> reduced(static_cast<size_t>(x.rank()), dims.empty());

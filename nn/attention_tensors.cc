@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "autograd/ops_shape.h"
-#include "nn/attention_composed.h"
 
 namespace crosstalk {
 namespace {

@@ -59,4 +59,21 @@ decltype(auto) DispatchFloat(const char* op, DType dtype, F&& f) {
   FailNotFloating(op, dtype);
 }
 
+// The same for every dtype; bool elements are uint8_t.
+template <typename F>
+void DispatchAny(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return f(float());
+    case DType::kFloat64:
+      return f(double());
+    case DType::kInt32:
+      return f(int32_t());
+    case DType::kInt64:
+      return f(int64_t());
+    case DType::kBool:
+      return f(uint8_t());
+  }
+}
+
 }  // namespace crosstalk

@@ -8,23 +8,6 @@
 namespace crosstalk {
 namespace {
 
-// Calls f(T()) with the C++ type of any dtype.
-template <typename F>
-void DispatchAny(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return f(float());
-    case DType::kFloat64:
-      return f(double());
-    case DType::kInt32:
-      return f(int32_t());
-    case DType::kInt64:
-      return f(int64_t());
-    case DType::kBool:
-      return f(uint8_t());
-  }
-}
-
 // Calls row(offset_a, offset_b) for the start of each row (the last dimension) of two equally shaped strided arrays.
 template <typename Row>
 void ForEachRow(const Shape& shape, const Strides& a, const Strides& b, const Row& row) {
