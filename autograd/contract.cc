@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/contract_plan.h"
+#include "autograd/tensor_math.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -129,7 +130,7 @@ void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, co
 }
 
 template <typename T>
-void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
   const int64_t m = GroupSize(axes, plan.rows);
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
@@ -150,6 +151,7 @@ void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const 
 
   kernels::GemmArguments<T> gemm;
   gemm.k = k;
+  gemm.beta = beta;
   gemm.c = c;
   gemm.ldc = form_c.ld;
   if (form_c.transpose == kernels::Transpose::kNo) {
@@ -189,8 +191,20 @@ void MultiplyAndSum(const std::vector<Axis>& axes, const T* a, const T* b, T* c)
   kernels::Sum<T>(products.num_elements() / inner, inner, 1, products.data<T>(), c);
 }
 
+int64_t PartialSums(const std::vector<Axis>& axes, const ContractPlan& plan) {
+  int64_t sums = 1;
+  for (const Axis& axis : axes) sums *= axis.kind == Kind::kInner ? axis.size : 1;
+  return sums / GroupSize(axes, plan.inner);
+}
+
+// True if the products themselves can add to what c holds.
+bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
+  return plan.method == ContractPlan::Method::kProducts && !plan.copy_c && PartialSums(axes, plan) == 1;
+}
+
+// c = beta · c + a · b; beta is 0 unless AddsInPlace.
 template <typename T>
-void Run(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
   if (plan.method == ContractPlan::Method::kMultiplyAndSum) return MultiplyAndSum(axes, a, b, c);
   const std::vector<Axis> effective = EffectiveAxes(axes, plan);
   Tensor copy_a, copy_b;
@@ -203,9 +217,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, co
     b = copy_b.data<T>();
   }
   const int64_t elements = Count(axes, Kind::kInner);
-  int64_t partial_sums = 1;
-  for (const Axis& axis : axes) partial_sums *= axis.kind == Kind::kInner ? axis.size : 1;
-  partial_sums /= GroupSize(axes, plan.inner);
+  const int64_t partial_sums = PartialSums(axes, plan);
   Tensor partial, rearranged;
   T* products = c;
   if (partial_sums > 1) {
@@ -218,7 +230,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, co
   if (plan.method == ContractPlan::Method::kLaneProducts) {
     RunLaneProducts<T>(effective, plan, a, b, products);
   } else {
-    RunProducts<T>(effective, plan, a, b, products);
+    RunProducts<T>(effective, plan, beta, a, b, products);
   }
   if (partial_sums > 1) {
     T* sums = c;
@@ -251,9 +263,25 @@ Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const 
   DispatchFloat("einsum", a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const ContractPlan plan = PlanContraction(problem.axes, sizeof(T));
-    Run<T>(problem.axes, plan, a.data<T>(), b.data<T>(), c.data<T>());
+    Run<T>(problem.axes, plan, T(0), a.data<T>(), b.data<T>(), c.data<T>());
   });
   return c;
+}
+
+void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
+                    const Labels& result, Tensor& sum) {
+  const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
+  CROSSTALK_DCHECK(sum.is_contiguous() && sum.shape() == problem.result_shape && sum.dtype() == a.dtype());
+  if (problem.empty) return;
+  DispatchFloat("einsum", a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T));
+    if (AddsInPlace(problem.axes, plan)) {
+      Run<T>(problem.axes, plan, T(1), a.data<T>(), b.data<T>(), sum.data<T>());
+    } else {
+      AddInPlace(sum, Contract(a, labels_a, b, labels_b, result));
+    }
+  });
 }
 
 std::string DescribeContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,

@@ -18,6 +18,10 @@ using Labels = std::vector<int>;
 // agree: the caller has checked. float or double, any strides; the result is contiguous.
 Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b, const Labels& result);
 
+// sum[labels] += the same, in place where it runs as matrix products into `sum`; contiguous, in the order of `result`.
+void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
+                    const Labels& result, Tensor& sum);
+
 // How Contract would do it: "8 products of [12, 12] x [12, 4096]", with ", copying a" (b, the result) where it does.
 std::string DescribeContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
                                 const Labels& result);

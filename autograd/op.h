@@ -33,6 +33,9 @@ class Gradients {
   // Adds to the gradient of input `i`; ignored if it needs none. `gradient` has the input's shape and dtype, any
   // strides. It may share storage with dy or other gradients: sums never write into shared storage.
   void Add(int i, Tensor gradient);
+  // The gradient of input `i` so far, where the op may add to its elements itself: contiguous, shared with nothing.
+  // Null where there is none yet, or it is shared: then Add.
+  Tensor* SumInPlace(int i);
 
  private:
   friend void internal::RunBackward(const std::shared_ptr<internal::Node>&, Tensor, uint64_t);

@@ -181,6 +181,13 @@ void Gradients::Add(int i, Tensor gradient) {
   internal::Accumulate(input->gradient, std::move(gradient));
 }
 
+Tensor* Gradients::SumInPlace(int i) {
+  const std::shared_ptr<internal::Node>& input = node_->inputs[static_cast<size_t>(i)];
+  if (input == nullptr || internal::FiniteChecksOn()) return nullptr;  // the checks look at each contribution
+  Tensor& sum = input->gradient;
+  return sum.defined() && sum.unique() && sum.is_contiguous() ? &sum : nullptr;
+}
+
 void Backward(const Variable& output, const Tensor& seed) {
   CROSSTALK_CHECK(output.defined(), "Backward: the output is an undefined Variable");
   CROSSTALK_CHECK(output.requires_grad(), "Backward: the output depends on nothing that requires a gradient");

@@ -1,7 +1,7 @@
-// Matrix products: the only caller of OpenBLAS (through kernels/openblas.h, which loads it with the right kernel set:
-// GetOpenBlas().sgemm, .dgemm; .core is the kernel set's name). Every product is cut into row tiles that its shape
-// alone decides, each computed by one single-threaded BLAS call, so that the bits do not depend on the number of
-// threads.
+// Matrix products. float: our own kernel (gemm_float.cc), faster here than single-threaded OpenBLAS with its best
+// kernels, threaded, and with bits that depend neither on threads nor on the width of vectors nor on the machine's BLAS.
+// double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile, tiles cut by shape alone; it is there
+// for checking.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +39,15 @@ template <typename T>
 void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
                  std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
 
-// OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products depend on it.
+// OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products in double depend on it.
 std::string BlasKernelName();
 
 // Empty, or why that set is not the best for this CPU and what to do. It costs speed, not correctness.
 std::string BlasWarning();
 
-// Compares products of a few shapes (k = 0, beta = 0 over NaN, every transpose, odd sizes) with plain loops. Empty, or
-// a message that names the first product that is wrong. The first Gemm of a process runs it and throws
-// Error(kFailure) with that message.
+// Compares OpenBLAS's products of a few shapes (k = 0, beta = 0 over NaN, every transpose, odd sizes) with plain loops.
+// Empty, or a message that names the first product that is wrong. The first product in double of a process runs it and
+// throws Error(kFailure) with that message.
 std::string BlasSelfTest();
 
 }  // namespace crosstalk::kernels

@@ -1,12 +1,18 @@
 #include "runtime/parallel.h"
 
-#include <omp.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "runtime/check.h"
 
@@ -22,6 +28,161 @@ int AvailableProcessors() {
 
 std::atomic<int> g_threads{0};            // 0: not set yet
 thread_local bool t_in_parallel = false;  // this thread is running a body
+
+// How often to look before sleeping: some 100 µs, longer than the gaps between the loops of a training step. None where
+// the user asks OpenMP's threads to wait passively.
+int Patience() {
+  static const int patience = [] {
+    const char* policy = std::getenv("OMP_WAIT_POLICY");
+    return policy != nullptr && strcasecmp(policy, "passive") == 0 ? 0 : 4000;
+  }();
+  return patience;
+}
+
+void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+// Returns once `value` is no longer `old`.
+void AwaitChange(const std::atomic<int>& value, int old) {
+  for (int i = Patience(); i > 0; --i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    Pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+// One ParallelFor under way. Its caller and every thread that looks at it hold it, so that none waits for another to
+// let go; `body` lives until the last tile is done, and no one calls it after that.
+class Loop {
+ public:
+  Loop(int64_t tiles, const std::function<void(int64_t)>& body, int helpers)
+      : tiles_(tiles), body_(body), places_(helpers), failed_tile_(tiles) {}
+
+  // True if the calling thread may take part.
+  bool Join() {
+    return next_.load(std::memory_order_relaxed) < tiles_ && places_.fetch_sub(1, std::memory_order_relaxed) > 0;
+  }
+
+  // Takes tiles until none is left.
+  void Work() {
+    for (;;) {
+      const int64_t tile = next_.fetch_add(1, std::memory_order_relaxed);
+      if (tile >= tiles_) return;
+      // Tiles above one that threw are not begun. Those below still are, so that which exception is kept does not
+      // depend on the threads.
+      if (tile <= failed_tile_.load(std::memory_order_relaxed)) Run(tile);
+      if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tiles_) {
+        done_.store(1, std::memory_order_release);
+        done_.notify_all();
+      }
+    }
+  }
+
+  // Waits for the tiles that others have begun; rethrows.
+  void Finish() {
+    AwaitChange(done_, 0);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void Run(int64_t tile) {
+    t_in_parallel = true;
+    try {
+      body_(tile);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (tile < failed_tile_.load(std::memory_order_relaxed)) {
+        error_ = std::current_exception();
+        failed_tile_.store(tile, std::memory_order_relaxed);
+      }
+    }
+    t_in_parallel = false;
+  }
+
+  const int64_t tiles_;
+  const std::function<void(int64_t)>& body_;
+  std::atomic<int> places_;  // for threads beside the caller
+  std::atomic<int64_t> next_{0}, finished_{0};
+  std::atomic<int> done_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  std::atomic<int64_t> failed_tile_;
+};
+
+// The threads beside the callers: OpenMP's, in parallel regions that never end. A region for each loop would close with
+// a barrier, at which the caller waits for every thread, even one that took no tile because the system has not let it
+// run: on a machine that is busy otherwise, milliseconds for each of a step's thousands of loops.
+class Team {
+ public:
+  void Run(const std::shared_ptr<Loop>& loop, int helpers) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      Grow(helpers);
+      loops_.push_back(loop);
+    }
+    published_.fetch_add(1, std::memory_order_release);
+    published_.notify_all();
+    loop->Work();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      loops_.erase(std::find(loops_.begin(), loops_.end(), loop));
+    }
+    loop->Finish();
+  }
+
+ private:
+  // At least `threads` of them, unless the system has no more to give. mutex_ is held.
+  void Grow(int threads) {
+    if (threads <= threads_) return;
+    const int more = threads - threads_;
+    threads_ = threads;
+    // The new threads inherit a mask that leaves the program's signals to the program's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([this, more] {
+#pragma omp parallel num_threads(more)
+        Serve();
+      }).detach();
+    } catch (const std::system_error&) {
+      // The caller works alone.
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  [[noreturn]] void Serve() {
+    for (;;) {
+      const int published = published_.load(std::memory_order_acquire);
+      while (const std::shared_ptr<Loop> loop = Find()) loop->Work();
+      AwaitChange(published_, published);
+    }
+  }
+
+  std::shared_ptr<Loop> Find() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const std::shared_ptr<Loop>& loop : loops_) {
+      if (loop->Join()) return loop;
+    }
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  int threads_ = 0;
+  std::vector<std::shared_ptr<Loop>> loops_;
+  std::atomic<int> published_{0};
+};
+
+// Never destroyed: its threads sleep on it until the process ends.
+Team& GetTeam() {
+  static Team* team = new Team;
+  return *team;
+}
 
 }  // namespace
 
@@ -40,34 +201,12 @@ void SetNumThreads(int threads) {
 }
 
 void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body) {
-  const int threads = NumThreads();
-  if (threads == 1 || tiles <= 1 || t_in_parallel) {
+  const int helpers = NumThreads() - 1;
+  if (helpers == 0 || tiles <= 1 || t_in_parallel) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }
-  // Always the whole team, even for fewer tiles: libgomp ends threads that a smaller team leaves over, and starting
-  // them again costs more than their waking.
-  // An exception must not leave the region: the one of the lowest tile is kept, and tiles above it are not started
-  // (those below still are, so that which one is kept does not depend on the threads).
-  std::mutex mutex;
-  std::exception_ptr error;
-  std::atomic<int64_t> error_tile{tiles};
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (int64_t tile = 0; tile < tiles; ++tile) {
-    if (tile > error_tile.load(std::memory_order_relaxed)) continue;
-    t_in_parallel = true;
-    try {
-      body(tile);
-    } catch (...) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (tile < error_tile.load(std::memory_order_relaxed)) {
-        error = std::current_exception();
-        error_tile.store(tile, std::memory_order_relaxed);
-      }
-    }
-    t_in_parallel = false;
-  }
-  if (error) std::rethrow_exception(error);
+  GetTeam().Run(std::make_shared<Loop>(tiles, body, helpers), helpers);
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

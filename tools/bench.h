@@ -1,5 +1,5 @@
-// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in bench_layers.cc, bench_mixing.cc and
-// bench_step.cc; the command, with its table and its JSON, is bench.cc.
+// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in bench_layers.cc, bench_mixing.cc,
+// bench_products.cc and bench_step.cc; the command, with its table and its JSON, is bench.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "nn/attention_config.h"
 #include "runtime/json.h"
+#include "runtime/parallel.h"
 #include "runtime/tensor.h"
 
 namespace crosstalk {
@@ -60,6 +61,7 @@ struct BenchCase {
 // In the order of the table; each followed by the composed path's, NAME-composed, where there is one.
 std::vector<BenchCase> LayerBenchCases();
 std::vector<BenchCase> MixingBenchCases();
+std::vector<BenchCase> ProductBenchCases();
 std::vector<BenchCase> MemoryBenchCases();
 std::vector<BenchCase> StepBenchCases();
 
@@ -72,6 +74,17 @@ BenchResult MeasureLayer(const std::string& name, const AttentionConfig& config,
 
 // `crosstalk bench --scaling`: prints speed against the number of threads and against n. Returns the rows.
 std::vector<BenchResult> RunScaling(const BenchSettings& settings);
+
+// Computes with other threads for as long as it lives.
+class ThreadsScope {
+ public:
+  explicit ThreadsScope(int threads) : before_(NumThreads()) { SetNumThreads(threads); }
+  ~ThreadsScope() { SetNumThreads(before_); }
+  ThreadsScope(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+};
 
 // Standard normal numbers that depend on the purpose alone.
 Tensor RandomTensor(const Shape& shape, const char* purpose);

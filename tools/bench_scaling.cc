@@ -16,18 +16,6 @@ constexpr int64_t kN = 512;
 constexpr int64_t kLongest = 4096;
 constexpr int64_t kPositions = 2048;  // batch · n, as far as n allows
 
-// Restores the number of threads.
-class ThreadsScope {
- public:
-  ThreadsScope() : before_(NumThreads()) {}
-  ~ThreadsScope() { SetNumThreads(before_); }
-  ThreadsScope(const ThreadsScope&) = delete;
-  int before() const { return before_; }
-
- private:
-  int before_;
-};
-
 // Seconds for a byte to be read from memory, or written to it: a copy between buffers that no cache holds, all threads.
 double SecondsPerByte() {
   constexpr int64_t kBytes = int64_t{128} << 20, kGrain = int64_t{1} << 20;
@@ -73,7 +61,7 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
   config.implementation = AttentionImplementation::kFused;
   const int64_t longest = settings.n.value_or(kLongest);
   const auto batch_of = [&](int64_t n) { return settings.batch.value_or(std::max<int64_t>(1, kPositions / n)); };
-  const ThreadsScope threads;
+  const int all_threads = NumThreads();
   std::vector<BenchResult> results;
 
   const double peak = kernels::MeasurePeakGflops(NumThreads());
@@ -94,13 +82,12 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
   PrintResult(Heading("threads"));
   // 1, 2, 3, 4, 6, 9, … and all
   for (int count = 1; count > 0;
-       count = count == threads.before() ? 0 : std::min(threads.before(), count + std::max(1, count / 2))) {
-    SetNumThreads(count);
+       count = count == all_threads ? 0 : std::min(all_threads, count + std::max(1, count / 2))) {
+    const ThreadsScope threads(count);
     results.push_back(MeasureLayer(StrCat("scaling-threads-", count), config, batch_of(n), n, settings));
     PrintResult(Row(std::to_string(count), results.back(), LeastBytes(config, batch_of(n), n),
                     results.front().WholeMs() / results.back().WholeMs()));
   }
-  SetNumThreads(threads.before());
 
   PrintResult("\n" + Heading("n (batch)"));
   const size_t first_row = results.size();

@@ -80,15 +80,40 @@ void CheckShapes(const std::vector<Product>& shapes) {
 }
 
 // Vectors, odd sizes, k = 0, and the small and the tall-skinny products of attention heads.
-const std::vector<Product> kShapes = {{1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},
-                                      {17, 19, 23},  {31, 33, 65},  {64, 64, 32},  {1, 300, 65},  {300, 1, 65},
-                                      {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12}, {513, 24, 24},
-                                      {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13}};
+const std::vector<Product> kShapes = {
+    {1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},     {17, 19, 23},  {31, 33, 65},
+    {64, 64, 32},  {1, 300, 65},  {300, 1, 65},  {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12},
+    {513, 24, 24}, {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13},  {49, 35, 521}, {61, 67, 39}};
 
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kShapes); }
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
 TEST(GemmLargeTest, SeveralTilesMatchTheReference) {
-  CheckShapes<float>({{523, 130, 37}, {70, 2100, 21}, {5, 12, 8200}, {64, 64, 70001}});
+  CheckShapes<float>({{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530}, {300, 33, 513}, {5, 12, 8200}, {13, 17, 70001}});
+}
+
+// Decoding one query gives the bits that it has among many.
+TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
+  const Product all{150, 83, 1100};
+  const std::vector<float> a = RandomValues<float>(all.m * all.k, "a");
+  for (const Transpose tb : kBoth) {
+    const std::vector<float> b = RandomValues<float>(all.k * all.n, "b");
+    const auto product = [&](int64_t first, int64_t rows) {
+      std::vector<float> c(rows * all.n);
+      GemmArguments<float> g;
+      g.transpose_b = tb;
+      g.m = rows, g.n = all.n, g.k = all.k, g.lda = all.k, g.ldb = tb == Transpose::kYes ? all.k : all.n;
+      g.ldc = all.n;
+      g.a = a.data() + first * all.k, g.b = b.data(), g.c = c.data();
+      Gemm(g);
+      return c;
+    };
+    const std::vector<float> whole = product(0, all.m);
+    for (const int64_t rows : {1, 2, 7, 13, 48, 49, 100}) {
+      const int64_t first = 37;
+      const std::vector<float> expected(whole.begin() + first * all.n, whole.begin() + (first + rows) * all.n);
+      EXPECT_TRUE(crosstalk::testing::SameBits(product(first, rows), expected)) << rows << " rows";
+    }
+  }
 }
 
 TEST(GemmLargeTest, EmptyProductsDoNothing) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -150,6 +152,57 @@ TEST_F(ParallelTest, NoMoreThreadsWorkThanWereSet) {
     ids.insert(std::this_thread::get_id());
   });
   EXPECT_LE(ids.size(), 2u);
+}
+
+TEST_F(ParallelTest, CallersDoNotWaitForEachOther) {
+  SetNumThreads(2);
+  std::atomic<bool> release{false};
+  std::atomic<int> begun{0};
+  std::thread stuck([&] {  // holds itself and the other thread
+    ParallelFor(2, [&](int64_t) {
+      ++begun;
+      while (!release) std::this_thread::yield();
+    });
+  });
+  while (begun < 2) std::this_thread::yield();
+  std::atomic<int> runs{0};
+  ParallelFor(100, [&](int64_t) { ++runs; });
+  EXPECT_EQ(runs, 100);
+  release = true;
+  stuck.join();
+}
+
+TEST_F(ParallelTest, ManyCallersAtOnceGetAllTheirTiles) {
+  SetNumThreads(3);
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 200; ++repeat) {
+        std::vector<std::atomic<int>> runs(17);
+        ParallelFor(17, [&](int64_t tile) { ++runs[tile]; });
+        for (const auto& count : runs) wrong += count != 1;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ParallelTest, AForkedProcessGoesOn) {
+  SetNumThreads(3);
+  std::atomic<int> runs{0};
+  ParallelFor(50, [&](int64_t) { ++runs; });
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // of the threads only the one that forked
+    runs = 0;
+    ParallelFor(50, [&](int64_t) { ++runs; });
+    _exit(runs == 50 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {

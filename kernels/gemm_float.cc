@@ -1,0 +1,282 @@
+// Products in float. C is made of register tiles of kRows × kPanel; A and B are packed so that a tile reads both in
+// order; B's packed block, which all threads share, is visited once per block of A's rows.
+//
+// Every element of C is  Σ over blocks of k, in order, of  Σ over k within the block, in order,  by fused
+// multiply-adds: whatever the sizes, the threads and the width of the vectors. A row's bits do not depend on how many
+// rows there are.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/gemm_products.h"
+#include "runtime/parallel.h"
+#include "runtime/storage.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_float.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "kernels/simd-inl.h"
+#include "kernels/transpose-inl.h"
+
+#ifndef CROSSTALK_KERNELS_GEMM_FLOAT_BLOCKS_
+#define CROSSTALK_KERNELS_GEMM_FLOAT_BLOCKS_
+namespace crosstalk::kernels {
+
+// A block of k. A fixed part of what a product is: it decides the order of additions. 512 floats of a panel of B stay
+// in the caches closest by, and C is read and written once for each.
+constexpr int64_t kDepth = 512;
+constexpr int64_t kBlockColumns = 4096;  // of packed B: 8 MiB with kDepth, a part of the third-level cache
+constexpr int64_t kBlockRows = 216;      // of packed A at most, which stay in the second-level cache; a multiple of 12
+constexpr int64_t kLeastBlockRows = 48;  // below, reading B's panels costs too much
+constexpr int64_t kFewRows = 48;         // up to here B is not worth packing for all
+constexpr int64_t kTasksPerThread = 4;
+
+// Working memory: on the stack where little is needed, else from the pool that tensors come from.
+class PackBuffer {
+ public:
+  explicit PackBuffer(int64_t floats) {
+    if (floats <= kOnStack) return;
+    storage_ = Storage::Allocate(static_cast<size_t>(floats) * sizeof(float));
+  }
+  float* data() { return storage_ == nullptr ? stack_ : static_cast<float*>(storage_->data()); }
+
+ private:
+  static constexpr int64_t kOnStack = 4096;
+  alignas(kAlignment) float stack_[kOnStack];
+  std::shared_ptr<Storage> storage_;
+};
+
+// Equal blocks of at most `most`, whole multiples of `unit` but for the last.
+struct Blocks {
+  Blocks(int64_t total, int64_t most, int64_t unit) {
+    const int64_t wanted = (total + most - 1) / most;
+    size = ((total + wanted - 1) / wanted + unit - 1) / unit * unit;
+    count = (total + size - 1) / size;
+  }
+  int64_t size, count;
+};
+
+}  // namespace crosstalk::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+using Lane = hn::ScalableTag<float>;
+constexpr int kWidth = HWY_LANES(float);
+constexpr int kRows = kWidth >= 16 ? 12 : 6;  // × 2 vectors of accumulators: of 32 registers, or of 16
+constexpr int kPanel = 2 * kWidth;
+constexpr int64_t kSlack = kPanel;  // packing writes whole vectors
+
+#define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
+
+// What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites.
+struct Update {
+  float alpha, beta;
+};
+
+// C[R, columns] ← Σ_k A[k, R] · B[k, NV vectors]; columns ≤ NV vectors.
+template <int R, int NV>
+HWY_INLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
+                     float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update) {
+  const Lane d;
+  hn::Vec<Lane> sum[R][NV];
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    hn::Vec<Lane> y[NV];
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kWidth);
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = hn::Set(d, a[r]);
+      CROSSTALK_UNROLL
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+    }
+    a += R;
+    b += b_depth;
+  }
+  const auto alpha = hn::Set(d, update.alpha), beta = hn::Set(d, update.beta);
+  const bool overwrite = update.beta == 0.0f;
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) {
+      float* at = c + r * ldc + v * kWidth;
+      auto y = hn::Mul(alpha, sum[r][v]);
+      const int64_t here = columns - v * kWidth;
+      if (HWY_LIKELY(here >= kWidth)) {
+        if (!overwrite) y = hn::Add(hn::Mul(beta, hn::LoadU(d, at)), y);
+        hn::StoreU(y, d, at);
+      } else if (here > 0) {
+        const size_t rest = static_cast<size_t>(here);
+        if (!overwrite) y = hn::Add(hn::Mul(beta, LoadFirst(d, at, rest)), y);
+        StoreFirst(y, d, at, rest);
+      }
+    }
+  }
+}
+
+// Tile for run-time numbers of rows ≤ R and columns ≤ kPanel.
+template <int R>
+HWY_INLINE void TileOf(int64_t rows, int64_t depth, const float* a, const float* b, int64_t b_depth, float* c,
+                       int64_t ldc, int64_t columns, const Update& update) {
+  if (rows == R) {
+    if (columns > kWidth) {
+      Tile<R, 2>(depth, a, b, b_depth, c, ldc, columns, update);
+    } else {
+      Tile<R, 1>(depth, a, b, b_depth, c, ldc, columns, update);
+    }
+  } else if constexpr (R > 1) {
+    TileOf<R - 1>(rows, depth, a, b, b_depth, c, ldc, columns, update);
+  }
+}
+
+// out[k][rows] = op(A)[first + row, k] for one tile's rows.
+HWY_INLINE void PackRows(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                         float* out) {
+  if (g.transpose_a == Transpose::kNo) {
+    TransposeScaled(rows, rows, depth, g.a + first * g.lda + k, g.lda, 1.0f, out, rows);
+    return;
+  }
+  const Lane d;
+  // Whole vectors as long as they stay within a row of A; what a store writes too much the next one overwrites.
+  const bool whole = first + (rows + kWidth - 1) / kWidth * kWidth <= g.m;
+  for (int64_t i = 0; i < depth; ++i) {
+    const float* in = g.a + (k + i) * g.lda + first;
+    for (int64_t r = 0; r < rows; r += kWidth) {
+      const int64_t rest = rows - r;
+      hn::StoreU(whole || rest >= kWidth ? hn::LoadU(d, in + r) : LoadFirst(d, in + r, static_cast<size_t>(rest)), d,
+                 out + i * rows + r);
+    }
+  }
+}
+
+// out[tile][k][rows of the tile]: op(A)[first … first + rows, k … k + depth], tiles of kRows.
+HWY_INLINE void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                      float* out) {
+  for (int64_t r = 0; r < rows; r += kRows) {
+    PackRows(g, first + r, std::min<int64_t>(kRows, rows - r), k, depth, out + r * depth);
+  }
+}
+
+// out[k][kPanel] = op(B)[k, first + column], zeros behind the last column.
+HWY_NOINLINE inline void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, float* out) {
+  const Lane d;
+  const int64_t columns = std::min<int64_t>(kPanel, g.n - first);
+  if (g.transpose_b == Transpose::kYes) {
+    TransposeScaled(columns, kPanel, depth, g.b + first * g.ldb + k, g.ldb, 1.0f, out, kPanel);
+    return;
+  }
+  const float* in = g.b + k * g.ldb + first;
+  if (columns == kPanel) {
+    for (int64_t i = 0; i < depth; ++i) {
+      hn::Store(hn::LoadU(d, in + i * g.ldb), d, out + i * kPanel);
+      hn::Store(hn::LoadU(d, in + i * g.ldb + kWidth), d, out + i * kPanel + kWidth);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < depth; ++i) {
+    std::memset(out + i * kPanel, 0, kPanel * sizeof(float));
+    std::memcpy(out + i * kPanel, in + i * g.ldb, static_cast<size_t>(columns) * sizeof(float));
+  }
+}
+
+// The tiles of packed rows over one panel of B.
+HWY_INLINE void PanelTiles(const GemmArguments<float>& g, int64_t first_row, int64_t rows, const float* a,
+                           int64_t first_column, const float* b, int64_t b_depth, int64_t depth, const Update& update) {
+  const int64_t columns = std::min<int64_t>(kPanel, g.n - first_column);
+  for (int64_t r = 0; r < rows; r += kRows) {
+    TileOf<kRows>(std::min<int64_t>(kRows, rows - r), depth, a + r * depth, b, b_depth,
+                  g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update);
+  }
+}
+
+Update UpdateOf(const GemmArguments<float>& g, int64_t k) { return {g.alpha, k == 0 ? g.beta : 1.0f}; }
+
+// Few rows: B is read where it lies, or packed panel by panel, used at once, and never written to memory.
+void FewRowsProduct(const GemmArguments<float>& g) {
+  const Blocks depths(g.k, kDepth, 1);
+  const int64_t panels = (g.n + kPanel - 1) / kPanel;
+  PackBuffer all_rows(g.m * g.k + kSlack);
+  for (int64_t k = 0; k < g.k; k += depths.size) {
+    PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + k * g.m);
+  }
+  constexpr double kLeastWork = 1 << 18;  // multiplications of a task
+  const double work = static_cast<double>(g.m) * static_cast<double>(g.k) * kPanel;
+  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / work));
+  ParallelForRange(panels, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+    const bool in_place = g.transpose_b == Transpose::kNo;
+    const bool packs = !in_place || end * kPanel > g.n;
+    PackBuffer panel(packs ? std::min(depths.size, g.k) * kPanel + kSlack : 0);
+    for (int64_t p = begin; p < end; ++p) {
+      for (int64_t k = 0; k < g.k; k += depths.size) {
+        const int64_t depth = std::min(depths.size, g.k - k);
+        const float* a = all_rows.data() + k * g.m;
+        if (in_place && (p + 1) * kPanel <= g.n) {
+          PanelTiles(g, 0, g.m, a, p * kPanel, g.b + k * g.ldb + p * kPanel, g.ldb, depth, UpdateOf(g, k));
+        } else {
+          PackPanel(g, p * kPanel, k, depth, panel.data());
+          PanelTiles(g, 0, g.m, a, p * kPanel, panel.data(), kPanel, depth, UpdateOf(g, k));
+        }
+      }
+    }
+  });
+}
+
+void BlockedProduct(const GemmArguments<float>& g) {
+  const int64_t tasks = kTasksPerThread * NumThreads();
+  const Blocks depths(g.k, kDepth, 1), column_blocks(g.n, kBlockColumns, kPanel);
+  const Blocks row_blocks(g.m, std::clamp(g.m / tasks, kLeastBlockRows, kBlockRows), kRows);
+  PackBuffer packed_b(std::min(depths.size, g.k) * ((column_blocks.size + kPanel - 1) / kPanel * kPanel) + kSlack);
+  for (int64_t column = 0; column < g.n; column += column_blocks.size) {
+    const int64_t panels = (std::min(column_blocks.size, g.n - column) + kPanel - 1) / kPanel;
+    // Where there are few rows, columns are shared out as well.
+    const int64_t parts = std::clamp<int64_t>((tasks + row_blocks.count - 1) / row_blocks.count, 1, (panels + 3) / 4);
+    for (int64_t k = 0; k < g.k; k += depths.size) {
+      const int64_t depth = std::min(depths.size, g.k - k);
+      ParallelForRange(panels, 4, [&](int64_t begin, int64_t end) HWY_ATTR {
+        for (int64_t p = begin; p < end; ++p) {
+          PackPanel(g, column + p * kPanel, k, depth, packed_b.data() + p * kPanel * depth);
+        }
+      });
+      ParallelFor(row_blocks.count * (row_blocks.count >= tasks / 2 ? 1 : parts), [&](int64_t task) HWY_ATTR {
+        const int64_t shares = row_blocks.count >= tasks / 2 ? 1 : parts;
+        const int64_t row = task / shares * row_blocks.size, rows = std::min(row_blocks.size, g.m - row);
+        PackBuffer packed_a(rows * depth + kSlack);
+        PackA(g, row, rows, k, depth, packed_a.data());
+        for (int64_t p = panels * (task % shares) / shares; p < panels * (task % shares + 1) / shares; ++p) {
+          PanelTiles(g, row, rows, packed_a.data(), column + p * kPanel, packed_b.data() + p * kPanel * depth, kPanel,
+                     depth, UpdateOf(g, k));
+        }
+      });
+    }
+  }
+}
+
+void FloatProduct(const GemmArguments<float>& g) {
+  if (g.m <= kFewRows) {
+    FewRowsProduct(g);
+  } else {
+    BlockedProduct(g);
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(FloatProduct);
+
+void ComputeProduct(const GemmArguments<float>& g) {
+  if (g.k == 0 || g.alpha == 0.0f) return ScaleResult(g);
+  HWY_DYNAMIC_DISPATCH(FloatProduct)(g);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE
