@@ -17,13 +17,14 @@ using kernels::MemoryHeads;
 using kernels::Rows;
 
 // The order of the inputs on the tape.
-enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kNumInputs };
+enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable, kNumInputs };
 
-// What backward needs of the call: contiguous values in the order of Input, the masks, and the results.
+// What backward needs of the call: the values, in the order of Input and as the kernel reads them, the masks, and the
+// results.
 struct Call {
   AttentionShape shape;
   std::array<Tensor, kNumInputs> values;
-  Tensor memory_mask, pair_mask;
+  Tensor distance_bucket, memory_mask, pair_mask;
   double scale = 1.0;
   double dropout_rate = 0.0;
   RandomKey dropout_key;
@@ -51,7 +52,15 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
   shape.R_Xw = bind("R_Xw[b, n, h, h_v]", in.R_Xw);
   shape.R_Mw = bind("R_Mw[b, m, h, h_v]", in.R_Mw);
   if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
+  CROSSTALK_CHECK(!in.bias.defined() || !in.bias_table.defined(),
+                  "fused attention: a bias and a bias_table are given; it adds one of them");
   if (bind("bias[h, n, m]", in.bias)) shape.bias = kernels::AttentionBias::kDense;
+  if (bind("bias_table[h, buckets]", in.bias_table)) {
+    shape.bias = kernels::AttentionBias::kByDistance;
+    shape.buckets = dims["buckets"];
+    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
+    dims.Bind("distance_bucket[distances]", in.distance_bucket.shape());
+  }
   if (in.memory_mask.defined()) dims.Bind("mask[b, m]", in.memory_mask.shape());
   if (in.pair_mask.defined()) dims.Bind("mask[b, n, m]", in.pair_mask.shape());
   shape.b = dims["b"];
@@ -67,11 +76,34 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
   return shape;
 }
 
-// The contiguous rows of a tensor whose first two dimensions are batch and position.
-ConstRows RowsOf(const Tensor& x) {
-  return {x.data<float>(), x.num_elements() == 0 ? 0 : x.num_elements() / (x.size(0) * x.size(1))};
+// Contiguous, and every one in the table: the kernel reads what it is told to.
+Tensor CheckedBuckets(const Tensor& distance_bucket, int64_t buckets) {
+  CROSSTALK_CHECK(distance_bucket.dtype() == DType::kInt32, "fused attention: distance_bucket is ",
+                  distance_bucket.dtype(), ", not int32");
+  const Tensor checked = distance_bucket.Contiguous();
+  for (int64_t i = 0; i < checked.num_elements(); ++i) {
+    const int32_t bucket = checked.data<int32_t>()[i];
+    CROSSTALK_CHECK(bucket >= 0 && bucket < buckets, "fused attention: distance_bucket[", i, "] = ", bucket,
+                    ", but bias_table[h, buckets] has buckets=", buckets);
+  }
+  return checked;
 }
-Rows WritableRowsOf(const Tensor& x) { return {x.data<float>(), RowsOf(x).stride}; }
+
+// x[b, positions, …] itself if what belongs to a position lies together, as in a slice of a wider projection or of a
+// decoding buffer; else a copy.
+Tensor InRows(const Tensor& x) {
+  int64_t expected = 1;
+  for (int dim = x.rank() - 1; dim >= 2; --dim) {
+    if (x.size(dim) != 1 && x.strides()[dim] != expected) return math::Contiguous(x);
+    expected *= x.size(dim);
+  }
+  return x;
+}
+
+ConstRows RowsOf(const Tensor& x) { return {x.data<float>(), x.strides()[1], x.strides()[0]}; }
+ConstRows RowsOrNone(const Tensor& x) { return x.defined() ? RowsOf(x) : ConstRows{}; }
+// Of a contiguous tensor.
+Rows WritableRowsOf(const Tensor& x) { return {x.data<float>(), x.strides()[1]}; }
 
 const float* DataOrNull(const Tensor& x) { return x.defined() ? x.data<float>() : nullptr; }
 const uint8_t* MaskOrNull(const Tensor& x) { return x.defined() ? x.data<uint8_t>() : nullptr; }
@@ -85,10 +117,12 @@ AttentionInputs KernelInputs(const Call& call) {
   in.P_l = DataOrNull(v[kP_l]);
   in.P_w = DataOrNull(v[kP_w]);
   in.R_Xl = DataOrNull(v[kR_Xl]);
-  in.R_Ml = DataOrNull(v[kR_Ml]);
+  in.R_Ml = RowsOrNone(v[kR_Ml]);
   in.R_Xw = DataOrNull(v[kR_Xw]);
-  in.R_Mw = DataOrNull(v[kR_Mw]);
+  in.R_Mw = RowsOrNone(v[kR_Mw]);
   in.bias = DataOrNull(v[kBias]);
+  in.bias_table = DataOrNull(v[kBiasTable]);
+  if (call.distance_bucket.defined()) in.distance_bucket = call.distance_bucket.data<int32_t>();
   in.scale = static_cast<float>(call.scale);
   in.memory_mask = MaskOrNull(call.memory_mask);
   in.pair_mask = MaskOrNull(call.pair_mask);
@@ -121,9 +155,10 @@ void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
   out.dR_Xw = writable(kR_Xw);
   out.dR_Mw = writable(kR_Mw);
   out.dbias = writable(kBias);
+  out.dbias_table = writable(kBiasTable);
   const int threads = NumThreads();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
-  const Tensor dO_rows = math::Contiguous(dO);
+  const Tensor dO_rows = InRows(dO);
   kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOf(call.O),
                              {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
                              workspace.raw_data(), threads);
@@ -135,7 +170,8 @@ void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
 }  // namespace
 
 Variable FusedAttention(const FusedAttentionInputs& in) {
-  const std::vector<Variable> given = {in.Q, in.K, in.V, in.P_l, in.P_w, in.R_Xl, in.R_Ml, in.R_Xw, in.R_Mw, in.bias};
+  const std::vector<Variable> given = {in.Q,    in.K,    in.V,    in.P_l,  in.P_w,       in.R_Xl,
+                                       in.R_Ml, in.R_Xw, in.R_Mw, in.bias, in.bias_table};
   Call call;
   call.shape = BindShape(in);
   std::vector<Variable> inputs;
@@ -147,8 +183,10 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
     CROSSTALK_CHECK(given[i].dtype() == DType::kFloat32, "fused attention: it computes in float32, but an input is ",
                     given[i].dtype(), "; the composed implementation takes both");
     inputs.push_back(given[i]);
-    call.values[i] = math::Contiguous(given[i].value());
+    const bool in_rows = i <= kV || i == kR_Ml || i == kR_Mw;
+    call.values[i] = in_rows ? InRows(given[i].value()) : math::Contiguous(given[i].value());
   }
+  if (in.bias_table.defined()) call.distance_bucket = CheckedBuckets(in.distance_bucket, call.shape.buckets);
   if (in.memory_mask.defined()) call.memory_mask = in.memory_mask.Contiguous();
   if (in.pair_mask.defined()) call.pair_mask = in.pair_mask.Contiguous();
   call.scale = in.scale;

@@ -20,7 +20,11 @@ struct FusedAttentionInputs {
   Variable R_Ml;  // [b, m, h_k, h]
   Variable R_Xw;  // [b, n, h, h_v]
   Variable R_Mw;  // [b, m, h, h_v]
-  Variable bias;  // [h, n, m], or undefined
+  // Added to the logits, one of the two or none: bias[h, n, m] by itself; or bias_table[h, buckets], of which query i
+  // and memory position j take bucket distance_bucket[j - i + n - 1].
+  Variable bias;
+  Variable bias_table;
+  Tensor distance_bucket;  // int32[n + m - 1], each in [0, buckets)
 
   double scale = 1.0;  // of J = Q·K
   kernels::AttentionCausality causality = kernels::AttentionCausality::kNone;

@@ -61,13 +61,15 @@ Variable Embedding(const Variable& table, const Tensor& ids) {
   return MakeOp("embedding", y, {table},
                 [checked, rows, cols, table_shape = table.shape()](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
-                  const Tensor dtable = Tensor::Zeros(table_shape, dy.dtype());
+                  // A table is large, and few of its rows are looked up: only those are touched where there is a sum.
+                  Tensor* const sum = gradients.SumInPlace(0);
+                  const Tensor dtable = sum != nullptr ? *sum : Tensor::Zeros(table_shape, dy.dtype());
                   DispatchFloat("embedding", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
                     kernels::ScatterAddRows<T>(checked.num_elements(), rows, cols, checked.data<int32_t>(),
                                                dy.data<T>(), dtable.data<T>());
                   });
-                  gradients.Add(0, dtable);
+                  if (sum == nullptr) gradients.Add(0, dtable);
                 });
 }
 

@@ -207,7 +207,8 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
       MakeOp("linear_cross_entropy", Tensor::Scalar(sums.loss, hidden.dtype()), {hidden, table},
              [linear, log_z, kernel_options](const Tensor& dy, Gradients& gradients) {
                const Tensor dhidden = gradients.Needs(0) ? Tensor::Empty(linear.hidden.shape(), dy.dtype()) : Tensor();
-               const Tensor dtable = gradients.Needs(1) ? Tensor::Zeros(linear.table.shape(), dy.dtype()) : Tensor();
+               const Tensor dtable = gradients.Needs(1) ? Tensor::Empty(linear.table.shape(), dy.dtype()) : Tensor();
+               if (dtable.defined() && linear.rows() == 0) dtable.Fill(0);
                DispatchFloat("linear_cross_entropy", dy.dtype(), [&](auto zero) {
                  using T = decltype(zero);
                  LinearBackward<T>(linear, kernel_options, log_z, static_cast<T>(dy.Item()), dhidden, dtable);

@@ -26,7 +26,7 @@ namespace crosstalk::kernels {
 // in the caches closest by, and C is read and written once for each.
 constexpr int64_t kDepth = 512;
 constexpr int64_t kBlockColumns = 4096;  // of packed B: 8 MiB with kDepth, a part of the third-level cache
-constexpr int64_t kBlockRows = 216;      // of packed A at most, which stay in the second-level cache; a multiple of 12
+constexpr int64_t kBlockRows = 216;      // of packed A at most, which stay in the second-level cache
 constexpr int64_t kLeastBlockRows = 48;  // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;         // up to here B is not worth packing for all
 constexpr int64_t kTasksPerThread = 4;
@@ -227,15 +227,28 @@ void FewRowsProduct(const GemmArguments<float>& g) {
   });
 }
 
+// How the work on one packed block of B is shared out: a grid of ranges of row tiles and of B's panels, as equal as can
+// be, a multiple of the threads. None of it changes a bit.
+struct Shares {
+  Shares(int64_t m, int64_t all_panels) : tiles((m + kRows - 1) / kRows), panels(all_panels) {
+    const int64_t threads = NumThreads(), wanted = kTasksPerThread * threads;
+    rows = std::max((m + kBlockRows - 1) / kBlockRows, std::min(wanted, m / kLeastBlockRows));
+    if (rows > 1) rows = std::min(tiles, (rows + threads - 1) / threads * threads);
+    // Where there are few rows, columns are shared out as well: A is packed again for each.
+    columns = 2 * rows >= wanted ? 1 : std::clamp<int64_t>(wanted / rows, 1, (panels + 3) / 4);
+  }
+  int64_t FirstRow(int64_t share) const { return tiles * share / rows * kRows; }
+  int64_t FirstPanel(int64_t share) const { return panels * share / columns; }
+  int64_t tiles, panels;
+  int64_t rows, columns;  // shares of each
+};
+
 void BlockedProduct(const GemmArguments<float>& g) {
-  const int64_t tasks = kTasksPerThread * NumThreads();
   const Blocks depths(g.k, kDepth, 1), column_blocks(g.n, kBlockColumns, kPanel);
-  const Blocks row_blocks(g.m, std::clamp(g.m / tasks, kLeastBlockRows, kBlockRows), kRows);
   PackBuffer packed_b(std::min(depths.size, g.k) * ((column_blocks.size + kPanel - 1) / kPanel * kPanel) + kSlack);
   for (int64_t column = 0; column < g.n; column += column_blocks.size) {
     const int64_t panels = (std::min(column_blocks.size, g.n - column) + kPanel - 1) / kPanel;
-    // Where there are few rows, columns are shared out as well.
-    const int64_t parts = std::clamp<int64_t>((tasks + row_blocks.count - 1) / row_blocks.count, 1, (panels + 3) / 4);
+    const Shares shares(g.m, panels);
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k);
       ParallelForRange(panels, 4, [&](int64_t begin, int64_t end) HWY_ATTR {
@@ -243,12 +256,13 @@ void BlockedProduct(const GemmArguments<float>& g) {
           PackPanel(g, column + p * kPanel, k, depth, packed_b.data() + p * kPanel * depth);
         }
       });
-      ParallelFor(row_blocks.count * (row_blocks.count >= tasks / 2 ? 1 : parts), [&](int64_t task) HWY_ATTR {
-        const int64_t shares = row_blocks.count >= tasks / 2 ? 1 : parts;
-        const int64_t row = task / shares * row_blocks.size, rows = std::min(row_blocks.size, g.m - row);
+      ParallelFor(shares.rows * shares.columns, [&](int64_t task) HWY_ATTR {
+        const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
+        const int64_t row = shares.FirstRow(row_share);
+        const int64_t rows = std::min(g.m, shares.FirstRow(row_share + 1)) - row;
         PackBuffer packed_a(rows * depth + kSlack);
         PackA(g, row, rows, k, depth, packed_a.data());
-        for (int64_t p = panels * (task % shares) / shares; p < panels * (task % shares + 1) / shares; ++p) {
+        for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
           PanelTiles(g, row, rows, packed_a.data(), column + p * kPanel, packed_b.data() + p * kPanel * depth, kPanel,
                      depth, UpdateOf(g, k));
         }

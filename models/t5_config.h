@@ -71,8 +71,9 @@ struct T5Cost {
   int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + activation_bytes; }
 };
 
-// A batch of `batch` examples with n input and m target positions. total_bytes() is within 20 % of the measured peak
-// for the composed attention and one micro-batch.
+// A batch of `batch` examples with n input and m target positions, in float. total_bytes() is within 20 % of the
+// measured peak of one micro-batch, for the implementation of attention that each layer's configuration names; the
+// fused one's workspace is for NumThreads() threads.
 T5Cost EstimateT5(const T5Config& config, int64_t batch, int64_t n, int64_t m,
                   Activations activations = Activations::kKeep);
 

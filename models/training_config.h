@@ -34,7 +34,7 @@ struct TrainingConfig {
   std::string attention_scale = "folded";  // folded (into P_q's initial values) or explicit (1/sqrt(d_k))
   std::string mixing_init = "random";      // random or identity: how P_l and P_w start
   std::string keys_values = "separate";    // separate or tied (V = K)
-  std::string implementation = "composed";
+  std::string implementation = "fused";    // fused (one kernel) or composed (the pseudocode in einsum)
   int64_t d_model = 128;
   int64_t d_ff = 512;
   int64_t layers = 2;                     // of the encoder

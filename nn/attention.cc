@@ -22,10 +22,13 @@ Tensor Identity(int64_t size, DType dtype) {
 AttentionResult AttendAs(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
                          const AttentionMemory& memory, const AttentionExtras& extras,
                          const std::optional<RandomKey>& dropout_key) {
-  const bool fused = config.implementation == AttentionImplementation::kFused && X.dtype() == DType::kFloat32 &&
-                     extras.outputs == AttentionOutputs::kOutputOnly;
-  return fused ? AttendFused(config, parameters, X, memory, extras, dropout_key)
-               : AttendComposed(config, parameters, X, memory, extras, dropout_key);
+  switch (ImplementationFor(config, X.dtype(), extras.outputs)) {
+    case AttentionImplementation::kFused:
+      return AttendFused(config, parameters, X, memory, extras, dropout_key);
+    case AttentionImplementation::kComposed:
+      break;
+  }
+  return AttendComposed(config, parameters, X, memory, extras, dropout_key);
 }
 
 // buffer[b, capacity, …] with positions [length, length + step) of `step`[b, step, …] written; a new buffer of twice
@@ -62,6 +65,12 @@ void SelectRowsOf(Tensor& buffer, const std::vector<int64_t>& rows) {
 }
 
 }  // namespace
+
+AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs) {
+  const bool fused = config.implementation == AttentionImplementation::kFused && dtype == DType::kFloat32 &&
+                     outputs == AttentionOutputs::kOutputOnly;
+  return fused ? AttentionImplementation::kFused : AttentionImplementation::kComposed;
+}
 
 AttentionCache::AttentionCache(const AttentionCache& other)
     : length_(other.length_),

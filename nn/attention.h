@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "nn/attention_bias.h"
 #include "nn/attention_config.h"
 #include "nn/init.h"
 #include "nn/module.h"
@@ -49,7 +50,7 @@ enum class AttentionOutputs { kOutputOnly, kWithWeights };
 
 struct AttentionExtras {
   AttentionMask mask = {};
-  Variable bias = {};  // [h, n, m] (or [1, h, n, m]), added to L: relative position
+  LogitsBias bias = {};  // added to L: relative position; a Variable [h, n, m] will do
   AttentionOutputs outputs = AttentionOutputs::kOutputOnly;
 };
 
@@ -58,7 +59,12 @@ struct AttentionResult {
   // With kWithWeights, as views in the paper's order:
   Variable W;  // [b, n, m, h]: after the softmax
   Variable U;  // [b, n, m, h_v]: after P_w and dropout (W itself where nothing stands between h and h_v)
+  AttentionImplementation implementation = AttentionImplementation::kComposed;  // that computed it
 };
+
+// The implementation that computes such a call: the configuration's, but where that is the fused one and does not give
+// what is asked for (double, the weights), the composed one.
+AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs);
 
 // What attention keeps of M: all that belongs to a memory position. One growing copy of it is what decoding caches.
 struct AttentionMemory {
@@ -123,8 +129,8 @@ class AttentionModule : public Module {
   // Decoding, off the tape. The memory of a cross-attention, projected once:
   AttentionCache Precompute(const Variable& M) const;
   // One query position of self-attention: appends x[b, 1, d_X] to the cache, and attends to all that it holds
-  // (which is what causal means). Masks and bias cover the whole cache: memory[b, m], pairs[b, 1, m], bias[h, 1, m]
-  // with m = cache.length() after the call.
+  // (which is what causal means). Masks and bias cover the whole cache: memory[b, m], pairs[b, 1, m], and one
+  // query and m keys for the bias, with m = cache.length() after the call.
   AttentionResult Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras) const;
   // Queries X[b, n, d_X] over a precomputed cache (cross-attention), which stays as it is.
   AttentionResult Attend(const Variable& X, const AttentionCache& cache, const AttentionExtras& extras) const;

@@ -76,7 +76,7 @@ AttentionResult AttendComposed(const AttentionConfig& config, const AttentionPar
                                 : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, memory.K});
   Variable L = MixHeads(J, p.P_l, queries.R_Xl, memory.R_Ml);
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.
-  if (extras.bias.defined()) L = Add(L, extras.bias);
+  if (extras.bias.defined()) L = Add(L, DenseBias(extras.bias, dims["n"], dims["m"]));
   const Tensor mask = CombinedMask(config, extras.mask, dims["b"], dims["n"], dims["m"]);
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
@@ -88,6 +88,7 @@ AttentionResult AttendComposed(const AttentionConfig& config, const AttentionPar
 
   AttentionResult result;
   result.Y = ProjectOutput(config, p, O);
+  result.implementation = AttentionImplementation::kComposed;
   if (extras.outputs == AttentionOutputs::kWithWeights) {
     result.W = Permute(W, {0, 2, 3, 1});
     result.U = Permute(U, {0, 2, 3, 1});

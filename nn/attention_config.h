@@ -35,8 +35,9 @@ struct HeadMixing {
 enum class Causality { kNone, kCausal };             // kCausal: query i sees the memory positions 0 … i
 enum class KeyValueProjection { kSeparate, kTied };  // kTied: V = K, there is no P_v; h_v = h_k and d_v = d_k
 enum class MixingInit { kRandom, kIdentity };        // kIdentity: P_l = P_w = I, which starts as multi-head
-// kComposed: the paper's pseudocode in einsum, float and double. kFused: the kernel that keeps nothing of size n·m,
-// float only; a call that asks for the weights W, or in double, is computed by the composed one.
+// kFused: the kernel that keeps nothing of size n·m, float only; a call that asks for the weights W, or in double, is
+// computed by the composed one (AttentionResult says which it was). kComposed: the paper's pseudocode in einsum, float
+// and double.
 enum class AttentionImplementation { kComposed, kFused };
 
 struct AttentionConfig {
@@ -54,7 +55,7 @@ struct AttentionConfig {
   Causality causality = Causality::kNone;
   double dropout_rate = 0.0;  // of U, after P_w; in training only
   MixingInit mixing_init = MixingInit::kRandom;
-  AttentionImplementation implementation = AttentionImplementation::kComposed;
+  AttentionImplementation implementation = AttentionImplementation::kFused;
 
   bool tied() const { return key_value == KeyValueProjection::kTied; }
 

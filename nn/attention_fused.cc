@@ -26,7 +26,12 @@ AttentionResult AttendFused(const AttentionConfig& config, const AttentionParame
   inputs.R_Ml = memory.R_Ml;
   inputs.R_Xw = queries.R_Xw;
   inputs.R_Mw = memory.R_Mw;
-  if (extras.bias.defined()) inputs.bias = Reshape(extras.bias, {config.h, dims["n"], dims["m"]});
+  if (extras.bias.by_distance()) {
+    inputs.bias_table = extras.bias.values;
+    inputs.distance_bucket = extras.bias.distance_bucket;
+  } else if (extras.bias.defined()) {
+    inputs.bias = Reshape(extras.bias.values, {config.h, dims["n"], dims["m"]});
+  }
   inputs.scale = config.scale;
   if (config.causality == Causality::kCausal) inputs.causality = kernels::AttentionCausality::kCausal;
   inputs.memory_mask = extras.mask.memory;
@@ -37,6 +42,7 @@ AttentionResult AttendFused(const AttentionConfig& config, const AttentionParame
   }
   AttentionResult result;
   result.Y = ProjectOutput(config, p, FusedAttention(inputs));
+  result.implementation = AttentionImplementation::kFused;
   return result;
 }
 

@@ -73,8 +73,12 @@ Dims CheckAttentionInputs(const AttentionConfig& config, const Variable& X, cons
   CROSSTALK_CHECK(config.causality == Causality::kNone || dims["n"] == dims["m"],
                   "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
                   dims["n"], " and the memory has m=", dims["m"]);
-  if (extras.bias.defined()) {
-    dims.Bind(extras.bias.rank() == 4 ? "bias[1, h, n, m]" : "bias[h, n, m]", extras.bias.shape());
+  if (extras.bias.by_distance()) {
+    dims.Bind("bias_table[h, buckets]", extras.bias.values.shape());
+    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
+    dims.Bind("distance_bucket[distances]", extras.bias.distance_bucket.shape());
+  } else if (extras.bias.defined()) {
+    dims.Bind(extras.bias.values.rank() == 4 ? "bias[1, h, n, m]" : "bias[h, n, m]", extras.bias.values.shape());
   }
   return dims;
 }

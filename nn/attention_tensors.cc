@@ -187,11 +187,21 @@ class Layout {
 
 }  // namespace
 
+AttentionImplementation ImplementationFor(const AttentionTensorsOptions& options) {
+  const bool in_float = options.precision == DType::kFloat32;
+  if (!options.implementation.has_value()) {
+    return in_float ? AttentionImplementation::kFused : AttentionImplementation::kComposed;
+  }
+  CROSSTALK_CHECK(*options.implementation == AttentionImplementation::kComposed || in_float,
+                  "the fused implementation computes in float; ask for the composed one in double");
+  return *options.implementation;
+}
+
 std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
   AttentionConfig config = Layout(file).config;
   config.scale = options.scale;
-  config.implementation = options.implementation;
+  config.implementation = ImplementationFor(options);
 
   const Tensor* const dY = file.Find("dY");
   const auto requires_grad = dY != nullptr ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo;
@@ -215,8 +225,6 @@ std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const Attenti
   if (const Tensor* const mask = file.Find("mask")) extras.mask.pairs = *mask;
 
   const bool fused = config.implementation == AttentionImplementation::kFused;
-  CROSSTALK_CHECK(!fused || options.precision == DType::kFloat32,
-                  "the fused implementation computes in float; ask for the composed one in double");
   const auto compute = [&](AttentionOutputs wanted) {
     AttentionExtras call = extras;
     call.outputs = wanted;

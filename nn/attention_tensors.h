@@ -2,6 +2,7 @@
 // other framework. Which tensors are there decides the kind of attention.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "nn/attention.h"
@@ -10,11 +11,16 @@
 namespace crosstalk {
 
 struct AttentionTensorsOptions {
-  AttentionImplementation implementation = AttentionImplementation::kComposed;
+  // Else the fused one in float, the composed one in double.
+  std::optional<AttentionImplementation> implementation = {};
   double scale = 1.0;                 // of J
   DType precision = DType::kFloat32;  // the arithmetic's and the results'; inputs are converted to it
   AttentionOutputs outputs = AttentionOutputs::kWithWeights;
 };
+
+// The implementation that computes Y and the gradients. W, which the fused one never holds, is the composed one's
+// always. Usage error where the fused one is asked for in double.
+AttentionImplementation ImplementationFor(const AttentionTensorsOptions& options);
 
 // Inputs, float32 or float64 unless a line says otherwise:
 //   X[b, n, d_X]; M[b, m, d_M] (absent: M is X)

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <vector>
 
-#include "autograd/ops_index.h"
 #include "runtime/check.h"
 
 namespace crosstalk {
@@ -54,21 +52,16 @@ RelativeBias::RelativeBias(int64_t heads, int64_t buckets, RelativeDirection dir
   table_ = AddParameter("table", init.At("table").Normal({heads, buckets}, stddev));
 }
 
-Variable RelativeBias::Forward(int64_t n, int64_t m, int64_t first_query) const {
+LogitsBias RelativeBias::Forward(int64_t n, int64_t m, int64_t first_query) const {
   CROSSTALK_CHECK(n >= 0 && m >= 0 && first_query >= 0, "relative bias: n = ", n, ", m = ", m,
                   " and first_query = ", first_query, " must not be negative");
-  // Buckets of the relative positions -(first_query + n - 1) … m - 1, each computed once.
-  const int64_t lowest = -(first_query + n - 1);
-  std::vector<int32_t> bucket_of(static_cast<size_t>(std::max<int64_t>(m - lowest, 0)));
-  for (size_t i = 0; i < bucket_of.size(); ++i) {
-    bucket_of[i] = static_cast<int32_t>(RelativeBucket(lowest + static_cast<int64_t>(i), direction_, buckets_));
+  // The relative positions are -(first_query + n - 1) … m - 1 - first_query.
+  Tensor distance_bucket = Tensor::Empty({std::max<int64_t>(n + m - 1, 0)}, DType::kInt32);
+  for (int64_t i = 0; i < n + m - 1; ++i) {
+    distance_bucket.data<int32_t>()[i] =
+        static_cast<int32_t>(RelativeBucket(i - (first_query + n - 1), direction_, buckets_));
   }
-  Tensor ids = Tensor::Empty({n, m}, DType::kInt32);
-  int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < m; ++j) *id++ = bucket_of[static_cast<size_t>(j - (first_query + i) - lowest)];
-  }
-  return Take(table_, 1, ids);
+  return {table_, distance_bucket};
 }
 
 }  // namespace crosstalk

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "autograd/variable.h"
+#include "nn/attention_bias.h"
 #include "nn/init.h"
 #include "nn/module.h"
 
@@ -28,8 +29,9 @@ class RelativeBias : public Module {
  public:
   RelativeBias(int64_t heads, int64_t buckets, RelativeDirection direction, double stddev, const Initializer& init);
 
-  // bias[h, n, m] of queries first_query … first_query + n - 1 and keys 0 … m - 1.
-  Variable Forward(int64_t n, int64_t m, int64_t first_query = 0) const;
+  // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, by distance: the table itself, and where
+  // to read it.
+  LogitsBias Forward(int64_t n, int64_t m, int64_t first_query = 0) const;
 
  private:
   int64_t buckets_;

@@ -61,7 +61,7 @@ Variable TransformerBlock::Residual(const Variable& x, const Variable& y, const 
   return Add(x, ApplyDropout(y, dropout_rate_, StrCat(path_, ".", layer, ".output_dropout"), context));
 }
 
-Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mask, const Variable& bias,
+Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mask, const LogitsBias& bias,
                                    const TransformerMemory& memory, const ForwardContext& context) const {
   Variable x = input;
   {
@@ -81,7 +81,7 @@ Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mas
   return Residual(x, feed_forward_.Forward(feed_forward_norm_.Forward(x), context), "feed_forward", context);
 }
 
-Variable TransformerBlock::Step(const Variable& input, const Variable& bias, AttentionCache& self_cache,
+Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, AttentionCache& self_cache,
                                 const AttentionCache& cross_cache, const Tensor& memory_mask) const {
   const AttentionExtras self_extras = {.mask = {}, .bias = bias};
   Variable x = Add(input, self_attention_.Step(self_norm_.Forward(input), self_cache, self_extras).Y);
@@ -112,6 +112,14 @@ TransformerStack::TransformerStack(const TransformerStackConfig& config, const I
   AddModule("final_norm", final_norm_);
 }
 
+LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const {
+  const LogitsBias bias = relative_bias_.Forward(n, m, first_query);
+  // The composed attention needs the dense form: made here, once for all blocks.
+  const bool fused = ImplementationFor(config_.self_attention, dtype, AttentionOutputs::kOutputOnly) ==
+                     AttentionImplementation::kFused;
+  return fused ? bias : DenseBias(bias, n, m);
+}
+
 Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
                                    const ForwardContext& context) const {
   Dims dims("transformer");
@@ -124,7 +132,7 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
   }
 
   Variable x = ApplyDropout(embedded, config_.dropout_rate, path_ + ".input_dropout", context);
-  const Variable bias = relative_bias_.Forward(dims["n"], dims["n"]);
+  const LogitsBias bias = Bias(dims["n"], dims["n"], 0, embedded.dtype());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const LayerScope scope(StrCat("block_", i));
     const TransformerBlock& block = *blocks_[i];
@@ -132,11 +140,12 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
       x = block.Forward(x, self_mask, bias, memory, context);
       continue;
     }
-    std::vector<Variable> inputs = {x, bias};
+    std::vector<Variable> inputs = {x, bias.values};
     if (config_.cross_attention.has_value()) inputs.push_back(memory.encoded);
-    const auto run = [&block, self_mask, mask = memory.mask, context](const std::vector<Variable>& in) {
+    const auto run = [&block, self_mask, distance_bucket = bias.distance_bucket, mask = memory.mask,
+                      context](const std::vector<Variable>& in) {
       const TransformerMemory again = {.encoded = in.size() > 2 ? in[2] : Variable(), .mask = mask};
-      return block.Forward(in[0], self_mask, in[1], again, context);
+      return block.Forward(in[0], self_mask, LogitsBias(in[1], distance_bucket), again, context);
     };
     x = Recompute(run, inputs);
   }
@@ -161,7 +170,7 @@ TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory
 Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cache) const {
   Dims("transformer step").Bind("embedded[b, 1, d]", embedded.shape());
   const NoGradScope no_grad;
-  const Variable bias = relative_bias_.Forward(1, cache.length + 1, cache.length);
+  const LogitsBias bias = Bias(1, cache.length + 1, cache.length, embedded.dtype());
   Variable x = embedded;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     x = blocks_[i]->Step(x, bias, cache.self_attention[i], cache.cross_attention[i], cache.memory_mask);

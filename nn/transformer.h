@@ -47,13 +47,13 @@ class TransformerBlock : public Module {
  public:
   TransformerBlock(const TransformerStackConfig& config, const Initializer& init);
 
-  // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), bias[h, n, n] → [b, n, d].
-  Variable Forward(const Variable& x, const Tensor& self_mask, const Variable& bias, const TransformerMemory& memory,
+  // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), the bias of n queries and keys → [b, n, d].
+  Variable Forward(const Variable& x, const Tensor& self_mask, const LogitsBias& bias, const TransformerMemory& memory,
                    const ForwardContext& context) const;
 
-  // One position x[b, 1, d] with bias[h, 1, length + 1]; appends to self_cache.
-  Variable Step(const Variable& x, const Variable& bias, AttentionCache& self_cache, const AttentionCache& cross_cache,
-                const Tensor& memory_mask) const;
+  // One position x[b, 1, d], with the bias of one query and length + 1 keys; appends to self_cache.
+  Variable Step(const Variable& x, const LogitsBias& bias, AttentionCache& self_cache,
+                const AttentionCache& cross_cache, const Tensor& memory_mask) const;
   // The projected memory of the cross-attention.
   AttentionCache PrecomputeMemory(const Variable& encoded) const;
 
@@ -87,6 +87,9 @@ class TransformerStack : public Module {
   Variable Step(const Variable& embedded, TransformerCache& cache) const;
 
  private:
+  // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, in the form that the blocks compute with.
+  LogitsBias Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const;
+
   TransformerStackConfig config_;
   std::string path_;
   Recomputation recomputation_ = Recomputation::kNone;

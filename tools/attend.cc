@@ -1,12 +1,14 @@
 // `crosstalk attend`: one attention layer on a user's own tensors, for checking against any other framework.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "nn/attention_tensors.h"
 #include "runtime/safetensors.h"
 #include "tools/command.h"
+#include "tools/output.h"
 
 namespace crosstalk {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 struct Settings {
   std::string input;
   std::string output;
-  std::string implementation = "composed";
+  std::optional<std::string> implementation;
   double scale = 1.0;
   bool no_weights = false;
   std::string precision = "float";
@@ -22,11 +24,14 @@ struct Settings {
 
 int Run(const Settings& settings) {
   AttentionTensorsOptions options;
-  options.implementation = ParseAttentionImplementation(settings.implementation);
+  if (settings.implementation) options.implementation = ParseAttentionImplementation(*settings.implementation);
   options.scale = settings.scale;
   options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
+  const AttentionImplementation implementation = ImplementationFor(options);
   WriteSafetensors(settings.output, EvaluateAttention(ReadSafetensors(settings.input), options));
+  const bool apart = implementation == AttentionImplementation::kFused && !settings.no_weights;
+  Say("attend: computed by the ", Name(implementation), " implementation", apart ? ", W by the composed one" : "");
   return 0;
 }
 
@@ -59,8 +64,9 @@ Command AttendCommand() {
             options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
                         OptionTable::Required::kYes);
             options.Add("--implementation", &settings->implementation, "NAME",
-                        "composed (the paper's pseudocode in einsum), or fused (one kernel, float only, nothing "
-                        "of size n·m kept; W, which it never holds, then comes from the composed one).");
+                        "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes "
+                        "from the composed one), or composed (the paper's pseudocode in einsum); by default fused in "
+                        "float and composed in double.");
             options.Add("--scale", &settings->scale, "S", "Factor on the dot products of queries and keys.");
             options.AddFlag("--no-weights", &settings->no_weights, "Leave W out of the results.");
             options.AddChoice("--precision", &settings->precision, {"float", "double"},

@@ -24,7 +24,8 @@ int Run(const Settings& settings) {
     PrintResult(Json::MakeObject({{"parameters", cost.parameters}, {"multiplications", cost.multiplications}}));
   } else {
     PrintResult(StrCat(ToString(config), "\nparameters       ", cost.parameters, "\nmultiplications  ",
-                       cost.multiplications, "  (n=", settings.n, ", m=", settings.m, ", forward)\n"));
+                       cost.multiplications, "  (n=", settings.n, ", m=", settings.m,
+                       ", forward; the same for the fused and the composed implementation)\n"));
   }
   return 0;
 }

@@ -80,6 +80,7 @@ int DryRun(const TrainSettings& settings) {
   if (settings.json) {
     PrintResult(Json::MakeObject({{"configuration", ToJson(config)},
                                   {"model", ToJson(model)},
+                                  {"implementation", config.implementation},
                                   {"parameters", cost.parameters},
                                   {"memory_bytes", cost.total_bytes()},
                                   {"parameter_bytes", cost.parameter_bytes},
@@ -94,13 +95,14 @@ int DryRun(const TrainSettings& settings) {
   PrintResult(ToJson(config).DumpPretty());
   PrintResult(StrCat("encoder self-attention    ", ToString(model.encoder_self), "\n", "decoder self-attention    ",
                      ToString(model.decoder_self), "\n", "encoder-decoder attention ", ToString(model.encoder_decoder),
-                     "\n", "parameters                ", CountText(cost.parameters), "\n", "memory, estimated         ",
-                     BytesText(cost.total_bytes()), " (parameters and gradients ", BytesText(cost.parameter_bytes),
-                     ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
-                     BytesText(cost.activation_bytes), ")\n", "multiplications a step    ", CountText(multiplications),
-                     "\n", "tokens a step             ", CountText(config.batch * (lengths.inputs + lengths.targets)),
-                     " (", config.batch, " examples of ", lengths.inputs, " inputs and ", lengths.targets,
-                     " targets)\n"));
+                     "\n", "implementation            ", config.implementation,
+                     " attention, for which memory is estimated", "\n", "parameters                ",
+                     CountText(cost.parameters), "\n", "memory, estimated         ", BytesText(cost.total_bytes()),
+                     " (parameters and gradients ", BytesText(cost.parameter_bytes), ", optimizer ",
+                     BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")\n",
+                     "multiplications a step    ", CountText(multiplications), "\n", "tokens a step             ",
+                     CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch, " examples of ",
+                     lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
   return 0;
 }
 
@@ -145,7 +147,7 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   Say("T5, ", ToString(run.model().config().encoder_self), "\n", CountText(run.model().NumParameters()),
       " parameters, ", config.layers, " + ", *config.decoder_layers, " layers, ", config.batch, " examples of ",
       lengths.inputs, " + ", lengths.targets, " tokens a step, ", config.steps, " steps, ", NumThreads(),
-      NumThreads() == 1 ? " thread" : " threads");
+      NumThreads() == 1 ? " thread" : " threads", ", ", config.implementation, " attention");
   Say("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
       run.data().tokenizer->vocab_size(), " ids");
   Say("run: ", run.folder().path());

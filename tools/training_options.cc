@@ -46,7 +46,7 @@ void AddModelOptions(OptionTable& options, TrainingConfig* config, TrainingOptio
                     "Logits' factor 1/sqrt(d_k): folded into P_q's initial values, or explicit.");
   options.AddChoice("--keys-values", &config->keys_values, {"separate", "tied"}, "tied: V = K.");
   options.Add("--implementation", &config->implementation, "NAME",
-              "composed: the paper's pseudocode in einsum; fused: one kernel that keeps nothing of size n·m.");
+              "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in einsum.");
   options.Add("--d-model", &config->d_model, "N", "Width of the model.");
   options.Add("--d-ff", &config->d_ff, "N", "Width inside the feed-forward layers.");
   options.Add("--layers", &config->layers, "N", "Blocks of the encoder.");

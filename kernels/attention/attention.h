@@ -42,11 +42,19 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-// Rows of a matrix as one projection product leaves them: row i begins at data + i · stride.
+// What is read lies in rows, as a projection product or a growing buffer has them: that of position i in batch row b
+// begins at data + b · batch + i · stride.
 struct ConstRows {
+  static constexpr int64_t kDense = -1;  // batch = positions · stride
   const float* data = nullptr;
   int64_t stride = 0;
+  int64_t batch = kDense;
+
+  const float* Row(int64_t b, int64_t i, int64_t positions) const {
+    return data + b * (batch == kDense ? positions * stride : batch) + i * stride;
+  }
 };
+// What is written: row i begins at data + i · stride.
 struct Rows {
   float* data = nullptr;
   int64_t stride = 0;
@@ -56,13 +64,13 @@ struct AttentionInputs {
   ConstRows Q;  // [b·n, h_k·d_k]
   ConstRows K;  // [b·m, h_k·d_k]; shared: [b·m, d_k]
   ConstRows V;  // [b·m, h_v·d_v]; shared: [b·m, d_v]
-  // Head mixings, contiguous; read where the shape says that they are there.
+  // Head mixings, contiguous but for the rows of R_M; read where the shape says that they are there.
   const float* P_l = nullptr;   // [h_k, h]
   const float* P_w = nullptr;   // [h, h_v]
   const float* R_Xl = nullptr;  // [b, n, h_k, h]
-  const float* R_Ml = nullptr;  // [b, m, h_k, h]
+  ConstRows R_Ml;               // [b·m, h_k·h]
   const float* R_Xw = nullptr;  // [b, n, h, h_v]
-  const float* R_Mw = nullptr;  // [b, m, h, h_v]
+  ConstRows R_Mw;               // [b·m, h·h_v]
   float scale = 1.0f;           // of J
 
   const float* bias = nullptr;               // kDense: [h, n, m]

@@ -59,13 +59,13 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kLanes;
   tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kLanes;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const float* head = in.Q.data + tile.Query(0) * in.Q.stride + (tile.group * plan.h_k + k) * s.d_k;
+    const float* head = in.Q.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
     CopyPadded(rows, plan.rows, s.d_k, s.d_k, head, in.Q.stride,
                scratch.Q_rows + (k * plan.block + t * plan.rows) * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const float* head = dO.data + tile.Query(0) * dO.stride + (tile.group * plan.h_v + k) * s.d_v;
+    const float* head = dO.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
     PackQueries(rows, plan.rows, s.d_v, head, dO.stride, 1.0f, tile.dO + k * plan.rows * s.d_v);
     CopyPadded(rows, plan.rows, s.d_v, s.d_v, head, dO.stride,
                scratch.dO_rows + (k * plan.block + t * plan.rows) * s.d_v);
@@ -87,8 +87,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
       const int64_t column = (tile.group * plan.h + k) * s.d_v;
       for (int64_t q = 0; q < plan.rows; ++q) {
         tile.D[k * plan.rows + q] = q >= rows ? 0.0f
-                                              : DotProduct(s.d_v, O.data + tile.Query(q) * O.stride + column,
-                                                           dO.data + tile.Query(q) * dO.stride + column);
+                                              : DotProduct(s.d_v, O.Row(tile.b, tile.first_query + q, s.n) + column,
+                                                           dO.Row(tile.b, tile.first_query + q, s.n) + column);
       }
     }
   }
@@ -168,10 +168,12 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
   }
 }
 
-// The stretch of HeadsByHeads: eight rows' operands stay in the first-level cache, unless visiting the sums more often
-// costs more than that saves.
+// The stretch of HeadsByHeads, in vectors of a head: the rows of both operands that stay in the first-level cache, but
+// no fewer than make visiting the sums cheap.
 HWY_INLINE int64_t SumStretch(int64_t a_heads, int64_t b_heads, int64_t rows) {
-  return (a_heads * b_heads <= 32 * 32 ? kQueryGroup : rows) * kChunkVectors;
+  constexpr int64_t kOperandFloats = 6144;
+  if (a_heads * b_heads > 32 * 32) return rows * kChunkVectors;
+  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), int64_t{kQueryGroup}, rows) * kChunkVectors;
 }
 
 // U, and the gradients of the weights mixing.

@@ -62,9 +62,8 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
   const int64_t Q_size = plan.rows * s.d_k, O_size = plan.h_v * plan.rows * plan.d_v_padded;
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    PackQueries(tile.valid_rows, plan.rows, s.d_k,
-                in.Q.data + tile.Query(0) * in.Q.stride + (group * plan.h_k + k) * s.d_k, in.Q.stride, in.scale,
-                Q + k * Q_size);
+    PackQueries(tile.valid_rows, plan.rows, s.d_k, in.Q.Row(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
+                in.Q.stride, in.scale, Q + k * Q_size);
   }
   tile.Q = Q;
   if (s.R_Xl) {

@@ -15,48 +15,10 @@
 #include "kernels/attention/elements-inl.h"
 #include "kernels/attention/plan.h"
 #include "kernels/attention/products-inl.h"
+#include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
-
-// out[c · out_stride + r] = scale · in[r · in_stride + c] for a 4 × 4 block.
-HWY_INLINE void Transpose4x4(const float* in, int64_t in_stride, float scale, float* out, int64_t out_stride) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int r = 0; r < 4; ++r) {
-    for (int c = 0; c < 4; ++c) out[c * out_stride + r] = scale * in[r * in_stride + c];
-  }
-#else
-  const hn::Full128<float> d;
-  const auto factor = hn::Set(d, scale);
-  const auto r0 = hn::Mul(factor, hn::LoadU(d, in));
-  const auto r1 = hn::Mul(factor, hn::LoadU(d, in + in_stride));
-  const auto r2 = hn::Mul(factor, hn::LoadU(d, in + 2 * in_stride));
-  const auto r3 = hn::Mul(factor, hn::LoadU(d, in + 3 * in_stride));
-  const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
-  const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out);
-  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + out_stride);
-  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + 2 * out_stride);
-  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + 3 * out_stride);
-#endif
-}
-
-// out[c · out_stride + r] = scale · in[r · in_stride + c], r < rows, c < cols; zeros for rows ≤ r < padded_rows.
-HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols, const float* in, int64_t in_stride,
-                                float scale, float* out, int64_t out_stride) {
-  const int64_t whole_rows = rows / 4 * 4, whole_cols = cols / 4 * 4;
-  for (int64_t c = 0; c < whole_cols; c += 4) {
-    for (int64_t r = 0; r < whole_rows; r += 4) {
-      Transpose4x4(in + r * in_stride + c, in_stride, scale, out + c * out_stride + r, out_stride);
-    }
-  }
-  for (int64_t c = 0; c < cols; ++c) {
-    for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r) {
-      out[c * out_stride + r] = scale * in[r * in_stride + c];
-    }
-    for (int64_t r = rows; r < padded_rows; ++r) out[c * out_stride + r] = 0.0f;
-  }
-}
 
 // out[r, width] = in[r · in_stride + c], c < cols; zeros for the rest of each row and of the rows.
 HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int64_t width, const float* in,
@@ -127,8 +89,8 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
-  const float* K = in.K.data + (b * s.m + first) * in.K.stride;
-  const float* V = in.V.data + (b * s.m + first) * in.V.stride;
+  const float* K = in.K.Row(b, first, s.m);
+  const float* V = in.V.Row(b, first, s.m);
   for (int64_t g = 0; g < plan.memory_groups && !plan.in_place; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k; ++k) {
@@ -156,8 +118,8 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       }
     }
   }
-  const auto pack_mixing = [&](const float* R, int64_t size, float* out) {
-    TransposeScaled(valid, kChunk, size, R + (b * s.m + first) * size, size, 1.0f,
+  const auto pack_mixing = [&](const ConstRows& R, int64_t size, float* out) {
+    TransposeScaled(valid, kChunk, size, R.Row(b, first, s.m), R.stride, 1.0f,
                     out + (b * plan.chunks + chunk) * size * kChunk, kChunk);
   };
   if (s.R_Ml) pack_mixing(in.R_Ml, s.h_k * s.h, packed.R_Ml);

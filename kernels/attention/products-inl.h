@@ -105,15 +105,33 @@ HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT 
   }
 }
 
-// C[h_out, kChunk] (+)= Σ_in A[in, out] · B[in, kChunk]: the head mixing of one query. A is packed (PackMixing) in
-// blocks of rows; heads of B and C are `pitch` floats apart.
+// One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows.
+template <int kMaxRows, bool kAccumulate>
+HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
+                         int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch) {
+  if (rows == kMaxRows) {
+    for (int64_t q = 0; q < queries; ++q) {
+      for (int j = 0; j < kChunk; j += kStep) {
+        BlockProduct<kMaxRows, kStepVectors, kAccumulate>(h_in, packed + q * query_stride, 1, kMaxRows,
+                                                          b + q * kChunk + j, pitch, c + q * kChunk + j, pitch);
+      }
+    }
+  } else if constexpr (kMaxRows > 1) {
+    MixBlock<kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch);
+  }
+}
+
+// C[h_out, q, kChunk] (+)= Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing) in
+// blocks of rows, query q's at packed + q · query_stride; heads of B and C are `pitch` floats apart.
 template <bool kAccumulate>
-HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t h_in, const float* HWY_RESTRICT packed,
-                                  const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch) {
+HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in,
+                                  const float* HWY_RESTRICT packed, int64_t query_stride, const float* HWY_RESTRICT b,
+                                  float* HWY_RESTRICT c, int64_t pitch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
-    ChunkProduct<kMixRows, kAccumulate>(rows, h_in, packed + first * h_in, rows, b, pitch, c + first * pitch, pitch);
+    MixBlock<kMixRows, kAccumulate>(rows, queries, h_in, packed + first * h_in, query_stride, b, c + first * pitch,
+                                    pitch);
     first += rows;
   }
 }

@@ -166,7 +166,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
 HWY_INLINE const float* MemoryRow(const QueryTile& queries, const ConstRows& rows, int64_t position, int64_t heads,
                                   int64_t size) {
   const int64_t group = queries.plan.memory_groups == 1 ? 0 : queries.group;
-  return rows.data + (queries.b * queries.plan.shape.m + position) * rows.stride + group * heads * size;
+  return rows.Row(queries.b, position, queries.plan.shape.m) + group * heads * size;
 }
 
 // tile[head][row][j] = scale · Q·K (plus what the tile holds already), straight from the inputs.
@@ -180,7 +180,7 @@ HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, 
     for (int64_t k = 0; k < plan.h_k; ++k) {
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float* Q =
-            queries.in.Q.data + queries.Query(q) * queries.in.Q.stride + (queries.group * plan.h_k + k) * s.d_k;
+            queries.in.Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
         tile[k * plan.pitch + q * kChunk + j] += queries.in.scale * DotProduct(s.d_k, Q, K + k * s.d_k);
       }
     }
@@ -210,16 +210,20 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
   }
 }
 
-// B[out][row] (+)= Σ_in A[in, out] · B[in][row] for every row, with each query's matrix.
+// to[out][row] (+)= Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time, whose
+// operand stays in the first-level cache for all blocks of output heads.
 HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
                         int64_t first_row, bool accumulate, const float* from, float* to) {
+  constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
-  for (int64_t q = first_row; q < plan.rows; ++q) {
+  const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
+  for (int64_t q = first_row; q < plan.rows; q += step) {
+    const int64_t rows = std::min(step, plan.rows - q);
     const float* packed = mixing.data + q * mixing.query_stride;
     if (accumulate) {
-      MixHeads<true>(blocks, h_in, packed, from + q * kChunk, to + q * kChunk, plan.pitch);
+      MixHeads<true>(blocks, rows, h_in, packed, mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch);
     } else {
-      MixHeads<false>(blocks, h_in, packed, from + q * kChunk, to + q * kChunk, plan.pitch);
+      MixHeads<false>(blocks, rows, h_in, packed, mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch);
     }
   }
 }

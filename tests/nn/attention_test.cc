@@ -120,8 +120,7 @@ TEST(AttentionTest, AnExplicitScaleEqualsOneFoldedIntoTheQueries) {
 // ---- Masks
 // -----------------------------------------------------------------------------------------------------------
 TEST(AttentionTest, MaskedPositionsChangeNothing) {
-  for (const AttentionConfig& config :
-       {AttentionConfig::DotProduct(19), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
+  for (const AttentionConfig& config : {DotProductConfig(), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
     SCOPED_TRACE(ToString(config));
     const AttentionCase c{.name = "padding", .config = config, .padding = true};
     const AttentionInputs<double> in = MakeInputs(c);
@@ -145,8 +144,7 @@ TEST(AttentionTest, MaskedPositionsChangeNothing) {
 
 // A bias in P_w's place, or a mask before P_l, would break this.
 TEST(AttentionTest, AWhollyMaskedQueryGivesZerosAndNoGradient) {
-  for (const AttentionConfig& config :
-       {AttentionConfig::DotProduct(19), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
+  for (const AttentionConfig& config : {DotProductConfig(), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
     SCOPED_TRACE(ToString(config));
     const AttentionCase c{.name = "masked", .config = config, .padding = true, .pairs = true, .bias = true};
     const int64_t masked_query = c.n / 2;

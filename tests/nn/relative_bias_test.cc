@@ -49,7 +49,7 @@ TEST(RelativeBucketTest, RefusesBucketsThatDoNotSplit) {
 TEST(RelativeBiasTest, EntryIsTheTableAtTheBucketOfKeyMinusQuery) {
   const RelativeBias bias(3, 32, RelativeDirection::kBidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
   const Tensor table = bias.Parameters().at(0).value.value();
-  const Tensor values = bias.Forward(7, 40, 2).value();
+  const Tensor values = DenseBias(bias.Forward(7, 40, 2), 7, 40).value();
   ASSERT_EQ(values.shape(), (Shape{3, 7, 40}));
   for (int64_t h = 0; h < 3; ++h) {
     for (int64_t i = 0; i < 7; ++i) {
@@ -64,7 +64,7 @@ TEST(RelativeBiasTest, EntryIsTheTableAtTheBucketOfKeyMinusQuery) {
 TEST(RelativeBiasTest, GradientCountsThePositionsOfEachBucket) {
   const RelativeBias bias(2, 32, RelativeDirection::kUnidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
   const Variable table = bias.Parameters().at(0).value;
-  Backward(Sum(bias.Forward(5, 5)));
+  Backward(Sum(DenseBias(bias.Forward(5, 5), 5, 5)));
   // Distance 0 and every key to the right share bucket 0: 5 + 10 pairs. Distance k has 5 - k.
   for (int64_t h = 0; h < 2; ++h) {
     for (int64_t bucket = 0; bucket < 32; ++bucket) {
@@ -72,6 +72,26 @@ TEST(RelativeBiasTest, GradientCountsThePositionsOfEachBucket) {
       EXPECT_EQ(table.grad().At({h, bucket}), expected) << bucket;
     }
   }
+}
+
+TEST(RelativeBiasTest, ByDistanceItIsTheTableAndTheBucketOfEveryRelativePosition) {
+  for (const auto direction : {RelativeDirection::kBidirectional, RelativeDirection::kUnidirectional}) {
+    const RelativeBias bias(3, 32, direction, 1.0, Initializer(5, DType::kFloat64, "bias"));
+    const LogitsBias step = bias.Forward(1, 12, 11);  // the query at position 11, and all keys up to it
+    EXPECT_TRUE(step.values.value().SharesStorageWith(bias.Parameters().at(0).value.value()));
+    ASSERT_EQ(step.distance_bucket.shape(), (Shape{12}));
+    for (int64_t j = 0; j < 12; ++j) {
+      EXPECT_EQ(step.distance_bucket.At({j}), RelativeBucket(j - 11, direction)) << j;
+    }
+  }
+}
+
+TEST(DenseBiasTest, RefusesDistancesOfAnotherSize) {
+  const RelativeBias bias(3, 32, RelativeDirection::kBidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
+  EXPECT_THROW(DenseBias(bias.Forward(7, 40), 7, 39), Error);
+  LogitsBias outside = bias.Forward(2, 3);
+  outside.distance_bucket.Fill(32);
+  EXPECT_THROW(DenseBias(outside, 2, 3), Error);
 }
 
 }  // namespace

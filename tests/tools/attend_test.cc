@@ -65,11 +65,31 @@ TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
 TEST_F(AttendTest, FloatIsTheDefaultAndTakesEitherType) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
     WriteSafetensors(In(), Tensors(dtype));
-    const CommandResult result =
-        RunCommand({"attend", In(), "--output", Out(), "--implementation", "composed", "--threads", "2"});
+    const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--threads", "2"});
     ASSERT_EQ(result.exit_code, 0) << result.errors;
     ExpectResults(1e-5, DType::kFloat32);
   }
+}
+
+TEST_F(AttendTest, SaysWhichImplementationComputedWhat) {
+  WriteSafetensors(In(), Tensors(DType::kFloat32));
+  const auto says = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"attend", In(), "--output", Out()});
+    const CommandResult result = RunCommand(options);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(result.output, "");
+    return result.errors;
+  };
+  const std::string fused = "attend: computed by the fused implementation", w = ", W by the composed one";
+  const std::string composed = "attend: computed by the composed implementation\n";
+  const auto Y = [&] { return ReadSafetensors(Out()).At("Y").ToVector<float>(); };
+  EXPECT_EQ(says({}), fused + w + "\n");
+  const std::vector<float> by_default = Y();
+  EXPECT_EQ(says({"--implementation", "fused", "--no-weights"}), fused + "\n");
+  EXPECT_EQ(Y(), by_default);
+  EXPECT_EQ(says({"--implementation", "composed"}), composed);
+  EXPECT_NE(Y(), by_default);  // equal but for rounding
+  EXPECT_EQ(says({"--precision", "double"}), composed);
 }
 
 TEST_F(AttendTest, TheScaleIsAppliedToTheDotProducts) {

@@ -57,11 +57,16 @@ TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) { names.insert(names.end(), {name, name + "-composed"}); };
-  for (const char* name :
-       {"multihead-12", "talking-12", "talking-24", "talking-48", "talking-6-24-6", "dynamic-12", "dynamic-24",
-        "bilinear-12", "mix-6", "mix-12", "mix-24", "mix-48", "memory-512", "memory-1024", "memory-2048"}) {
+  for (const char* name : {"multihead-12", "talking-12", "talking-24", "talking-48", "talking-6-24-6", "dynamic-12",
+                           "dynamic-24", "bilinear-12", "mix-6", "mix-12", "mix-24", "mix-48"}) {
     add(name);
   }
+  for (const char* sizes :
+       {"512x512x512", "1024x512x2048", "2048x768x768", "2048x768x3072", "4096x512x512", "4096x512x2048"}) {
+    const std::string name = std::string("product-") + sizes;
+    names.insert(names.end(), {name, name + "-openblas"});
+  }
+  for (const char* name : {"memory-512", "memory-1024", "memory-2048"}) add(name);
   names.insert(names.end(), {"memory-4096", "memory-8192"});
   for (const char* name : {"step-multihead-8", "step-talking-16"}) add(name);
   EXPECT_EQ(Lines(result.output), names);

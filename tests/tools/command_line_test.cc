@@ -126,6 +126,21 @@ TEST(CommandLineTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(dir / "run"));
 }
 
+TEST(CommandLineTest, DryRunSaysWhichImplementationItEstimates) {
+  std::vector<Json> of;
+  for (const char* implementation : {"fused", "composed"}) {
+    const std::vector<std::string> options = {"--input-length", "512", "--implementation", implementation, "--dry-run"};
+    const CommandResult text = RunCommand(TinyTrain(options));
+    EXPECT_TRUE(Contains(text.output, StrCat("implementation            ", implementation))) << text.output;
+    of.push_back(ParseJson(RunCommand(TinyTrain(Joined(options, {"--json"}))).output, "output"));
+    EXPECT_EQ(of.back().At("implementation").AsString(), implementation);
+  }
+  EXPECT_LT(of[0].At("activation_bytes").AsInt(), of[1].At("activation_bytes").AsInt());
+  EXPECT_EQ(of[0].At("multiplications_per_step"), of[1].At("multiplications_per_step"));
+  const CommandResult by_default = RunCommand(TinyTrain({"--dry-run", "--json"}));
+  EXPECT_EQ(ParseJson(by_default.output, "output").At("implementation").AsString(), "fused");
+}
+
 TEST(CommandLineTest, DryRunCountsTheParametersThatTrainingHas) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {

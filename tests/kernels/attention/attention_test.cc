@@ -241,6 +241,36 @@ TEST(AttentionTest, InputsInPlaceOfAFusedProjection) {
   EXPECT_EQ(apart.dK, together.dK);
 }
 
+// Batch rows apart from each other, as in a decoding buffer that has room for more positions: read in place by a few
+// queries, packed for many.
+TEST(AttentionTest, InputsInPlaceOfABufferWithRoomForMore) {
+  for (const int64_t n : {1, 3, 19}) {
+    AttentionShape s = Talking(Shape(3, n, 37, 3, 4, 5, 7, 6));
+    s.R_Ml = s.R_Mw = true;
+    AttentionProblem p(s);
+    const AttentionResults<float> apart = FusedAttention(p);
+    const auto spread = [&](const Floats& values, int64_t positions, int64_t capacity) {
+      const int64_t size = static_cast<int64_t>(values.size()) / (s.b * positions);
+      Floats buffer(static_cast<size_t>(s.b * capacity * size), std::nanf(""));
+      for (int64_t b = 0; b < s.b; ++b) {
+        std::copy_n(values.data() + b * positions * size, positions * size, buffer.data() + b * capacity * size);
+      }
+      return buffer;
+    };
+    const Floats Q = spread(p.Q, n, n + 2), K = spread(p.K, s.m, 64), V = spread(p.V, s.m, 50);
+    const Floats R_Ml = spread(p.R_Ml, s.m, 64), R_Mw = spread(p.R_Mw, s.m, 64);
+    p.inputs.Q = {Q.data(), 21, (n + 2) * 21};
+    p.inputs.K = {K.data(), 21, 64 * 21};
+    p.inputs.V = {V.data(), 30, 50 * 30};
+    p.inputs.R_Ml = {R_Ml.data(), 12, 64 * 12};
+    p.inputs.R_Mw = {R_Mw.data(), 20, 64 * 20};
+    const AttentionResults<float> in_place = FusedAttention(p);
+    AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+      EXPECT_EQ(apart.*member, in_place.*member) << name << ", n=" << n;
+    });
+  }
+}
+
 TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   AttentionShape s = Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8));
   s.bias = AttentionBias::kByDistance;

@@ -79,7 +79,8 @@ struct AttentionProblem {
     inputs.K = {K.data(), k_heads * s.d_k};
     inputs.V = {V.data(), v_heads * s.d_v};
     inputs.P_l = pointer(P_l), inputs.P_w = pointer(P_w);
-    inputs.R_Xl = pointer(R_Xl), inputs.R_Ml = pointer(R_Ml), inputs.R_Xw = pointer(R_Xw), inputs.R_Mw = pointer(R_Mw);
+    inputs.R_Xl = pointer(R_Xl), inputs.R_Xw = pointer(R_Xw);
+    inputs.R_Ml = {pointer(R_Ml), s.h_k * s.h}, inputs.R_Mw = {pointer(R_Mw), s.h * s.h_v};
     inputs.bias = pointer(bias), inputs.bias_table = pointer(bias_table);
     inputs.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
     inputs.memory_mask = memory_mask.empty() ? nullptr : memory_mask.data();

@@ -1,0 +1,158 @@
+#include "autograd/ops_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/ops_index.h"
+#include "autograd/ops_shape.h"
+#include "runtime/check.h"
+#include "runtime/storage.h"
+
+namespace crosstalk {
+namespace {
+
+Tensor RandomFloats(const Shape& shape, uint32_t stream) {
+  Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
+  FillNormal(tensor, {.seed = 17, .stream = stream}, 0.0, 1.0);
+  return tensor;
+}
+
+Variable Leaf(const Shape& shape, uint32_t stream) {
+  return Variable(RandomFloats(shape, stream), Variable::RequiresGrad::kYes);
+}
+
+// A talking-heads problem, every dimension distinct.
+FusedAttentionInputs TalkingInputs() {
+  FusedAttentionInputs in;
+  in.Q = Leaf({2, 19, 3, 5}, 1);
+  in.K = Leaf({2, 37, 3, 5}, 2);
+  in.V = Leaf({2, 37, 7, 6}, 3);
+  in.P_l = Leaf({3, 4}, 4);
+  in.P_w = Leaf({4, 7}, 5);
+  in.scale = 0.375;
+  return in;
+}
+
+Tensor Buckets(int64_t distances, int64_t buckets) {
+  Tensor bucket = Tensor::Empty({distances}, DType::kInt32);
+  for (int64_t i = 0; i < distances; ++i) bucket.data<int32_t>()[i] = static_cast<int32_t>((i * i + i / 3) % buckets);
+  return bucket;
+}
+
+std::string MessageOf(const FusedAttentionInputs& in) {
+  try {
+    FusedAttention(in);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+// The dense bias is the table looked up; its gradient, summed by bucket, the table's.
+TEST(FusedAttentionTest, ABiasByDistanceEqualsTheDenseOneInValueAndGradient) {
+  constexpr int64_t h = 4, n = 19, m = 37, buckets = 6;
+  const Tensor distance_bucket = Buckets(n + m - 1, buckets);
+  const Tensor dO = RandomFloats({2, n, 7, 6}, 6);
+  Tensor ids = Tensor::Empty({n, m}, DType::kInt32);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < m; ++j) ids.data<int32_t>()[i * m + j] = distance_bucket.data<int32_t>()[j - i + n - 1];
+  }
+  FusedAttentionInputs by_distance = TalkingInputs(), dense = TalkingInputs();
+  by_distance.bias_table = Leaf({h, buckets}, 7);
+  by_distance.distance_bucket = distance_bucket;
+  const Variable table = Leaf({h, buckets}, 7);
+  dense.bias = Take(table, 1, ids);
+  const Variable O = FusedAttention(by_distance), expected = FusedAttention(dense);
+  Backward(O, dO);
+  Backward(expected, dO);
+  // The same logits: the same bits. The gradients are summed in another order: 700 terms of some 0.1.
+  EXPECT_EQ(O.value().ToVector<float>(), expected.value().ToVector<float>());
+  EXPECT_EQ(by_distance.Q.grad().ToVector<float>(), dense.Q.grad().ToVector<float>());
+  for (int64_t k = 0; k < h; ++k) {
+    for (int64_t bucket = 0; bucket < buckets; ++bucket) {
+      EXPECT_NEAR(by_distance.bias_table.grad().At({k, bucket}), table.grad().At({k, bucket}), 1e-5);
+    }
+  }
+}
+
+// The first `length` positions of a buffer that has room for `capacity`, with the values of `x`.
+Variable InBuffer(const Variable& x, int64_t capacity) {
+  Shape shape = x.shape();
+  shape[1] = capacity;
+  const Tensor buffer = Tensor::Full(shape, std::nan(""), DType::kFloat32);
+  const Tensor view = buffer.Slice(1, 0, x.size(1));
+  view.CopyFrom(x.value());
+  return Variable(view);
+}
+
+TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
+  FusedAttentionInputs in = TalkingInputs();
+  in.R_Ml = Leaf({2, 37, 3, 4}, 9);
+  in.R_Mw = Leaf({2, 37, 4, 7}, 10);
+  const std::vector<float> expected = FusedAttention(in).value().ToVector<float>();
+  FusedAttentionInputs views = in;
+  for (Variable* memory : {&views.K, &views.V, &views.R_Ml, &views.R_Mw}) *memory = InBuffer(*memory, 64);
+  EXPECT_EQ(FusedAttention(views).value().ToVector<float>(), expected);
+
+  // Q and K as slices of one projection, gradients and all; and a view whose positions are not together, copied.
+  const auto gradients = [](const FusedAttentionInputs& of, const std::vector<Variable>& leaves) {
+    for (const Variable& leaf : leaves) leaf.ZeroGrad();
+    Backward(FusedAttention(of), RandomFloats({2, 19, 7, 6}, 6));
+    std::vector<std::vector<float>> bits;
+    for (const Variable& leaf : leaves) bits.push_back(leaf.grad().Contiguous().ToVector<float>());
+    return bits;
+  };
+  FusedAttentionInputs self = TalkingInputs();
+  self.K = Leaf({2, 19, 3, 5}, 2);
+  self.V = Leaf({2, 19, 7, 6}, 3);
+  const std::vector<std::vector<float>> of_parts = gradients(self, {self.Q, self.K, self.V});
+  const Variable wide(Concat({self.Q.Detach(), self.K.Detach()}, 2).value(), Variable::RequiresGrad::kYes);
+  const Variable turned(self.V.value().Transpose(1, 2).Contiguous(), Variable::RequiresGrad::kYes);
+  FusedAttentionInputs of_one = self;
+  of_one.Q = Slice(wide, 2, 0, 3);
+  of_one.K = Slice(wide, 2, 3, 6);
+  of_one.V = Transpose(turned, 1, 2);
+  gradients(of_one, {wide, turned});
+  EXPECT_EQ(wide.grad().Slice(2, 0, 3).Contiguous().ToVector<float>(), of_parts[0]);
+  EXPECT_EQ(wide.grad().Slice(2, 3, 6).Contiguous().ToVector<float>(), of_parts[1]);
+  EXPECT_EQ(turned.grad().Transpose(1, 2).Contiguous().ToVector<float>(), of_parts[2]);
+}
+
+TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
+  constexpr int64_t m = 3000;
+  FusedAttentionInputs in;
+  in.Q = Leaf({2, 1, 4, 16}, 1);
+  in.K = InBuffer(Leaf({2, m, 4, 16}, 2), 4096);
+  in.V = InBuffer(Leaf({2, m, 4, 16}, 3), 4096);
+  const NoGradScope no_grad;
+  const int64_t before = GetMemoryStats().live_bytes;
+  ResetPeakMemory();
+  FusedAttention(in);
+  const int64_t K_bytes = 2 * m * 4 * 16 * 4;
+  EXPECT_LT(GetMemoryStats().peak_bytes - before, K_bytes / 4);  // the mask of each position, and a few tiles
+}
+
+TEST(FusedAttentionTest, ABiasThatCannotBeReadIsRefused) {
+  FusedAttentionInputs in = TalkingInputs();
+  in.bias_table = Leaf({4, 6}, 7);
+  EXPECT_NE(MessageOf(in).find("distance_bucket"), std::string::npos) << MessageOf(in);
+  in.distance_bucket = Buckets(54, 6);
+  EXPECT_NE(MessageOf(in).find("distances=54"), std::string::npos) << MessageOf(in);
+  in.distance_bucket = Buckets(55, 6).To(DType::kInt64);
+  EXPECT_NE(MessageOf(in).find("int32"), std::string::npos) << MessageOf(in);
+  in.distance_bucket = Buckets(55, 7);  // one too many
+  EXPECT_NE(MessageOf(in).find("= 6, but bias_table[h, buckets] has buckets=6"), std::string::npos) << MessageOf(in);
+  in.distance_bucket = Buckets(55, 6);
+  in.bias = Leaf({4, 19, 37}, 8);
+  EXPECT_NE(MessageOf(in).find("one of them"), std::string::npos) << MessageOf(in);
+  in.bias = Variable();
+  in.bias_table = Leaf({5, 6}, 7);
+  EXPECT_NE(MessageOf(in).find("h=5"), std::string::npos) << MessageOf(in);
+}
+
+}  // namespace
+}  // namespace crosstalk
