@@ -75,9 +75,10 @@ struct Update {
   float alpha, beta;
 };
 
-// C[R, columns] ← Σ_k A[k, R] · B[k, NV vectors]; columns ≤ NV vectors.
+// C[R, columns] ← Σ_k A[k, R] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
+// enough, and what surrounds it would take some.
 template <int R, int NV>
-HWY_INLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
+HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
                      float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update) {
   const Lane d;
   hn::Vec<Lane> sum[R][NV];

@@ -37,7 +37,7 @@ struct BenchResult {
   // counted.
   double useful_gflop_forward = 0;
   double useful_gflop_backward = 0;
-  double peak_gflops = 0;   // measured right before
+  double peak_gflops = 0;   // measured right before, and after: the larger
   int64_t extra_bytes = 0;  // most that was held beyond inputs and outputs at any time, forward and backward
   int threads = 0;
   std::string blas_core;
