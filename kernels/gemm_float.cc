@@ -22,10 +22,10 @@
 #define CROSSTALK_KERNELS_GEMM_FLOAT_BLOCKS_
 namespace crosstalk::kernels {
 
-// A block of k. A fixed part of what a product is: it decides the order of additions. 512 floats of a panel of B stay
-// in the caches closest by, and C is read and written once for each.
-constexpr int64_t kDepth = 512;
-constexpr int64_t kBlockColumns = 4096;  // of packed B: 8 MiB with kDepth, a part of the third-level cache
+// A block of k. A fixed part of what a product is: it decides the order of additions. C is read and written once for
+// each, which costs more than what a shorter panel of B saves.
+constexpr int64_t kDepth = 768;
+constexpr int64_t kBlockColumns = 4096;  // of packed B: 12 MiB with kDepth, a part of the third-level cache
 constexpr int64_t kBlockRows = 216;      // of packed A at most, which stay in the second-level cache
 constexpr int64_t kLeastBlockRows = 48;  // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;         // up to here B is not worth packing for all
@@ -75,11 +75,18 @@ struct Update {
   float alpha, beta;
 };
 
-// C[R, columns] ← Σ_k A[k, R] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
+// How a tile's rows of A are packed: A[k][R], or A[R][kRowStride] where they are used so little that transposing them
+// would show.
+enum class RowLayout { kByDepth, kByRow };
+constexpr int64_t kFewColumns = 512;
+// Fixed, so that all rows are reached from one address; a line more than kDepth keeps rows out of the same cache sets.
+constexpr int64_t kRowStride = kDepth + 16;
+
+// C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
 // enough, and what surrounds it would take some.
-template <int R, int NV>
+template <int R, int NV, RowLayout kLayout>
 HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
-                     float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update) {
+                       float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update) {
   const Lane d;
   hn::Vec<Lane> sum[R][NV];
   CROSSTALK_UNROLL
@@ -93,11 +100,11 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
     for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kWidth);
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) {
-      const auto x = hn::Set(d, a[r]);
+      const auto x = hn::Set(d, a[kLayout == RowLayout::kByRow ? r * kRowStride : r]);
       CROSSTALK_UNROLL
       for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
     }
-    a += R;
+    a += kLayout == RowLayout::kByRow ? 1 : R;
     b += b_depth;
   }
   const auto alpha = hn::Set(d, update.alpha), beta = hn::Set(d, update.beta);
@@ -122,45 +129,63 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
 }
 
 // Tile for run-time numbers of rows ≤ R and columns ≤ kPanel.
-template <int R>
+template <int R, RowLayout kLayout>
 HWY_INLINE void TileOf(int64_t rows, int64_t depth, const float* a, const float* b, int64_t b_depth, float* c,
                        int64_t ldc, int64_t columns, const Update& update) {
   if (rows == R) {
     if (columns > kWidth) {
-      Tile<R, 2>(depth, a, b, b_depth, c, ldc, columns, update);
+      Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update);
     } else {
-      Tile<R, 1>(depth, a, b, b_depth, c, ldc, columns, update);
+      Tile<R, 1, kLayout>(depth, a, b, b_depth, c, ldc, columns, update);
     }
   } else if constexpr (R > 1) {
-    TileOf<R - 1>(rows, depth, a, b, b_depth, c, ldc, columns, update);
+    TileOf<R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update);
   }
 }
 
-// out[k][rows] = op(A)[first + row, k] for one tile's rows.
-HWY_INLINE void PackRows(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
-                         float* out) {
+RowLayout LayoutOf(const GemmArguments<float>& g) {
+  return g.transpose_a == Transpose::kNo && g.n < kFewColumns ? RowLayout::kByRow : RowLayout::kByDepth;
+}
+
+// Floats from one tile's packed rows to the next one's.
+int64_t PackedTile(RowLayout layout, int64_t depth) {
+  return kRows * (layout == RowLayout::kByRow ? kRowStride : depth);
+}
+
+int64_t PackedBlock(const GemmArguments<float>& g, int64_t rows, int64_t depth) {
+  return (rows + kRows - 1) / kRows * PackedTile(LayoutOf(g), depth);
+}
+
+// op(A)[first … first + rows, k … k + depth] in tiles of kRows.
+HWY_INLINE void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                      float* out) {
+  if (LayoutOf(g) == RowLayout::kByRow) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(out + r * kRowStride, g.a + (first + r) * g.lda + k, static_cast<size_t>(depth) * sizeof(float));
+    }
+    return;
+  }
   if (g.transpose_a == Transpose::kNo) {
-    TransposeScaled(rows, rows, depth, g.a + first * g.lda + k, g.lda, 1.0f, out, rows);
+    for (int64_t t = 0; t < rows; t += kRows) {
+      const int64_t tile_rows = std::min<int64_t>(kRows, rows - t);
+      TransposeScaled(tile_rows, tile_rows, depth, g.a + (first + t) * g.lda + k, g.lda, 1.0f, out + t * depth,
+                      tile_rows);
+    }
     return;
   }
   const Lane d;
-  // Whole vectors as long as they stay within a row of A; what a store writes too much the next one overwrites.
-  const bool whole = first + (rows + kWidth - 1) / kWidth * kWidth <= g.m;
-  for (int64_t i = 0; i < depth; ++i) {
-    const float* in = g.a + (k + i) * g.lda + first;
-    for (int64_t r = 0; r < rows; r += kWidth) {
-      const int64_t rest = rows - r;
-      hn::StoreU(whole || rest >= kWidth ? hn::LoadU(d, in + r) : LoadFirst(d, in + r, static_cast<size_t>(rest)), d,
-                 out + i * rows + r);
+  for (int64_t t = 0; t < rows; t += kRows) {
+    const int64_t tile_rows = std::min<int64_t>(kRows, rows - t);
+    // Whole vectors as long as they stay within a row of A; what a store writes too much the next one overwrites.
+    const bool whole = first + t + (tile_rows + kWidth - 1) / kWidth * kWidth <= g.m;
+    for (int64_t i = 0; i < depth; ++i) {
+      const float* in = g.a + (k + i) * g.lda + first + t;
+      for (int64_t r = 0; r < tile_rows; r += kWidth) {
+        const int64_t rest = tile_rows - r;
+        hn::StoreU(whole || rest >= kWidth ? hn::LoadU(d, in + r) : LoadFirst(d, in + r, static_cast<size_t>(rest)), d,
+                   out + t * depth + i * tile_rows + r);
+      }
     }
-  }
-}
-
-// out[tile][k][rows of the tile]: op(A)[first … first + rows, k … k + depth], tiles of kRows.
-HWY_INLINE void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
-                      float* out) {
-  for (int64_t r = 0; r < rows; r += kRows) {
-    PackRows(g, first + r, std::min<int64_t>(kRows, rows - r), k, depth, out + r * depth);
   }
 }
 
@@ -190,9 +215,16 @@ HWY_NOINLINE inline void PackPanel(const GemmArguments<float>& g, int64_t first,
 HWY_INLINE void PanelTiles(const GemmArguments<float>& g, int64_t first_row, int64_t rows, const float* a,
                            int64_t first_column, const float* b, int64_t b_depth, int64_t depth, const Update& update) {
   const int64_t columns = std::min<int64_t>(kPanel, g.n - first_column);
+  const RowLayout layout = LayoutOf(g);
   for (int64_t r = 0; r < rows; r += kRows) {
-    TileOf<kRows>(std::min<int64_t>(kRows, rows - r), depth, a + r * depth, b, b_depth,
-                  g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update);
+    const int64_t tile_rows = std::min<int64_t>(kRows, rows - r);
+    const float* tile = a + r / kRows * PackedTile(layout, depth);
+    float* c = g.c + (first_row + r) * g.ldc + first_column;
+    if (layout == RowLayout::kByRow) {
+      TileOf<kRows, RowLayout::kByRow>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update);
+    } else {
+      TileOf<kRows, RowLayout::kByDepth>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update);
+    }
   }
 }
 
@@ -202,9 +234,11 @@ Update UpdateOf(const GemmArguments<float>& g, int64_t k) { return {g.alpha, k =
 void FewRowsProduct(const GemmArguments<float>& g) {
   const Blocks depths(g.k, kDepth, 1);
   const int64_t panels = (g.n + kPanel - 1) / kPanel;
-  PackBuffer all_rows(g.m * g.k + kSlack);
-  for (int64_t k = 0; k < g.k; k += depths.size) {
-    PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + k * g.m);
+  const int64_t block = PackedBlock(g, g.m, depths.size);
+  PackBuffer all_rows(block * depths.count + kSlack);
+  for (int64_t i = 0; i < depths.count; ++i) {
+    const int64_t k = i * depths.size;
+    PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
   }
   constexpr double kLeastWork = 1 << 18;  // multiplications of a task
   const double work = static_cast<double>(g.m) * static_cast<double>(g.k) * kPanel;
@@ -214,9 +248,9 @@ void FewRowsProduct(const GemmArguments<float>& g) {
     const bool packs = !in_place || end * kPanel > g.n;
     PackBuffer panel(packs ? std::min(depths.size, g.k) * kPanel + kSlack : 0);
     for (int64_t p = begin; p < end; ++p) {
-      for (int64_t k = 0; k < g.k; k += depths.size) {
-        const int64_t depth = std::min(depths.size, g.k - k);
-        const float* a = all_rows.data() + k * g.m;
+      for (int64_t i = 0; i < depths.count; ++i) {
+        const int64_t k = i * depths.size, depth = std::min(depths.size, g.k - k);
+        const float* a = all_rows.data() + i * block;
         if (in_place && (p + 1) * kPanel <= g.n) {
           PanelTiles(g, 0, g.m, a, p * kPanel, g.b + k * g.ldb + p * kPanel, g.ldb, depth, UpdateOf(g, k));
         } else {
@@ -261,7 +295,7 @@ void BlockedProduct(const GemmArguments<float>& g) {
         const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
         const int64_t row = shares.FirstRow(row_share);
         const int64_t rows = std::min(g.m, shares.FirstRow(row_share + 1)) - row;
-        PackBuffer packed_a(rows * depth + kSlack);
+        PackBuffer packed_a(PackedBlock(g, rows, depth) + kSlack);
         PackA(g, row, rows, k, depth, packed_a.data());
         for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
           PanelTiles(g, row, rows, packed_a.data(), column + p * kPanel, packed_b.data() + p * kPanel * depth, kPanel,
