@@ -1,7 +1,7 @@
 // Matrix products. float: our own kernel (gemm_float.cc), faster here than single-threaded OpenBLAS with its best
-// kernels, threaded, and with bits that depend neither on threads nor on the width of vectors nor on the machine's BLAS.
-// double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile, tiles cut by shape alone; it is there
-// for checking.
+// kernels, threaded, and with bits that depend neither on threads nor on the width of vectors nor on the machine's
+// BLAS. double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile, tiles cut by shape alone; it is
+// there for checking.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,9 @@ void Gemm(const GemmArguments<T>& arguments);
 template <typename T>
 void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
                  std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
+
+// Floats of op(B)[k, n] that a product in float packs at a time: its working memory, but for some rows of op(A).
+int64_t GemmPackedFloats(int64_t k, int64_t n);
 
 // OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products in double depend on it.
 std::string BlasKernelName();

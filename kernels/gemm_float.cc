@@ -322,6 +322,8 @@ namespace crosstalk::kernels {
 
 HWY_EXPORT(FloatProduct);
 
+int64_t GemmPackedFloats(int64_t k, int64_t n) { return std::min(k, kDepth) * std::min(n, kBlockColumns); }
+
 void ComputeProduct(const GemmArguments<float>& g) {
   if (g.k == 0 || g.alpha == 0.0f) return ScaleResult(g);
   HWY_DYNAMIC_DISPATCH(FloatProduct)(g);

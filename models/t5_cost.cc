@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "kernels/attention/attention.h"
+#include "kernels/gemm.h"
 #include "models/t5_config.h"
 #include "nn/attention.h"
 #include "runtime/check.h"
@@ -201,16 +202,18 @@ T5Cost EstimateT5(const T5Config& c, int64_t batch, int64_t n, int64_t m, Activa
   // Elements beside the parameters, at the moments that can be the peak. Gradients come as activations go.
   const int64_t kept = encoder.kept + decoder.kept;
   const int64_t decoder_gradients = decoder.parameters + table;
-  const int64_t peak = std::max({
-      // the gradient of the loss; of the decoder's last block, of its first; of the encoder's last block, of its first
-      kept + table + LossRows(batch * m, classes) * classes + batch * m * d,
-      kept + table + decoder.transient,
-      encoder.kept + decoder.block + decoder_gradients,
-      encoder.kept + decoder_gradients + std::max(table, encoder.transient),
-      encoder.block + cost.parameters,
-      // of the embedding, last
-      cost.parameters + table + batch * n * d,
-  });
+  const int64_t packed = std::max(kernels::GemmPackedFloats(d, classes), kernels::GemmPackedFloats(d, c.d_ff));
+  const int64_t peak = packed + std::max({
+                                    // the gradient of the loss; of the decoder's last block, of its first; of the
+                                    // encoder's last block, of its first
+                                    kept + table + LossRows(batch * m, classes) * classes + batch * m * d,
+                                    kept + table + decoder.transient,
+                                    encoder.kept + decoder.block + decoder_gradients,
+                                    encoder.kept + decoder_gradients + std::max(table, encoder.transient),
+                                    encoder.block + cost.parameters,
+                                    // of the embedding, last
+                                    cost.parameters + table + batch * n * d,
+                                });
   cost.activation_bytes = kFloatBytes * std::max<int64_t>(peak - cost.parameters, 0);
   return cost;
 }

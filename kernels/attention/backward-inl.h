@@ -158,7 +158,7 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
   }
   if (!s.MixesWeights()) return;
   if (tile.weights_back.data != nullptr) {
-    MixTile(plan, s.h_v, s.h, tile.weights_back, first_row, false, at.dU, at.dW);
+    MixTile<false>(plan, s.h_v, s.h, tile.weights_back, first_row, at.dU, at.dW);
   } else {
     ClearTile(plan, s.h, first_row, at.dW);
   }
@@ -183,7 +183,7 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
   if (s.MixesWeights()) {
     if (tile.weights.data != nullptr) {
-      MixTile(plan, s.h, s.h_v, tile.weights, first_row, false, at.W, at.U);
+      MixTile<false>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
     } else {
       ClearTile(plan, s.h_v, first_row, at.U);
     }
@@ -243,6 +243,17 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
   }
 }
 
+// What the first pass kept of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
+// computes.
+HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {
+  const AttentionPlan& plan = tile.plan;
+  const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.h;
+  const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
+  return {{at.W + tiles * plan.TileFloats(plan.h), at.dW + tiles * plan.TileFloats(plan.h),
+           at.J + tiles * plan.TileFloats(plan.h_k)},
+          std::min<int64_t>(kLine, (plan.TileFloats(plan.h) + steps - 1) / steps)};
+}
+
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
 HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
   const AttentionPlan& plan = tile.plan;
@@ -252,7 +263,7 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   if (tile.out.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at);
   if (s.MixesLogits()) {
     if (tile.logits_back.data != nullptr) {
-      MixTile(plan, s.h, s.h_k, tile.logits_back, first_row, false, at.dW, at.dJ);
+      MixTile<false>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ, NextKept(tile, at));
     } else {
       ClearTile(plan, s.h_k, first_row, at.dJ);
     }

@@ -168,7 +168,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
     ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.reciprocals, W);
   }
   if (tile.weights.data != nullptr) {
-    MixTile(plan, s.h, s.h_v, tile.weights, extent.first_row, false, W, scratch.U);
+    MixTile<false>(plan, s.h, s.h_v, tile.weights, extent.first_row, W, scratch.U);
   } else {
     ClearTile(plan, s.h_v, extent.first_row, scratch.U);
   }

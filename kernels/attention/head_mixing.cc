@@ -22,13 +22,13 @@ void PackForMixing(int64_t h_in, int64_t h_out, const float* P, int64_t in_strid
 }
 
 void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
-  MixTile(plan, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, false, J, L);
+  MixTile<false>(plan, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, J, L);
 }
 
 void MixBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL, float* dJ,
                  float* dP_l) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  MixTile(plan, h, h_k, {packed_transposed, 0}, 0, false, dL, dJ);
+  MixTile<false>(plan, h, h_k, {packed_transposed, 0}, 0, dL, dJ);
   HeadsByHeads(h_k, h, plan.rows * kChunkVectors, SumStretch(h_k, h, plan.rows), J, dL, plan.pitch, kLanes, dP_l,
                h * kLanes, kLanes);
 }

@@ -46,6 +46,21 @@ struct PrefetchSpread {
   HWY_INLINE void Skip(int64_t steps) { from += steps * step; }
 };
 inline constexpr int kLine = 16;  // floats of a cache line
+// The same for three operands of equal size.
+struct PrefetchThree {
+  const float* from[3];
+  int64_t step;
+  HWY_INLINE void Next() {
+    CROSSTALK_UNROLL
+    for (int i = 0; i < 3; ++i) {
+      __builtin_prefetch(from[i], 0, 2);
+      from[i] += step;
+    }
+  }
+  HWY_INLINE void Skip(int64_t steps) {
+    for (int i = 0; i < 3; ++i) from[i] += steps * step;
+  }
+};
 
 // C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
 // row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` stretches of
@@ -106,32 +121,35 @@ HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT 
 }
 
 // One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows.
-template <int kMaxRows, bool kAccumulate>
+template <int kMaxRows, bool kAccumulate, class Prefetch>
 HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                         int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch) {
+                         int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
+                         Prefetch& prefetch) {
   if (rows == kMaxRows) {
     for (int64_t q = 0; q < queries; ++q) {
       for (int j = 0; j < kChunk; j += kStep) {
         BlockProduct<kMaxRows, kStepVectors, kAccumulate>(h_in, packed + q * query_stride, 1, kMaxRows,
-                                                          b + q * kChunk + j, pitch, c + q * kChunk + j, pitch);
+                                                          b + q * kChunk + j, pitch, c + q * kChunk + j, pitch,
+                                                          prefetch);
+        prefetch.Skip(h_in);
       }
     }
   } else if constexpr (kMaxRows > 1) {
-    MixBlock<kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch);
+    MixBlock<kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch, prefetch);
   }
 }
 
 // C[h_out, q, kChunk] (+)= Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing) in
 // blocks of rows, query q's at packed + q · query_stride; heads of B and C are `pitch` floats apart.
-template <bool kAccumulate>
-HWY_NOINLINE inline void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in,
-                                  const float* HWY_RESTRICT packed, int64_t query_stride, const float* HWY_RESTRICT b,
-                                  float* HWY_RESTRICT c, int64_t pitch) {
+template <bool kAccumulate, class Prefetch>
+HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
+                           int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
+                           Prefetch& prefetch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
     MixBlock<kMixRows, kAccumulate>(rows, queries, h_in, packed + first * h_in, query_stride, b, c + first * pitch,
-                                    pitch);
+                                    pitch, prefetch);
     first += rows;
   }
 }

@@ -212,19 +212,15 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
 
 // to[out][row] (+)= Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time, whose
 // operand stays in the first-level cache for all blocks of output heads.
+template <bool kAccumulate, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
-                        int64_t first_row, bool accumulate, const float* from, float* to) {
+                        int64_t first_row, const float* from, float* to, Prefetch prefetch = {}) {
   constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
-    const int64_t rows = std::min(step, plan.rows - q);
-    const float* packed = mixing.data + q * mixing.query_stride;
-    if (accumulate) {
-      MixHeads<true>(blocks, rows, h_in, packed, mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch);
-    } else {
-      MixHeads<false>(blocks, rows, h_in, packed, mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch);
-    }
+    MixHeads<kAccumulate>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
+                          mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch, prefetch);
   }
 }
 
@@ -328,7 +324,11 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   }
   if (!s.MixesLogits()) return;
   const bool by_query = queries.logits.data != nullptr;
-  if (by_query) MixTile(plan, s.h_k, s.h, queries.logits, extent.first_row, extent.starts, J, L);
+  if (by_query && extent.starts) {
+    MixTile<true>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+  } else if (by_query) {
+    MixTile<false>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+  }
   if (s.R_Ml) {
     if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
     const float* R = queries.packed.R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
