@@ -12,7 +12,8 @@ namespace crosstalk {
 int NumThreads();
 void SetNumThreads(int threads);  // ≥ 1, else a usage error
 
-// Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. An exception in a body is
+// Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. Tiles are begun in order, and a
+// thread runs one to its end: a tile may wait for lower ones, as long as none of them throws. An exception in a body is
 // rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested call runs on the
 // calling thread alone.
 void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body);

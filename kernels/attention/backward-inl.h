@@ -21,7 +21,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 struct BackwardTile : QueryTile {
   const BackwardScratch& scratch;
   const AttentionGradients& out;
-  float* distances;  // the task's
+  float* distances;  // the task's, null where not wanted
   float *dO, *dQ, *references, *reciprocals, *D, *D_sums, *R_Xl, *R_Xw;
   PackedMixing logits_back, weights, weights_back;
 };
@@ -132,10 +132,13 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
   return at;
 }
 
-// Sums over the queries of a split: tiles of chunk 0 of K, V; R likewise.
+// The sums of a batch row's and group's memory, from chunk 0 on, and whose turn it is to add to them: those of V and
+// R_Mw in the pass that computes U, those of K and R_Ml in the pass that computes dJ.
 struct MemorySums {
   float *K, *V, *R_Ml, *R_Mw;
-  bool first;  // K and V hold nothing yet
+  Turns *K_turns, *V_turns;
+  int64_t first_chunk;  // of the turns
+  int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
 // J, W, dU, dW.
@@ -233,8 +236,8 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
         const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
         for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
       } else {
-        float* to = tile.distances + (plan.memory_groups == 1 ? head : k) * plan.Distances() +
-                    (first - i + plan.n_padded() - 1);
+        const int64_t block_row = tile.index * plan.rows + q;
+        float* to = tile.distances + k * plan.BlockDistances() + (first - block_row + plan.block - 1);
         for (int j = 0; j < kChunk; j += kLanes) {
           hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Load(d, dL + j)), d, to + j);
         }
@@ -355,6 +358,11 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
   TileExtent extents[kMostTiles];
   // The first pass: everything up to D. Where rows are not kept it yields D alone.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
+    if (with_values && sums.R_Mw != nullptr) {
+      sums.V_turns->Await(sums.first_chunk + c, sums.turn);
+      const int64_t size = s.h * s.h_v * kChunk;
+      if (sums.turn == 0) std::fill_n(sums.R_Mw + c * size, size, 0.0f);
+    }
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
@@ -366,8 +374,10 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
     if (!with_values) return;
     const bool own_U = s.MixesWeights() || tile[0].in.dropout_rate > 0;
     const float* U = own_U ? scratch.U : AtChunk(tile[0], c).W;
-    AddToMemory(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, plan.TileFloats(plan.h_v), sums.first,
+    sums.V_turns->Await(sums.first_chunk + c, sums.turn);
+    AddToMemory(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, plan.TileFloats(plan.h_v), sums.turn == 0,
                 sums.V + c * plan.h_v * s.d_v * kChunk);
+    sums.V_turns->Pass(sums.first_chunk + c);
   };
   for (int64_t t = 0; t < tiles; ++t) StartTile(tile[t], O, dO, statistics);
   if (s.MixesWeights()) {
@@ -376,13 +386,20 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
+    if (sums.R_Ml != nullptr) {
+      sums.K_turns->Await(sums.first_chunk + c, sums.turn);
+      const int64_t size = s.h_k * s.h * kChunk;
+      if (sums.turn == 0) std::fill_n(sums.R_Ml + c * size, size, 0.0f);
+    }
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
       if (!at.extent.skip) LogitGradients(tile[t], at, sums);
     }
+    sums.K_turns->Await(sums.first_chunk + c, sums.turn);
     AddToMemory(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk(tile[0], c).dJ,
-                plan.TileFloats(plan.h_k), sums.first, sums.K + c * plan.h_k * s.d_k * kChunk);
+                plan.TileFloats(plan.h_k), sums.turn == 0, sums.K + c * plan.h_k * s.d_k * kChunk);
+    sums.K_turns->Pass(sums.first_chunk + c);
   }
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);
 }

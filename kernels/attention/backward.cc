@@ -20,10 +20,9 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
               void* workspace, int threads) {
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
-  const BackwardTasks tasks(plan, wanted);
   Carver carver(workspace);
   const PackedMemory packed(plan, AttentionPass::kBackward, carver);
-  const BackwardSums sums(plan, wanted, tasks, carver);
+  const BackwardSums sums(plan, wanted, carver);
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, carver);
 
@@ -33,10 +32,13 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
+  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
+  Turns K_turns(memory_chunks), V_turns(memory_chunks), bias_turns(wanted.bias ? plan.groups * plan.blocks : 0);
+  const BackwardCall call{plan, in, packed, sums, O, statistics, dO, out, K_turns, V_turns, bias_turns};
   SlotPool slots(threads);
-  ParallelFor(tasks.count, [&](int64_t task) {
+  ParallelFor(tasks, [&](int64_t task) {
     const int slot = slots.Take();
-    BackwardTask(plan, tasks, in, packed, sums, scratch[static_cast<size_t>(slot)], O, statistics, dO, out, task);
+    BackwardTask(call, scratch[static_cast<size_t>(slot)], task);
     slots.Return(slot);
   });
   ParallelFor(s.b * plan.chunks,
@@ -44,23 +46,18 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
 
   const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
     std::fill_n(total, size, 0.0f);
-    for (int64_t task = 0; task < tasks.count; ++task) {
+    for (int64_t task = 0; task < tasks; ++task) {
       for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
     }
   };
   if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
   if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
   if (wanted.distances) {
-    const int64_t length = plan.Distances(), before = plan.n_padded() - s.n, task_heads = s.h / tasks.groups;
-    ParallelFor(s.h, [&](int64_t head) {
-      float* buckets = out.dbias_table + head * s.buckets;
-      std::fill_n(buckets, s.buckets, 0.0f);
-      for (int64_t task = 0; task < tasks.count; ++task) {
-        if (task / plan.splits % tasks.groups != head / task_heads) continue;
-        const float* row = sums.distances + (task * task_heads + head % task_heads) * length + before;
-        for (int64_t i = 0; i < s.n + s.m - 1; ++i) buckets[in.distance_bucket[i]] += row[i];
-      }
-    });
+    std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
+    for (int64_t task = 0; task < tasks; ++task) {
+      const int64_t group = task / plan.blocks % plan.groups, size = plan.h * s.buckets;
+      for (int64_t i = 0; i < size; ++i) out.dbias_table[group * size + i] += sums.buckets[task * size + i];
+    }
   }
 }
 
@@ -76,13 +73,9 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   const WantedGradients wanted(shape);
-  // A call that does not want the dense bias's gradient has more tasks.
-  WantedGradients most_tasks = wanted;
-  most_tasks.bias = false;
-  const BackwardTasks tasks(plan, most_tasks);
   Carver carver(nullptr);
   const PackedMemory packed(plan, AttentionPass::kBackward, carver);
-  const BackwardSums sums(plan, wanted, tasks, carver);
+  const BackwardSums sums(plan, wanted, carver);
   for (int i = 0; i < threads; ++i) BackwardScratch(plan, wanted, carver);
   return carver.used();
 }

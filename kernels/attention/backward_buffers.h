@@ -1,5 +1,5 @@
-// The workspace of the backward pass: how its work is divided into tasks, what each task sums up, and what a thread
-// needs for a block of queries.
+// The workspace of the backward pass: what its tasks sum up, and what a thread needs for one. A task is one block of
+// queries of one batch row and group.
 #pragma once
 
 #include <algorithm>
@@ -30,44 +30,29 @@ struct WantedGradients {
   bool P_l, P_w, R_Ml, R_Mw, bias, distances;
 };
 
-// A task is a split of the queries of one batch row and group; of all groups where they share K and V, of all batch
-// rows where they share the gradient of a dense bias.
-struct BackwardTasks {
-  BackwardTasks(const AttentionPlan& plan, const WantedGradients& wanted)
-      : batches(wanted.bias ? 1 : plan.shape.b), groups(plan.memory_groups), count(batches * groups * plan.splits) {}
-  int64_t batches, groups, count;
-};
-
-// Sums over queries, one of each per split (K, V, R) or per task (the rest).
+// Sums over queries.
 struct BackwardSums {
-  BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, const BackwardTasks& tasks, Carver& carver) {
+  BackwardSums(const AttentionPlan& plan, const WantedGradients& wanted, Carver& carver) {
     const AttentionShape& s = plan.shape;
-    K_size = plan.m_padded() * plan.h_k * s.d_k;
-    V_size = plan.m_padded() * plan.h_v * s.d_v;
-    R_Ml_size = plan.m_padded() * s.h_k * s.h;
-    R_Mw_size = plan.m_padded() * s.h * s.h_v;
-    const int64_t parts = s.b * plan.memory_groups * plan.splits;
-    K = carver.Floats(parts * K_size);
-    V = carver.Floats(parts * V_size);
-    if (wanted.R_Ml) R_Ml = carver.Floats(parts * R_Ml_size);
-    if (wanted.R_Mw) R_Mw = carver.Floats(parts * R_Mw_size);
-    if (wanted.P_l) P_l = carver.Floats(tasks.count * s.h_k * s.h);
-    if (wanted.P_w) P_w = carver.Floats(tasks.count * s.h * s.h_v);
-    if (wanted.distances) distances = carver.Floats(tasks.count * (s.h / tasks.groups) * plan.Distances());
+    const int64_t tasks = s.b * plan.groups * plan.blocks, chunks = s.b * plan.memory_groups * plan.chunks;
+    K = carver.Floats(chunks * plan.h_k * s.d_k * kChunk);
+    V = carver.Floats(chunks * plan.h_v * s.d_v * kChunk);
+    if (wanted.R_Ml) R_Ml = carver.Floats(chunks * s.h_k * s.h * kChunk);
+    if (wanted.R_Mw) R_Mw = carver.Floats(chunks * s.h * s.h_v * kChunk);
+    if (wanted.P_l) P_l = carver.Floats(tasks * s.h_k * s.h);
+    if (wanted.P_w) P_w = carver.Floats(tasks * s.h * s.h_v);
+    if (wanted.distances) buckets = carver.Floats(tasks * plan.h * s.buckets);
   }
 
-  static int64_t Split(const AttentionPlan& plan, int64_t b, int64_t group, int64_t split) {
-    return (b * plan.memory_groups + (plan.memory_groups == 1 ? 0 : group)) * plan.splits + split;
-  }
-
-  int64_t K_size, V_size, R_Ml_size, R_Mw_size;  // floats of one split
-  float* K = nullptr;                            // [b][group][split][chunk][h_k][d_k][kChunk]
-  float* V = nullptr;                            // [b][group][split][chunk][h_v][d_v][kChunk]
-  float* R_Ml = nullptr;                         // [b][split][chunk][h_k][h][kChunk]
-  float* R_Mw = nullptr;                         // [b][split][chunk][h][h_v][kChunk]
-  float* P_l = nullptr;                          // [task][h_k][h]
-  float* P_w = nullptr;                          // [task][h][h_v]
-  float* distances = nullptr;                    // [task][heads of the task][Distances()]
+  // Of a chunk of memory, to which all tasks that share it add in turn; groups are memory_groups.
+  float* K = nullptr;     // [b][group][chunk][h_k][d_k][kChunk]
+  float* V = nullptr;     // [b][group][chunk][h_v][d_v][kChunk]
+  float* R_Ml = nullptr;  // [b][chunk][h_k][h][kChunk]
+  float* R_Mw = nullptr;  // [b][chunk][h][h_v][kChunk]
+  // Each task's own, summed in order at the end.
+  float* P_l = nullptr;      // [task][h_k][h]
+  float* P_w = nullptr;      // [task][h][h_v]
+  float* buckets = nullptr;  // [task][h][buckets]
 };
 
 struct BackwardScratch {
@@ -91,6 +76,7 @@ struct BackwardScratch {
     dU = carver.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
     dJ = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles : 0);
     dropout = carver.Floats(plan.TileFloats(plan.h_v));
+    if (wanted.distances) distances = carver.Floats(plan.h * plan.BlockDistances());
     if (wanted.P_l) P_l = carver.Floats(s.h_k * s.h * kMaxLanes);
     if (wanted.P_w) P_w = carver.Floats(s.h * s.h_v * kMaxLanes);
     if (s.R_Xl) {
@@ -115,6 +101,7 @@ struct BackwardScratch {
   float *J, *W, *dW;                    // [tile] tiles; [chunk][tile] if rows are kept
   float *U, *dJ;                        // [tile] tiles
   float *dU, *dropout;                  // tiles
+  float* distances = nullptr;           // [h][BlockDistances()]
   float* P_l = nullptr;                 // [h_k][h][lanes]
   float* P_w = nullptr;                 // [h][h_v][lanes]
   float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]

@@ -12,13 +12,11 @@ constexpr int64_t kTileBytes = 256 << 10;  // of one tile; half a dozen share th
 constexpr int64_t kMostRows = 64;          // of a tile
 constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
 constexpr int64_t kBlock = 32;             // queries that share a visit to a chunk
-// What a block's kept rows may take before blocks are made smaller, and before tiles are computed twice instead: the
-// third-level cache costs less than the second computation.
-constexpr int64_t kRowBytes = 10 << 20;
-
-constexpr int64_t kBackwardTasks = 8;       // at least, where the shape allows
-constexpr int64_t kQueriesPerSplit = 128;   // at least
-constexpr int64_t kSplitBytes = 128 << 20;  // gradients of K and V of all splits beyond the first
+constexpr int64_t kLongBlock = 128;        // the same where the memory is too long for any cache
+// What a block's kept rows may take: the third-level cache costs less than computing tiles twice. Forward few rows do,
+// rather than computing twice; backward the sums of K and V are visited as well, which takes many queries to pay.
+constexpr int64_t kRowBytes = 12 << 20;
+constexpr int64_t kLeastKeptRows[] = {8, 16};  // forward, backward
 
 }  // namespace
 
@@ -36,14 +34,16 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
 
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? h : 2 * h + (s.MixesLogits() ? h_k : 0);
   const int64_t row_bytes = row_heads * m_padded() * 4;
-  keep_rows = row_bytes > 0 && row_bytes * kQueryGroup <= kRowBytes;
   rows = mixes ? kMixedRows : kMostRows;
-  while (rows > kQueryGroup &&
-         (std::max({h_k, h, h_v}) * rows * kChunk * 4 > kTileBytes || (keep_rows && row_bytes * rows > kRowBytes))) {
-    rows /= 2;
-  }
+  const auto halve_rows = [&](int64_t bytes, int64_t limit) {
+    while (rows > kQueryGroup && bytes * rows > limit) rows /= 2;
+  };
+  halve_rows(std::max({h_k, h, h_v}) * kChunk * 4, kTileBytes);
+  keep_rows = row_bytes > 0 && row_bytes * std::min(rows, kLeastKeptRows[backward ? 1 : 0]) <= kRowBytes;
+  if (keep_rows) halve_rows(row_bytes, kRowBytes);
   rows = std::min(rows, RoundUp(s.n, kQueryGroup));
-  tiles = std::clamp<int64_t>(kBlock / rows, 1, kMostTiles);
+  const bool computes_twice = s.MixesWeights() && !keep_rows;
+  tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && row_bytes * rows * tiles > kRowBytes))) --tiles;
   in_place = !backward && s.n <= kInPlaceQueries;
   // A mixing by position takes four queries at a time.
@@ -51,15 +51,6 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   block = rows * tiles;
   blocks = (s.n + block - 1) / block;
   pitch = rows * kChunk + kMaxLanes;
-
-  if (backward) {
-    const int64_t outer = s.b * memory_groups;
-    const int64_t bytes =
-        s.b * s.m * 4 * (s.h_k * s.d_k + s.h_v * s.d_v + (s.R_Ml ? s.h_k * s.h : 0) + (s.R_Mw ? s.h * s.h_v : 0));
-    splits = std::min({(kBackwardTasks + outer - 1) / outer, (s.n + kQueriesPerSplit - 1) / kQueriesPerSplit,
-                       1 + kSplitBytes / std::max<int64_t>(bytes, 1), blocks});
-    splits = std::max<int64_t>(splits, 1);
-  }
 }
 
 int64_t AttentionPlan::Distances() const { return RoundUp(n_padded() + m_padded(), kMaxLanes); }
@@ -98,6 +89,15 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver
   if (s.P_w) weights = carver.Floats(s.h * s.h_v);
   if (backward && s.P_l) logits_back = carver.Floats(s.h_k * s.h);
   if (backward && s.P_w) weights_back = carver.Floats(s.h * s.h_v);
+}
+
+void Turns::Await(int64_t sum, int64_t turn) const {
+  // Usually it is this task's turn long since: the one before it is ahead by as much as it was begun earlier.
+  constexpr int kPatience = 1000;
+  const std::atomic<int64_t>& passed = passed_[static_cast<size_t>(sum)];
+  for (int i = 0; passed.load(std::memory_order_acquire) != turn; ++i) {
+    if (i >= kPatience) std::this_thread::yield();
+  }
 }
 
 int SlotPool::Take() {

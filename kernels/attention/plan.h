@@ -52,10 +52,11 @@ struct AttentionPlan {
   // Forward, a few queries (decoding): K and V are read once, in place, as packing them would cost more than using
   // them.
   bool in_place = false;
-  int64_t splits = 1;  // backward: ranges of query blocks with gradients of K and V of their own, summed in order
 
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
   int64_t Distances() const;  // length of a head's bias by distance, padded: index j - i + n_padded - 1
+  // The same of one block, whose first query is i_0: index j - i + i_0 + block - 1.
+  int64_t BlockDistances() const { return RoundUp(block + m_padded(), kMaxLanes); }
   int64_t n_padded() const { return RoundUp(shape.n, block); }
   int64_t m_padded() const { return chunks * kChunk; }
 };
@@ -102,6 +103,19 @@ struct PackedMemory {
 };
 
 enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
+
+// Tasks that add to the same sums take turns, so that the order of additions, and with it every bit, is that of the
+// tasks; they are begun in that order, so whoever waits does so for a task that is under way. One turn for each sum.
+class Turns {
+ public:
+  explicit Turns(int64_t sums) : passed_(static_cast<size_t>(sums)) {}
+  // Returns once `turn` others have added to the sum.
+  void Await(int64_t sum, int64_t turn) const;
+  void Pass(int64_t sum) { passed_[static_cast<size_t>(sum)].fetch_add(1, std::memory_order_release); }
+
+ private:
+  std::vector<std::atomic<int64_t>> passed_;
+};
 
 // Scratch memory for `count` threads; a task holds one while it runs.
 class SlotPool {
