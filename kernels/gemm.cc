@@ -146,8 +146,6 @@ template void GemmBatched<double>(const GemmArguments<double>&, std::span<const 
 
 std::string BlasKernelName() { return GetOpenBlas().core; }
 
-std::string BlasWarning() { return GetOpenBlas().warning; }
-
 namespace {
 
 // One product against plain loops; the operands are small integers over 8, whose sums are exact.

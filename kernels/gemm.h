@@ -1,7 +1,7 @@
 // Matrix products. float: our own kernel (gemm_float.cc), faster here than single-threaded OpenBLAS with its best
-// kernels, threaded, and with bits that depend neither on threads nor on the width of vectors nor on the machine's
-// BLAS. double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile, tiles cut by shape alone; it is
-// there for checking.
+// kernels, threaded, and with bits that depend neither on threads nor on the machine's BLAS, and are the same on all
+// targets with fused multiply-adds. double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile, tiles
+// cut by shape alone; it is there for checking.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,6 @@ int64_t GemmPackedFloats(int64_t k, int64_t n);
 
 // OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products in double depend on it.
 std::string BlasKernelName();
-
-// Empty, or why that set is not the best for this CPU and what to do. It costs speed, not correctness.
-std::string BlasWarning();
 
 // Compares OpenBLAS's products of a few shapes (k = 0, beta = 0 over NaN, every transpose, odd sizes) with plain loops.
 // Empty, or a message that names the first product that is wrong. The first product in double of a process runs it and

@@ -1,9 +1,9 @@
 // Products in float. C is made of register tiles of kRows × kPanel; A and B are packed so that a tile reads both in
 // order; B's packed block, which all threads share, is visited once per block of A's rows.
 //
-// Every element of C is  Σ over blocks of k, in order, of  Σ over k within the block, in order,  by fused
-// multiply-adds: whatever the sizes, the threads and the width of the vectors. A row's bits do not depend on how many
-// rows there are.
+// Every element of C is  Σ over blocks of k, in order, of  Σ over k within the block, in order,  whatever the sizes,
+// the threads and the width of the vectors; by fused multiply-adds on every target that has them (AVX2 and wider, not
+// SSE). A row's bits do not depend on how many rows there are.
 #include <algorithm>
 #include <cstring>
 

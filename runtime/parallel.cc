@@ -1,5 +1,7 @@
 #include "runtime/parallel.h"
 
+#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -22,8 +24,9 @@ namespace {
 int AvailableProcessors() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  const int own = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  // OpenMP counts what the process may use, also where it has bound this thread to a part of it.
+  return std::max({1, own, omp_get_num_procs()});
 }
 
 std::atomic<int> g_threads{0};            // 0: not set yet
@@ -114,6 +117,21 @@ class Loop {
   std::atomic<int64_t> failed_tile_;
 };
 
+// Where the user binds OpenMP's threads to places (OMP_PROC_BIND, OMP_PLACES), thread `index` belongs to place `index`,
+// the first caller being 0. OpenMP itself would bind the team of a thread that is not the program's first one from
+// place 0 on, where that one is already.
+void BindToPlace(int index) {
+  const int places = omp_get_num_places();
+  if (omp_get_proc_bind() == omp_proc_bind_false || places < 1) return;
+  const int place = index % places;
+  std::vector<int> processors(static_cast<size_t>(omp_get_place_num_procs(place)));
+  omp_get_place_proc_ids(place, processors.data());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : processors) CPU_SET(processor, &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
 // The threads beside the callers: OpenMP's, in parallel regions that never end. A region for each loop would close with
 // a barrier, at which the caller waits for every thread, even one that took no tile because the system has not let it
 // run: on a machine that is busy otherwise, milliseconds for each of a step's thousands of loops.
@@ -135,20 +153,30 @@ class Team {
     loop->Finish();
   }
 
+  void Lock() { mutex_.lock(); }
+  void Unlock() { mutex_.unlock(); }
+
  private:
-  // At least `threads` of them, unless the system has no more to give. mutex_ is held.
+  // At least `threads` of them. (Where the system has no more to give, OpenMP ends the process.) mutex_ is held.
   void Grow(int threads) {
     if (threads <= threads_) return;
     const int more = threads - threads_;
     threads_ = threads;
-    // The new threads inherit a mask that leaves the program's signals to the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    // The new threads inherit a mask that leaves the program's signals to the program's threads, but for those that a
+    // thread's own doing raises, and a profiler's.
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
+      sigdelset(&blocked, signal);
+    }
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     try {
-      std::thread([this, more] {
+      std::thread([this, more, first = threads_ - more + 1] {
 #pragma omp parallel num_threads(more)
-        Serve();
+        {
+          BindToPlace(first + omp_get_thread_num());
+          Serve();
+        }
       }).detach();
     } catch (const std::system_error&) {
       // The caller works alone.
@@ -180,7 +208,11 @@ class Team {
 
 // Never destroyed: its threads sleep on it until the process ends.
 Team& GetTeam() {
-  static Team* team = new Team;
+  static Team* team = [] {
+    // A process that forks must not do so while another thread holds the lock: the child would wait for ever.
+    pthread_atfork([] { GetTeam().Lock(); }, [] { GetTeam().Unlock(); }, [] { GetTeam().Unlock(); });
+    return new Team;
+  }();
   return *team;
 }
 

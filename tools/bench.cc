@@ -43,8 +43,9 @@ std::vector<BenchCase> CasesThatContain(const std::string& filter) {
   return cases;
 }
 
-void CheckPositive(const char* option, const std::optional<int64_t>& value) {
-  CROSSTALK_CHECK(value.value_or(1) >= 1, option, ": must be at least 1, got ", value.value_or(1));
+void CheckRange(const char* option, const std::optional<int64_t>& value, int64_t most) {
+  CROSSTALK_CHECK(value.value_or(1) >= 1 && value.value_or(1) <= most, option, ": must be 1 … ", most, ", got ",
+                  value.value_or(1));
 }
 
 std::string PlatformLine() {
@@ -99,9 +100,9 @@ std::vector<BenchResult> RunCases(const std::vector<BenchCase>& cases, const Set
 }
 
 int Run(const Settings& settings) {
-  CheckPositive("--batch", settings.bench.batch);
-  CheckPositive("--n", settings.bench.n);
-  CheckPositive("--repetitions", settings.bench.repetitions);
+  CheckRange("--batch", settings.bench.batch, 100'000);
+  CheckRange("--n", settings.bench.n, 1'000'000);
+  CheckRange("--repetitions", settings.bench.repetitions, 1'000'000);
   const std::vector<BenchCase> cases = CasesThatContain(settings.filter);
   if (settings.list) {
     for (const BenchCase& one : cases) PrintResult(one.name + "\n");

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "kernels/gemm.h"
 #include "models/t5_config.h"
 #include "models/training_run.h"
 #include "runtime/check.h"
@@ -151,8 +150,6 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   Say("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
       run.data().tokenizer->vocab_size(), " ids");
   Say("run: ", run.folder().path());
-  const std::string warning = kernels::BlasWarning();
-  if (!warning.empty()) Say("note: ", warning);
   const TrainingSummary summary = run.Train();
   PrintEnd(settings, run, summary);
   return summary.end == TrainingSummary::End::kStopped ? 128 + signals.Received() : 0;

@@ -126,6 +126,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const float* memory_mask = queries.packed.mask + queries.b * plan.m_padded() + first;
+  const auto masked = hn::Set(d, kMaskedLogit);
   HWY_ALIGN float start[kChunk];
   HWY_ALIGN float tail[kChunk] = {};
   for (int64_t q = first_row; q < plan.rows; ++q) {
@@ -155,7 +156,9 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       }
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(hn::Add(hn::Load(d, start + j), hn::LoadU(d, bias + j)), d, row + j);
+        // Instead of the bias, not added to it: whatever the bias is there, infinite or NaN, has no effect.
+        const auto mask = hn::Load(d, start + j);
+        hn::Store(hn::IfThenElse(hn::Eq(mask, masked), mask, hn::LoadU(d, bias + j)), d, row + j);
       }
       if (bias == tail && valid < kChunk) std::fill_n(tail, kChunk, 0.0f);
     }

@@ -10,6 +10,7 @@
 #include "nn/adafactor.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
+#include "runtime/storage.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
@@ -290,6 +291,32 @@ TEST(T5Test, InitialValuesOfALayerDoNotDependOnTheOthers) {
     }
   }
   EXPECT_EQ(found, of_small.size());
+}
+
+// All that a step needs, the kernels' working memory included, the steps after it use again.
+TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
+  const int threads = NumThreads();
+  SetNumThreads(1);  // else it depends on chance how many of the kernels' buffers are in use at once
+  for (const AttentionImplementation implementation :
+       {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
+    T5Config config = TinyT5(GetParam());
+    for (AttentionConfig* attention : {&config.encoder_self, &config.decoder_self, &config.encoder_decoder}) {
+      attention->implementation = implementation;
+    }
+    T5 model(config, 1);
+    Adafactor optimizer(model.Parameters());
+    int64_t taken = 0;
+    for (int step = 0; step < 5; ++step) {
+      const Batch batch;
+      const T5Loss loss = model.Loss(batch.inputs, batch.targets, {}, Training());
+      Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+      optimizer.Step(0.01);
+      model.ZeroGrad();
+      if (step == 1) taken = GetMemoryStats().system_allocations;
+    }
+    EXPECT_EQ(GetMemoryStats().system_allocations, taken) << Name(implementation);
+  }
+  SetNumThreads(threads);
 }
 
 TEST(T5Test, RefusesBatchesThatDoNotFit) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -202,10 +203,35 @@ TEST(AttentionTest, BlocksOfSeveralTiles) {
   ExpectEqual(AttentionProblem(s, {}, 0.1));
 }
 
-// Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan.
+// Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan. A block then has several tiles.
 TEST(AttentionTest, RowsTooLongForTheCache) {
-  AttentionShape s = Talking(Shape(1, 3, 2500, 2, 140, 2, 1, 1));
+  const AttentionShape s = Talking(Shape(1, 19, 3001, 2, 140, 2, 1, 1));
   ExpectEqual(AttentionProblem(s));
+}
+
+// What the bias holds where the mask forbids has no effect, not even by its size.
+TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
+  for (const bool talking : {false, true}) {
+    AttentionShape s = Shape(2, 5, 37, 3, 3, 3, 4, 7);
+    s.P_l = s.P_w = talking;
+    s.bias = AttentionBias::kDense;
+    AttentionProblem p(s);
+    for (int64_t b = 0; b < s.b; ++b) {
+      for (int64_t j = 0; j < s.m; ++j) p.memory_mask.push_back(j % 3 != 0);
+    }
+    p.inputs.memory_mask = p.memory_mask.data();
+    const AttentionResults<float> expected = FusedAttention(p);
+    for (const float bias : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(),
+                             -std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      for (int64_t i = 0; i < s.h * s.n * s.m; ++i) {
+        if (i % s.m % 3 == 0) p.bias[static_cast<size_t>(i)] = bias;
+      }
+      const AttentionResults<float> results = FusedAttention(p);
+      EXPECT_EQ(results.O, expected.O) << bias;
+      EXPECT_EQ(results.dK, expected.dK) << bias;
+      EXPECT_EQ(results.dbias, expected.dbias) << bias;
+    }
+  }
 }
 
 // A rising sequence of logits makes the reference of every row rise too, again and again.
