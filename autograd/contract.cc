@@ -276,11 +276,10 @@ void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, co
   DispatchFloat("einsum", a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const ContractPlan plan = PlanContraction(problem.axes, sizeof(T));
-    if (AddsInPlace(problem.axes, plan)) {
-      Run<T>(problem.axes, plan, T(1), a.data<T>(), b.data<T>(), sum.data<T>());
-    } else {
-      AddInPlace(sum, Contract(a, labels_a, b, labels_b, result));
-    }
+    const bool in_place = AddsInPlace(problem.axes, plan);
+    const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, a.dtype());
+    Run<T>(problem.axes, plan, in_place ? T(1) : T(0), a.data<T>(), b.data<T>(), c.data<T>());
+    if (!in_place) AddInPlace(sum, c);
   });
 }
 

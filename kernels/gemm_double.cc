@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "kernels/gemm_products.h"
-#include "kernels/openblas.h"
 #include "runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {
 
 constexpr int64_t kTileRows = 256, kTileColumns = 1024;
-
-int Cblas(Transpose transpose) { return transpose == Transpose::kYes ? kCblasTranspose : kCblasNoTranspose; }
 
 }  // namespace
 

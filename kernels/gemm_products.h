@@ -2,12 +2,16 @@
 #pragma once
 
 #include "kernels/gemm.h"
+#include "kernels/openblas.h"
 
 namespace crosstalk::kernels {
 
 // Threaded, unless called from a loop that is. The arguments are checked; m, n ≥ 1.
 void ComputeProduct(const GemmArguments<float>& g);
 void ComputeProduct(const GemmArguments<double>& g);
+
+// OpenBLAS's word for it.
+inline int Cblas(Transpose transpose) { return transpose == Transpose::kYes ? kCblasTranspose : kCblasNoTranspose; }
 
 // C ← beta · C, where 0 overwrites: a product of nothing.
 template <typename T>

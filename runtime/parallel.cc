@@ -21,14 +21,6 @@
 namespace crosstalk {
 namespace {
 
-int AvailableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int own = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  // OpenMP counts what the process may use, also where it has bound this thread to a part of it.
-  return std::max({1, own, omp_get_num_procs()});
-}
-
 std::atomic<int> g_threads{0};            // 0: not set yet
 thread_local bool t_in_parallel = false;  // this thread is running a body
 
@@ -217,6 +209,14 @@ Team& GetTeam() {
 }
 
 }  // namespace
+
+int AvailableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int own = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  // OpenMP counts what the process may use, also where it has bound this thread to a part of it.
+  return std::max({1, own, omp_get_num_procs()});
+}
 
 int NumThreads() {
   int threads = g_threads.load(std::memory_order_relaxed);

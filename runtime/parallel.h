@@ -7,6 +7,9 @@
 
 namespace crosstalk {
 
+// The processors that this process may use, also where OpenMP has bound the calling thread to some of them.
+int AvailableProcessors();
+
 // The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless
 // set. It is our own number: the host program's OpenMP settings are neither read nor changed.
 int NumThreads();

@@ -1,6 +1,5 @@
 #include "runtime/platform.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -8,6 +7,8 @@
 #include <algorithm>
 #include <fstream>
 #include <string_view>
+
+#include "runtime/parallel.h"
 
 extern char** environ;
 
@@ -26,13 +27,6 @@ std::string CpuName() {
     if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
   }
   return "unknown";
-}
-
-int AvailableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 std::string OperatingSystem() {

@@ -1,6 +1,7 @@
 // The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
 // with its best kernels on one.
 #include "kernels/gemm.h"
+#include "kernels/gemm_products.h"
 #include "kernels/openblas.h"
 #include "runtime/parallel.h"
 #include "tools/bench.h"
@@ -15,12 +16,8 @@ struct ProductSizes {
   int64_t rows, in, out;
 };
 
-int Cblas(Transpose transpose) {
-  return transpose == Transpose::kYes ? kernels::kCblasTranspose : kernels::kCblasNoTranspose;
-}
-
 void OpenBlasGemm(const GemmArguments<float>& g) {
-  kernels::GetOpenBlas().sgemm(kernels::kCblasRowMajor, Cblas(g.transpose_a), Cblas(g.transpose_b),
+  kernels::GetOpenBlas().sgemm(kernels::kCblasRowMajor, kernels::Cblas(g.transpose_a), kernels::Cblas(g.transpose_b),
                                static_cast<int>(g.m), static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a,
                                static_cast<int>(g.lda), g.b, static_cast<int>(g.ldb), g.beta, g.c,
                                static_cast<int>(g.ldc));

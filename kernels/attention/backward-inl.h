@@ -356,13 +356,15 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = tile[0].scratch;
   TileExtent extents[kMostTiles];
+  // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
+  const auto start_mixing_sums = [&](const Turns& turns, float* R, int64_t size, int64_t c) {
+    if (R == nullptr) return;
+    turns.Await(sums.first_chunk + c, sums.turn);
+    if (sums.turn == 0) std::fill_n(R + c * size * kChunk, size * kChunk, 0.0f);
+  };
   // The first pass: everything up to D. Where rows are not kept it yields D alone.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
-    if (with_values && sums.R_Mw != nullptr) {
-      sums.V_turns->Await(sums.first_chunk + c, sums.turn);
-      const int64_t size = s.h * s.h_v * kChunk;
-      if (sums.turn == 0) std::fill_n(sums.R_Mw + c * size, size, 0.0f);
-    }
+    if (with_values) start_mixing_sums(*sums.V_turns, sums.R_Mw, s.h * s.h_v, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
@@ -386,11 +388,7 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
-    if (sums.R_Ml != nullptr) {
-      sums.K_turns->Await(sums.first_chunk + c, sums.turn);
-      const int64_t size = s.h_k * s.h * kChunk;
-      if (sums.turn == 0) std::fill_n(sums.R_Ml + c * size, size, 0.0f);
-    }
+    start_mixing_sums(*sums.K_turns, sums.R_Ml, s.h_k * s.h, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
