@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "kernels/reference/elementwise.h"
 #include "kernels/simd-inl.h"
 #include "kernels/strided_loop.h"
 #include "runtime/parallel.h"
@@ -317,25 +318,6 @@ void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
   });
 }
 
-template <typename T>
-T CombineOne(Binary op, T a, T b) {
-  switch (op) {
-    case Binary::kAdd:
-      return a + b;
-    case Binary::kSub:
-      return a - b;
-    case Binary::kMul:
-      return a * b;
-    case Binary::kDiv:
-      return a / b;
-    case Binary::kMax:
-      return a != a || a > b ? a : b;
-    case Binary::kMin:
-      return a != a || a < b ? a : b;
-  }
-  return a;
-}
-
 }  // namespace
 
 bool GradientReadsOutput(Unary f) {
@@ -410,7 +392,7 @@ void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a
     } else if (step_a == 0 && step_b == 1) {
       table.combine(op, RowForm::kScalarVector, n, row_a, row_b, y + out);
     } else {
-      for (int64_t i = 0; i < n; ++i) y[out + i] = CombineOne(op, row_a[i * step_a], row_b[i * step_b]);
+      for (int64_t i = 0; i < n; ++i) y[out + i] = reference::Combine(op, row_a[i * step_a], row_b[i * step_b]);
     }
   });
 }

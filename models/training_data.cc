@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/text/dataset.h"
+#include "models/text/sampled_stretches.h"
 #include "models/text/synthetic_corpus.h"
 #include "runtime/checksum.h"
 
@@ -10,52 +12,18 @@ namespace crosstalk {
 
 namespace {
 
-constexpr uint64_t kDataSeed = 0;                      // of what must not vary with --seed
-constexpr int64_t kFingerprintSamples = 16;            // of each part
-constexpr int64_t kFingerprintBytes = 512;             // at least, of each sample
-constexpr int64_t kEndlessTokenizerBytes = 1'000'000;  // what a tokenizer sees of a corpus that has no end
-constexpr int64_t kTokenizerStretch = 8192;            // bytes
-
-// `count` stretches of at least `bytes`, spread evenly over the source.
-class Samples {
- public:
-  Samples(const TextSource& source, int64_t count, int64_t bytes) : source_(source) {
-    const int64_t total = source.num_bytes().value_or(count * bytes);
-    bytes_ = std::clamp<int64_t>(bytes, 1, std::max<int64_t>(1, total));
-    count_ = std::clamp<int64_t>(count, 1, std::max<int64_t>(1, total / bytes_));
-    stride_ = std::max<int64_t>(1, total / count_);
-  }
-  bool Next(std::string* text) {
-    if (next_ == count_) return false;
-    *text = source_.Stretch(kDataSeed, next_++, stride_, bytes_, TextSource::Order::kSequential);
-    return true;
-  }
-
- private:
-  const TextSource& source_;
-  int64_t count_;
-  int64_t bytes_;
-  int64_t stride_;
-  int64_t next_ = 0;
-};
+constexpr uint64_t kDataSeed = 0;            // of what must not vary with --seed
+constexpr int64_t kFingerprintSamples = 16;  // of each part
+constexpr int64_t kFingerprintBytes = 512;   // at least, of each sample
 
 std::string Fingerprint(const TextCorpus& corpus) {
   Crc64 checksum;
   for (const TextSource* source : {corpus.training.get(), corpus.validation.get()}) {
     checksum.Update(std::to_string(source->num_bytes().value_or(-1)));
-    Samples samples(*source, kFingerprintSamples, kFingerprintBytes);
+    SampledStretches samples(*source, kFingerprintSamples, kFingerprintBytes);
     for (std::string text; samples.Next(&text);) checksum.Update(text);
   }
   return ChecksumText(checksum.value());
-}
-
-std::shared_ptr<const Tokenizer> TrainTokenizer(const TextSource& training, int64_t vocabulary) {
-  SentencePieceTraining options;
-  options.vocab_size = static_cast<int>(vocabulary);
-  const int64_t bytes = std::min(options.max_sample_bytes, training.num_bytes().value_or(kEndlessTokenizerBytes));
-  Samples samples(training, (bytes + kTokenizerStretch - 1) / kTokenizerStretch, kTokenizerStretch);
-  return MakeSentencePieceTokenizer(
-      TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); }), "tokenizer.model");
 }
 
 BatchOptions MakeBatchOptions(const TrainingConfig& config, uint64_t seed) {
@@ -90,7 +58,9 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
   } else if (config.tokenizer == "bytes") {
     data.tokenizer = MakeByteTokenizer();
   } else if (config.tokenizer == "sentencepiece") {
-    data.tokenizer = TrainTokenizer(*data.corpus.training, config.vocabulary);
+    SentencePieceTraining options;
+    options.vocab_size = static_cast<int>(config.vocabulary);
+    data.tokenizer = TrainTokenizer(*data.corpus.training, options);
   } else {
     data.tokenizer = LoadTokenizerFile(config.tokenizer);
   }

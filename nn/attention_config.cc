@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/check.h"
+#include "runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -76,21 +77,10 @@ class Count {
   int64_t total_ = 0;
 };
 
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else if (c != ' ') {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 void AddDynamic(const std::string& list, HeadMixing& mixing) {
   if (list == "none") return;
-  for (const std::string& name : Split(list, ',')) {
+  for (std::string name : Split(list, ',')) {
+    std::erase(name, ' ');
     if (name == "Xl") {
       mixing.P_Xl = true;
     } else if (name == "Ml") {

@@ -1,5 +1,7 @@
 #include "runtime/storage.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -10,6 +12,8 @@
 
 namespace crosstalk {
 namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
 
 // Free blocks by capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
 // eighth of a block is wasted.
@@ -39,7 +43,15 @@ size_t RoundedCapacity(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-void* SystemAllocate(size_t capacity) { return std::aligned_alloc(kAlignment, capacity + kAlignment); }
+// Large blocks ask for huge pages, of which only those that a block fills are ever touched: fewer page faults, and
+// fewer misses when many rows far apart are walked. The system may decline; nothing depends on it.
+void* SystemAllocate(size_t capacity) {
+  const size_t alignment = capacity < kHugePage ? kAlignment : kHugePage;
+  const size_t bytes = (capacity + kAlignment + alignment - 1) / alignment * alignment;
+  void* data = std::aligned_alloc(alignment, bytes);
+  if (data != nullptr && alignment == kHugePage) madvise(data, capacity / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return data;
+}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // `crosstalk bench`: the table of what this machine does of what it could, and the same as JSON.
 #include "tools/bench.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "runtime/parallel.h"
 #include "runtime/platform.h"
 #include "runtime/storage.h"
+#include "runtime/text.h"
 #include "tools/command.h"
 #include "tools/output.h"
 
@@ -34,10 +36,15 @@ std::vector<BenchCase> AllCases() {
   return all;
 }
 
+// The cases whose names contain one of the filter's texts, which commas separate.
 std::vector<BenchCase> CasesThatContain(const std::string& filter) {
+  const std::vector<std::string> texts = Split(filter, ',');
+  CROSSTALK_CHECK(texts.size() == 1 || std::find(texts.begin(), texts.end(), "") == texts.end(), "--filter: \"", filter,
+                  "\" names nothing between two commas");
   std::vector<BenchCase> cases;
   for (BenchCase& one : AllCases()) {
-    if (one.name.find(filter) != std::string::npos) cases.push_back(std::move(one));
+    const auto contains = [&](const std::string& text) { return one.name.find(text) != std::string::npos; };
+    if (std::any_of(texts.begin(), texts.end(), contains)) cases.push_back(std::move(one));
   }
   CROSSTALK_CHECK(!cases.empty(), "--filter: no benchmark has \"", filter, "\" in its name; --list shows them all");
   return cases;
@@ -103,12 +110,13 @@ int Run(const Settings& settings) {
   CheckRange("--batch", settings.bench.batch, 100'000);
   CheckRange("--n", settings.bench.n, 1'000'000);
   CheckRange("--repetitions", settings.bench.repetitions, 1'000'000);
+  CROSSTALK_CHECK(!settings.scaling || (settings.filter.empty() && !settings.list),
+                  "--scaling measures one layer: it takes neither --filter nor --list");
   const std::vector<BenchCase> cases = CasesThatContain(settings.filter);
   if (settings.list) {
     for (const BenchCase& one : cases) PrintResult(one.name + "\n");
     return 0;
   }
-  CROSSTALK_CHECK(!settings.scaling || settings.filter.empty(), "--scaling measures one layer: it takes no --filter");
   const std::string& warning = kernels::GetOpenBlas().warning;
   if (!warning.empty()) Say(warning);
   PrintResult(PlatformLine());
@@ -159,7 +167,8 @@ Command BenchCommand() {
           [](OptionTable& options) -> std::function<int()> {
             auto settings = std::make_shared<Settings>();
             options.Group("What");
-            options.Add("--filter", &settings->filter, "TEXT", "Only the benchmarks with TEXT in their names.");
+            options.Add("--filter", &settings->filter, "TEXTS",
+                        "Only the benchmarks with one of these in their names, separated by commas.");
             options.AddFlag("--list", &settings->list, "Print their names and measure nothing.");
             options.AddFlag("--scaling", &settings->scaling,
                             "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, with "

@@ -11,6 +11,7 @@
 #include "models/training_run.h"
 #include "runtime/atomic_file.h"
 #include "runtime/check.h"
+#include "runtime/text.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -76,13 +77,10 @@ double MedianStepSeconds(const RunFolder& folder) {
   return Median(std::move(seconds));
 }
 
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  CROSSTALK_CHECK(!parts.empty(), "--kinds: the list is empty");
+std::vector<std::string> KindsOf(const std::string& text) {
+  CROSSTALK_CHECK(!text.empty(), "--kinds: the list is empty");
   CROSSTALK_CHECK(!text.ends_with(','), "--kinds: \"", text, "\" ends with a comma");
-  return parts;
+  return Split(text, ',');
 }
 
 // The same run twice would count as two, with no spread between them.
@@ -146,7 +144,7 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
 
 int Compare(CompareSettings& settings) {
   MakePathsAbsolute(&settings.config);
-  const std::vector<std::string> kinds = SplitList(settings.kinds);
+  const std::vector<std::string> kinds = KindsOf(settings.kinds);
   CheckDistinct("--kinds", kinds);
   CheckDistinct("--seeds", settings.seeds);
   std::vector<KindResult> results;

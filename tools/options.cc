@@ -7,11 +7,11 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <sstream>
 #include <utility>
 
 #include "runtime/check.h"
 #include "runtime/parallel.h"
+#include "runtime/text.h"
 
 namespace crosstalk {
 
@@ -24,13 +24,6 @@ std::string Join(const std::vector<std::string>& parts, const std::string& betwe
   std::string joined;
   for (const std::string& part : parts) joined += (joined.empty() ? "" : between) + part;
   return joined;
-}
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 template <typename T>
@@ -64,11 +57,11 @@ void ParseValue(const std::string& name, const std::string& text, std::optional<
 }
 void ParseValue(const std::string& name, const std::string& text, std::vector<uint64_t>* value) {
   value->clear();
+  CROSSTALK_CHECK(!text.empty(), name, ": the list is empty");
   CROSSTALK_CHECK(!text.ends_with(','), name, ": \"", text, "\" ends with a comma");
   for (const std::string& part : Split(text, ',')) {
     value->push_back(ParseNumber<uint64_t>(name, part, "a list of whole numbers such as 1,2,3"));
   }
-  CROSSTALK_CHECK(!value->empty(), name, ": the list is empty");
 }
 
 std::string DefaultText(const std::string& value) { return value; }

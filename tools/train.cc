@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/t5_config.h"
+#include "models/training_data.h"
 #include "models/training_run.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
@@ -70,6 +71,7 @@ int64_t VocabularyOf(const TrainingConfig& config) {
 
 int DryRun(const TrainSettings& settings) {
   const TrainingConfig& config = settings.config;
+  const std::string data = OpenCorpus(config).description;
   const T5Config model = MakeT5Config(config, VocabularyOf(config));
   model.Validate();
   const SpanLengths lengths = BatchLengths(config);
@@ -79,6 +81,7 @@ int DryRun(const TrainSettings& settings) {
   if (settings.json) {
     PrintResult(Json::MakeObject({{"configuration", ToJson(config)},
                                   {"model", ToJson(model)},
+                                  {"data", data},
                                   {"implementation", config.implementation},
                                   {"parameters", cost.parameters},
                                   {"memory_bytes", cost.total_bytes()},
@@ -92,16 +95,16 @@ int DryRun(const TrainSettings& settings) {
     return 0;
   }
   PrintResult(ToJson(config).DumpPretty());
-  PrintResult(StrCat("encoder self-attention    ", ToString(model.encoder_self), "\n", "decoder self-attention    ",
-                     ToString(model.decoder_self), "\n", "encoder-decoder attention ", ToString(model.encoder_decoder),
-                     "\n", "implementation            ", config.implementation,
-                     " attention, for which memory is estimated", "\n", "parameters                ",
-                     CountText(cost.parameters), "\n", "memory, estimated         ", BytesText(cost.total_bytes()),
-                     " (parameters and gradients ", BytesText(cost.parameter_bytes), ", optimizer ",
-                     BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")\n",
-                     "multiplications a step    ", CountText(multiplications), "\n", "tokens a step             ",
-                     CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch, " examples of ",
-                     lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
+  PrintResult(StrCat(
+      "data                      ", data, "\n", "encoder self-attention    ", ToString(model.encoder_self), "\n",
+      "decoder self-attention    ", ToString(model.decoder_self), "\n", "encoder-decoder attention ",
+      ToString(model.encoder_decoder), "\n", "implementation            ", config.implementation,
+      " attention, for which memory is estimated", "\n", "parameters                ", CountText(cost.parameters), "\n",
+      "memory, estimated         ", BytesText(cost.total_bytes()), " (parameters and gradients ",
+      BytesText(cost.parameter_bytes), ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
+      BytesText(cost.activation_bytes), ")\n", "multiplications a step    ", CountText(multiplications), "\n",
+      "tokens a step             ", CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch,
+      " examples of ", lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
   return 0;
 }
 

@@ -89,9 +89,9 @@ T Combine(Binary op, T a, T b) {
     case Binary::kDiv:
       return a / b;
     case Binary::kMax:
-      return a > b ? a : b;
+      return a != a || a > b ? a : b;
     case Binary::kMin:
-      return a < b ? a : b;
+      return a != a || a < b ? a : b;
   }
   return a;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/text/sampled_stretches.h"
 #include "runtime/check.h"
 
 namespace crosstalk {
@@ -11,18 +12,15 @@ namespace {
 
 constexpr int64_t kSamples = 8;  // stretches that bytes_per_token is measured on
 constexpr int64_t kSampleBytes = 2048;
-constexpr int64_t kTrainingStretch = 64 << 10;  // bytes of sample text at a time
-constexpr int64_t kEndlessSample = 1'000'000;
+constexpr int64_t kTrainingStretch = 8 << 10;  // bytes of a tokenizer's sample at a time
+constexpr int64_t kEndlessSample = 1'000'000;  // bytes that a tokenizer sees of a source without an end
 // A chunk that begins elsewhere may cut one word at each end into more tokens.
 constexpr int64_t kTokensToSpare = 2;
 
 double MeasureBytesPerToken(const TextSource& source, const Tokenizer& tokenizer) {
-  const int64_t total = source.num_bytes().value_or(std::numeric_limits<int64_t>::max());
-  const int64_t stride = source.num_bytes() ? std::max<int64_t>(1, total / kSamples) : 1;
+  SampledStretches samples(source, kSamples, kSampleBytes);
   int64_t bytes = 0, tokens = 0;
-  for (int64_t i = 0; i < kSamples; ++i) {
-    const std::string text =
-        source.Stretch(0, i, stride, std::min(total, kSampleBytes), TextSource::Order::kSequential);
+  for (std::string text; samples.Next(&text);) {
     bytes += static_cast<int64_t>(text.size());
     tokens += static_cast<int64_t>(tokenizer.Encode(text).size());
   }
@@ -85,18 +83,9 @@ std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const Senten
                                           int num_sentinels) {
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
-  const int64_t total = source.num_bytes().value_or(std::numeric_limits<int64_t>::max());
   const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
-  const int64_t stretches = (wanted + kTrainingStretch - 1) / kTrainingStretch;
-  const int64_t bytes = std::min(total, kTrainingStretch);
-  // Stretch by stretch where that is all of it, else as far apart as the whole allows.
-  const int64_t stride = wanted == total ? kTrainingStretch : total / stretches;
-  int64_t next = 0;
-  const std::string model = TrainSentencePieceModel(options, [&](std::string* text) {
-    if (next == stretches) return false;
-    *text = source.Stretch(0, next++, stride, bytes, TextSource::Order::kSequential);
-    return true;
-  });
+  SampledStretches samples(source, (wanted + kTrainingStretch - 1) / kTrainingStretch, kTrainingStretch);
+  const std::string model = TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); });
   return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
 }
 

@@ -71,6 +71,8 @@ TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
   for (const char* name : {"step-multihead-8", "step-talking-16"}) add(name);
   EXPECT_EQ(Lines(result.output), names);
   EXPECT_EQ(RunCommand({"bench", "--list", "--filter", "dynamic-12"}).output, "dynamic-12\ndynamic-12-composed\n");
+  EXPECT_EQ(RunCommand({"bench", "--list", "--filter", "memory-8,mix-6"}).output,
+            "mix-6\nmix-6-composed\nmemory-8192\n");
 }
 
 TEST(BenchTest, WritesOneObjectForEachBenchmark) {
@@ -125,11 +127,10 @@ TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
 
 TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--filter", "chatty"}, "chatty"},
-      {{"--n", "0"}, "--n"},
-      {{"--batch", "-1"}, "--batch"},
-      {{"--repetitions", "0"}, "--repetitions"},
-      {{"--scaling", "--filter", "mix"}, "--filter"},
+      {{"--filter", "chatty"}, "chatty"},  {{"--n", "0"}, "--n"},
+      {{"--batch", "-1"}, "--batch"},      {{"--repetitions", "0"}, "--repetitions"},
+      {{"--filter", "mix,"}, "--filter"},  {{"--scaling", "--filter", "mix"}, "--filter"},
+      {{"--scaling", "--list"}, "--list"},
   };
   for (const auto& [options, says] : cases) {
     std::vector<std::string> arguments = {"bench"};

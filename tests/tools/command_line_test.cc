@@ -141,6 +141,15 @@ TEST(CommandLineTest, DryRunSaysWhichImplementationItEstimates) {
   EXPECT_EQ(ParseJson(by_default.output, "output").At("implementation").AsString(), "fused");
 }
 
+TEST(CommandLineTest, DryRunOpensTheDataThatTrainingWouldRead) {
+  const TempDir dir;
+  const CommandResult missing = RunCommand(TinyTrain({"--dry-run", "--data", dir / "missing.txt"}));
+  EXPECT_EQ(missing.exit_code, 3) << missing.errors;
+  EXPECT_TRUE(Contains(missing.errors, "missing.txt")) << missing.errors;
+  const CommandResult built_in = RunCommand(TinyTrain({"--dry-run", "--json"}));
+  EXPECT_FALSE(ParseJson(built_in.output, "output").At("data").AsString().empty());
+}
+
 TEST(CommandLineTest, DryRunCountsTheParametersThatTrainingHas) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "models/text/sampled_stretches.h"
 #include "runtime/check.h"
 #include "runtime/json.h"
 #include "tests/support/temp_dir.h"
@@ -278,6 +279,36 @@ TEST(CorpusTest, NovelsAreSplitByBook) {
   for (int64_t i = 0; i < 50; ++i) {
     EXPECT_GE(corpus.training->Stretch(1, i, 2500, 2500, TextSource::Order::kShuffled).size(), 2500u);
   }
+}
+
+TEST(SampledStretchesTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
+  constexpr int kWords = 4000, kFirst = 10000;  // all of five digits: a word's number says where it stands
+  const TempDir dir;
+  std::string numbers;
+  for (int i = 0; i < kWords; ++i) numbers += StrCat(kFirst + i, i % 10 == 9 ? "\n" : " ");
+  Write(dir / "text.txt", numbers);
+  Write(dir / "held_out.txt", Words("v", 100));
+  FileCorpusOptions options;
+  options.path = dir / "text.txt";
+  options.validation_path = dir / "held_out.txt";
+  const TextCorpus corpus = OpenFileCorpus(options);
+  const int64_t size = *corpus.training->num_bytes();
+
+  std::string text;
+  std::set<std::string> seen;
+  int64_t count = 0;
+  for (SampledStretches all(*corpus.training, 1000, 700); all.Next(&text); ++count) {
+    EXPECT_GE(static_cast<int64_t>(text.size()), 700);
+    for (const std::string& word : Split(text)) seen.insert(word);
+  }
+  EXPECT_EQ(count, (size + 699) / 700);
+  EXPECT_GE(seen.size(), kWords - 2u);  // the last word is cut where the text begins again
+
+  count = 0;
+  for (SampledStretches quarters(*corpus.training, 4, 60); quarters.Next(&text); ++count) {
+    EXPECT_NEAR(std::stoi(Split(text)[0]), kFirst + count * kWords / 4, 2) << text;
+  }
+  EXPECT_EQ(count, 4);
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+#include "models/text/sampled_stretches.h"
+
+#include <algorithm>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+
+SampledStretches::SampledStretches(const TextSource& source, int64_t count, int64_t bytes)
+    : source_(source), count_(count), bytes_(bytes), stride_(bytes) {
+  CROSSTALK_CHECK(count >= 1 && bytes >= 1, "sample: ", count, " stretches of ", bytes,
+                  " bytes; both must be at least 1");
+  if (!source.num_bytes()) return;
+  const int64_t total = std::max<int64_t>(1, *source.num_bytes());
+  bytes_ = std::min(bytes, total);
+  count_ = std::min(count, (total + bytes_ - 1) / bytes_);
+  stride_ = std::max<int64_t>(1, total / count_);
+}
+
+bool SampledStretches::Next(std::string* text) {
+  if (next_ == count_) return false;
+  *text = source_.Stretch(0, next_++, stride_, bytes_, TextSource::Order::kSequential);
+  return true;
+}
+
+}  // namespace crosstalk
