@@ -61,8 +61,15 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
     dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
     dims.Bind("distance_bucket[distances]", in.distance_bucket.shape());
   }
-  if (in.memory_mask.defined()) dims.Bind("mask[b, m]", in.memory_mask.shape());
-  if (in.pair_mask.defined()) dims.Bind("mask[b, n, m]", in.pair_mask.shape());
+  const auto bind_mask = [&](std::string_view bracket, const Tensor& mask) {
+    if (!mask.defined()) return;
+    dims.Bind(bracket, mask.shape());
+    CROSSTALK_CHECK(mask.dtype() == DType::kBool, "fused attention: ", bracket, " is ", mask.dtype(), ", not bool");
+  };
+  bind_mask("mask[b, m]", in.memory_mask);
+  bind_mask("mask[b, n, m]", in.pair_mask);
+  CROSSTALK_CHECK(in.dropout_rate >= 0 && in.dropout_rate < 1, "fused attention: dropout_rate=", in.dropout_rate,
+                  "; must be at least 0 and below 1");
   shape.b = dims["b"];
   shape.n = dims["n"];
   shape.m = dims["m"];

@@ -36,8 +36,8 @@ void CheckArguments(const GemmArguments<T>& g) {
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,
 // whose products meet in order: otherwise one thread would do all the work.
 constexpr int64_t kMostSlices = 16;
-constexpr int64_t kSliceElements = 4096;  // of C, at most
-constexpr int64_t kSliceLength = 4096;    // of k, at least
+constexpr int64_t kSlicedSize = 64;     // of C's sides, at most
+constexpr int64_t kSliceLength = 4096;  // of k, at least
 
 // Multiplications of one product of a batch.
 constexpr double kLargeProduct = 1 << 28;
@@ -45,7 +45,7 @@ constexpr double kSmallProduct = 1 << 19;
 
 template <typename T>
 bool IsSliced(const GemmArguments<T>& g) {
-  return g.m * g.n <= kSliceElements && g.k >= 2 * kSliceLength;
+  return g.m <= kSlicedSize && g.n <= kSlicedSize && g.k >= 2 * kSliceLength;
 }
 
 template <typename T>

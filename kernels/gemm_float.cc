@@ -68,8 +68,6 @@ constexpr int kRows = kWidth >= 16 ? 12 : 6;  // × 2 vectors of accumulators: o
 constexpr int kPanel = 2 * kWidth;
 constexpr int64_t kSlack = kPanel;  // packing writes whole vectors
 
-#define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
-
 // What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites.
 struct Update {
   float alpha, beta;

@@ -64,6 +64,7 @@ double ThreadSeconds() {
 }  // namespace
 
 double MeasurePeakGflops(int threads, double milliseconds) {
+  threads = std::min(threads, AvailableProcessors());
   constexpr int kRuns = 8;
   constexpr int64_t kRounds = 10000;  // 30 µs at 4 GHz
   const double run_seconds = milliseconds * 1e-3 / kRuns;

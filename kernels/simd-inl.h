@@ -21,6 +21,10 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Before a loop over registers.
+#undef CROSSTALK_UNROLL
+#define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
+
 template <class T>
 using Tag = hn::ScalableTag<T>;
 

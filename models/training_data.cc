@@ -1,6 +1,6 @@
 #include "models/training_data.h"
 
-#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "models/text/dataset.h"
@@ -62,6 +62,9 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
     options.vocab_size = static_cast<int>(config.vocabulary);
     data.tokenizer = TrainTokenizer(*data.corpus.training, options);
   } else {
+    if (!std::filesystem::exists(config.tokenizer)) {
+      Fail(ErrorKind::kData, "--tokenizer: ", config.tokenizer, " is neither bytes nor sentencepiece nor a file");
+    }
     data.tokenizer = LoadTokenizerFile(config.tokenizer);
   }
   return data;

@@ -24,8 +24,8 @@ struct LogitsBias {
   bool by_distance() const { return distance_bucket.defined(); }
 };
 
-// The same bias as [h, n, m] (or [1, h, n, m]): itself if it is dense. Usage error if it is not one of n queries and m
-// memory positions, or has a bucket that the table has not.
+// The same bias as [h, n, m] (or [1, h, n, m]): itself if it is dense. Usage error for one by distance that is not of n
+// queries and m memory positions, or has a bucket that the table has not.
 Variable DenseBias(const LogitsBias& bias, int64_t n, int64_t m);
 
 }  // namespace crosstalk

@@ -269,7 +269,7 @@ AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_m
 
   const bool dynamic = kind == "dynamic";
   CROSSTALK_CHECK(dynamic || kind == "multihead" || kind == "talking" || kind == "logits" || kind == "weights",
-                  "unknown attention '", kind, "'; known are ", kAttentionKinds);
+                  "attention: unknown kind '", kind, "'; there are ", kAttentionKinds);
   AttentionConfig config;
   config.d_X = config.d_M = config.d_Y = d_model;
   config.h = options.heads;
@@ -289,7 +289,7 @@ AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_m
 AttentionImplementation ParseAttentionImplementation(std::string_view name) {
   if (name == "composed") return AttentionImplementation::kComposed;
   if (name == "fused") return AttentionImplementation::kFused;
-  Fail(ErrorKind::kUsage, "unknown attention implementation '", name, "'; there are: composed, fused");
+  Fail(ErrorKind::kUsage, "--implementation: unknown name '", name, "'; there are: composed, fused");
 }
 
 const char* Name(AttentionImplementation implementation) {

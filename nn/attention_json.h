@@ -7,7 +7,7 @@
 namespace crosstalk {
 
 // {"form": "projected", "d_X": 512, …, "mixing": ["P_l", "P_w"], "key_value": "separate", "scale": 1.0,
-//  "causality": "none", "dropout_rate": 0.0, "mixing_init": "random", "implementation": "composed"}
+//  "causality": "none", "dropout_rate": 0.0, "mixing_init": "random", "implementation": "fused"}
 Json ToJson(const AttentionConfig& config);
 
 // The opposite. Errors, also from Validate, come with the reader's path of the key; unknown members are errors.

@@ -48,7 +48,7 @@ ScheduleKind ParseScheduleKind(std::string_view name) {
   for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
     if (name == Name(kind)) return kind;
   }
-  Fail(ErrorKind::kUsage, "unknown schedule \"", name, "\": there are inverse-square-root, constant, linear");
+  Fail(ErrorKind::kUsage, "--schedule: unknown name \"", name, "\": there are inverse-square-root, constant, linear");
 }
 
 const char* Name(ScheduleKind kind) {

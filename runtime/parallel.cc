@@ -232,9 +232,9 @@ void SetNumThreads(int threads) {
   g_threads.store(threads, std::memory_order_relaxed);
 }
 
-void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body) {
-  const int helpers = NumThreads() - 1;
-  if (helpers == 0 || tiles <= 1 || t_in_parallel) {
+void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, int most_threads) {
+  const int helpers = std::min(NumThreads(), most_threads) - 1;
+  if (helpers <= 0 || tiles <= 1 || t_in_parallel) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }

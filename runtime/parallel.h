@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 namespace crosstalk {
 
@@ -11,15 +12,18 @@ namespace crosstalk {
 int AvailableProcessors();
 
 // The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless
-// set. It is our own number: the host program's OpenMP settings are neither read nor changed.
+// set. It is our own number, and the host program's OpenMP settings are not changed. The threads are OpenMP's all the
+// same: they follow OMP_WAIT_POLICY, OMP_PROC_BIND and OMP_PLACES, and where the system has none to give, OpenMP ends
+// the process.
 int NumThreads();
-void SetNumThreads(int threads);  // ≥ 1, else a usage error
+void SetNumThreads(int threads);  // 1 … 4096, else a usage error
 
 // Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. Tiles are begun in order, and a
 // thread runs one to its end: a tile may wait for lower ones, as long as none of them throws. An exception in a body is
 // rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested call runs on the
-// calling thread alone.
-void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body);
+// calling thread alone. `most_threads`: where there is working memory for so many only.
+void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body,
+                 int most_threads = std::numeric_limits<int>::max());
 
 // The same over [0, count) in ranges of `grain` (the last one shorter): body(begin, end). `grain` must not depend on
 // the number of threads where the bits of the result could.

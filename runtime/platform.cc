@@ -1,5 +1,6 @@
 #include "runtime/platform.h"
 
+#include <gnu/libc-version.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ PlatformInfo GetPlatformInfo() {
   info.total_memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   info.operating_system = OperatingSystem();
   info.compiler = Compiler();
+  info.c_library = std::string("glibc ") + gnu_get_libc_version();
   info.environment = RelevantEnvironment();
   return info;
 }
@@ -87,6 +89,7 @@ Json ToJson(const PlatformInfo& platform) {
                            {"total_memory_bytes", platform.total_memory_bytes},
                            {"operating_system", platform.operating_system},
                            {"compiler", platform.compiler},
+                           {"c_library", platform.c_library},
                            {"environment", environment}});
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/storage.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -15,25 +16,40 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Free blocks by capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
+// What is kept may be this many times what was ever in use at once. Steps of one size stay far below; a program whose
+// tensors are of ever new sizes would keep some of each.
+constexpr int64_t kMostCached = 4;
+
+// The blocks of one capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
 // eighth of a block is wasted.
+struct SizeClass {
+  std::vector<void*> free;  // has room for all `blocks`, so that freeing one never allocates
+  size_t blocks = 0;        // free or in use
+};
+
 struct Pool {
   std::mutex mutex;
-  std::map<size_t, std::vector<void*>> free_blocks;
+  std::map<size_t, SizeClass> classes;
   MemoryStats stats{};
+  int64_t most_live = 0;
 
   void ReleaseAll() {
-    for (auto& [capacity, blocks] : free_blocks) {
-      for (void* block : blocks) std::free(block);
+    for (auto& [capacity, size_class] : classes) {
+      for (void* block : size_class.free) std::free(block);
+      size_class.blocks -= size_class.free.size();
+      size_class.free.clear();
     }
-    free_blocks.clear();
     stats.cached_bytes = 0;
   }
 };
 
 // Never destroyed: tensors with static lifetime may be freed after any destructor of ours has run.
 Pool& GetPool() {
-  static Pool* pool = new Pool;
+  static Pool* pool = [] {
+    // A process that forks must not do so while another thread holds the lock: the child would wait for ever.
+    pthread_atfork([] { GetPool().mutex.lock(); }, [] { GetPool().mutex.unlock(); }, [] { GetPool().mutex.unlock(); });
+    return new Pool;
+  }();
   return *pool;
 }
 
@@ -53,40 +69,53 @@ void* SystemAllocate(size_t capacity) {
   return data;
 }
 
+// A block, new or used before. The pool's mutex is held.
+void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
+  SizeClass& size_class = pool.classes[capacity];
+  if (!size_class.free.empty()) {
+    void* data = size_class.free.back();
+    size_class.free.pop_back();
+    pool.stats.cached_bytes -= static_cast<int64_t>(capacity);
+    return data;
+  }
+  const int64_t held = pool.stats.live_bytes + pool.stats.cached_bytes + static_cast<int64_t>(capacity);
+  if (held > kMostCached * std::max(pool.most_live, static_cast<int64_t>(capacity))) pool.ReleaseAll();
+  if (size_class.free.capacity() <= size_class.blocks) size_class.free.reserve(2 * size_class.blocks + 1);
+  void* data = SystemAllocate(capacity);
+  if (data == nullptr) {
+    pool.ReleaseAll();
+    data = SystemAllocate(capacity);
+  }
+  if (data == nullptr) {
+    Fail(ErrorKind::kResource, "out of memory: ", bytes, " bytes asked for, ", pool.stats.live_bytes,
+         " in use; a smaller batch or recomputation needs less");
+  }
+  ++size_class.blocks;
+  ++pool.stats.system_allocations;
+  return data;
+}
+
 }  // namespace
 
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
-  Pool& pool = GetPool();
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
-  const size_t capacity = RoundedCapacity(bytes == 0 ? 1 : bytes);
-  std::lock_guard<std::mutex> lock(pool.mutex);
-  void* data = nullptr;
-  auto blocks = pool.free_blocks.find(capacity);
-  if (blocks != pool.free_blocks.end() && !blocks->second.empty()) {
-    data = blocks->second.back();
-    blocks->second.pop_back();
-    pool.stats.cached_bytes -= static_cast<int64_t>(capacity);
-  } else {
-    data = SystemAllocate(capacity);
-    if (data == nullptr) {
-      pool.ReleaseAll();
-      data = SystemAllocate(capacity);
-    }
-    if (data == nullptr) {
-      Fail(ErrorKind::kResource, "out of memory: ", bytes, " bytes asked for, ", pool.stats.live_bytes,
-           " in use; a smaller batch or recomputation needs less");
-    }
-    ++pool.stats.system_allocations;
+  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes)));
+  {
+    Pool& pool = GetPool();
+    const std::lock_guard<std::mutex> lock(pool.mutex);
+    storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
+    pool.stats.live_bytes += static_cast<int64_t>(storage->capacity_);
+    pool.stats.peak_bytes = std::max(pool.stats.peak_bytes, pool.stats.live_bytes);
+    pool.most_live = std::max(pool.most_live, pool.stats.live_bytes);
   }
-  pool.stats.live_bytes += static_cast<int64_t>(capacity);
-  pool.stats.peak_bytes = std::max(pool.stats.peak_bytes, pool.stats.live_bytes);
-  return std::shared_ptr<Storage>(new Storage(data, bytes, capacity));
+  return storage;
 }
 
 Storage::~Storage() {
+  if (data_ == nullptr) return;
   Pool& pool = GetPool();
-  std::lock_guard<std::mutex> lock(pool.mutex);
-  pool.free_blocks[capacity_].push_back(data_);
+  const std::lock_guard<std::mutex> lock(pool.mutex);
+  pool.classes.find(capacity_)->second.free.push_back(data_);
   pool.stats.live_bytes -= static_cast<int64_t>(capacity_);
   pool.stats.cached_bytes += static_cast<int64_t>(capacity_);
 }

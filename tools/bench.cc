@@ -63,8 +63,8 @@ std::string PlatformLine() {
 
 std::string Heading() {
   char line[160];
-  std::snprintf(line, sizeof(line), "%-24s %11s %11s %6s %6s %6s %8s %10s %9s\n", "", "forward ms", "backward ms",
-                "fwd %", "bwd %", "goal", "GFLOP/s", "extra MiB", "× fused");
+  std::snprintf(line, sizeof(line), "%-24s %11s %11s %6s %6s %6s %9s %10s %9s\n", "", "forward ms", "backward ms",
+                "fwd %", "bwd %", "goal", "peak GF/s", "extra MiB", "× fused");
   return line;
 }
 
@@ -73,7 +73,7 @@ std::string Row(const BenchResult& r, const std::string& goal, const BenchResult
   char ratio[16] = "";
   if (fused != nullptr) std::snprintf(ratio, sizeof(ratio), "%.1f", r.WholeMs() / fused->WholeMs());
   char line[200];
-  std::snprintf(line, sizeof(line), "%-24s %11.3f %11.3f %6.1f %6.1f %6s %8.0f %10.2f %8s\n", r.name.c_str(),
+  std::snprintf(line, sizeof(line), "%-24s %11.3f %11.3f %6.1f %6.1f %6s %9.0f %10.2f %8s\n", r.name.c_str(),
                 r.forward_ms, r.backward_ms, 100 * r.ShareForward(), 100 * r.ShareBackward(), goal.c_str(),
                 r.peak_gflops, static_cast<double>(r.extra_bytes) / (1 << 20), ratio);
   if (!r.step.has_value()) return line;
@@ -133,11 +133,13 @@ constexpr const char* kDescription =
     "Measures how much of what this machine can do the library does: whole attention layers (d = 768, batch 4, 512 "
     "positions), the head mixing alone, the matrix products of a T5 (beside OpenBLAS on one thread), memory against "
     "the number of positions, and whole training steps of a T5 "
-    "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets), each by the fused and by the composed path. "
-    "Times are medians. fwd % and bwd % are shares of the peak: the multiply-adds per second of registers alone "
-    "(GFLOP/s in the table), measured right before each benchmark. Only the operations of the paper's pseudocode "
-    "count, twice those backward. extra MiB is the most memory held beyond inputs and outputs. Nothing else should "
-    "run on the machine meanwhile.";
+    "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets); layers, mixing, steps and memory up to 2048 "
+    "positions also by the composed path (NAME-composed). "
+    "Times are medians. fwd % and bwd % are shares of the peak: the rate of multiply-adds on registers alone "
+    "(peak GF/s in the table), measured right before and after each benchmark, the larger counts. Only the "
+    "operations of the paper's pseudocode count, twice those backward. goal is what this project set itself, forward / "
+    "backward. extra MiB is the most memory held beyond inputs and outputs. × fused is the time as a multiple of the "
+    "fused path's. Nothing else should run on the machine meanwhile.";
 
 }  // namespace
 

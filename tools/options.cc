@@ -301,6 +301,11 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     parser.parse(reversed);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string name = Split(error.what(), ':')[0];
+    const Impl::Entry* entry = impl_->FindEntry(name);
+    if (entry == nullptr) Fail(ErrorKind::kUsage, error.what());
+    Fail(ErrorKind::kUsage, name, " needs a value: ", entry->placeholder);
   } catch (const CLI::ParseError& error) {
     Fail(ErrorKind::kUsage, error.what());
   }
@@ -323,7 +328,8 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   }
   if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);
   for (const auto& entry : impl_->entries) {
-    CROSSTALK_CHECK(!entry->required || !entry->texts.empty() || entry->file_text, entry->names[0],
+    CROSSTALK_CHECK(!entry->required || !entry->texts.empty() || entry->file_text,
+                    entry->positional() ? entry->placeholder : entry->names[0],
                     " is missing; --help shows what is expected");
   }
   if (impl_->threads) {

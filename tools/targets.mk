@@ -11,27 +11,35 @@ TRAIN_OPTIONS = $(call options,DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAY
 EVAL_OPTIONS = $(call options,RUN DATA CHECKPOINT BATCH THREADS)
 COMPARE_OPTIONS = $(call options,DATA VALIDATION HEADS STEPS D_MODEL LAYERS BATCH SEEDS THREADS TOKENIZER OUT)
 
+# A variable that the target would not look at is a mistake, not something to drop.
+comma := ,
+refuse = $(foreach name,$(1),$(if $(filter command,$(firstword $(origin $(name)))),$(error make $@ takes no $(name)$(2))))
+
 .PHONY: train
-train: $(COMMAND)  ## train a model: DATA= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= BATCH= SEED= THREADS= TOKENIZER= OUT= ARGS=
+train: $(COMMAND)  ## train a model: DATA= VALIDATION= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= BATCH= SEED= THREADS= TOKENIZER= OUT= ARGS=
+	$(call refuse,SEEDS RUN FILTER)
 	@$(COMMAND) train $(TRAIN_OPTIONS) $(ARGS)
 
 .PHONY: eval
-eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= ARGS=]
+eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= BATCH= THREADS= ARGS=]
+	$(call refuse,ATTENTION HEADS STEPS D_MODEL LAYERS SEED SEEDS TOKENIZER OUT VALIDATION,: the run says it)
 	@$(COMMAND) eval $(EVAL_OPTIONS) $(ARGS)
 
 .PHONY: compare
-compare: $(COMMAND)  ## train the four kinds of attention alike and print the table: DATA= STEPS= SEEDS= OUT= ARGS=
+compare: $(COMMAND)  ## train the four kinds of attention alike, print the table: SEEDS=1,2,3 and those of train but ATTENTION, SEED
+	$(call refuse,ATTENTION SEED,: SEEDS=1$(comma)2 and ARGS="--kinds talking$(comma)dynamic" say what to train)
 	@$(COMMAND) compare $(COMPARE_OPTIONS) $(ARGS)
 
 # ---- Measuring it ------------------------------------------------------------------------------------------------
 BENCH_OPTIONS = $(call options,BATCH N THREADS REPETITIONS)
 
 .PHONY: bench
-bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= REPETITIONS=
+bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= REPETITIONS= ARGS=
 	@env -u OPENBLAS_CORETYPE $(COMMAND) bench $(call options,FILTER) $(BENCH_OPTIONS) --json $(BUILD)/bench.json $(ARGS)
 
 .PHONY: bench-scaling
-bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= REPETITIONS=
+bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= REPETITIONS= ARGS=
+	$(call refuse,FILTER,: it measures one layer)
 	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling $(BENCH_OPTIONS) --json $(BUILD)/bench-scaling.json $(ARGS)
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
@@ -98,6 +106,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	done
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' tools/crosstalk.pc.in \
 	  > '$(INSTALL_ROOT)/lib/pkgconfig/crosstalk.pc'
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "installed under $(INSTALL_ROOT)"
 
 .PHONY: uninstall
@@ -114,6 +123,7 @@ help:  ## this list
 	@echo "Variables:"
 	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS='-O2 -g1'  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"
+	@echo "  TEST_JOBS=2      test programs at a time"
 	@echo "  ARGS=\"…\"         any option of the command: build/crosstalk train --help lists them"
 
 .PHONY: clean

@@ -95,16 +95,17 @@ int DryRun(const TrainSettings& settings) {
     return 0;
   }
   PrintResult(ToJson(config).DumpPretty());
-  PrintResult(StrCat(
-      "data                      ", data, "\n", "encoder self-attention    ", ToString(model.encoder_self), "\n",
-      "decoder self-attention    ", ToString(model.decoder_self), "\n", "encoder-decoder attention ",
-      ToString(model.encoder_decoder), "\n", "implementation            ", config.implementation,
-      " attention, for which memory is estimated", "\n", "parameters                ", CountText(cost.parameters), "\n",
-      "memory, estimated         ", BytesText(cost.total_bytes()), " (parameters and gradients ",
-      BytesText(cost.parameter_bytes), ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
-      BytesText(cost.activation_bytes), ")\n", "multiplications a step    ", CountText(multiplications), "\n",
-      "tokens a step             ", CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch,
-      " examples of ", lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
+  PrintResult(StrCat("data                      ", data, "\n", "encoder self-attention    ",
+                     ToString(model.encoder_self), "\n", "decoder self-attention    ", ToString(model.decoder_self),
+                     "\n", "encoder-decoder attention ", ToString(model.encoder_decoder), "\n",
+                     "implementation            ", config.implementation, " attention, by which memory is estimated",
+                     "\n", "parameters                ", CountText(cost.parameters), "\n", "memory of tensors         ",
+                     BytesText(cost.total_bytes()), " (parameters and gradients ", BytesText(cost.parameter_bytes),
+                     ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
+                     BytesText(cost.activation_bytes), ")\n", "multiplications a step    ", CountText(multiplications),
+                     " (forward and backward)\n", "tokens a step             ",
+                     CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch, " examples of ",
+                     lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
   return 0;
 }
 

@@ -13,13 +13,17 @@ namespace {
 
 void AddDataOptions(OptionTable& options, TrainingConfig* config) {
   options.Group("Data");
-  options.Add("--data", &config->data, "PATH",
-              "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of them; the built-in "
-              "corpus by default.");
+  options.Add(
+      "--data", &config->data, "PATH",
+      "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and .jsonl files, also "
+      "in folders within it; the built-in corpus by default.");
   options.Add("--validation", &config->validation, "PATH", "Text to measure on; held out of --data by default.");
   options.Add("--tokenizer", &config->tokenizer, "KIND",
               "bytes, sentencepiece (trained on the training part), or a SentencePiece FILE.model.");
-  options.Add("--vocabulary", &config->vocabulary, "N", "Pieces of a SentencePiece tokenizer that is trained here.");
+  options.Add("--vocabulary", &config->vocabulary, "N",
+              "Pieces of a SentencePiece tokenizer that is trained here, at most: little text gives fewer. 100 "
+              "sentinels come on "
+              "top.");
   options.Add("--input-length", &config->input_length, "N", "Input tokens an example; targets follow (512: 114).");
 }
 

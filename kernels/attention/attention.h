@@ -109,8 +109,8 @@ struct AttentionGradients {
   float* dbias_table = nullptr;  // [h, buckets]
 };
 
-// Bytes of workspace, for up to `threads` threads (NumThreads() of runtime/parallel.h at the time of the call, or
-// more). They grow as n + m, not as n·m.
+// Bytes of workspace for at most `threads` threads; the call uses no more. They grow as n + m (and as the buckets of a
+// bias by distance), not as n·m.
 size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads);
 size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads);
 

@@ -21,7 +21,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 struct BackwardTile : QueryTile {
   const BackwardScratch& scratch;
   const AttentionGradients& out;
-  float* distances;  // the task's, null where not wanted
+  float *dbias, *distances;  // of a dense bias, and the task's of one by distance; null where not wanted
   float *dO, *dQ, *references, *reciprocals, *D, *D_sums, *R_Xl, *R_Xw;
   PackedMixing logits_back, weights, weights_back;
 };
@@ -231,8 +231,8 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
     for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
       const int64_t i = tile.first_query + q;
       const float* dL = at.dW + k * plan.pitch + q * kChunk;
-      if (s.bias == AttentionBias::kDense) {
-        float* to = tile.out.dbias + (head * s.n + i) * s.m + first;
+      if (tile.dbias != nullptr) {
+        float* to = tile.dbias + (head * s.n + i) * s.m + first;
         const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
         for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
       } else {
@@ -263,7 +263,7 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
   SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
-  if (tile.out.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at);
+  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at);
   if (s.MixesLogits()) {
     if (tile.logits_back.data != nullptr) {
       MixTile<false>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ, NextKept(tile, at));

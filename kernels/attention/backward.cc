@@ -33,14 +33,16 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
   const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
-  Turns K_turns(memory_chunks), V_turns(memory_chunks), bias_turns(wanted.bias ? plan.groups * plan.blocks : 0);
-  const BackwardCall call{plan, in, packed, sums, O, statistics, dO, out, K_turns, V_turns, bias_turns};
+  Turns K_turns(memory_chunks), V_turns(memory_chunks), bias_turns(wanted.bias ? plan.groups * plan.blocks : 0),
+      bucket_turns(wanted.distances ? plan.groups : 0);
+  const BackwardCall call{plan, in, packed, sums, O, statistics, dO, out, K_turns, V_turns, bias_turns, bucket_turns};
   SlotPool slots(threads);
-  ParallelFor(tasks, [&](int64_t task) {
+  const auto run = [&](int64_t task) {
     const int slot = slots.Take();
     BackwardTask(call, scratch[static_cast<size_t>(slot)], task);
     slots.Return(slot);
-  });
+  };
+  ParallelFor(tasks, run, threads);
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
 
@@ -52,13 +54,6 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   };
   if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
   if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
-  if (wanted.distances) {
-    std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
-    for (int64_t task = 0; task < tasks; ++task) {
-      const int64_t group = task / plan.blocks % plan.groups, size = plan.h * s.buckets;
-      for (int64_t i = 0; i < size; ++i) out.dbias_table[group * size + i] += sums.buckets[task * size + i];
-    }
-  }
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -84,8 +79,6 @@ void AttentionBackward(const AttentionShape& shape, const AttentionInputs& input
                        const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads) {
   CheckAttentionShape(shape);
-  CROSSTALK_CHECK(threads >= NumThreads(), "attention: the workspace is for ", threads, " threads, but ", NumThreads(),
-                  " are in use");
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   HWY_DYNAMIC_DISPATCH(Backward)(plan, inputs, O, statistics, dO, gradients, workspace, threads);
 }

@@ -41,7 +41,6 @@ struct BackwardSums {
     if (wanted.R_Mw) R_Mw = carver.Floats(chunks * s.h * s.h_v * kChunk);
     if (wanted.P_l) P_l = carver.Floats(tasks * s.h_k * s.h);
     if (wanted.P_w) P_w = carver.Floats(tasks * s.h * s.h_v);
-    if (wanted.distances) buckets = carver.Floats(tasks * plan.h * s.buckets);
   }
 
   // Of a chunk of memory, to which all tasks that share it add in turn; groups are memory_groups.
@@ -50,9 +49,8 @@ struct BackwardSums {
   float* R_Ml = nullptr;  // [b][chunk][h_k][h][kChunk]
   float* R_Mw = nullptr;  // [b][chunk][h][h_v][kChunk]
   // Each task's own, summed in order at the end.
-  float* P_l = nullptr;      // [task][h_k][h]
-  float* P_w = nullptr;      // [task][h][h_v]
-  float* buckets = nullptr;  // [task][h][buckets]
+  float* P_l = nullptr;  // [task][h_k][h]
+  float* P_w = nullptr;  // [task][h][h_v]
 };
 
 struct BackwardScratch {
@@ -77,6 +75,7 @@ struct BackwardScratch {
     dJ = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles : 0);
     dropout = carver.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = carver.Floats(plan.h * plan.BlockDistances());
+    if (wanted.distances) buckets = carver.Floats(plan.h * s.buckets);
     if (wanted.P_l) P_l = carver.Floats(s.h_k * s.h * kMaxLanes);
     if (wanted.P_w) P_w = carver.Floats(s.h * s.h_v * kMaxLanes);
     if (s.R_Xl) {
@@ -102,6 +101,7 @@ struct BackwardScratch {
   float *U, *dJ;                        // [tile] tiles
   float *dU, *dropout;                  // tiles
   float* distances = nullptr;           // [h][BlockDistances()]
+  float* buckets = nullptr;             // [h][buckets]
   float* P_l = nullptr;                 // [h_k][h][lanes]
   float* P_w = nullptr;                 // [h][h_v][lanes]
   float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]

@@ -28,6 +28,7 @@ struct BackwardCall {
   const AttentionGradients& out;
   Turns &K_turns, &V_turns;  // [b][memory group][chunk]
   Turns& bias_turns;         // [group][block], for a dense bias
+  Turns& bucket_turns;       // [group], for a bias by distance
 };
 
 // Σ over the block's distances, bucket by bucket: buckets[h][buckets] of the group.
@@ -55,7 +56,7 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
   BackwardScratch scratch = shared;
   if (sums.P_l == nullptr) scratch.P_l = nullptr;
   if (sums.P_w == nullptr) scratch.P_w = nullptr;
-  if (sums.buckets == nullptr) scratch.distances = nullptr;
+  if (call.out.dbias_table == nullptr) scratch.distances = nullptr;
   if (call.out.dR_Xl == nullptr) scratch.R_Xl = nullptr;
   if (call.out.dR_Xw == nullptr) scratch.R_Xw = nullptr;
   if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kLanes, 0.0f);
@@ -83,6 +84,7 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
     new (tile + t) BackwardTile{MakeQueryTile(plan, call.in, call.packed, b, group, block, t),
                                 scratch,
                                 call.out,
+                                dense_bias ? call.out.dbias : nullptr,
                                 scratch.distances,
                                 nullptr,
                                 nullptr,
@@ -104,8 +106,12 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
   if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);
   if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
   if (scratch.distances != nullptr) {
-    SumBuckets(plan, call.in.distance_bucket, block * plan.block, scratch.distances,
-               sums.buckets + task * plan.h * s.buckets);
+    SumBuckets(plan, call.in.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
+    const int64_t turn = b * plan.blocks + block, size = plan.h * s.buckets;
+    float* total = call.out.dbias_table + group * size;
+    call.bucket_turns.Await(group, turn);
+    for (int64_t i = 0; i < size; ++i) total[i] = (turn == 0 ? 0.0f : total[i]) + scratch.buckets[i];
+    call.bucket_turns.Pass(group);
   }
 }
 

@@ -24,13 +24,14 @@ void Forward(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O
   ParallelFor(plan.shape.b * plan.chunks,
               [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   SlotPool slots(threads);
-  ParallelFor(plan.shape.b * plan.groups * plan.blocks, [&](int64_t task) {
+  const auto run = [&](int64_t task) {
     const int slot = slots.Take();
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
     ForwardBlock(plan, in, packed, scratch[static_cast<size_t>(slot)], O, statistics, b, group, task % plan.blocks);
     slots.Return(slot);
-  });
+  };
+  ParallelFor(plan.shape.b * plan.groups * plan.blocks, run, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -53,8 +54,6 @@ size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) 
 void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
                       const AttentionStatistics& statistics, void* workspace, int threads) {
   CheckAttentionShape(shape);
-  CROSSTALK_CHECK(threads >= NumThreads(), "attention: the workspace is for ", threads, " threads, but ", NumThreads(),
-                  " are in use");
   const AttentionPlan plan(shape, AttentionPass::kForward);
   HWY_DYNAMIC_DISPATCH(Forward)(plan, inputs, O, statistics, workspace, threads);
 }

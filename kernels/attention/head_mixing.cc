@@ -9,18 +9,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Element (in, out) of the matrix lies at P[in · in_stride + out · out_stride].
-void PackForMixing(int64_t h_in, int64_t h_out, const float* P, int64_t in_stride, int64_t out_stride, float* packed) {
-  const HeadBlocks blocks(h_out, kMixRows);
-  int64_t first = 0;
-  for (int64_t i = 0; i < blocks.count; ++i) {
-    for (int64_t in = 0; in < h_in; ++in) {
-      for (int64_t out = first; out < first + blocks.Rows(i); ++out) *packed++ = P[in * in_stride + out * out_stride];
-    }
-    first += blocks.Rows(i);
-  }
-}
-
 void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
   MixTile<false>(plan, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, J, L);
 }
@@ -41,19 +29,19 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace crosstalk::kernels {
 
-HWY_EXPORT(PackForMixing);
+HWY_EXPORT(PackStaticMixing);
 HWY_EXPORT(MixForward);
 HWY_EXPORT(MixBackward);
 HWY_EXPORT(MixingLanes);
 
 void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  HWY_DYNAMIC_DISPATCH(PackForMixing)(h_k, h, P_l, h, 1, packed);
+  HWY_DYNAMIC_DISPATCH(PackStaticMixing)(h_k, h, P_l, h, 1, packed);
 }
 
 void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float* packed) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  HWY_DYNAMIC_DISPATCH(PackForMixing)(h, h_k, P_l, 1, h, packed);
+  HWY_DYNAMIC_DISPATCH(PackStaticMixing)(h, h_k, P_l, 1, h, packed);
 }
 
 void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L) {

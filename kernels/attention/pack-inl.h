@@ -137,25 +137,27 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
                                                                : kChunkMasked;
 }
 
+// A mixing whose element (in, out) lies at A[in · in_stride + out · out_stride], packed for MixHeads. Scalar, as the
+// caller's matrix has no slack behind it.
+inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride,
+                             float* packed) {
+  const HeadBlocks blocks(h_out, kMixRows);
+  int64_t first = 0;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    for (int64_t in = 0; in < h_in; ++in) {
+      for (int64_t out = first; out < first + blocks.Rows(i); ++out) *packed++ = A[in * in_stride + out * out_stride];
+    }
+    first += blocks.Rows(i);
+  }
+}
+
 // The static mixings and the bias by distance: little, and once.
 HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
-  const auto pack = [](int64_t h_in, int64_t h_out, const float* A, bool transposed, float* out) {
-    // Scalar, as the caller's matrix has no slack behind it.
-    const HeadBlocks blocks(h_out, kMixRows);
-    int64_t first = 0;
-    for (int64_t i = 0; i < blocks.count; ++i) {
-      for (int64_t k = 0; k < h_in; ++k) {
-        for (int64_t r = first; r < first + blocks.Rows(i); ++r)
-          *out++ = transposed ? A[r * h_in + k] : A[k * h_out + r];
-      }
-      first += blocks.Rows(i);
-    }
-  };
-  if (packed.logits != nullptr) pack(s.h_k, s.h, in.P_l, false, packed.logits);
-  if (packed.logits_back != nullptr) pack(s.h, s.h_k, in.P_l, true, packed.logits_back);
-  if (packed.weights != nullptr) pack(s.h, s.h_v, in.P_w, false, packed.weights);
-  if (packed.weights_back != nullptr) pack(s.h_v, s.h, in.P_w, true, packed.weights_back);
+  if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, in.P_l, s.h, 1, packed.logits);
+  if (packed.logits_back != nullptr) PackStaticMixing(s.h, s.h_k, in.P_l, 1, s.h, packed.logits_back);
+  if (packed.weights != nullptr) PackStaticMixing(s.h, s.h_v, in.P_w, s.h_v, 1, packed.weights);
+  if (packed.weights_back != nullptr) PackStaticMixing(s.h_v, s.h, in.P_w, 1, s.h_v, packed.weights_back);
   if (packed.distance_bias != nullptr) {
     const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;
     for (int64_t k = 0; k < s.h; ++k) {

@@ -76,7 +76,7 @@ class Carver {
   void* Bytes(int64_t bytes) {
     void* piece = base_ == nullptr ? nullptr : base_ + used_;
     // A vector of slack after each piece: packing writes whole vectors. An odd number of lines keeps pieces apart.
-    used_ += static_cast<size_t>(RoundUp(bytes, 64) + 64);
+    used_ += static_cast<size_t>(RoundUp(bytes + 64, 64) | 64);
     return piece;
   }
   char* base_;

@@ -12,6 +12,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "kernels/attention/plan.h"
+#include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
@@ -26,8 +27,6 @@ inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;  // rows of a h
 inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
 inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // LaneProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
-
-#define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
 
 // Brings an operand of the next chunk nearer while a product runs, `step` floats for each step of k: the hardware's own
 // prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can be on their way at

@@ -127,6 +127,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const float* memory_mask = queries.packed.mask + queries.b * plan.m_padded() + first;
   const auto masked = hn::Set(d, kMaskedLogit);
+  const int64_t distances = plan.Distances(), origin = plan.n_padded() - 1;
   HWY_ALIGN float start[kChunk];
   HWY_ALIGN float tail[kChunk] = {};
   for (int64_t q = first_row; q < plan.rows; ++q) {
@@ -145,8 +146,8 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       float* row = tile + k * plan.pitch + q * kChunk;
       const int64_t head = queries.group * plan.h + k;
       const float* bias = tail;
-      if (queries.packed.distance_bias != nullptr) {
-        bias = queries.packed.distance_bias + head * plan.Distances() + (first - i + plan.n_padded() - 1);
+      if (queries.packed.distance_bias != nullptr && real) {
+        bias = queries.packed.distance_bias + head * distances + (first - i + origin);
       } else if (queries.in.bias != nullptr && s.bias == AttentionBias::kDense && real) {
         bias = queries.in.bias + (head * s.n + i) * s.m + first;
         if (valid < kChunk) {

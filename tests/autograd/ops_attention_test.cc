@@ -136,6 +136,17 @@ TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
   EXPECT_LT(GetMemoryStats().peak_bytes - before, K_bytes / 4);  // the mask of each position, and a few tiles
 }
 
+TEST(FusedAttentionTest, ARateAndAMaskThatCannotBeAreRefused) {
+  for (const double rate : {1.0, 1.5, -0.1, std::nan("")}) {
+    FusedAttentionInputs in = TalkingInputs();
+    in.dropout_rate = rate;
+    EXPECT_NE(MessageOf(in).find("dropout_rate="), std::string::npos) << MessageOf(in);
+  }
+  FusedAttentionInputs in = TalkingInputs();
+  in.memory_mask = RandomFloats({2, 37}, 9);
+  EXPECT_NE(MessageOf(in).find("not bool"), std::string::npos) << MessageOf(in);
+}
+
 TEST(FusedAttentionTest, ABiasThatCannotBeReadIsRefused) {
   FusedAttentionInputs in = TalkingInputs();
   in.bias_table = Leaf({4, 6}, 7);

@@ -185,7 +185,7 @@ TEST(AttentionConfigTest, SizesFollowFromTheWidthUnlessGiven) {
 }
 
 TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("chatty", 4), 64), "unknown attention 'chatty'");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("chatty", 4), 64), "attention: unknown kind 'chatty'");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 0), 64), "--heads 0");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 7), 64), "d_model=64 does not divide into h_k=7");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("multihead", 4, 8, 8), 64), "h_k=4 and h=8");

@@ -16,6 +16,7 @@ TEST(PlatformTest, ReportsAMachineThatCanBe) {
   EXPECT_GT(info.total_memory_bytes, int64_t{1} << 26);
   EXPECT_EQ(info.operating_system.rfind("Linux ", 0), 0u) << info.operating_system;
   EXPECT_NE(info.compiler.find("++ "), std::string::npos) << info.compiler;
+  EXPECT_EQ(info.c_library.rfind("glibc 2.", 0), 0u) << info.c_library;
 }
 
 TEST(PlatformTest, TakesTheVariablesThatMatterAndNoOthers) {
@@ -43,6 +44,7 @@ TEST(PlatformTest, JsonHasEveryMember) {
   EXPECT_EQ(json.At("total_memory_bytes").AsInt(), info.total_memory_bytes);
   EXPECT_EQ(json.At("operating_system").AsString(), info.operating_system);
   EXPECT_EQ(json.At("compiler").AsString(), info.compiler);
+  EXPECT_EQ(json.At("c_library").AsString(), info.c_library);
   EXPECT_EQ(json.At("environment").Dump(), R"({"OMP_NUM_THREADS": "3"})");
 }
 

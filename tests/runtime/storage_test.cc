@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -56,6 +57,19 @@ TEST(StorageTest, TheSameSizesTakeNothingFromTheSystemTwice) {
   const int64_t taken = GetMemoryStats().system_allocations;
   for (int i = 0; i < 10; ++i) step();
   EXPECT_EQ(GetMemoryStats().system_allocations, taken);
+}
+
+TEST(StorageTest, EverNewSizesDoNotPileUp) {
+  ReleaseCachedMemory();
+  const int64_t before = GetMemoryStats().live_bytes;
+  int64_t largest = 0;
+  for (size_t bytes = 100'000; bytes < 30'000'000; bytes += bytes / 8) {
+    const auto storage = Storage::Allocate(bytes);
+    largest = GetMemoryStats().live_bytes - before;
+    EXPECT_LE(GetMemoryStats().cached_bytes, 4 * std::max<int64_t>(largest, 4 << 20)) << bytes;
+  }
+  EXPECT_GT(largest, 20'000'000);
+  ReleaseCachedMemory();
 }
 
 TEST(StorageTest, SizesThatCannotBeAreUsageErrors) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -209,6 +210,24 @@ TEST(AttentionTest, RowsTooLongForTheCache) {
   ExpectEqual(AttentionProblem(s));
 }
 
+// A bias of which every e^bias overflows is as good as none: softmax takes it out. n does not fill its tiles, whose
+// last rows have a distance too.
+TEST(AttentionTest, AnEvenBiasOfAnySizeChangesNothing) {
+  for (const float bias : {89.0f, 266.5f, 1e6f}) {
+    for (const bool talking : {false, true}) {
+      AttentionShape s = Shape(1, 5, 37, 3, 3, 3, 4, 7);
+      s.P_l = s.P_w = talking;
+      s.bias = AttentionBias::kByDistance;
+      s.buckets = 2;
+      AttentionProblem p(s);
+      // Small enough for the rounding of logit + bias not to show.
+      std::fill(p.Q.begin(), p.Q.end(), 0.0f);
+      std::fill(p.bias_table.begin(), p.bias_table.end(), bias);
+      ExpectEqualOnEveryTarget(p);
+    }
+  }
+}
+
 // What the bias holds where the mask forbids has no effect, not even by its size.
 TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
   for (const bool talking : {false, true}) {
@@ -313,6 +332,32 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
     });
   }
   SetNumThreads(before);
+}
+
+TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
+  AttentionShape s = Talking(Shape(2, 130, 70, 3, 4, 5, 9, 8));
+  const AttentionProblem p(s);
+  const int before = NumThreads();
+  SetNumThreads(1);
+  const AttentionResults<float> expected = FusedAttention(p);
+  const Floats::size_type floats = AttentionForwardWorkspaceBytes(s, 2) / sizeof(float) + 16;
+  SetNumThreads(8);
+  Floats workspace(floats), O(expected.O.size()), reference(s.b * s.h * s.n), reciprocal(s.b * s.h * s.n);
+  void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
+  AttentionForward(s, p.inputs, {O.data(), s.h_v * s.d_v}, {reference.data(), reciprocal.data()}, aligned, 2);
+  SetNumThreads(before);
+  EXPECT_EQ(O, expected.O);
+}
+
+// The backward pass takes turns at the table's gradient: a bucket for each distance costs no more than n + m.
+TEST(AttentionTest, TheWorkspaceGrowsAsTheRows) {
+  AttentionShape s = Talking(Shape(1, 4096, 4096, 12, 12, 12, 64, 64));
+  s.bias = AttentionBias::kByDistance;
+  s.buckets = s.n + s.m - 1;
+  const size_t once = AttentionBackwardWorkspaceBytes(s, 1);
+  s.n = s.m = 8192;
+  s.buckets = s.n + s.m - 1;
+  EXPECT_LT(AttentionBackwardWorkspaceBytes(s, 1), 3 * once);
 }
 
 TEST(AttentionTest, RefusesWhatIsNoneOfTheFamily) {
