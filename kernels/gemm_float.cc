@@ -80,11 +80,18 @@ constexpr int64_t kFewColumns = 512;
 // Fixed, so that all rows are reached from one address; a line more than kDepth keeps rows out of the same cache sets.
 constexpr int64_t kRowStride = kDepth + 16;
 
+// What the next tiles will read, asked for into the second-level cache while this one computes: `step` floats for each
+// step of k, because only so many lines can be on their way at a time.
+struct Ahead {
+  const float* next;
+  int64_t step;
+};
+
 // C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
 // enough, and what surrounds it would take some.
 template <int R, int NV, RowLayout kLayout>
 HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
-                       float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update) {
+                       float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update, Ahead ahead) {
   const Lane d;
   hn::Vec<Lane> sum[R][NV];
   CROSSTALK_UNROLL
@@ -92,10 +99,18 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
+  // C is read or written only at the end, and often comes from memory.
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) __builtin_prefetch(c + r * ldc + v * kWidth, 1, 2);
+  }
   for (int64_t k = 0; k < depth; ++k) {
     hn::Vec<Lane> y[NV];
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kWidth);
+    __builtin_prefetch(ahead.next, 0, 2);
+    ahead.next += ahead.step;
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto x = hn::Set(d, a[kLayout == RowLayout::kByRow ? r * kRowStride : r]);
@@ -129,15 +144,15 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
 // Tile for run-time numbers of rows ≤ R and columns ≤ kPanel.
 template <int R, RowLayout kLayout>
 HWY_INLINE void TileOf(int64_t rows, int64_t depth, const float* a, const float* b, int64_t b_depth, float* c,
-                       int64_t ldc, int64_t columns, const Update& update) {
+                       int64_t ldc, int64_t columns, const Update& update, const Ahead& ahead) {
   if (rows == R) {
     if (columns > kWidth) {
-      Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update);
+      Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     } else {
-      Tile<R, 1, kLayout>(depth, a, b, b_depth, c, ldc, columns, update);
+      Tile<R, 1, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     }
   } else if constexpr (R > 1) {
-    TileOf<R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update);
+    TileOf<R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
   }
 }
 
@@ -209,19 +224,23 @@ HWY_NOINLINE inline void PackPanel(const GemmArguments<float>& g, int64_t first,
   }
 }
 
-// The tiles of packed rows over one panel of B.
+// The tiles of packed rows over one panel of B. `next`: the panel that will be read after it, where it is packed.
 HWY_INLINE void PanelTiles(const GemmArguments<float>& g, int64_t first_row, int64_t rows, const float* a,
-                           int64_t first_column, const float* b, int64_t b_depth, int64_t depth, const Update& update) {
+                           int64_t first_column, const float* b, int64_t b_depth, int64_t depth, const Update& update,
+                           const float* next = nullptr) {
+  const int64_t all_tiles = (rows + kRows - 1) / kRows;
+  const int64_t step = next == nullptr ? 0 : (kPanel + all_tiles - 1) / all_tiles;
   const int64_t columns = std::min<int64_t>(kPanel, g.n - first_column);
   const RowLayout layout = LayoutOf(g);
   for (int64_t r = 0; r < rows; r += kRows) {
     const int64_t tile_rows = std::min<int64_t>(kRows, rows - r);
     const float* tile = a + r / kRows * PackedTile(layout, depth);
     float* c = g.c + (first_row + r) * g.ldc + first_column;
+    const Ahead ahead{next == nullptr ? b : next + r / kRows * step * depth, step};  // this tile's part of it
     if (layout == RowLayout::kByRow) {
-      TileOf<kRows, RowLayout::kByRow>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update);
+      TileOf<kRows, RowLayout::kByRow>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update, ahead);
     } else {
-      TileOf<kRows, RowLayout::kByDepth>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update);
+      TileOf<kRows, RowLayout::kByDepth>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update, ahead);
     }
   }
 }
@@ -297,7 +316,7 @@ void BlockedProduct(const GemmArguments<float>& g) {
         PackA(g, row, rows, k, depth, packed_a.data());
         for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
           PanelTiles(g, row, rows, packed_a.data(), column + p * kPanel, packed_b.data() + p * kPanel * depth, kPanel,
-                     depth, UpdateOf(g, k));
+                     depth, UpdateOf(g, k), packed_b.data() + (p + 1) * kPanel * depth);
         }
       });
     }
