@@ -80,18 +80,12 @@ constexpr int64_t kFewColumns = 512;
 // Fixed, so that all rows are reached from one address; a line more than kDepth keeps rows out of the same cache sets.
 constexpr int64_t kRowStride = kDepth + 16;
 
-// What the next tiles will read, asked for into the second-level cache while this one computes: `step` floats for each
-// step of k, because only so many lines can be on their way at a time.
-struct Ahead {
-  const float* next;
-  int64_t step;
-};
-
 // C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
 // enough, and what surrounds it would take some.
 template <int R, int NV, RowLayout kLayout>
 HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t b_depth,
-                       float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update, Ahead ahead) {
+                       float* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update& update,
+                       PrefetchSpread ahead) {
   const Lane d;
   hn::Vec<Lane> sum[R][NV];
   CROSSTALK_UNROLL
@@ -109,8 +103,7 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
     hn::Vec<Lane> y[NV];
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kWidth);
-    __builtin_prefetch(ahead.next, 0, 2);
-    ahead.next += ahead.step;
+    ahead.Next();
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto x = hn::Set(d, a[kLayout == RowLayout::kByRow ? r * kRowStride : r]);
@@ -144,7 +137,7 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
 // Tile for run-time numbers of rows ≤ R and columns ≤ kPanel.
 template <int R, RowLayout kLayout>
 HWY_INLINE void TileOf(int64_t rows, int64_t depth, const float* a, const float* b, int64_t b_depth, float* c,
-                       int64_t ldc, int64_t columns, const Update& update, const Ahead& ahead) {
+                       int64_t ldc, int64_t columns, const Update& update, const PrefetchSpread& ahead) {
   if (rows == R) {
     if (columns > kWidth) {
       Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
@@ -236,7 +229,7 @@ HWY_INLINE void PanelTiles(const GemmArguments<float>& g, int64_t first_row, int
     const int64_t tile_rows = std::min<int64_t>(kRows, rows - r);
     const float* tile = a + r / kRows * PackedTile(layout, depth);
     float* c = g.c + (first_row + r) * g.ldc + first_column;
-    const Ahead ahead{next == nullptr ? b : next + r / kRows * step * depth, step};  // this tile's part of it
+    const PrefetchSpread ahead{next == nullptr ? b : next + r / kRows * step * depth, step};  // this tile's part of it
     if (layout == RowLayout::kByRow) {
       TileOf<kRows, RowLayout::kByRow>(tile_rows, depth, tile, b, b_depth, c, g.ldc, columns, update, ahead);
     } else {

@@ -1,6 +1,6 @@
 // The attention layer: one module for the whole family (multi-head, talking-heads, dynamic projections, general
-// bilinear, plain dot-product). AttentionConfig says which; nn/attention_fused.h or
-// nn/attention_composed.h computes it (ImplementationFor).
+// bilinear, plain dot-product). AttentionConfig says which; nn/attention_fused.h or nn/attention_composed.h computes
+// it, as ImplementationFor decides.
 //
 //   AttentionModule attention(AttentionConfig::TalkingHeads(512, 8, 8, 8, 64, 64), Initializer(seed).At("attention"));
 //   Variable Y = attention.Forward(X, X, {.mask = {.memory = padding}, .bias = bias}, context).Y;

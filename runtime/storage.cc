@@ -16,9 +16,9 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// What is kept may be this many times what was ever in use at once. Steps of one size stay far below; a program whose
-// tensors are of ever new sizes would keep some of each.
-constexpr int64_t kMostCached = 4;
+// What is held, in use or kept, may be this many times what was ever in use at once. Steps of one size stay far below;
+// a program whose tensors are of ever new sizes would keep some of each.
+constexpr int64_t kMostHeld = 4;
 
 // The blocks of one capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
 // eighth of a block is wasted.
@@ -79,7 +79,7 @@ void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
     return data;
   }
   const int64_t held = pool.stats.live_bytes + pool.stats.cached_bytes + static_cast<int64_t>(capacity);
-  if (held > kMostCached * std::max(pool.most_live, static_cast<int64_t>(capacity))) pool.ReleaseAll();
+  if (held > kMostHeld * std::max(pool.most_live, static_cast<int64_t>(capacity))) pool.ReleaseAll();
   if (size_class.free.capacity() <= size_class.blocks) size_class.free.reserve(2 * size_class.blocks + 1);
   void* data = SystemAllocate(capacity);
   if (data == nullptr) {

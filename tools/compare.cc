@@ -11,7 +11,6 @@
 #include "models/training_run.h"
 #include "runtime/atomic_file.h"
 #include "runtime/check.h"
-#include "runtime/text.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -77,12 +76,6 @@ double MedianStepSeconds(const RunFolder& folder) {
   return Median(std::move(seconds));
 }
 
-std::vector<std::string> KindsOf(const std::string& text) {
-  CROSSTALK_CHECK(!text.empty(), "--kinds: the list is empty");
-  CROSSTALK_CHECK(!text.ends_with(','), "--kinds: \"", text, "\" ends with a comma");
-  return Split(text, ',');
-}
-
 // The same run twice would count as two, with no spread between them.
 template <typename T>
 void CheckDistinct(const char* option, std::vector<T> values) {
@@ -144,7 +137,7 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
 
 int Compare(CompareSettings& settings) {
   MakePathsAbsolute(&settings.config);
-  const std::vector<std::string> kinds = KindsOf(settings.kinds);
+  const std::vector<std::string> kinds = SplitList("--kinds", settings.kinds);
   CheckDistinct("--kinds", kinds);
   CheckDistinct("--seeds", settings.seeds);
   std::vector<KindResult> results;

@@ -57,9 +57,7 @@ void ParseValue(const std::string& name, const std::string& text, std::optional<
 }
 void ParseValue(const std::string& name, const std::string& text, std::vector<uint64_t>* value) {
   value->clear();
-  CROSSTALK_CHECK(!text.empty(), name, ": the list is empty");
-  CROSSTALK_CHECK(!text.ends_with(','), name, ": \"", text, "\" ends with a comma");
-  for (const std::string& part : Split(text, ',')) {
+  for (const std::string& part : SplitList(name, text)) {
     value->push_back(ParseNumber<uint64_t>(name, part, "a list of whole numbers such as 1,2,3"));
   }
 }
@@ -383,6 +381,16 @@ void AddAttentionOptions(OptionTable& options, AttentionOptions* attention) {
   options.Add("--value-size", &attention->value_size, "N", "Size of a value, d_v; d_model / h_v by default.");
   options.Add("--dynamic", &attention->dynamic, "LIST",
               "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none.");
+}
+
+std::vector<std::string> SplitList(const std::string& name, const std::string& text) {
+  CROSSTALK_CHECK(!text.empty(), name, ": the list is empty");
+  CROSSTALK_CHECK(!text.ends_with(','), name, ": \"", text, "\" ends with a comma");
+  std::vector<std::string> parts = Split(text, ',');
+  for (const std::string& part : parts) {
+    CROSSTALK_CHECK(!part.empty(), name, ": \"", text, "\" has an empty part");
+  }
+  return parts;
 }
 
 std::string NearestName(const std::string& name, const std::vector<std::string>& names) {

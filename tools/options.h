@@ -76,6 +76,10 @@ class OptionTable {
 // attention layer is configured. MakeAttentionConfig(options, d_model) interprets them.
 void AddAttentionOptions(OptionTable& options, AttentionOptions* attention);
 
+// The parts of a list that commas separate, for the option `name`. Usage error where there is nothing, in all or in a
+// part.
+std::vector<std::string> SplitList(const std::string& name, const std::string& text);
+
 // The entry of `names` with the least edit distance to `name`; empty if none is near enough to be meant.
 std::string NearestName(const std::string& name, const std::vector<std::string>& names);
 

@@ -20,10 +20,10 @@ void AddDataOptions(OptionTable& options, TrainingConfig* config) {
   options.Add("--validation", &config->validation, "PATH", "Text to measure on; held out of --data by default.");
   options.Add("--tokenizer", &config->tokenizer, "KIND",
               "bytes, sentencepiece (trained on the training part), or a SentencePiece FILE.model.");
-  options.Add("--vocabulary", &config->vocabulary, "N",
-              "Pieces of a SentencePiece tokenizer that is trained here, at most: little text gives fewer. 100 "
-              "sentinels come on "
-              "top.");
+  options.Add(
+      "--vocabulary", &config->vocabulary, "N",
+      "Pieces of a SentencePiece tokenizer that is trained here, at most: little text gives fewer. 100 sentinels "
+      "come on top.");
   options.Add("--input-length", &config->input_length, "N", "Input tokens an example; targets follow (512: 114).");
 }
 

@@ -32,17 +32,13 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
+  if (wanted.distances) std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
   const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
   Turns K_turns(memory_chunks), V_turns(memory_chunks), bias_turns(wanted.bias ? plan.groups * plan.blocks : 0),
       bucket_turns(wanted.distances ? plan.groups : 0);
   const BackwardCall call{plan, in, packed, sums, O, statistics, dO, out, K_turns, V_turns, bias_turns, bucket_turns};
-  SlotPool slots(threads);
-  const auto run = [&](int64_t task) {
-    const int slot = slots.Take();
-    BackwardTask(call, scratch[static_cast<size_t>(slot)], task);
-    slots.Return(slot);
-  };
-  ParallelFor(tasks, run, threads);
+  ForTasks(tasks, threads,
+           [&](int64_t task, int slot) { BackwardTask(call, scratch[static_cast<size_t>(slot)], task); });
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
 

@@ -107,10 +107,10 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
   if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
   if (scratch.distances != nullptr) {
     SumBuckets(plan, call.in.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
-    const int64_t turn = b * plan.blocks + block, size = plan.h * s.buckets;
+    const int64_t size = plan.h * s.buckets;
     float* total = call.out.dbias_table + group * size;
-    call.bucket_turns.Await(group, turn);
-    for (int64_t i = 0; i < size; ++i) total[i] = (turn == 0 ? 0.0f : total[i]) + scratch.buckets[i];
+    call.bucket_turns.Await(group, b * plan.blocks + block);
+    for (int64_t i = 0; i < size; ++i) total[i] += scratch.buckets[i];
     call.bucket_turns.Pass(group);
   }
 }

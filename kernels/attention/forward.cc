@@ -23,15 +23,11 @@ void Forward(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O
   PackStatic(plan, in, packed);
   ParallelFor(plan.shape.b * plan.chunks,
               [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
-  SlotPool slots(threads);
-  const auto run = [&](int64_t task) {
-    const int slot = slots.Take();
+  ForTasks(plan.shape.b * plan.groups * plan.blocks, threads, [&](int64_t task, int slot) {
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
     ForwardBlock(plan, in, packed, scratch[static_cast<size_t>(slot)], O, statistics, b, group, task % plan.blocks);
-    slots.Return(slot);
-  };
-  ParallelFor(plan.shape.b * plan.groups * plan.blocks, run, threads);
+  });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/check.h"
+#include "runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {
@@ -100,16 +101,24 @@ void Turns::Await(int64_t sum, int64_t turn) const {
   }
 }
 
-int SlotPool::Take() {
+void ForTasks(int64_t tasks, int slots, const std::function<void(int64_t, int)>& body) {
+  std::vector<std::atomic<bool>> taken(static_cast<size_t>(slots));
   // There are as many slots as threads, so one is free.
-  for (;;) {
-    for (size_t slot = 0; slot < taken_.size(); ++slot) {
-      bool expected = false;
-      if (taken_[slot].compare_exchange_strong(expected, true, std::memory_order_acquire))
-        return static_cast<int>(slot);
+  const auto take = [&] {
+    for (;;) {
+      for (size_t slot = 0; slot < taken.size(); ++slot) {
+        bool expected = false;
+        if (taken[slot].compare_exchange_strong(expected, true, std::memory_order_acquire)) return slot;
+      }
+      std::this_thread::yield();
     }
-    std::this_thread::yield();
-  }
+  };
+  const auto run = [&](int64_t task) {
+    const size_t slot = take();
+    body(task, static_cast<int>(slot));
+    taken[slot].store(false, std::memory_order_release);
+  };
+  ParallelFor(tasks, run, slots);
 }
 
 }  // namespace crosstalk::kernels

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "kernels/attention/attention.h"
@@ -117,15 +118,8 @@ class Turns {
   std::vector<std::atomic<int64_t>> passed_;
 };
 
-// Scratch memory for `count` threads; a task holds one while it runs.
-class SlotPool {
- public:
-  explicit SlotPool(int count) : taken_(static_cast<size_t>(count)) {}
-  int Take();
-  void Return(int slot) { taken_[static_cast<size_t>(slot)].store(false, std::memory_order_release); }
-
- private:
-  std::vector<std::atomic<bool>> taken_;
-};
+// body(task, slot) for task = 0 … tasks - 1, begun in that order, on at most `slots` threads; of the tasks that run at
+// the same time no two have the same slot, 0 … slots - 1: that of the scratch memory that a task may use.
+void ForTasks(int64_t tasks, int slots, const std::function<void(int64_t task, int slot)>& body);
 
 }  // namespace crosstalk::kernels

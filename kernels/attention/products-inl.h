@@ -28,24 +28,13 @@ inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of the
 inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // LaneProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
 
-// Brings an operand of the next chunk nearer while a product runs, `step` floats for each step of k: the hardware's own
-// prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can be on their way at
-// a time.
+// What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
   HWY_INLINE void Next() {}
   HWY_INLINE void Skip(int64_t) {}
 };
-struct PrefetchSpread {
-  const float* from;
-  int64_t step;
-  HWY_INLINE void Next() {
-    __builtin_prefetch(from, 0, 2);
-    from += step;
-  }
-  HWY_INLINE void Skip(int64_t steps) { from += steps * step; }
-};
 inline constexpr int kLine = 16;  // floats of a cache line
-// The same for three operands of equal size.
+// Three operands of equal size.
 struct PrefetchThree {
   const float* from[3];
   int64_t step;
