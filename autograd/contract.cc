@@ -7,8 +7,8 @@
 #include "autograd/tensor_math.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"
-#include "kernels/gemm.h"
-#include "kernels/lane_product.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/interleaved.h"
 #include "kernels/reduce.h"
 
 namespace crosstalk::math {

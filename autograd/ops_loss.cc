@@ -6,7 +6,7 @@
 #include "autograd/op.h"
 #include "autograd/tensor_math.h"
 #include "kernels/cross_entropy.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace crosstalk {
 namespace {

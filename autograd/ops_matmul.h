@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/variable.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace crosstalk {
 

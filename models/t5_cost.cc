@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "kernels/attention/attention.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "models/t5_config.h"
 #include "nn/attention.h"
 #include "runtime/check.h"

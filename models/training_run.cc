@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/simd.h"
 #include "models/parameter_file.h"
 #include "runtime/check.h"

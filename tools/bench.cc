@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "kernels/openblas.h"
+#include "kernels/gemm/openblas.h"
 #include "kernels/simd.h"
 #include "runtime/atomic_file.h"
 #include "runtime/parallel.h"

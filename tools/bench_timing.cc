@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/openblas.h"
+#include "kernels/gemm/openblas.h"
 #include "kernels/peak.h"
 #include "kernels/simd.h"
 #include "runtime/check.h"

@@ -1,4 +1,4 @@
-#include "kernels/lane_product.h"
+#include "kernels/gemm/interleaved.h"
 
 #include "tests/support/kernel_test.h"
 

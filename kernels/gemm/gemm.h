@@ -1,6 +1,6 @@
 // Matrix products. float: our own kernel (gemm_float.cc), faster here than single-threaded OpenBLAS with its best
 // kernels, threaded, and with bits that depend neither on threads nor on the machine's BLAS, and are the same on all
-// targets with fused multiply-adds. double: OpenBLAS (kernels/openblas.h), one single-threaded call for each tile,
+// targets with fused multiply-adds. double: OpenBLAS (kernels/gemm/openblas.h), one single-threaded call for each tile,
 // tiles cut by shape alone; it is there for checking.
 #pragma once
 

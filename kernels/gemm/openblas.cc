@@ -1,4 +1,4 @@
-#include "kernels/openblas.h"
+#include "kernels/gemm/openblas.h"
 
 #include <dlfcn.h>
 

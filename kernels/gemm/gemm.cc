@@ -1,4 +1,4 @@
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/gemm_products.h"
-#include "kernels/openblas.h"
+#include "kernels/gemm/gemm_internal.h"
+#include "kernels/gemm/openblas.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/gemm_products.h"
+#include "kernels/gemm/gemm_internal.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm_float.cc"
+#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_float.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "kernels/simd-inl.h"

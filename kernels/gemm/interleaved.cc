@@ -1,9 +1,9 @@
-#include "kernels/lane_product.h"
+#include "kernels/gemm/interleaved.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/lane_product.cc"
+#define HWY_TARGET_INCLUDE "kernels/gemm/interleaved.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "kernels/simd-inl.h"

@@ -2,7 +2,7 @@
 // by shape alone, so that the bits do not depend on the number of threads.
 #include <algorithm>
 
-#include "kernels/gemm_products.h"
+#include "kernels/gemm/gemm_internal.h"
 #include "runtime/parallel.h"
 
 namespace crosstalk::kernels {
