@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/contract.h"
+#include "autograd/einsum/contraction.h"
 #include "autograd/op.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-// The differentiable matrix product. For named dimensions see autograd/einsum.h.
+// The differentiable matrix product. For named dimensions see autograd/einsum/einsum.h.
 #pragma once
 
 #include "autograd/variable.h"

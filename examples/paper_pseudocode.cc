@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/ops_elementwise.h"
 #include "autograd/ops_reduce.h"
 #include "runtime/random.h"

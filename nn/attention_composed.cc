@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/ops_dropout.h"
 #include "autograd/ops_elementwise.h"
 #include "autograd/ops_reduce.h"

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/ops_shape.h"
 
 namespace crosstalk {

@@ -2,7 +2,7 @@
 // stays in its cache. The composed one is the einsum over whole tensors.
 #include <algorithm>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "kernels/attention/head_mixing.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"

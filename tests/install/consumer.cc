@@ -2,7 +2,7 @@
 // pkg-config says. It takes one gradient through the paper's notation and prints it.
 #include <cstdio>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/ops_reduce.h"
 #include "runtime/tensor.h"
 

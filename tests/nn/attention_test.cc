@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/grad_check.h"
 #include "autograd/ops_shape.h"
 #include "tests/support/attention_cases.h"

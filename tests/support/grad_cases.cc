@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 #include "autograd/op.h"
 #include "autograd/ops_dropout.h"
 #include "autograd/ops_elementwise.h"

@@ -1,4 +1,4 @@
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "autograd/contract.h"
-#include "autograd/einsum_parse.h"
+#include "autograd/einsum/contraction.h"
+#include "autograd/einsum/equation.h"
 #include "autograd/grad_check.h"
 #include "runtime/parallel.h"
 #include "tests/support/grad_cases.h"

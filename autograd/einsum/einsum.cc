@@ -1,11 +1,11 @@
-#include "autograd/einsum.h"
+#include "autograd/einsum/einsum.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "autograd/contract.h"
-#include "autograd/einsum_parse.h"
-#include "autograd/einsum_plan.h"
+#include "autograd/einsum/contraction.h"
+#include "autograd/einsum/equation.h"
+#include "autograd/einsum/order.h"
 #include "autograd/op.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/contract.h"
-#include "autograd/einsum_parse.h"
+#include "autograd/einsum/contraction.h"
+#include "autograd/einsum/equation.h"
 #include "runtime/shape.h"
 
 namespace crosstalk {

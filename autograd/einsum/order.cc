@@ -1,4 +1,4 @@
-#include "autograd/einsum_plan.h"
+#include "autograd/einsum/order.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,9 +1,9 @@
-#include "autograd/contract.h"
+#include "autograd/einsum/contraction.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "autograd/contract_plan.h"
+#include "autograd/einsum/contraction_plan.h"
 #include "autograd/tensor_math.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"

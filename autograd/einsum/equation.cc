@@ -1,4 +1,4 @@
-#include "autograd/einsum_parse.h"
+#include "autograd/einsum/equation.h"
 
 #include <algorithm>
 #include <cctype>

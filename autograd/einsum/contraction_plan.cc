@@ -1,4 +1,4 @@
-#include "autograd/contract_plan.h"
+#include "autograd/einsum/contraction_plan.h"
 
 #include <algorithm>
 
