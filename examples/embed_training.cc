@@ -12,7 +12,7 @@
 #include "models/text/synthetic_corpus.h"
 #include "models/text/tokenizer.h"
 #include "models/trainer.h"
-#include "nn/adafactor.h"
+#include "nn/optim/adafactor.h"
 #include "runtime/safetensors.h"
 
 using namespace crosstalk;

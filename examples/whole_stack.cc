@@ -4,8 +4,8 @@
 
 #include "autograd/ops_elementwise.h"
 #include "autograd/ops_reduce.h"
-#include "nn/adamw.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
+#include "nn/optim/adamw.h"
 #include "runtime/random.h"
 
 using namespace crosstalk;  // an example may

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "nn/attention_json.h"
+#include "nn/attention/json.h"
 #include "runtime/check.h"
 
 namespace crosstalk {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "nn/attention_config.h"
+#include "nn/attention/config.h"
 #include "nn/feed_forward.h"
 #include "runtime/json.h"
 

@@ -5,7 +5,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "models/t5_config.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 

@@ -5,7 +5,7 @@
 
 #include "autograd/ops_elementwise.h"
 #include "autograd/variable.h"
-#include "nn/gradient_clipping.h"
+#include "nn/optim/clipping.h"
 #include "runtime/check.h"
 
 namespace crosstalk {

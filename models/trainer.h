@@ -8,8 +8,8 @@
 
 #include "models/t5.h"
 #include "models/text/batches.h"
-#include "nn/optimizer.h"
-#include "nn/schedule.h"
+#include "nn/optim/optimizer.h"
+#include "nn/optim/schedule.h"
 
 namespace crosstalk {
 

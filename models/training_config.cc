@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "nn/adafactor.h"
-#include "nn/adamw.h"
+#include "nn/optim/adafactor.h"
+#include "nn/optim/adamw.h"
 #include "runtime/check.h"
 
 namespace crosstalk {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "models/t5_config.h"
-#include "nn/attention_config.h"
-#include "nn/optimizer.h"
-#include "nn/schedule.h"
+#include "nn/attention/config.h"
+#include "nn/optim/optimizer.h"
+#include "nn/optim/schedule.h"
 #include "runtime/json.h"
 
 namespace crosstalk {

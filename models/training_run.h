@@ -15,7 +15,7 @@
 #include "models/trainer.h"
 #include "models/training_config.h"
 #include "models/training_data.h"
-#include "nn/optimizer.h"
+#include "nn/optim/optimizer.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/safetensors.h"
 
 namespace crosstalk {

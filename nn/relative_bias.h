@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "autograd/variable.h"
-#include "nn/attention_bias.h"
+#include "nn/attention/bias.h"
 #include "nn/init.h"
 #include "nn/module.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "nn/feed_forward.h"
 #include "nn/init.h"
 #include "nn/module.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention_config.h"
+#include "nn/attention/config.h"
 #include "runtime/json.h"
 #include "runtime/parallel.h"
 #include "runtime/tensor.h"

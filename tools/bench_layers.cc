@@ -2,7 +2,7 @@
 // against n.
 #include <algorithm>
 
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/storage.h"
 #include "tools/bench.h"
 

@@ -6,9 +6,9 @@
 
 #include "autograd/ops_elementwise.h"
 #include "models/t5.h"
-#include "nn/adafactor.h"
-#include "nn/gradient_clipping.h"
-#include "nn/schedule.h"
+#include "nn/optim/adafactor.h"
+#include "nn/optim/clipping.h"
+#include "nn/optim/schedule.h"
 #include "runtime/platform.h"
 #include "runtime/random.h"
 #include "runtime/storage.h"

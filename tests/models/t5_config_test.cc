@@ -6,7 +6,7 @@
 
 #include "autograd/ops_elementwise.h"
 #include "models/t5.h"
-#include "nn/adafactor.h"
+#include "nn/optim/adafactor.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/ops_elementwise.h"
-#include "nn/adafactor.h"
+#include "nn/optim/adafactor.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"

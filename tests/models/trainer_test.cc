@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "models/parameter_file.h"
-#include "nn/adamw.h"
+#include "nn/optim/adamw.h"
 #include "runtime/parallel.h"
 #include "tests/support/temp_dir.h"
 

@@ -13,7 +13,7 @@
 #include "autograd/ops_dropout.h"
 #include "autograd/ops_shape.h"
 #include "kernels/reference/attention.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/random.h"
 
 namespace crosstalk {

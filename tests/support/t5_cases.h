@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/t5.h"
-#include "nn/attention_config.h"
+#include "nn/attention/config.h"
 #include "runtime/random.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-// `crosstalk complexity` as a user runs it. The numbers of every row are in tests/nn/attention_config_test.cc too.
+// `crosstalk complexity` as a user runs it. The numbers of every row are in tests/nn/attention/config_test.cc too.
 #include <gtest/gtest.h>
 
 #include <string>

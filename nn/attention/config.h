@@ -1,5 +1,5 @@
 // AttentionConfig: which member of the attention family a layer is: its eight dimensions, which head mixings stand
-// between them, and what that costs. No tensors here; nn/attention.h holds the layer.
+// between them, and what that costs. No tensors here; nn/attention/attention.h holds the layer.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // What every implementation of attention shares: the checks, and the projections before and after the part that has
-// queries against memory positions. nn/attention.h is the layer that most callers want.
+// queries against memory positions. nn/attention/attention.h is the layer that most callers want.
 #pragma once
 
 #include "autograd/variable.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/shape.h"
 
 namespace crosstalk {

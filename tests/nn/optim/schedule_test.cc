@@ -1,4 +1,4 @@
-#include "nn/schedule.h"
+#include "nn/optim/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nn/attention_json.h"
+#include "nn/attention/json.h"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "nn/attention_fused.h"
+#include "nn/attention/fused.h"
 
 #include <gtest/gtest.h>
 

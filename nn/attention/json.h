@@ -1,7 +1,7 @@
 // AttentionConfig to and from JSON, for run and model files.
 #pragma once
 
-#include "nn/attention_config.h"
+#include "nn/attention/config.h"
 #include "runtime/json.h"
 
 namespace crosstalk {

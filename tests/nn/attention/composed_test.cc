@@ -1,4 +1,4 @@
-#include "nn/attention_composed.h"
+#include "nn/attention/composed.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nn/attention_config.h"
+#include "nn/attention/config.h"
 
 #include <cmath>
 #include <initializer_list>

@@ -1,11 +1,11 @@
-// The fused implementation: the same function as nn/attention_composed.h, with everything between the projections in
+// The fused implementation: the same function as nn/attention/composed.h, with everything between the projections in
 // one kernel that keeps nothing of size n·m. float, and without the weights W.
 #pragma once
 
 #include <optional>
 
 #include "autograd/variable.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/random.h"
 
 namespace crosstalk {

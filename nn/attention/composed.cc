@@ -1,4 +1,4 @@
-#include "nn/attention_composed.h"
+#include "nn/attention/composed.h"
 
 #include <limits>
 
@@ -7,7 +7,7 @@
 #include "autograd/ops_elementwise.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
-#include "nn/attention_projections.h"
+#include "nn/attention/projections.h"
 #include "runtime/parallel.h"
 
 namespace crosstalk {

@@ -1,13 +1,13 @@
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "autograd/ops_shape.h"
-#include "nn/attention_composed.h"
-#include "nn/attention_fused.h"
-#include "nn/attention_projections.h"
+#include "nn/attention/composed.h"
+#include "nn/attention/fused.h"
+#include "nn/attention/projections.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "nn/gradient_clipping.h"
+#include "nn/optim/clipping.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "nn/attention_fused.h"
+#include "nn/attention/fused.h"
 
 #include "autograd/ops_attention.h"
 #include "autograd/ops_shape.h"
-#include "nn/attention_projections.h"
+#include "nn/attention/projections.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "nn/attention_projections.h"
+#include "nn/attention/projections.h"
 
 #include <string_view>
 

@@ -1,11 +1,11 @@
 // The composed implementation: the paper's pseudocode in einsum, in float and double. It is what the fast kernels are
-// tested against and where a new idea starts; nn/attention.h is the layer that most callers want.
+// tested against and where a new idea starts; nn/attention/attention.h is the layer that most callers want.
 #pragma once
 
 #include <optional>
 
 #include "autograd/variable.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "runtime/random.h"
 
 namespace crosstalk {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/optimizer.h"
+#include "nn/optim/optimizer.h"
 
 namespace crosstalk {
 

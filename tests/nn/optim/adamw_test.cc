@@ -1,4 +1,4 @@
-#include "nn/adamw.h"
+#include "nn/optim/adamw.h"
 
 #include <gtest/gtest.h>
 

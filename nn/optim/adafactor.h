@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "nn/optimizer.h"
+#include "nn/optim/optimizer.h"
 
 namespace crosstalk {
 

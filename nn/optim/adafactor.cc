@@ -1,4 +1,4 @@
-#include "nn/adafactor.h"
+#include "nn/optim/adafactor.h"
 
 #include <cmath>
 #include <utility>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/ops_shape.h"
-#include "nn/attention.h"
+#include "nn/attention/attention.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "nn/optimizer.h"
+#include "nn/optim/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The attention layer: one module for the whole family (multi-head, talking-heads, dynamic projections, general
-// bilinear, plain dot-product). AttentionConfig says which; nn/attention_fused.h or nn/attention_composed.h computes
+// bilinear, plain dot-product). AttentionConfig says which; nn/attention/fused.h or nn/attention/composed.h computes
 // it, as ImplementationFor decides.
 //
 //   AttentionModule attention(AttentionConfig::TalkingHeads(512, 8, 8, 8, 64, 64), Initializer(seed).At("attention"));
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "autograd/variable.h"
-#include "nn/attention_bias.h"
-#include "nn/attention_config.h"
+#include "nn/attention/bias.h"
+#include "nn/attention/config.h"
 #include "nn/init.h"
 #include "nn/module.h"
 #include "runtime/random.h"

@@ -1,4 +1,4 @@
-#include "nn/schedule.h"
+#include "nn/optim/schedule.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "nn/attention_bias.h"
+#include "nn/attention/bias.h"
 
 #include "autograd/ops_index.h"
 #include "runtime/check.h"
