@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <memory>
 
-#include "models/parameter_file.h"
-#include "models/t5.h"
-#include "models/text/batches.h"
-#include "models/text/synthetic_corpus.h"
+#include "models/objectives/batches.h"
+#include "models/t5/t5.h"
+#include "models/text/stories/synthetic_corpus.h"
 #include "models/text/tokenizer.h"
-#include "models/trainer.h"
+#include "models/training/state_dict.h"
+#include "models/training/trainer.h"
 #include "nn/optim/adafactor.h"
 #include "runtime/safetensors.h"
 

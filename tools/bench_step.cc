@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "autograd/ops_elementwise.h"
-#include "models/t5.h"
+#include "models/t5/t5.h"
 #include "nn/optim/adafactor.h"
 #include "nn/optim/clipping.h"
 #include "nn/optim/schedule.h"

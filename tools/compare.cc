@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/training_run.h"
+#include "models/training/run.h"
 #include "runtime/atomic_file.h"
 #include "runtime/check.h"
 #include "tools/command.h"

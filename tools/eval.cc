@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "models/training_run.h"
+#include "models/training/run.h"
 #include "runtime/check.h"
 #include "tools/command.h"
 #include "tools/output.h"

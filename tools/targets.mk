@@ -89,7 +89,7 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS)
 	@echo "  link $@"
 	@$(CXX) -shared -Wl,-soname,$(SONAME) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# Installed headers keep their paths, under include/crosstalk: -Iinclude/crosstalk, then "models/t5.h".
+# Installed headers keep their paths, under include/crosstalk: -Iinclude/crosstalk, then "models/t5/t5.h".
 PUBLIC_HEADERS := $(filter-out %-inl.h,$(filter-out tools/% tests/%,$(HEADERS)))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "models/t5_config.h"
-#include "models/training_data.h"
-#include "models/training_run.h"
+#include "models/t5/config.h"
+#include "models/training/data.h"
+#include "models/training/run.h"
 #include "runtime/check.h"
 #include "runtime/parallel.h"
 #include "tools/command.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/special_ids.h"
+#include "models/text/special_tokens.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/t5.h"
+#include "models/t5/t5.h"
 #include "nn/attention/config.h"
 #include "runtime/random.h"
 

@@ -12,7 +12,7 @@
 
 #include "models/text/dataset.h"
 #include "models/text/sentencepiece_model_check.h"
-#include "models/text/synthetic_corpus.h"
+#include "models/text/stories/synthetic_corpus.h"
 #include "runtime/atomic_file.h"
 #include "runtime/check.h"
 #include "runtime/random.h"

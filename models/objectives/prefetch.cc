@@ -1,0 +1,103 @@
+// MakePrefetchingBatches of batches.h.
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "models/objectives/batches.h"
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+class PrefetchingBatches : public BatchSource {
+ public:
+  PrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t micro_batches, int64_t depth)
+      : source_(std::move(source)), micro_batches_(micro_batches), depth_(depth) {
+    CROSSTALK_CHECK(micro_batches >= 1 && depth >= 1, "prefetching batches: ", micro_batches, " micro-batches, ", depth,
+                    " ahead; both must be at least 1");
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  ~PrefetchingBatches() override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Seq2SeqBatch Get(int64_t step, int64_t micro_batch) override {
+    CROSSTALK_CHECK(step >= 0 && micro_batch >= 0 && micro_batch < micro_batches_, "batches: step ", step,
+                    ", micro-batch ", micro_batch, " of ", micro_batches_);
+    const int64_t wanted = step * micro_batches_ + micro_batch;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (wanted != next_taken_) {  // a jump, the first call of a resumed run for one
+      ready_.clear();
+      next_taken_ = next_made_ = wanted;
+      ++jumps_;
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !ready_.empty(); });
+    Item item = std::move(ready_.front());
+    ready_.pop_front();
+    ++next_taken_;
+    changed_.notify_all();
+    lock.unlock();
+    if (item.exception) std::rethrow_exception(item.exception);
+    return std::move(item.batch);
+  }
+
+ private:
+  struct Item {
+    Seq2SeqBatch batch;
+    std::exception_ptr exception;
+  };
+
+  void Run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      changed_.wait(lock,
+                    [this] { return stopping_ || (next_made_ >= 0 && static_cast<int64_t>(ready_.size()) < depth_); });
+      if (stopping_) return;
+      const int64_t number = next_made_;
+      const int64_t jump = jumps_;
+      lock.unlock();
+      Item item;
+      try {
+        item.batch = source_->Get(number / micro_batches_, number % micro_batches_);
+      } catch (...) {
+        item.exception = std::current_exception();
+      }
+      lock.lock();
+      if (jump != jumps_) continue;  // nobody waits for it any more
+      ready_.push_back(std::move(item));
+      ++next_made_;
+      changed_.notify_all();
+    }
+  }
+
+  std::unique_ptr<BatchSource> source_;
+  int64_t micro_batches_;
+  int64_t depth_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> ready_;   // numbers next_taken_ …
+  int64_t next_taken_ = -1;  // step·micro_batches + micro_batch
+  int64_t next_made_ = -1;
+  int64_t jumps_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t micro_batches,
+                                                    int64_t depth) {
+  return std::make_unique<PrefetchingBatches>(std::move(source), micro_batches, depth);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,160 @@
+#include "models/t5/t5.h"
+
+#include <cmath>
+#include <string>
+
+#include "autograd/ops_elementwise.h"
+#include "autograd/ops_loss.h"
+#include "autograd/ops_matmul.h"
+#include "autograd/ops_shape.h"
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+TransformerStackConfig EncoderConfig(const T5Config& config) {
+  return {.layers = config.encoder_layers,
+          .self_attention = config.encoder_self,
+          .cross_attention = std::nullopt,
+          .feed_forward = {.d_model = config.d_model,
+                           .d_ff = config.d_ff,
+                           .kind = config.feed_forward,
+                           .dropout_rate = config.dropout_rate},
+          .relative_buckets = config.relative_buckets,
+          .dropout_rate = config.dropout_rate,
+          .norm_epsilon = config.norm_epsilon};
+}
+
+TransformerStackConfig DecoderConfig(const T5Config& config) {
+  TransformerStackConfig stack = EncoderConfig(config);
+  stack.layers = config.decoder_layers;
+  stack.self_attention = config.decoder_self;
+  stack.cross_attention = config.encoder_decoder;
+  return stack;
+}
+
+void CheckIds(const char* name, const Tensor& ids) {
+  CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32, "T5: ", name, " must be int32");
+}
+
+}  // namespace
+
+Tensor ShiftRight(const Tensor& targets) {
+  CheckIds("targets", targets);
+  Dims dims("shift right");
+  dims.Bind("targets[b, m]", targets.shape());
+  const int64_t m = dims["m"];
+  Tensor shifted = Tensor::Full(targets.shape(), kPadId, DType::kInt32);
+  if (m > 1) shifted.Slice(1, 1, m).CopyFrom(targets.Slice(1, 0, m - 1));
+  return shifted;
+}
+
+Tensor NotPadding(const Tensor& ids) {
+  CheckIds("ids", ids);
+  const Tensor contiguous = ids.Contiguous();
+  Tensor mask = Tensor::Empty(ids.shape(), DType::kBool);
+  const int32_t* id = contiguous.data<int32_t>();
+  bool* real = mask.data<bool>();
+  for (int64_t i = 0; i < ids.num_elements(); ++i) real[i] = id[i] != kPadId;
+  return mask;
+}
+
+void T5DecodingState::SelectRows(const std::vector<int64_t>& rows) {
+  cache.SelectRows(rows);
+  memory_mask = cache.memory_mask;
+}
+
+T5::T5(const T5Config& config, uint64_t seed, DType dtype) : config_(config) {
+  config.Validate();
+  const Initializer init(seed, dtype);
+  const int64_t rows = config.padded_vocabulary();
+  embedding_ = std::make_unique<EmbeddingLayer>(rows, config.d_model, 1.0, init.At("embedding"));
+  encoder_ = std::make_unique<TransformerStack>(EncoderConfig(config), init.At("encoder"));
+  decoder_ = std::make_unique<TransformerStack>(DecoderConfig(config), init.At("decoder"));
+  AddModule("embedding", *embedding_);
+  AddModule("encoder", *encoder_);
+  AddModule("decoder", *decoder_);
+  if (config.classifier == ClassifierKind::kUntied) {
+    const double stddev = 1.0 / std::sqrt(static_cast<double>(config.d_model));
+    classifier_ = std::make_unique<EmbeddingLayer>(rows, config.d_model, stddev, init.At("classifier"));
+    AddModule("classifier", *classifier_);
+  }
+}
+
+void T5::SetActivations(Activations activations) {
+  const auto recomputation = activations == Activations::kRecompute ? TransformerStack::Recomputation::kBlocks
+                                                                    : TransformerStack::Recomputation::kNone;
+  encoder_->SetRecomputation(recomputation);
+  decoder_->SetRecomputation(recomputation);
+}
+
+double T5::ClassifierScale() const {
+  return classifier_ != nullptr ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.d_model));
+}
+
+const Variable& T5::ClassifierTable() const {
+  return classifier_ != nullptr ? classifier_->table() : embedding_->table();
+}
+
+Variable T5::Encode(const Tensor& inputs, const ForwardContext& context) const {
+  CheckIds("inputs", inputs);
+  const LayerScope scope("encoder");
+  return encoder_->Forward(embedding_->Forward(inputs), NotPadding(inputs), {}, context);
+}
+
+Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
+                    const ForwardContext& context) const {
+  CheckIds("decoder inputs", decoder_inputs);
+  const LayerScope scope("decoder");
+  // No mask of its own: padding stands behind all that counts, and causality hides it.
+  const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
+  return decoder_->Forward(embedding_->Forward(decoder_inputs), Tensor(), memory, context);
+}
+
+Variable T5::Logits(const Variable& hidden) const {
+  Dims dims("T5 logits");
+  dims.Set("d_model", config_.d_model, "the configuration").Bind("hidden[b, m, d_model]", hidden.shape());
+  const LayerScope scope("classifier");
+  const Variable rows = Reshape(hidden, {dims["b"] * dims["m"], config_.d_model});
+  const Variable logits =
+      MatMul(Scale(rows, ClassifierScale()), ClassifierTable(), kernels::Transpose::kNo, kernels::Transpose::kYes);
+  return Reshape(logits, {dims["b"], dims["m"], config_.padded_vocabulary()});
+}
+
+T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const T5LossOptions& options,
+                const ForwardContext& context) const {
+  CheckIds("inputs", inputs);
+  CheckIds("targets", targets);
+  Dims dims("T5 loss");
+  dims.Bind("inputs[b, n]", inputs.shape()).Bind("targets[b, m]", targets.shape());
+  const Variable encoded = Encode(inputs, context);
+  const Variable hidden = Decode(encoded, NotPadding(inputs), ShiftRight(targets), context);
+
+  const LayerScope scope("classifier");
+  const int64_t rows = dims["b"] * dims["m"];
+  const CrossEntropyOptions loss_options = {.ignore_index = kPadId, .z_loss = context.training() ? options.z_loss : 0};
+  const CrossEntropyResult result = LinearCrossEntropy(Reshape(hidden, {rows, config_.d_model}), ClassifierTable(),
+                                                       targets.Reshape({rows}), ClassifierScale(), loss_options);
+  return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = rows};
+}
+
+T5DecodingState T5::StartDecoding(const Tensor& inputs) const {
+  const NoGradScope no_grad;
+  const Variable encoded = Encode(inputs, ForwardContext());
+  T5DecodingState state;
+  state.memory_mask = NotPadding(inputs);
+  state.cache = decoder_->StartDecoding({.encoded = encoded, .mask = state.memory_mask});
+  return state;
+}
+
+Tensor T5::DecodeStep(const Tensor& tokens, T5DecodingState& state) const {
+  CheckIds("tokens", tokens);
+  Dims dims("T5 decoding step");
+  dims.Bind("memory_mask[b, n]", state.memory_mask.shape()).Bind("tokens[b]", tokens.shape());
+  const NoGradScope no_grad;
+  const int64_t b = dims["b"];
+  const Variable hidden = decoder_->Step(embedding_->Forward(tokens.Reshape({b, 1})), state.cache);
+  return Logits(hidden).value().Reshape({b, config_.padded_vocabulary()});
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,94 @@
+// T5: the encoder-decoder of Raffel et al. (2019), with any member of the attention family in each of its three places.
+//
+//   T5 model(config, seed);
+//   T5Loss loss = model.Loss(inputs, targets, {.z_loss = 1e-4}, {.phase = ForwardContext::Phase::kTraining, …});
+//   Backward(Scale(loss.sum, 1.0 / loss.Denominator(LossDenominator::kTargetTokens)));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/t5/config.h"
+#include "models/text/special_tokens.h"
+#include "nn/embedding.h"
+#include "nn/module.h"
+#include "nn/transformer.h"
+#include "runtime/tensor.h"
+
+namespace crosstalk {
+
+struct T5LossOptions {
+  double z_loss = 1e-4;  // added in training only, as z_loss · (log Z)² per token
+};
+
+// What to divide a loss sum by: the targets that are not padding, or all positions of the batch, padding too (which
+// is what the published runs do).
+enum class LossDenominator { kTargetTokens, kAllPositions };
+
+struct T5Loss {
+  Variable sum;           // scalar: Σ over target tokens of the loss, with z-loss in training; differentiable
+  double nll_sum = 0;     // Σ over target tokens of -ln p: nll_sum / tokens is the reported ln(PPL)
+  int64_t tokens = 0;     // targets that are not padding
+  int64_t positions = 0;  // all targets
+
+  int64_t Denominator(LossDenominator denominator) const {
+    return denominator == LossDenominator::kTargetTokens ? tokens : positions;
+  }
+};
+
+// One batch of sequences being written, a token at a time.
+struct T5DecodingState {
+  Tensor memory_mask;  // bool[b, n]: inputs that are not padding
+  TransformerCache cache;
+
+  int64_t length() const { return cache.length; }  // tokens consumed
+  // Keeps the batch rows `rows` in that order (any may repeat): what a beam search does after each step.
+  void SelectRows(const std::vector<int64_t>& rows);
+};
+
+// targets int32[b, m] → decoder inputs int32[b, m]: kPadId, then the targets but the last.
+Tensor ShiftRight(const Tensor& targets);
+// bool[…]: true where ids (int32) are not kPadId.
+Tensor NotPadding(const Tensor& ids);
+
+class T5 : public Module {
+ public:
+  // Initial values are a function of (seed, dotted path).
+  T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32);
+
+  const T5Config& config() const { return config_; }
+
+  // Trades time for memory in training; the bits are the same. kKeep unless set.
+  void SetActivations(Activations activations);
+
+  // inputs int32[b, n] (kPadId is padding, masked) → the encoder's output [b, n, d_model].
+  Variable Encode(const Tensor& inputs, const ForwardContext& context) const;
+  // encoded[b, n, d_model], memory_mask bool[b, n], decoder_inputs int32[b, m] → the decoder's output
+  // hidden[b, m, d_model].
+  Variable Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
+                  const ForwardContext& context) const;
+  // hidden[b, m, d_model] → logits[b, m, padded_vocabulary].
+  Variable Logits(const Variable& hidden) const;
+
+  // inputs int32[b, n], targets int32[b, m] (kPadId is padding and adds nothing).
+  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const T5LossOptions& options,
+              const ForwardContext& context) const;
+
+  // Decoding, off the tape. Start from the inputs int32[b, n]; then give each step the tokens int32[b] written last
+  // (kPadId first) and get logits[b, padded_vocabulary] for the next. Equal to the full pass over the same tokens.
+  T5DecodingState StartDecoding(const Tensor& inputs) const;
+  Tensor DecodeStep(const Tensor& tokens, T5DecodingState& state) const;
+
+ private:
+  double ClassifierScale() const;
+  const Variable& ClassifierTable() const;
+
+  T5Config config_;
+  std::unique_ptr<EmbeddingLayer> embedding_;
+  std::unique_ptr<TransformerStack> encoder_;
+  std::unique_ptr<TransformerStack> decoder_;
+  std::unique_ptr<EmbeddingLayer> classifier_;  // null if tied
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,470 @@
+// WriteStory of synthetic_corpus.h: the telling of a story.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "models/text/example_key.h"
+#include "models/text/stories/story_words.h"
+#include "models/text/stories/synthetic_corpus.h"
+#include "runtime/check.h"
+#include "runtime/random.h"
+
+namespace crosstalk {
+namespace {
+
+std::string NumberWords(int n) {
+  static constexpr std::array<std::string_view, 20> kSmall = {
+      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
+      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
+  static constexpr std::array<std::string_view, 10> kTens = {"",      "",      "twenty",  "thirty", "forty",
+                                                             "fifty", "sixty", "seventy", "eighty", "ninety"};
+  std::string words;
+  if (n >= 100) {
+    words = NumberWords(n / 100) + " hundred";
+    n %= 100;
+    if (n == 0) return words;
+    words += " and ";
+  }
+  if (n < 20) return words + std::string(kSmall[n]);
+  words += kTens[n / 10];
+  if (n % 10 != 0) words += StrCat("-", kSmall[n % 10]);
+  return words;
+}
+
+constexpr int kChapterSentences = 48;
+constexpr std::array<std::string_view, 7> kWeekdays = {"Monday", "Tuesday",  "Wednesday", "Thursday",
+                                                       "Friday", "Saturday", "Sunday"};
+
+// A number that stands in the text: its value and the choices that it was computed from. With one choice it is that
+// choice's own word.
+struct Quantity {
+  int value = 0;
+  std::vector<int> sources;
+};
+
+// One of the people of a chapter. Numbers are indices into Story::choices.
+struct Person {
+  bool woman = false;
+  int name = -1;
+  int job = -1;
+  int town = -1;
+  int colour = -1;
+  int place = -1;
+  int animal = -1;  // -1: has none
+  int pet_name = -1;
+  Quantity goods;
+  int gifts_left = 2;  // so that nobody's goods fall below two: 10 - 2·4
+};
+
+struct Quote {
+  int speaker;
+  bool several;
+  int quality, thing, habit, manner;
+};
+
+// Writes sentence after sentence. What kind of sentence follows and about whom is drawn without regard to which words
+// were drawn from the tables, as WordChoice promises. Every choice shows in the text, so that the entropy of the
+// choices is that of the text.
+class StoryWriter {
+ public:
+  explicit StoryWriter(const RandomKey& key) : random_(key) {}
+
+  Story Write(int64_t min_bytes) {
+    while (static_cast<int64_t>(story_.text.size()) < min_bytes) {
+      if (sentences_left_ == 0) {
+        BeginChapter();
+      } else {
+        WriteSentence();
+        --sentences_left_;
+      }
+    }
+    return std::move(story_);
+  }
+
+ private:
+  // ---- choices: every one adds its -ln p ----
+  int Pick(int options) {
+    story_.nats += std::log(static_cast<double>(options));
+    return static_cast<int>(random_.UniformInt(options));
+  }
+  // Index i with probability weights[i] / Σ weights.
+  int PickWeighted(std::initializer_list<int> weights) {
+    int total = 0;
+    for (const int weight : weights) total += weight;
+    int ticket = static_cast<int>(random_.UniformInt(total));
+    int i = 0;
+    for (const int weight : weights) {
+      if (ticket < weight) {
+        story_.nats -= std::log(static_cast<double>(weight) / total);
+        break;
+      }
+      ticket -= weight;
+      ++i;
+    }
+    return i;
+  }
+  enum class Distinct { kNo, kInChapter };
+  int Draw(int table, Distinct distinct = Distinct::kNo) {
+    const int group = distinct == Distinct::kInChapter ? chapter_ : -1;
+    std::vector<bool> taken(StoryRows(table).size(), false);
+    int free = static_cast<int>(taken.size());
+    if (group >= 0) {
+      for (const WordChoice& other : story_.choices) {
+        if (other.table == table && other.group == group) {
+          taken[other.row] = true;
+          --free;
+        }
+      }
+    }
+    int ticket = Pick(free);
+    int row = 0;
+    while (taken[row] || ticket-- > 0) ++row;
+    story_.choices.push_back({table, row, group, {}});
+    return static_cast<int>(story_.choices.size()) - 1;
+  }
+
+  // ---- writing ----
+  StoryWriter& Say(std::string_view words) {
+    for (const char c : words) {
+      story_.text += opens_sentence_ && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+      if (c != '"' && c != ' ') opens_sentence_ = false;
+    }
+    return *this;
+  }
+  StoryWriter& Say(int choice, int column = 0) {
+    WordChoice& word = story_.choices[choice];
+    Mention(word, StoryRows(word.table)[word.row][column], column);
+    return *this;
+  }
+  StoryWriter& Say(const Quantity& quantity) {
+    if (quantity.sources.size() == 1) return Say(quantity.sources[0]);
+    const int64_t begin = static_cast<int64_t>(story_.text.size());
+    const bool capitalised = opens_sentence_;
+    Say(NumberWords(quantity.value));
+    const int64_t end = static_cast<int64_t>(story_.text.size());
+    for (const int source : quantity.sources) {
+      story_.choices[source].mentions.push_back({begin, end, -1, capitalised});
+    }
+    return *this;
+  }
+  void Mention(WordChoice& word, std::string_view form, int column) {
+    const int64_t begin = static_cast<int64_t>(story_.text.size());
+    const bool capitalised = opens_sentence_;
+    Say(form);
+    word.mentions.push_back({begin, static_cast<int64_t>(story_.text.size()), column, capitalised});
+  }
+  void Begin() {
+    if (!story_.text.empty() && story_.text.back() != '\n') story_.text += ' ';
+    opens_sentence_ = true;
+  }
+  // Quoted speech opens with a capital.
+  StoryWriter& OpenQuote() {
+    story_.text += '"';
+    opens_sentence_ = true;
+    return *this;
+  }
+  // The person as subject: by name, or by pronoun straight after a sentence with the same subject.
+  StoryWriter& Subject(int person) {
+    if (last_subject_ == person) {
+      Say(people_[person].woman ? "she" : "he");
+    } else {
+      Say(people_[person].name);
+    }
+    next_subject_ = person;
+    return *this;
+  }
+  std::string_view Possessive(int person) const { return people_[person].woman ? "her" : "his"; }
+  template <typename Condition>
+  std::vector<int> Those(const Condition& condition) const {
+    std::vector<int> those;
+    for (size_t i = 0; i < people_.size(); ++i) {
+      if (condition(people_[i])) those.push_back(static_cast<int>(i));
+    }
+    return those;
+  }
+  int OneOf(const std::vector<int>& those) { return those[Pick(static_cast<int>(those.size()))]; }
+  int AnyPerson() { return Pick(static_cast<int>(people_.size())); }
+  int AnotherPerson(int than) {
+    const int i = Pick(static_cast<int>(people_.size()) - 1);
+    return i < than ? i : i + 1;
+  }
+
+  // ---- chapters and people ----
+  void BeginChapter() {
+    ++chapter_;
+    if (chapter_ > 0) story_.text += "\n\n";
+    people_.clear();
+    quotes_.clear();
+    last_subject_ = next_subject_ = -1;
+    goods_ = Draw(kGoods);
+    weekday_ = Pick(7);
+    sentences_left_ = kChapterSentences;
+    Begin();
+    Say("it was a ").Say(Draw(kWeather)).Say(" ").Say(kWeekdays[weekday_]).Say(".");
+    Introduce();
+    Introduce();
+  }
+
+  void Introduce() {
+    Person person;
+    const int me = static_cast<int>(people_.size());
+    person.woman = Pick(2) == 1;
+    person.name = Draw(person.woman ? kWomen : kMen, Distinct::kInChapter);
+    person.job = Draw(kJobs, Distinct::kInChapter);
+    person.town = Draw(kTowns, Distinct::kInChapter);
+    person.colour = Draw(kColours, Distinct::kInChapter);
+    person.place = Draw(kPlaces);
+    const int count = Draw(kCounts);
+    person.goods = {kFirstCount + story_.choices[count].row, {count}};
+    people_.push_back(person);
+    Begin();
+    switch (Pick(3)) {
+      case 0:
+        Say(person.name).Say(" was a ").Say(person.job).Say(" from ").Say(person.town).Say(".");
+        break;
+      case 1:
+        Say("in ").Say(person.town).Say(" there lived a ").Say(person.job).Say(" called ").Say(person.name).Say(".");
+        break;
+      default:
+        Say("the ").Say(person.job).Say(" of ").Say(person.town).Say(" was called ").Say(person.name).Say(".");
+    }
+    last_subject_ = me;
+    Begin();
+    Subject(me).Say(" kept ").Say(person.goods).Say(" ").Say(person.colour).Say(" ").Say(goods_, 1);
+    Say(" at the ").Say(person.place).Say(".");
+    if (Pick(2) == 0) {
+      people_[me].animal = Draw(kAnimals, Distinct::kInChapter);
+      people_[me].pet_name = Draw(kPetNames, Distinct::kInChapter);
+      Begin();
+      Subject(me).Say(" had a ").Say(people_[me].animal).Say(" called ").Say(people_[me].pet_name).Say(".");
+    }
+  }
+
+  // ---- sentences ----
+  void WriteSentence() {
+    next_subject_ = -1;
+    enum { kNewPerson, kRecall, kDeed, kGift, kSum, kPet, kMove, kStay, kAsk, kQuote, kRemember, kSight, kDay };
+    const int can_introduce = people_.size() < 4 ? 6 : 0;
+    const int can_remember = std::min(12, 3 * static_cast<int>(quotes_.size()));
+    const std::vector<int> givers = Those([](const Person& person) { return person.gifts_left > 0; });
+    const std::vector<int> owners = Those([](const Person& person) { return person.animal >= 0; });
+    const int can_give = givers.empty() ? 0 : 8;
+    const int can_call = owners.empty() ? 0 : 8;
+    switch (PickWeighted({can_introduce, 10, 12, can_give, 6, can_call, 7, 7, 14, 7, can_remember, 7, 4})) {
+      case kNewPerson:
+        Introduce();
+        next_subject_ = last_subject_;
+        break;
+      case kRecall:
+        Recall(AnyPerson());
+        break;
+      case kDeed:
+        Deed(AnyPerson());
+        break;
+      case kGift:
+        Gift(OneOf(givers));
+        break;
+      case kSum:
+        Sum(AnyPerson());
+        break;
+      case kPet:
+        Pet(OneOf(owners));
+        break;
+      case kMove:
+        Move(AnyPerson());
+        break;
+      case kStay:
+        Stay(AnyPerson());
+        break;
+      case kAsk:
+        Ask(AnyPerson());
+        break;
+      case kQuote:
+        Speak(AnyPerson());
+        break;
+      case kRemember:
+        Remember();
+        break;
+      case kSight:
+        Sight(AnyPerson());
+        break;
+      default:
+        NextDay();
+    }
+    last_subject_ = next_subject_;
+  }
+
+  void Recall(int who) {
+    const Person& person = people_[who];
+    Begin();
+    if (Pick(2) == 0) {
+      Say("the ").Say(person.job).Say(" from ").Say(person.town).Say(" was ").Say(Draw(kMoods)).Say(".");
+      next_subject_ = who;
+    } else {
+      Subject(who).Say(" was ").Say(Draw(kMoods)).Say(", for the road from ").Say(person.town).Say(" was long.");
+    }
+  }
+
+  void Deed(int who) {
+    const Person& person = people_[who];
+    Begin();
+    Subject(who).Say(" ").Say(Draw(kDeeds)).Say(" ").Say(Possessive(who)).Say(" ").Say(person.goods).Say(" ");
+    Say(person.colour).Say(" ").Say(goods_, 1).Say(" at the ").Say(person.place).Say(".");
+  }
+
+  void Gift(int giver) {
+    const int taker = AnotherPerson(giver);
+    --people_[giver].gifts_left;
+    const int few = Draw(kFew);
+    const int given = kFirstFew + story_.choices[few].row;
+    Begin();
+    Subject(giver).Say(" gave ").Say(few).Say(" ").Say(goods_, 1).Say(" to ").Say(people_[taker].name);
+    Change(people_[giver].goods, -given, few);
+    Change(people_[taker].goods, given, few);
+    Say(", so ").Say(people_[giver].name).Say(" had ").Say(people_[giver].goods).Say(" and ");
+    Say(people_[taker].name).Say(" had ").Say(people_[taker].goods).Say(".");
+  }
+  static void Change(Quantity& quantity, int by, int source) {
+    quantity.value += by;
+    quantity.sources.push_back(source);
+  }
+
+  void Sum(int a) {
+    const int b = AnotherPerson(a);
+    Quantity both = people_[a].goods;
+    both.value += people_[b].goods.value;
+    both.sources.insert(both.sources.end(), people_[b].goods.sources.begin(), people_[b].goods.sources.end());
+    Begin();
+    Say("together ").Say(people_[a].name).Say(" and ").Say(people_[b].name).Say(" had ").Say(both).Say(" ");
+    Say(goods_, 1).Say(".");
+  }
+
+  void Pet(int who) {
+    const Person& person = people_[who];
+    Begin();
+    if (Pick(2) == 0) {
+      Say(person.pet_name).Say(" the ").Say(person.animal).Say(" was ").Say(Draw(kMoods)).Say(" without ");
+      Say(person.name).Say(".");
+    } else {
+      Subject(who).Say(" looked for ").Say(Possessive(who)).Say(" ").Say(person.animal).Say(" and called, ");
+      OpenQuote().Say(person.pet_name).Say("!\"");
+    }
+  }
+
+  void Move(int who) {
+    Begin();
+    people_[who].place = Draw(kPlaces);
+    Subject(who).Say(" took the ").Say(people_[who].colour).Say(" ").Say(goods_, 1).Say(" to the ");
+    Say(people_[who].place).Say(".");
+  }
+
+  void Stay(int who) {
+    Begin();
+    Subject(who).Say(" stayed at the ").Say(people_[who].place).Say(" and was ").Say(Draw(kMoods)).Say(".");
+  }
+
+  // A question by one person, answered by another, about one who is not the asker.
+  void Ask(int asker) {
+    const int other = AnotherPerson(asker);
+    const int about = AnotherPerson(asker);
+    const Person& person = people_[about];
+    const int kind = PickWeighted({3, 3, 3, person.animal >= 0 ? 3 : 0});
+    Begin();
+    OpenQuote();
+    switch (kind) {
+      case 0:
+        Say("where is ").Say(person.name);
+        break;
+      case 1:
+        Say("how many ").Say(goods_, 1).Say(" has ").Say(person.name);
+        break;
+      case 2:
+        Say("who comes from ").Say(person.town);
+        break;
+      default:
+        Say("whose ").Say(person.animal).Say(" is ").Say(person.pet_name);
+    }
+    Say("?\" asked ").Say(people_[asker].name).Say(". ");
+    OpenQuote();
+    switch (kind) {
+      case 0:
+        Say("at the ").Say(person.place);
+        break;
+      case 1:
+        Say(person.goods).Say(" ").Say(person.colour).Say(" ").Say(goods_, 1);
+        break;
+      case 2:
+        Say(person.name).Say(" the ").Say(person.job);
+        break;
+      default:
+        Say("it belongs to ").Say(person.name).Say(" the ").Say(person.job);
+    }
+    Say(",\" said ").Say(people_[other].name).Say(".");
+  }
+
+  void SayQuote(const Quote& quote) {
+    const int column = quote.several ? 1 : 0;
+    Say("the ").Say(quote.quality).Say(" ").Say(quote.thing, column).Say(" ").Say(quote.habit, column).Say(" ");
+    Say(quote.manner);
+  }
+  void Speak(int who) {
+    Quote quote{who, Pick(2) == 1, -1, -1, -1, -1};
+    quote.quality = Draw(kQualities);
+    quote.thing = Draw(kThings);
+    quote.habit = Draw(kHabits);
+    quote.manner = Draw(kManners);
+    quotes_.push_back(quote);
+    Begin();
+    Subject(who).Say(" said, ").OpenQuote();
+    SayQuote(quote);
+    Say(".\"");
+  }
+  void Remember() {
+    const Quote quote = quotes_[Pick(static_cast<int>(quotes_.size()))];
+    const int who = AnotherPerson(quote.speaker);
+    Begin();
+    Subject(who).Say(" remembered the words of ").Say(people_[quote.speaker].name).Say(": ").OpenQuote();
+    SayQuote(quote);
+    Say(".\"");
+  }
+
+  // Agreement of a verb with a noun several words before it.
+  void Sight(int who) {
+    const bool several = Pick(2) == 1;
+    const int companion = AnotherPerson(who);
+    Begin();
+    Say("the ").Say(Draw(kThings), several ? 1 : 0).Say(" that ").Say(people_[who].name).Say(" saw with ");
+    Say(people_[companion].name).Say(" at the ").Say(Draw(kPlaces)).Say(several ? " were " : " was ");
+    Say(Draw(kQualities)).Say(".");
+  }
+
+  void NextDay() {
+    weekday_ = (weekday_ + 1) % 7;
+    story_.text += '\n';
+    Begin();
+    Say("the next day was ").Say(kWeekdays[weekday_]).Say(", and it was ").Say(Draw(kWeather)).Say(".");
+  }
+
+  RandomSequence random_;
+  Story story_;
+  int chapter_ = -1;
+  int sentences_left_ = 0;
+  int goods_ = -1;  // what everybody in the chapter has some of
+  int weekday_ = 0;
+  std::vector<Person> people_;
+  std::vector<Quote> quotes_;
+  bool opens_sentence_ = true;
+  int last_subject_ = -1;  // of the sentence before, or -1
+  int next_subject_ = -1;  // of the sentence being written
+};
+
+}  // namespace
+
+Story WriteStory(uint64_t seed, int64_t index, int64_t min_bytes) {
+  CROSSTALK_CHECK(index >= 0, "story ", index, ": the number of a story must not be negative");
+  return StoryWriter(ExampleKey(seed, "models.text.story", index)).Write(min_bytes);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,268 @@
+#include "models/training/checkpoint.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/check.h"
+#include "runtime/checksum.h"
+#include "runtime/json.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr char kManifestName[] = "manifest.json";
+constexpr char kPrefix[] = "step-";
+constexpr int64_t kFormatVersion = 1;
+constexpr int64_t kMaxStep = 999'999'999'999;
+constexpr uint64_t kMaxManifestBytes = 16 << 20;
+constexpr size_t kReadBytes = 1 << 20;
+
+std::string StepName(int64_t step) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%s%08lld", kPrefix, static_cast<long long>(step));
+  return text;
+}
+
+// The step of a directory's name, none where it is not exactly the name of a checkpoint.
+std::optional<int64_t> StepOfName(const std::string& name) {
+  const std::string_view prefix = kPrefix;
+  if (name.size() < prefix.size() + 8 || name.size() > prefix.size() + 12 || name.compare(0, prefix.size(), prefix)) {
+    return std::nullopt;
+  }
+  int64_t step = 0;
+  for (size_t i = prefix.size(); i < name.size(); ++i) {
+    if (!std::isdigit(static_cast<unsigned char>(name[i]))) return std::nullopt;
+    step = step * 10 + (name[i] - '0');
+  }
+  return StepName(step) == name ? std::optional<int64_t>(step) : std::nullopt;
+}
+
+void CheckFileName(const std::string& name) {
+  const bool plain = !name.empty() && name.size() <= 200 && name[0] != '.' && name != kManifestName &&
+                     std::all_of(name.begin(), name.end(),
+                                 [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
+  CROSSTALK_CHECK(plain, "checkpoint: '", name, "' cannot be the name of a file in it");
+}
+
+struct ManifestFile {
+  std::string name;
+  uint64_t bytes;
+  std::string checksum;
+};
+
+struct Manifest {
+  int64_t step;
+  std::optional<double> score;
+  std::vector<ManifestFile> files;  // by name
+};
+
+// The manifest's own checksum is over its text with an empty string in that place, so that no bit of it can change
+// unseen.
+std::string ManifestText(const Manifest& manifest) {
+  Json::Array files;
+  for (const ManifestFile& file : manifest.files) {
+    files.push_back(Json::MakeObject({{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}}));
+  }
+  Json json = Json::MakeObject({{"format", kFormatVersion},
+                                {"step", manifest.step},
+                                {"score", manifest.score ? Json(*manifest.score) : Json()},
+                                {"files", std::move(files)},
+                                {"checksum", ""}});
+  json.Set("checksum", ChecksumText(Crc64Of(json.DumpPretty())));
+  return json.DumpPretty();
+}
+
+Manifest ReadManifest(const std::string& path) {
+  const std::string text = ReadFile(path, kMaxManifestBytes);
+  const Json json = ParseJson(text, path);
+  const JsonReader reader(json, path);
+  if (reader.Int("format") != kFormatVersion) {
+    reader.FailAt("format", "is ", reader.Int("format"), ", but this program reads ", kFormatVersion);
+  }
+  Manifest manifest;
+  manifest.step = reader.Int("step", 0, kMaxStep);
+  if (!reader.Value("score").is_null()) manifest.score = reader.Double("score");
+  for (const Json& entry : reader.Array("files")) {
+    const JsonReader file(entry, path + ": files");
+    manifest.files.push_back({file.String("name"),
+                              static_cast<uint64_t>(file.Int("bytes", 0, std::numeric_limits<int64_t>::max())),
+                              file.String("checksum")});
+  }
+  if (ManifestText(manifest) != text) {
+    Fail(ErrorKind::kData, path, ": altered: its text does not have the checksum that stands in it");
+  }
+  return manifest;
+}
+
+// The checksum of the file's bytes, a piece at a time.
+uint64_t ChecksumOf(const FileReader& file) {
+  std::string buffer(static_cast<size_t>(std::min<uint64_t>(kReadBytes, file.size())), '\0');
+  Crc64 crc;
+  for (uint64_t at = 0; at < file.size();) {
+    const size_t size = static_cast<size_t>(std::min<uint64_t>(buffer.size(), file.size() - at));
+    file.ReadAt(at, buffer.data(), size);
+    crc.Update(buffer.data(), size);
+    at += size;
+  }
+  return crc.value();
+}
+
+enum class Depth { kSizes, kEveryByte };
+
+void VerifyFile(const std::string& path, const ManifestFile& expected, Depth depth) {
+  const FileReader file(path);
+  if (file.size() != expected.bytes) {
+    Fail(ErrorKind::kData, path, ": ", file.size() < expected.bytes ? "truncated" : "too long", ": has ", file.size(),
+         " bytes, the manifest says ", expected.bytes);
+  }
+  if (depth == Depth::kSizes) return;
+  const std::string checksum = ChecksumText(ChecksumOf(file));
+  if (checksum != expected.checksum) {
+    Fail(ErrorKind::kData, path, ": altered: has the checksum ", checksum, ", the manifest says ", expected.checksum);
+  }
+}
+
+Checkpoint VerifyDirectory(const std::string& path, Depth depth) {
+  const std::vector<std::string> names = ListDirectory(path);
+  if (!std::binary_search(names.begin(), names.end(), kManifestName)) {
+    Fail(ErrorKind::kData, path, ": has no ", kManifestName, ": not a checkpoint, or not a whole one");
+  }
+  const Manifest manifest = ReadManifest(path + "/" + kManifestName);
+  std::set<std::string> expected = {kManifestName};
+  for (const ManifestFile& file : manifest.files) {
+    expected.insert(file.name);
+    if (!std::binary_search(names.begin(), names.end(), file.name)) {
+      Fail(ErrorKind::kData, path, "/", file.name, ": missing, but in the manifest");
+    }
+    VerifyFile(path + "/" + file.name, file, depth);
+  }
+  for (const std::string& name : names) {
+    if (expected.count(name) == 0) {
+      Fail(ErrorKind::kData, path, "/", name, ": a foreign file: it is not in the manifest");
+    }
+  }
+  return {manifest.step, path, manifest.score};
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+CheckpointFile BytesFile(std::string name, std::string bytes) {
+  return {std::move(name), [bytes = std::move(bytes)](FileWriter& file) { file.Write(bytes); }};
+}
+
+Checkpoint VerifyCheckpoint(const std::string& path) { return VerifyDirectory(path, Depth::kEveryByte); }
+
+std::string CheckpointStore::PathOf(int64_t step) const { return directory_ + "/" + StepName(step); }
+
+Checkpoint CheckpointStore::Save(int64_t step, std::span<const CheckpointFile> files, std::optional<double> score) {
+  CROSSTALK_CHECK(step >= 0 && step <= kMaxStep, "checkpoint: step ", step, " is not 0 … ", kMaxStep);
+  Manifest manifest{step, score && std::isfinite(*score) ? score : std::nullopt, {}};
+  const std::string path = PathOf(step);
+  DirectoryTransaction transaction(path);
+  std::set<std::string> names;
+  for (const CheckpointFile& file : files) {
+    CheckFileName(file.name);
+    CROSSTALK_CHECK(names.insert(file.name).second, "checkpoint: two files are called '", file.name, "'");
+    FileWriter writer(transaction.temporary_path() + "/" + file.name, path + "/" + file.name);
+    file.write(writer);
+    writer.Finish();
+    manifest.files.push_back({file.name, writer.bytes_written(), ChecksumText(writer.crc64())});
+  }
+  std::sort(manifest.files.begin(), manifest.files.end(),
+            [](const ManifestFile& a, const ManifestFile& b) { return a.name < b.name; });
+  FileWriter writer(transaction.temporary_path() + "/" + kManifestName, path + "/" + kManifestName);
+  writer.Write(ManifestText(manifest));
+  writer.Finish();
+  transaction.Commit();
+  trusted_.insert(step);
+  return {step, path, manifest.score};
+}
+
+std::vector<int64_t> CheckpointStore::Steps() const {
+  std::vector<int64_t> steps;
+  if (!IsDirectory(directory_)) return steps;
+  for (const std::string& name : ListDirectory(directory_)) {
+    const std::optional<int64_t> step = StepOfName(name);
+    if (step && IsDirectory(directory_ + "/" + name)) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+Checkpoint CheckpointStore::Verify(int64_t step) const {
+  const Depth depth = trusted_.count(step) > 0 ? Depth::kSizes : Depth::kEveryByte;
+  Checkpoint checkpoint = VerifyDirectory(PathOf(step), depth);
+  if (checkpoint.step != step) {
+    Fail(ErrorKind::kData, PathOf(step), "/", kManifestName, ": is of step ", checkpoint.step,
+         ", but stands in the directory of step ", step);
+  }
+  trusted_.insert(step);
+  return checkpoint;
+}
+
+FoundCheckpoint CheckpointStore::FindNewestGood() const {
+  FoundCheckpoint found;
+  const std::vector<int64_t> steps = Steps();
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      found.checkpoint = Verify(*step);
+      return found;
+    } catch (const Error& error) {
+      found.skipped.push_back({PathOf(*step), error.what()});
+    }
+  }
+  return found;
+}
+
+std::optional<Checkpoint> CheckpointStore::FindBest() const {
+  std::optional<Checkpoint> best;
+  for (int64_t step : Steps()) {
+    try {
+      const Checkpoint checkpoint = Verify(step);
+      if (checkpoint.score && (!best || *checkpoint.score < *best->score)) best = checkpoint;
+    } catch (const Error&) {
+      // One that does not verify is not the best.
+    }
+  }
+  return best;
+}
+
+std::vector<int64_t> CheckpointStore::Prune(int keep_last) {
+  CROSSTALK_CHECK(keep_last >= 1, "checkpoint: at least 1 must be kept, not ", keep_last);
+  const std::optional<Checkpoint> best = FindBest();
+  const std::vector<int64_t> steps = Steps();
+  std::vector<int64_t> removed;
+  int good = 0;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (good >= keep_last) {
+      if (best && best->step == *step) continue;
+      RemoveAtomically(PathOf(*step));
+      trusted_.erase(*step);
+      removed.push_back(*step);
+      continue;
+    }
+    try {
+      Verify(*step);
+      ++good;
+    } catch (const Error&) {
+      // Stays, for its owner to look at, but does not count.
+    }
+  }
+  std::reverse(removed.begin(), removed.end());
+  return removed;
+}
+
+std::vector<std::string> CheckpointStore::RemoveStale() {
+  return IsDirectory(directory_) ? RemoveTemporaries(directory_) : std::vector<std::string>();
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,387 @@
+#include "models/training/run.h"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/simd.h"
+#include "models/training/state_dict.h"
+#include "runtime/check.h"
+#include "runtime/parallel.h"
+#include "runtime/platform.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr int kFormat = 1;  // of run.json, config.json and state.json
+constexpr char kModelName[] = "model.safetensors";
+constexpr char kOptimizerName[] = "optimizer.safetensors";
+constexpr char kConfigName[] = "config.json";
+constexpr char kStateName[] = "state.json";
+
+Json EvaluationJson(const RunEvaluation& evaluation) {
+  return Json::MakeObject({{"event", "eval"},
+                           {"step", evaluation.step},
+                           {"ln_ppl", evaluation.result.ln_ppl},
+                           {"floor", evaluation.floor ? Json(*evaluation.floor) : Json()},
+                           {"tokens", evaluation.result.tokens},
+                           {"examples", evaluation.result.examples},
+                           {"seconds", evaluation.result.seconds}});
+}
+
+RunEvaluation EvaluationFromJson(const JsonReader& reader) {
+  RunEvaluation evaluation;
+  evaluation.step = reader.Int("step");
+  evaluation.result.ln_ppl = reader.Double("ln_ppl");
+  if (!reader.Value("floor").is_null()) evaluation.floor = reader.Double("floor");
+  evaluation.result.tokens = reader.Int("tokens");
+  evaluation.result.examples = reader.Int("examples");
+  evaluation.result.seconds = reader.Double("seconds");
+  return evaluation;
+}
+
+Json StepJson(const StepResult& step) {
+  return Json::MakeObject({{"event", "train"},
+                           {"step", step.step},
+                           {"loss", step.loss},
+                           {"ln_ppl", step.ln_ppl},
+                           {"learning_rate", step.learning_rate},
+                           {"gradient_norm", step.gradient_norm},
+                           {"target_tokens", step.target_tokens},
+                           {"tokens", step.tokens},
+                           {"seconds", step.seconds},
+                           {"tokens_per_second", static_cast<double>(step.tokens) / step.seconds}});
+}
+
+// One process's part of a run: what its speed depends on, and its bits beside the configuration.
+Json SessionJson(int64_t step) {
+  return Json::MakeObject({{"from_step", step},
+                           {"version", Version()},
+                           {"threads", NumThreads()},
+                           {"simd_target", kernels::SimdTargetName()},
+                           {"blas_kernels", kernels::BlasKernelName()},
+                           {"platform", ToJson(GetPlatformInfo())}});
+}
+
+// The members of a checkpoint's config.json, checked.
+struct CheckpointConfig {
+  TrainingConfig training;
+  T5Config model;
+  std::string fingerprint;
+};
+CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
+  const std::string path = checkpoint.FilePath(kConfigName);
+  const Json json = ReadJsonFile(path);
+  const JsonReader reader(json, path);
+  if (reader.Int("format") != kFormat) reader.FailAt("format", "is not ", kFormat, ": written by another version");
+  reader.String("version");
+  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"),
+                          T5ConfigFromJson(reader.Value("model"), path + ": model"), reader.String("data_fingerprint")};
+  reader.RejectUnread();
+  return config;
+}
+
+std::string TokenizerPath(const Checkpoint& checkpoint) {
+  const std::optional<std::string> path = RunFolder(checkpoint.path).TokenizerFile();
+  if (!path) Fail(ErrorKind::kData, checkpoint.path, ": has no tokenizer file");
+  return *path;
+}
+
+std::string Joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "\n  " + line;
+  return text;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainingConfig& config, const std::string& folder, const ResumeOptions& resume,
+                         TrainingObserver observer)
+    : config_(config), folder_(folder), observer_(std::move(observer)), checkpoints_(folder_.CheckpointDirectory()) {
+  config_.Resolve();
+  CheckFolder(resume);
+  if (folder_.HoldsRun()) lock_ = std::make_unique<RunLock>(folder_.path());
+  FindCheckpoint(resume);
+  std::optional<std::string> kept_tokenizer;
+  if (checkpoint_) {
+    kept_tokenizer = TokenizerPath(*checkpoint_);
+  } else if (folder_.HoldsRun()) {
+    kept_tokenizer = folder_.TokenizerFile();
+  }
+  data_ = OpenTrainingData(config_, kept_tokenizer);
+  if (checkpoint_) CheckConfiguration(*checkpoint_);
+  BuildModel();
+  if (checkpoint_) LoadCheckpoint(*checkpoint_);
+  evaluation_ = MakeEvaluation(config_, data_.corpus.validation, data_.tokenizer);
+  batches_ = MakeBatches(config_, data_);
+  Begin();
+}
+
+TrainingRun::~TrainingRun() = default;
+
+void TrainingRun::Tell(const std::string& message) const {
+  if (observer_.message) observer_.message(message);
+}
+
+void TrainingRun::CheckFolder(const ResumeOptions& resume) const {
+  CROSSTALK_CHECK(!folder_.HoldsOtherFiles(), folder_.path(),
+                  ": holds files that are not a run's; choose a new folder with --out");
+  if (resume.from == ResumeOptions::From::kNothing) {
+    CROSSTALK_CHECK(!folder_.HoldsRun(), folder_.path(),
+                    ": holds a run already; continue it with --resume auto, or choose another --out");
+    return;
+  }
+  if (!folder_.HoldsRun()) return;
+  const std::vector<std::string> differences = Differences(config_, ReadRunConfig(folder_));
+  if (!differences.empty()) {
+    Fail(ErrorKind::kData, folder_.RunFile(), ": the run there has another configuration:", Joined(differences),
+         "\ntrain under a new --out, or repeat the options of that run");
+  }
+}
+
+void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
+  if (resume.from == ResumeOptions::From::kPath) {
+    checkpoint_ = VerifyCheckpoint(resume.path);
+    const FoundCheckpoint newest = checkpoints_.FindNewestGood();
+    CROSSTALK_CHECK(!newest.checkpoint || newest.checkpoint->step <= checkpoint_->step, folder_.path(),
+                    ": holds a newer checkpoint (step ", newest.checkpoint->step, ") than ", resume.path, " (step ",
+                    checkpoint_->step, "); give another --out to leave both as they are, or --resume auto");
+  } else if (resume.from == ResumeOptions::From::kNewest) {
+    const FoundCheckpoint found = checkpoints_.FindNewestGood();
+    std::vector<std::string> reasons;
+    for (const SkippedCheckpoint& skipped : found.skipped) reasons.push_back(skipped.reason);
+    if (!found.checkpoint && !reasons.empty()) {
+      Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Joined(reasons));
+    }
+    for (const std::string& reason : reasons) Tell("skipped a damaged checkpoint: " + reason);
+    if (!found.checkpoint && folder_.HoldsRun()) Tell(folder_.path() + ": no checkpoint yet, beginning at step 1");
+    checkpoint_ = found.checkpoint;
+  }
+}
+
+void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
+  const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
+  std::vector<std::string> differences = Differences(config_, there.training);
+  if (differences.empty()) {
+    const std::string here = ToJson(MakeT5Config(config_, data_.tokenizer->vocab_size())).Dump();
+    if (here != ToJson(there.model).Dump()) differences.push_back("model: " + here + " here, other there");
+  }
+  if (data_.fingerprint != there.fingerprint) {
+    differences.push_back(
+        StrCat("data: the text has changed (fingerprint ", data_.fingerprint, " here, ", there.fingerprint, " there)"));
+  }
+  if (!differences.empty()) {
+    Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Joined(differences),
+         "\ntrain under a new --out, or repeat the options of that run");
+  }
+}
+
+void TrainingRun::BuildModel() {
+  const T5Config model = MakeT5Config(config_, data_.tokenizer->vocab_size());
+  model.Validate();
+  const SpanLengths lengths = BatchLengths(config_);
+  const Activations activations = config_.activations == "recompute" ? Activations::kRecompute : Activations::kKeep;
+  const int64_t bytes =
+      EstimateT5(model, config_.batch / config_.accumulate, lengths.inputs, lengths.targets, activations).total_bytes();
+  const int64_t memory = GetPlatformInfo().total_memory_bytes;
+  if (memory > 0 && bytes > memory) {
+    Fail(ErrorKind::kResource, "a training step needs about ", bytes / 1'000'000, " MB, and this machine has ",
+         memory / 1'000'000, " MB: use a smaller model or --batch, more --accumulate, or --activations recompute");
+  }
+  model_ = std::make_unique<T5>(model, config_.seed);
+  model_->SetActivations(activations);
+  optimizer_ = MakeOptimizer(config_, model_->Parameters());
+}
+
+void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
+  LoadParameters(ReadSafetensors(checkpoint.FilePath(kModelName)), *model_);
+  optimizer_->LoadState(ReadSafetensors(checkpoint.FilePath(kOptimizerName)).tensors);
+  const std::string path = checkpoint.FilePath(kStateName);
+  const Json state = ReadJsonFile(path);
+  const JsonReader reader(state, path);
+  if (reader.Int("step") != checkpoint.step || optimizer_->step() != checkpoint.step) {
+    Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", optimizer_->step(),
+         " and the checkpoint's ", checkpoint.step);
+  }
+  if (!reader.Value("evaluation").is_null()) last_evaluation_ = EvaluationFromJson(reader.Object("evaluation"));
+}
+
+// From here on the folder is written to.
+void TrainingRun::Begin() {
+  if (!lock_) lock_ = std::make_unique<RunLock>(folder_.path());
+  if (step() < config_.steps || !folder_.HoldsRun()) WriteRunFile();
+  WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
+  checkpoints_.RemoveStale();
+  const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
+  metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
+                                          evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo);
+  if (checkpoint_) {
+    Tell(StrCat("resuming after step ", step(), " of ", config_.steps, ", from ", checkpoint_->path));
+  }
+}
+
+void TrainingRun::WriteRunFile() const {
+  Json sessions = Json::MakeArray();
+  if (folder_.HoldsRun()) {
+    const Json before = folder_.ReadRunFile();
+    const JsonReader reader(before, folder_.RunFile());
+    for (const Json& session : reader.Array("sessions")) sessions.Append(session);
+    const Json& last = sessions.AsArray().back();
+    const std::string before_target = last.At("simd_target").AsString();
+    const std::string now = SessionJson(step()).At("simd_target").AsString();
+    if (before_target != now) {
+      Tell(StrCat("note: this run began with simd_target ", before_target, " and goes on with ", now,
+                  ": its bits will differ from those of a run that was not moved"));
+    }
+  }
+  const Json session = SessionJson(step());
+  Json run = Json::MakeObject({{"format", kFormat}, {"version", Version()}});
+  run.Set("seed", Json(config_.seed)).Set("attention", config_.attention.kind);
+  run.Set("implementation", config_.implementation);
+  for (const char* key : {"threads", "simd_target", "blas_kernels"}) run.Set(key, session.At(key));
+  run.Set("environment", session.At("platform").At("environment"));
+  run.Set("parameters", model_->NumParameters());
+  run.Set("data", data_.corpus.description).Set("data_fingerprint", data_.fingerprint);
+  run.Set("configuration", ToJson(config_));
+  run.Set("model", ToJson(model_->config()));
+  run.Set("sessions", sessions.Append(session));
+  WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
+}
+
+RunEvaluation TrainingRun::RunEvaluationNow() {
+  RunEvaluation evaluation;
+  evaluation.step = step();
+  evaluation.result = Evaluate(*model_, *evaluation_, observer_.stop);
+  if (const std::optional<EvaluationFloor> floor = evaluation_->Floor()) {
+    evaluation.floor = floor->nats / static_cast<double>(floor->target_tokens);
+  }
+  if (!evaluation.result.finished) return evaluation;
+  metrics_->Append(EvaluationJson(evaluation));
+  last_evaluation_ = evaluation;
+  if (observer_.evaluation) observer_.evaluation(evaluation);
+  return evaluation;
+}
+
+void TrainingRun::SaveCheckpoint() {
+  for (const NamedTensor& parameter : ParameterTensors(*model_)) {
+    const float* values = parameter.tensor.data<float>();
+    for (int64_t i = 0; i < parameter.tensor.num_elements(); ++i) {
+      if (std::isfinite(values[i])) continue;
+      Fail(ErrorKind::kNumerical, "after step ", step(), ", ", parameter.name, "[", i, "] is ", values[i],
+           ": no checkpoint is made of it, the last one stands. Try a smaller --learning-rate.");
+    }
+  }
+  const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
+  const Json config = Json::MakeObject({{"format", kFormat},
+                                        {"version", Version()},
+                                        {"data_fingerprint", data_.fingerprint},
+                                        {"training", ToJson(config_)},
+                                        {"model", ToJson(model_->config())}});
+  const Json state = Json::MakeObject(
+      {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationJson(*last_evaluation_) : Json()}});
+  const std::vector<CheckpointFile> files = {
+      {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*model_)); }},
+      {kOptimizerName, [this](FileWriter& file) { WriteSafetensors(file, optimizer_->State()); }},
+      BytesFile(kConfigName, config.DumpPretty()),
+      BytesFile(kStateName, state.DumpPretty()),
+      BytesFile(data_.tokenizer->FileName(), data_.tokenizer->FileContents()),
+  };
+  checkpoints_.Save(step(), files, evaluated ? std::optional<double>(last_evaluation_->result.ln_ppl) : std::nullopt);
+  checkpoints_.Prune(static_cast<int>(config_.keep));
+}
+
+TrainingSummary TrainingRun::Train() {
+  const auto start = std::chrono::steady_clock::now();
+  TrainerOptions options;
+  options.schedule = MakeSchedule(config_);
+  options.micro_batches = config_.accumulate;
+  options.clip_norm = config_.clip;
+  options.z_loss = config_.z_loss;
+  options.denominator =
+      config_.loss_denominator == "positions" ? LossDenominator::kAllPositions : LossDenominator::kTargetTokens;
+  options.seed = config_.seed;
+  Trainer trainer(*model_, *optimizer_, *batches_, options);
+
+  const auto due = [&](int64_t every) { return step() == config_.steps || (every > 0 && step() % every == 0); };
+  const auto stopping = [&] { return observer_.stop && observer_.stop(); };
+  int64_t saved_step = checkpoint_ ? step() : -1;
+  bool stopped = false;
+  // A run that was cut at a step whose evaluation was due begins with that evaluation.
+  for (bool first = true;; first = false) {
+    if (!first) {
+      const StepResult result = trainer.Step();
+      if (step() % config_.log_every == 0) metrics_->Append(StepJson(result));
+      if (observer_.step) observer_.step(result);
+    }
+    bool changed = false;
+    if (step() > 0 && due(*config_.eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
+      changed = RunEvaluationNow().result.finished;
+    }
+    stopped = stopping() && step() < config_.steps;
+    if ((stopped || (step() > 0 && due(*config_.checkpoint_every))) && (changed || saved_step != step())) {
+      SaveCheckpoint();
+      saved_step = step();
+    }
+    if (stopped || step() == config_.steps) break;
+  }
+  TrainingSummary summary;
+  summary.step = step();
+  summary.parameters = model_->NumParameters();
+  if (stopped) {
+    summary.end = TrainingSummary::End::kStopped;
+  } else {
+    if (!(last_evaluation_ && last_evaluation_->step == step())) {
+      // The signal came in the last evaluation: the run is whole but for that.
+      summary.end = TrainingSummary::End::kStopped;
+    } else {
+      WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
+    }
+  }
+  summary.last_evaluation = last_evaluation_;
+  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return summary;
+}
+
+TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
+  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
+  TrainedModel trained;
+  trained.config = config.training;
+  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint));
+  if (trained.tokenizer->vocab_size() != config.model.vocabulary) {
+    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
+         " ids, but the model ", config.model.vocabulary);
+  }
+  trained.model = std::make_unique<T5>(config.model, config.training.seed);
+  LoadParameters(ReadSafetensors(checkpoint.FilePath(kModelName)), *trained.model);
+  trained.step = checkpoint.step;
+  trained.checkpoint = checkpoint.path;
+  return trained;
+}
+
+TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
+  const RunFolder folder(run_folder);
+  folder.ReadRunFile();
+  const CheckpointStore store(folder.CheckpointDirectory());
+  const std::optional<Checkpoint> checkpoint =
+      which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood().checkpoint;
+  if (!checkpoint) {
+    Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
+         which == WhichCheckpoint::kBest ? " with a score" : "");
+  }
+  return LoadTrainedModel(*checkpoint);
+}
+
+TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {
+  return ReadCheckpointConfig(checkpoint).training;
+}
+
+TrainingConfig ReadRunConfig(const RunFolder& folder) {
+  const Json run = folder.ReadRunFile();
+  const Json* configuration = run.Find("configuration");
+  if (configuration == nullptr) Fail(ErrorKind::kData, folder.RunFile(), ": has no configuration");
+  return TrainingConfigFromJson(*configuration, folder.RunFile() + ": configuration");
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,124 @@
+// TrainingRun: a run folder and what happens in it from the first step to the final model, over any number of
+// interruptions. The model's bits depend on the configuration alone: not on threads, nor on where the run was cut.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/t5/t5.h"
+#include "models/training/checkpoint.h"
+#include "models/training/config.h"
+#include "models/training/data.h"
+#include "models/training/run_folder.h"
+#include "models/training/trainer.h"
+#include "nn/optim/optimizer.h"
+
+namespace crosstalk {
+
+// A held-out measure of a run.
+struct RunEvaluation {
+  int64_t step = 0;
+  EvaluationResult result;
+  std::optional<double> floor;  // in the same unit: no model can be better (synthetic corpus only)
+};
+
+// What a run tells while it goes on. Any may be empty.
+struct TrainingObserver {
+  std::function<void(const std::string& message)> message;  // a sentence for the user
+  std::function<void(const StepResult& step)> step;
+  std::function<void(const RunEvaluation& evaluation)> evaluation;
+  std::function<bool()> stop;  // asked at every step: true saves a checkpoint and ends the run for now
+};
+
+struct ResumeOptions {
+  enum class From {
+    kNothing,  // a new run; a folder that holds one is refused
+    kNewest,   // the newest good checkpoint of the folder's run, or its beginning if it has none
+    kPath,     // the checkpoint at `path`, of this folder's run or another's
+  };
+  From from = From::kNothing;
+  std::string path;
+};
+
+struct TrainingSummary {
+  enum class End { kFinished, kStopped };
+  End end = End::kFinished;
+  int64_t step = 0;
+  int64_t parameters = 0;
+  std::optional<RunEvaluation> last_evaluation;
+  double seconds = 0;  // of this session
+};
+
+class TrainingRun {
+ public:
+  // Opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the checkpoint. Nothing is
+  // written before all of that has succeeded, but for the lock of an existing folder. `config` is resolved.
+  // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files. Error(kData) for data that cannot
+  // be used, if no checkpoint is good although there are some, or if the checkpoint's configuration differs from
+  // `config` (the message names the fields). Error(kResource) if the model cannot fit into memory.
+  TrainingRun(const TrainingConfig& config, const std::string& folder, const ResumeOptions& resume,
+              TrainingObserver observer);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  const RunFolder& folder() const { return folder_; }
+  const TrainingConfig& config() const { return config_; }
+  const T5& model() const { return *model_; }
+  const TrainingData& data() const { return data_; }
+  int64_t step() const { return optimizer_->step(); }  // steps done
+
+  // Goes on to the last step, evaluating and saving on the way; then writes model.safetensors. Error(kNumerical) on a
+  // loss or gradient that is not finite: the last checkpoint stands. Error(kResource) on a full disk: so it does.
+  TrainingSummary Train();
+
+ private:
+  void CheckFolder(const ResumeOptions& resume) const;
+  void FindCheckpoint(const ResumeOptions& resume);
+  void CheckConfiguration(const Checkpoint& checkpoint) const;
+  void BuildModel();
+  void LoadCheckpoint(const Checkpoint& checkpoint);
+  void Begin();
+  void WriteRunFile() const;
+  RunEvaluation RunEvaluationNow();
+  void SaveCheckpoint();
+  void Tell(const std::string& message) const;
+
+  TrainingConfig config_;
+  RunFolder folder_;
+  TrainingObserver observer_;
+  std::unique_ptr<RunLock> lock_;
+  CheckpointStore checkpoints_;
+  std::optional<Checkpoint> checkpoint_;  // resumed from
+  TrainingData data_;
+  std::unique_ptr<T5> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<EvaluationBatches> evaluation_;
+  std::unique_ptr<BatchSource> batches_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::optional<RunEvaluation> last_evaluation_;
+};
+
+// A trained model taken from a run: from `checkpoint`, or from the newest good one.
+struct TrainedModel {
+  TrainingConfig config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<T5> model;
+  int64_t step = 0;
+  std::string checkpoint;  // its path
+};
+enum class WhichCheckpoint { kNewest, kBest };
+// Error(kData) if there is no run, no good checkpoint, or the files do not fit together.
+TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which);
+TrainedModel LoadTrainedModel(const Checkpoint& checkpoint);
+
+// The configuration of a run, from its run.json.
+TrainingConfig ReadRunConfig(const RunFolder& folder);
+// The same from a checkpoint.
+TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint);
+
+}  // namespace crosstalk

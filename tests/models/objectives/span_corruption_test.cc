@@ -1,0 +1,165 @@
+#include "models/objectives/span_corruption.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+const SpanCorruptionOptions kT5;
+
+TEST(SpanCorruptionTest, LengthsAreThoseOfT5) {
+  struct Case {
+    int64_t inputs, raw, targets;
+  };
+  for (const Case& c : {Case{512, 568, 114}, Case{128, 141, 29}, Case{64, 70, 14}}) {
+    const SpanLengths lengths = LengthsForInputs(c.inputs, kT5);
+    EXPECT_EQ(lengths.raw, c.raw);
+    EXPECT_EQ(lengths.inputs, c.inputs);
+    EXPECT_EQ(lengths.targets, c.targets);
+  }
+  EXPECT_EQ(CountSpans(568, kT5).noise_tokens, 85);
+  EXPECT_EQ(CountSpans(568, kT5).spans, 28);
+}
+
+TEST(SpanCorruptionTest, CountsRoundHalfToEven) {
+  EXPECT_EQ(CountSpans(10, {0.25, 3}).noise_tokens, 2);  // 2.5
+  EXPECT_EQ(CountSpans(14, {0.25, 3}).noise_tokens, 4);  // 3.5
+  EXPECT_EQ(CountSpans(100, {0.05, 2}).spans, 2);        // 5 / 2 = 2.5
+  EXPECT_EQ(CountSpans(140, {0.05, 2}).spans, 4);        // 7 / 2 = 3.5
+  EXPECT_EQ(CountSpans(2, kT5).noise_tokens, 1);         // at least one
+  EXPECT_EQ(CountSpans(4, {0.99, 3}).noise_tokens, 3);   // at most all but one
+  EXPECT_EQ(CountSpans(100, {0.9, 1}).spans, 10);        // one gap each
+}
+
+TEST(SpanCorruptionTest, LongestRawChunkThatFits) {
+  for (int64_t n = 4; n < 700; ++n) {
+    const SpanLengths lengths = LengthsForInputs(n, kT5);
+    EXPECT_EQ(lengths.inputs, n);
+    const SpanCounts counts = CountSpans(lengths.raw + 1, kT5);
+    EXPECT_GT(lengths.raw + 1 - counts.noise_tokens + counts.spans + 1, n);
+  }
+}
+
+TEST(SpanCorruptionTest, MasksHaveTheCountsAndStartWithAGapAndEndWithASpan) {
+  for (int64_t length = 2; length < 200; length += length < 20 ? 1 : 7) {
+    for (const SpanCorruptionOptions& options :
+         {kT5, SpanCorruptionOptions{0.5, 3}, SpanCorruptionOptions{0.15, 10}, SpanCorruptionOptions{0.9, 1}}) {
+      const SpanCounts counts = CountSpans(length, options);
+      for (int64_t example = 0; example < 20; ++example) {
+        const std::vector<bool> mask = SpanMask(length, 11, example, options);
+        ASSERT_EQ(static_cast<int64_t>(mask.size()), length);
+        int64_t noise = 0, spans = 0;
+        for (size_t i = 0; i < mask.size(); ++i) {
+          noise += mask[i];
+          spans += mask[i] && (i == 0 || !mask[i - 1]);
+        }
+        EXPECT_EQ(noise, counts.noise_tokens) << "length " << length << ", example " << example;
+        EXPECT_EQ(spans, counts.spans) << "length " << length << ", example " << example;
+        EXPECT_FALSE(mask.front());
+        EXPECT_TRUE(mask.back());
+      }
+    }
+  }
+}
+
+// The raw tokens again, from inputs and targets: each sentinel of the inputs stands for what follows it in the targets.
+std::vector<int32_t> Reassemble(const CorruptedExample& example, const Tokenizer& tokenizer) {
+  std::map<int32_t, std::vector<int32_t>> spans;
+  int32_t sentinel = -1;
+  for (const int32_t id : example.targets) {
+    if (id == kEosId) break;
+    if (tokenizer.IsSentinel(id)) {
+      sentinel = id;
+    } else {
+      spans[sentinel].push_back(id);
+    }
+  }
+  std::vector<int32_t> tokens;
+  for (const int32_t id : example.inputs) {
+    if (id == kEosId) break;
+    if (tokenizer.IsSentinel(id)) {
+      tokens.insert(tokens.end(), spans[id].begin(), spans[id].end());
+    } else {
+      tokens.push_back(id);
+    }
+  }
+  return tokens;
+}
+
+TEST(SpanCorruptionTest, InputsAndTargetsGiveTheTokensAgain) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(200);
+  for (int64_t length : {2, 3, 9, 14, 70, 141, 568}) {
+    std::vector<int32_t> tokens(length);
+    for (int64_t i = 0; i < length; ++i) tokens[i] = static_cast<int32_t>(3 + (i * 37) % 256);
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      for (int64_t index = 0; index < 4; ++index) {
+        const CorruptedExample example = CorruptSpans(tokens, seed, index, kT5, *tokenizer);
+        const SpanCounts counts = CountSpans(length, kT5);
+        ASSERT_EQ(Reassemble(example, *tokenizer), tokens) << "seed " << seed << ", length " << length;
+        EXPECT_EQ(static_cast<int64_t>(example.inputs.size()), length - counts.noise_tokens + counts.spans + 1);
+        EXPECT_EQ(static_cast<int64_t>(example.targets.size()), counts.noise_tokens + counts.spans + 1);
+        EXPECT_EQ(example.inputs.back(), kEosId);
+        EXPECT_EQ(example.targets.back(), kEosId);
+        EXPECT_EQ(example.targets.front(), tokenizer->Sentinel(0));
+        // Falling from the highest id, the same ones on both sides.
+        for (const std::vector<int32_t>& side : {example.inputs, example.targets}) {
+          int32_t next = tokenizer->vocab_size() - 1;
+          for (const int32_t id : side) {
+            if (tokenizer->IsSentinel(id)) {
+              EXPECT_EQ(id, next--);
+            }
+          }
+          EXPECT_EQ(tokenizer->vocab_size() - 1 - next, counts.spans);
+        }
+      }
+    }
+  }
+}
+
+TEST(SpanCorruptionTest, IsAFunctionOfSeedAndExample) {
+  EXPECT_EQ(SpanMask(141, 1, 5, kT5), SpanMask(141, 1, 5, kT5));
+  EXPECT_NE(SpanMask(141, 1, 5, kT5), SpanMask(141, 1, 6, kT5));
+  EXPECT_NE(SpanMask(141, 1, 5, kT5), SpanMask(141, 2, 5, kT5));
+  // These bits are part of what a resumed run relies on.
+  const std::vector<bool> mask = SpanMask(40, 7, 3, kT5);
+  std::string text;
+  for (const bool hidden : mask) text += hidden ? '#' : '.';
+  EXPECT_EQ(text, "....#####..............................#");
+}
+
+TEST(SpanCorruptionTest, EveryCompositionIsEquallyLikely) {
+  // 10 tokens, 4 hidden in 2 spans: 3 compositions of 4 into 2, 5 of 6 into 2, so 15 masks.
+  const SpanCorruptionOptions options{0.4, 2};
+  std::map<std::vector<bool>, int> counts;
+  constexpr int kDraws = 15000;
+  for (int64_t example = 0; example < kDraws; ++example) ++counts[SpanMask(10, 3, example, options)];
+  ASSERT_EQ(counts.size(), 15u);
+  // Binomial: mean 1000, standard deviation sqrt(15000 · 1/15 · 14/15) = 30.6; 5 of them.
+  for (const auto& [mask, count] : counts) EXPECT_NEAR(count, kDraws / 15, 153);
+}
+
+TEST(SpanCorruptionTest, RefusesWhatItCannotDo) {
+  EXPECT_THROW(CountSpans(1, kT5), Error);
+  EXPECT_THROW(CountSpans(10, {0.0, 3}), Error);
+  EXPECT_THROW(CountSpans(10, {1.0, 3}), Error);
+  EXPECT_THROW(CountSpans(10, {0.15, 0.5}), Error);
+  EXPECT_THROW(LengthsForInputs(2, kT5), Error);
+  const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer(3);
+  const std::vector<int32_t> tokens(141, 5);
+  try {
+    CorruptSpans(tokens, 0, 0, kT5, *tokenizer);
+    FAIL() << "7 spans fit in 3 sentinels";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find("7 spans"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk

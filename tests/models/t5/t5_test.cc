@@ -1,0 +1,333 @@
+#include "models/t5/t5.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/ops_elementwise.h"
+#include "nn/optim/adafactor.h"
+#include "runtime/check.h"
+#include "runtime/parallel.h"
+#include "runtime/storage.h"
+#include "tests/support/t5_cases.h"
+
+namespace crosstalk {
+namespace {
+
+using Phase = ForwardContext::Phase;
+
+constexpr int64_t kVocabulary = 40;
+
+struct Batch {
+  Tensor inputs = TinyIds(3, 9, kVocabulary, 1);
+  Tensor targets = TinyIds(3, 7, kVocabulary, 2);
+};
+
+ForwardContext Training() { return {.phase = Phase::kTraining, .seed = 5, .step = 3, .micro_batch = 1}; }
+
+template <typename T>
+std::vector<T> Row(const Tensor& x, int64_t row, int64_t position) {
+  return x.Select(0, row).Select(0, position).ToVector<T>();
+}
+
+class T5KindTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Attention, T5KindTest,
+                         testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// d loss / d θ along a random direction in each parameter alone, against central differences. With dropout, z-loss and
+// padding. The gelu keeps the loss smooth; the error of the difference is step²·f''' + 1e-16·loss/step ≈ 1e-9.
+TEST_P(T5KindTest, GradientsOfEveryParameterAreRight) {
+  const Batch batch;
+  const auto classifier = std::string(GetParam()) == "talking" ? ClassifierKind::kUntied : ClassifierKind::kTied;
+  const T5 model(TinyT5(GetParam(), FeedForwardKind::kGatedGelu, classifier, 0.2), 1, DType::kFloat64);
+  const auto loss = [&] { return model.Loss(batch.inputs, batch.targets, {.z_loss = 1e-2}, Training()).sum; };
+  Backward(loss());
+  uint32_t stream = 0;
+  for (const NamedParameter& parameter : model.Parameters()) {
+    ASSERT_TRUE(parameter.value.grad().defined()) << parameter.name;
+    const Tensor value = parameter.value.value();
+    const Tensor gradient = parameter.value.grad().Contiguous();
+    const Tensor start = value.Clone();
+    Tensor direction = Tensor::Empty(value.shape(), DType::kFloat64);
+    FillNormal(direction, {.seed = 8, .stream = stream++}, 0.0, 1.0);
+    constexpr double kStep = 1e-5;
+    const auto loss_at = [&](double t) {
+      for (int64_t i = 0; i < value.num_elements(); ++i) {
+        value.data<double>()[i] = start.data<double>()[i] + t * direction.data<double>()[i];
+      }
+      const NoGradScope no_grad;
+      return loss().value().Item();
+    };
+    const double numeric = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+    value.CopyFrom(start);
+    double analytic = 0;
+    for (int64_t i = 0; i < value.num_elements(); ++i) {
+      analytic += gradient.data<double>()[i] * direction.data<double>()[i];
+    }
+    EXPECT_NEAR(analytic, numeric, 2e-7 * std::max(1.0, std::abs(numeric))) << parameter.name;
+  }
+}
+
+TEST_P(T5KindTest, NoPositionSeesLaterTargets) {
+  const Batch batch;
+  const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
+  const NoGradScope no_grad;
+  const Variable encoded = model.Encode(batch.inputs, {});
+  const Tensor mask = NotPadding(batch.inputs);
+  const Tensor inputs = ShiftRight(batch.targets);
+  const Tensor before = model.Decode(encoded, mask, inputs, {}).value();
+  for (int64_t changed = 0; changed < 7; ++changed) {
+    const Tensor other = inputs.Clone();
+    for (int64_t row = 0; row < 3; ++row) other.data<int32_t>()[row * 7 + changed] ^= 1;
+    const Tensor after = model.Decode(encoded, mask, other, {}).value();
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < changed; ++i) EXPECT_EQ(Row<double>(before, row, i), Row<double>(after, row, i)) << i;
+      EXPECT_NE(Row<double>(before, row, changed), Row<double>(after, row, changed)) << changed;
+    }
+  }
+}
+
+TEST_P(T5KindTest, PaddingChangesNothing) {
+  const Batch batch;
+  const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
+  const T5Loss plain = model.Loss(batch.inputs, batch.targets, {}, {});
+  Tensor inputs = Tensor::Full({3, 14}, kPadId, DType::kInt32);
+  Tensor targets = Tensor::Full({3, 12}, kPadId, DType::kInt32);
+  inputs.Slice(1, 0, 9).CopyFrom(batch.inputs);
+  targets.Slice(1, 0, 7).CopyFrom(batch.targets);
+  const T5Loss padded = model.Loss(inputs, targets, {}, {});
+  EXPECT_EQ(plain.tokens, padded.tokens);
+  EXPECT_EQ(plain.positions, 21);
+  EXPECT_EQ(padded.positions, 36);
+  // Other shapes sum in other orders: a few roundings of a loss of order 100.
+  EXPECT_NEAR(plain.nll_sum, padded.nll_sum, 1e-11);
+}
+
+TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
+  const Batch batch;
+  T5 model(TinyT5(GetParam(), FeedForwardKind::kRelu, ClassifierKind::kTied, 0.1), 1);
+  std::vector<std::vector<float>> bits[2];
+  for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
+    model.ZeroGrad();
+    model.SetActivations(activations);
+    const T5Loss loss = model.Loss(batch.inputs, batch.targets, {}, Training());
+    Backward(loss.sum);
+    auto& out = bits[activations == Activations::kKeep ? 0 : 1];
+    out.push_back(loss.sum.value().ToVector<float>());
+    for (const NamedParameter& parameter : model.Parameters()) {
+      ASSERT_TRUE(parameter.value.grad().defined()) << parameter.name;
+      out.push_back(parameter.value.grad().ToVector<float>());
+    }
+  }
+  for (size_t i = 0; i < bits[0].size(); ++i) {
+    EXPECT_TRUE(bits[0][i] == bits[1][i]) << (i == 0 ? "loss" : model.Parameters()[i - 1].name);
+  }
+}
+
+TEST_P(T5KindTest, DecodingStepByStepEqualsTheFullPass) {
+  const Batch batch;
+  const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
+  const NoGradScope no_grad;
+  const Tensor inputs = ShiftRight(batch.targets);
+  const Tensor full =
+      model.Logits(model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs), inputs, {})).value();
+  T5DecodingState state = model.StartDecoding(batch.inputs);
+  for (int64_t i = 0; i < 7; ++i) {
+    const Tensor logits = model.DecodeStep(inputs.Select(1, i).Contiguous(), state);
+    EXPECT_EQ(state.length(), i + 1);
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t id = 0; id < kVocabulary; ++id) {
+        // Logits of order 1 in double, after some hundred roundings in another order.
+        ASSERT_NEAR(logits.At({row, id}), full.At({row, i, id}), 1e-12) << "position " << i << " id " << id;
+      }
+    }
+  }
+}
+
+TEST_P(T5KindTest, SelectedRowsContinueAsTheirOwnSequences) {
+  const Batch batch;
+  const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
+  const Tensor inputs = ShiftRight(batch.targets);
+  T5DecodingState state = model.StartDecoding(batch.inputs);
+  for (int64_t i = 0; i < 3; ++i) model.DecodeStep(inputs.Select(1, i).Contiguous(), state);
+  T5DecodingState beams = state;
+  const std::vector<int64_t> rows = {2, 0, 0, 1};
+  beams.SelectRows(rows);
+  Tensor tokens = Tensor::Empty({4}, DType::kInt32);
+  for (int64_t i = 0; i < 4; ++i) {
+    tokens.data<int32_t>()[i] = static_cast<int32_t>(inputs.At({rows[static_cast<size_t>(i)], 3}));
+  }
+  const Tensor expected = model.DecodeStep(inputs.Select(1, 3).Contiguous(), state);
+  const Tensor logits = model.DecodeStep(tokens, beams);
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t id = 0; id < kVocabulary; ++id) {
+      EXPECT_NEAR(logits.At({i, id}), expected.At({rows[static_cast<size_t>(i)], id}), 1e-12) << i;
+    }
+  }
+}
+
+TEST(T5Test, BitsOfATrainingStepDoNotDependOnThreads) {
+  // Large enough that every kernel has several tiles.
+  T5Config config = TinyT5("talking");
+  config.vocabulary = 300;
+  config.d_model = 136;
+  config.d_ff = 150;
+  config.encoder_layers = config.decoder_layers = 1;
+  config.dropout_rate = 0.1;
+  config.SetAttention(AttentionConfig::TalkingHeads(136, 4, 6, 8, 24, 16));
+  const Tensor inputs = TinyIds(3, 70, 300, 1, 9), targets = TinyIds(3, 33, 300, 2, 5);
+  const auto run = [&](int threads) {
+    SetNumThreads(threads);
+    const T5 model(config, 1);
+    Adafactor optimizer(model.Parameters());
+    std::vector<std::vector<float>> bits;
+    for (uint32_t step = 0; step < 2; ++step) {
+      model.ZeroGrad();
+      const T5Loss loss = model.Loss(inputs, targets, {}, {.phase = Phase::kTraining, .seed = 1, .step = step});
+      Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+      optimizer.Step(0.01);
+      bits.push_back(loss.sum.value().ToVector<float>());
+    }
+    for (const NamedParameter& parameter : model.Parameters()) {
+      bits.push_back(parameter.value.value().ToVector<float>());
+    }
+    return bits;
+  };
+  const int before = NumThreads();
+  const auto one = run(1);
+  for (const int threads : {2, 3, 5, 8}) EXPECT_TRUE(run(threads) == one) << threads << " threads";
+  SetNumThreads(before);
+}
+
+TEST(T5Test, OverfitsABatch) {
+  const Batch batch;
+  const int threads_before = NumThreads();
+  SetNumThreads(1);  // tensors of a few hundred elements: threads would only wait for each other
+  const T5 model(TinyT5("talking", FeedForwardKind::kRelu), 1);
+  Adafactor optimizer(model.Parameters());
+  double first = 0, last = 0;
+  for (uint32_t step = 0; step < 100; ++step) {
+    model.ZeroGrad();
+    const T5Loss loss =
+        model.Loss(batch.inputs, batch.targets, {}, {.phase = Phase::kTraining, .seed = 1, .step = step});
+    Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+    optimizer.Step(0.1);
+    last = loss.nll_sum / static_cast<double>(loss.tokens);
+    if (step == 0) first = last;
+  }
+  SetNumThreads(threads_before);
+  EXPECT_GT(first, 2.0);
+  EXPECT_LT(last, 0.05);
+}
+
+TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
+  const Batch batch;
+  for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
+    const T5 model(TinyT5("multihead", FeedForwardKind::kRelu, classifier), 1, DType::kFloat64);
+    const Variable hidden =
+        model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs), ShiftRight(batch.targets), {});
+    const Tensor logits = model.Logits(hidden).value();
+    ASSERT_EQ(logits.shape(), (Shape{3, 7, 128}));
+    // Tied: d_model^-0.5 times the embedding; else a table of its own, without a factor.
+    const bool tied = classifier == ClassifierKind::kTied;
+    Tensor table;
+    for (const NamedParameter& parameter : model.Parameters()) {
+      if (parameter.name == (tied ? "embedding.table" : "classifier.table")) table = parameter.value.value();
+    }
+    double nll = 0, z_squares = 0;
+    int64_t tokens = 0;
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < 7; ++i) {
+        double z = 0;
+        for (int64_t id = 0; id < 128; ++id) {
+          double logit = 0;
+          for (int64_t k = 0; k < 10; ++k) logit += hidden.value().At({row, i, k}) * table.At({id, k});
+          if (tied) logit /= std::sqrt(10.0);
+          EXPECT_NEAR(logits.At({row, i, id}), logit, 1e-13);
+          z += std::exp(logit);
+        }
+        const int64_t target = static_cast<int64_t>(batch.targets.At({row, i}));
+        if (target == kPadId) continue;
+        ++tokens;
+        nll += std::log(z) - logits.At({row, i, target});
+        z_squares += std::log(z) * std::log(z);
+      }
+    }
+    const T5Loss evaluated = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, {});
+    const T5Loss trained = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
+    EXPECT_EQ(evaluated.tokens, tokens);
+    EXPECT_EQ(evaluated.Denominator(LossDenominator::kTargetTokens), tokens);
+    EXPECT_EQ(evaluated.Denominator(LossDenominator::kAllPositions), 21);
+    EXPECT_NEAR(evaluated.nll_sum, nll, 1e-12 * nll);
+    EXPECT_NEAR(evaluated.sum.value().Item(), nll, 1e-12 * nll);
+    EXPECT_NEAR(trained.nll_sum, nll, 1e-12 * nll);
+    EXPECT_NEAR(trained.sum.value().Item(), nll + 0.5 * z_squares, 1e-12 * (nll + z_squares));
+  }
+}
+
+TEST(T5Test, ShiftRightPutsTheStartFirstAndDropsTheLast) {
+  const Tensor targets = TinyIds(2, 4, kVocabulary, 3, 1);
+  const Tensor shifted = ShiftRight(targets);
+  for (int64_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(shifted.At({row, 0}), kPadId);
+    for (int64_t i = 1; i < 4; ++i) EXPECT_EQ(shifted.At({row, i}), targets.At({row, i - 1}));
+  }
+}
+
+TEST(T5Test, InitialValuesOfALayerDoNotDependOnTheOthers) {
+  T5Config small = TinyT5("talking"), large = TinyT5("talking");
+  large.encoder_layers = 3;
+  large.classifier = ClassifierKind::kUntied;
+  const std::vector<NamedParameter> of_small = T5(small, 4).Parameters(), of_large = T5(large, 4).Parameters();
+  size_t found = 0;
+  for (const NamedParameter& a : of_small) {
+    for (const NamedParameter& b : of_large) {
+      if (a.name != b.name) continue;
+      ++found;
+      EXPECT_EQ(a.value.value().ToVector<float>(), b.value.value().ToVector<float>()) << a.name;
+    }
+  }
+  EXPECT_EQ(found, of_small.size());
+}
+
+// All that a step needs, the kernels' working memory included, the steps after it use again.
+TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
+  const int threads = NumThreads();
+  SetNumThreads(1);  // else it depends on chance how many of the kernels' buffers are in use at once
+  for (const AttentionImplementation implementation :
+       {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
+    T5Config config = TinyT5(GetParam());
+    for (AttentionConfig* attention : {&config.encoder_self, &config.decoder_self, &config.encoder_decoder}) {
+      attention->implementation = implementation;
+    }
+    T5 model(config, 1);
+    Adafactor optimizer(model.Parameters());
+    int64_t taken = 0;
+    for (int step = 0; step < 5; ++step) {
+      const Batch batch;
+      const T5Loss loss = model.Loss(batch.inputs, batch.targets, {}, Training());
+      Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+      optimizer.Step(0.01);
+      model.ZeroGrad();
+      if (step == 1) taken = GetMemoryStats().system_allocations;
+    }
+    EXPECT_EQ(GetMemoryStats().system_allocations, taken) << Name(implementation);
+  }
+  SetNumThreads(threads);
+}
+
+TEST(T5Test, RefusesBatchesThatDoNotFit) {
+  const T5 model(TinyT5("talking"), 1);
+  const Tensor inputs = TinyIds(3, 9, kVocabulary, 1), targets = TinyIds(2, 7, kVocabulary, 2);
+  EXPECT_THROW(model.Loss(inputs, targets, {}, {}), Error);
+  EXPECT_THROW(model.Loss(inputs.To(DType::kInt64), inputs, {}, {}), Error);
+  Tensor outside = inputs.Clone();
+  outside.data<int32_t>()[0] = 128;
+  EXPECT_THROW(model.Encode(outside, {}), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,352 @@
+#include "models/training/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "runtime/check.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+using Names = std::vector<std::string>;
+using Steps = std::vector<int64_t>;
+
+template <typename F>
+std::string MessageOf(F&& f, ErrorKind kind) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+// Files whose content tells the step.
+std::vector<CheckpointFile> FilesOf(int64_t step) {
+  return {BytesFile("model.safetensors", "model " + std::to_string(step) + std::string(1000, 'm')),
+          BytesFile("state.json", "{\"step\": " + std::to_string(step) + "}"), BytesFile("config.json", "")};
+}
+
+void Put(const std::string& path, const std::string& bytes) {
+  RemoveAll(path);
+  FileWriter(path).Write(bytes);
+}
+
+TEST(CheckpointTest, WhatIsSavedVerifiesAndIsFound) {
+  const TempDir dir;
+  CheckpointStore store(dir / "run/checkpoints");
+  EXPECT_FALSE(store.FindNewestGood().checkpoint);
+  EXPECT_EQ(store.Steps(), Steps{});
+  const Checkpoint saved = store.Save(123, FilesOf(123), 2.5);
+  EXPECT_EQ(saved.path, dir / "run/checkpoints/step-00000123");
+  EXPECT_EQ(ListDirectory(saved.path), (Names{"config.json", "manifest.json", "model.safetensors", "state.json"}));
+  const Checkpoint verified = VerifyCheckpoint(saved.path);
+  EXPECT_EQ(verified.step, 123);
+  EXPECT_EQ(verified.score, 2.5);
+  EXPECT_EQ(ReadFile(verified.FilePath("state.json")), "{\"step\": 123}");
+  const FoundCheckpoint found = CheckpointStore(dir / "run/checkpoints").FindNewestGood();
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_EQ(found.checkpoint->step, 123);
+  EXPECT_TRUE(found.skipped.empty());
+}
+
+TEST(CheckpointTest, TheSameFilesGiveTheSameManifest) {
+  const TempDir dir;
+  CheckpointStore one(dir / "one");
+  CheckpointStore two(dir / "two");
+  const std::vector<CheckpointFile> files = FilesOf(7);
+  const std::vector<CheckpointFile> reversed(files.rbegin(), files.rend());
+  EXPECT_EQ(ReadFile(one.Save(7, files).FilePath("manifest.json")),
+            ReadFile(two.Save(7, reversed).FilePath("manifest.json")));
+}
+
+TEST(CheckpointTest, StepsAreInOrderAndOtherNamesAreNot) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  for (int64_t step : {2, 1000000000, 10}) store.Save(step, FilesOf(step));
+  for (const char* name : {"step-3", "step-0000000a", "step-000000004", "other", ".step-00000005.tmp-1-1"}) {
+    CreateDirectories(dir / name);
+  }
+  Put(dir / "step-00000006", "a file");
+  EXPECT_EQ(store.Steps(), (Steps{2, 10, 1000000000}));
+}
+
+TEST(CheckpointTest, NamesThatAreNotPlainAreRefused) {
+  const TempDir dir;
+  CheckpointStore store(dir / "checkpoints");
+  for (const char* name : {"", ".", "..", "a/b", "../a", ".hidden", "manifest.json", "a b", "a\n"}) {
+    MessageOf([&] { store.Save(1, std::vector<CheckpointFile>{BytesFile(name, "x")}); }, ErrorKind::kUsage);
+  }
+  MessageOf(
+      [&] {
+        store.Save(1, std::vector<CheckpointFile>{BytesFile("a", "x"), BytesFile("a", "x")});
+      },
+      ErrorKind::kUsage);
+  MessageOf([&] { store.Save(-1, FilesOf(1)); }, ErrorKind::kUsage);
+  MessageOf([&] { store.Prune(0); }, ErrorKind::kUsage);
+  EXPECT_EQ(ListDirectory(dir / "checkpoints"), Names{});
+}
+
+TEST(CheckpointTest, DamageIsRefusedWithTheFileAndTheReason) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  const std::string path = store.Save(1, FilesOf(1), 1.5).path;
+  const std::string model = path + "/model.safetensors";
+  const std::string good = ReadFile(model);
+  const auto reason = [&] { return MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData); };
+
+  Put(model, good.substr(0, 500));
+  EXPECT_EQ(reason(), model + ": truncated: has 500 bytes, the manifest says 1007");
+  Put(model, "");
+  EXPECT_EQ(reason(), model + ": truncated: has 0 bytes, the manifest says 1007");
+  Put(model, good + "x");
+  EXPECT_EQ(reason(), model + ": too long: has 1008 bytes, the manifest says 1007");
+  for (size_t bit : {size_t{0}, size_t{4001}, 8 * good.size() - 1}) {
+    std::string flipped = good;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    Put(model, flipped);
+    EXPECT_NE(reason().find(model + ": altered: has the checksum crc64:"), std::string::npos) << reason();
+  }
+  RemoveAll(model);
+  EXPECT_EQ(reason(), model + ": missing, but in the manifest");
+  CreateDirectories(model);
+  EXPECT_EQ(reason(), model + ": is a directory");
+  RemoveAll(model);
+  Put(model, good);
+  EXPECT_NO_THROW(VerifyCheckpoint(path));
+
+  Put(path + "/extra", "");
+  EXPECT_EQ(reason(), path + "/extra: a foreign file: it is not in the manifest");
+  RemoveAll(path + "/extra");
+  const std::string manifest = ReadFile(path + "/manifest.json");
+  RemoveAll(path + "/manifest.json");
+  EXPECT_EQ(reason(), path + ": has no manifest.json: not a checkpoint, or not a whole one");
+  Put(path + "/manifest.json", manifest);
+  EXPECT_NO_THROW(VerifyCheckpoint(path));
+  EXPECT_NE(MessageOf([&] { VerifyCheckpoint(dir / "none"); }, ErrorKind::kData).find("No such file"),
+            std::string::npos);
+}
+
+TEST(CheckpointTest, EveryFlippedBitAndTruncationOfTheManifestIsSeen) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  const std::string path = store.Save(1, FilesOf(1), 1.5).path;
+  const std::string manifest = ReadFile(path + "/manifest.json");
+  for (size_t bit = 0; bit < 8 * manifest.size(); ++bit) {
+    std::string flipped = manifest;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    Put(path + "/manifest.json", flipped);
+    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "(nothing was thrown)") << "bit " << bit;
+  }
+  for (size_t size = 0; size < manifest.size(); ++size) {
+    Put(path + "/manifest.json", manifest.substr(0, size));
+    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "(nothing was thrown)") << "size " << size;
+  }
+}
+
+TEST(CheckpointTest, NewestGoodSkipsWhatIsDamagedAndSaysWhy) {
+  const TempDir dir;
+  CheckpointStore saving(dir.path());
+  for (int64_t step : {10, 20, 30, 40}) saving.Save(step, FilesOf(step));
+  Put(saving.PathOf(40) + "/state.json", "{");
+  RemoveAll(saving.PathOf(30));
+  std::filesystem::copy(saving.PathOf(10), saving.PathOf(30));  // whole, but of another step
+
+  const FoundCheckpoint found = CheckpointStore(dir.path()).FindNewestGood();
+  ASSERT_TRUE(found.checkpoint);
+  EXPECT_EQ(found.checkpoint->step, 20);
+  ASSERT_EQ(found.skipped.size(), 2u);
+  EXPECT_EQ(found.skipped[0].path, saving.PathOf(40));
+  EXPECT_EQ(found.skipped[0].reason, saving.PathOf(40) + "/state.json: truncated: has 1 bytes, the manifest says 12");
+  EXPECT_EQ(found.skipped[1].path, saving.PathOf(30));
+  EXPECT_EQ(found.skipped[1].reason,
+            saving.PathOf(30) + "/manifest.json: is of step 10, but stands in the directory of step 30");
+}
+
+TEST(CheckpointTest, TheBestHasTheLowestScore) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  EXPECT_FALSE(store.FindBest());
+  store.Save(1, FilesOf(1));
+  store.Save(2, FilesOf(2), std::nan(""));
+  EXPECT_FALSE(store.FindBest());
+  store.Save(3, FilesOf(3), 2.0);
+  store.Save(4, FilesOf(4), 1.0);
+  store.Save(5, FilesOf(5), 3.0);
+  EXPECT_EQ(store.FindBest()->step, 4);
+  Put(store.PathOf(4) + "/state.json", "{}");
+  EXPECT_EQ(CheckpointStore(dir.path()).FindBest()->step, 3);
+}
+
+TEST(CheckpointTest, PruneKeepsTheNewestAndTheBest) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  for (int64_t step = 1; step <= 6; ++step) store.Save(step, FilesOf(step), step == 2 ? 1.0 : 2.0);
+  EXPECT_EQ(store.Prune(2), (Steps{1, 3, 4}));
+  EXPECT_EQ(store.Steps(), (Steps{2, 5, 6}));
+  EXPECT_EQ(store.Prune(2), Steps{});
+  EXPECT_EQ(ListDirectory(dir.path()), (Names{"step-00000002", "step-00000005", "step-00000006"}));
+}
+
+TEST(CheckpointTest, PruneNeverRemovesTheOnlyGoodOne) {
+  const TempDir dir;
+  CheckpointStore saving(dir.path());
+  for (int64_t step = 1; step <= 5; ++step) saving.Save(step, FilesOf(step));
+  for (int64_t step = 3; step <= 5; ++step) Put(saving.PathOf(step) + "/state.json", "");
+  CheckpointStore store(dir.path());
+  EXPECT_EQ(store.Prune(1), Steps{1});
+  EXPECT_EQ(store.Steps(), (Steps{2, 3, 4, 5}));
+  EXPECT_EQ(store.FindNewestGood().checkpoint->step, 2);
+}
+
+TEST(CheckpointTest, SavingAStepAgainReplacesIt) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  store.Save(1, FilesOf(1), 5.0);
+  store.Save(1, std::vector<CheckpointFile>{BytesFile("other", "x")}, 4.0);
+  EXPECT_EQ(ListDirectory(store.PathOf(1)), (Names{"manifest.json", "other"}));
+  EXPECT_EQ(VerifyCheckpoint(store.PathOf(1)).score, 4.0);
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
+}
+
+TEST(CheckpointTest, AFailingWriterLeavesTheEarlierOnesAndNoRubbish) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  store.Save(1, FilesOf(1));
+  const std::vector<CheckpointFile> files = {BytesFile("a", "x"), {"b", [](FileWriter& file) {
+                                                                     file.Write("half of");
+                                                                     throw std::runtime_error("no more");
+                                                                   }}};
+  EXPECT_THROW(store.Save(2, files), std::runtime_error);
+  EXPECT_THROW(store.Save(1, files), std::runtime_error);
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
+  EXPECT_NO_THROW(VerifyCheckpoint(store.PathOf(1)));
+}
+
+TEST(CheckpointTest, AFullDiskIsAResourceErrorAndTheEarlierOneStands) {
+  const TempDir dir;
+  CheckpointStore store(dir.path());
+  store.Save(1, FilesOf(1));
+  // A file that outgrows its limit fails as on a full disk.
+  void (*const old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  rlimit old_limit;
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  rlimit limit = old_limit;
+  limit.rlim_cur = 500;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string message = MessageOf([&] { store.Save(2, FilesOf(2)); }, ErrorKind::kResource);
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(message, store.PathOf(2) +
+                         "/model.safetensors: cannot write: File too large; free some space or choose "
+                         "another folder");
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
+  EXPECT_EQ(store.FindNewestGood().checkpoint->step, 1);
+}
+
+// Runs `work` in a child process that is killed, by itself or after `delay`.
+template <typename Work>
+void RunAndKill(const Work& work, std::chrono::microseconds delay) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      work();
+    } catch (...) {
+      _exit(3);
+    }
+    _exit(0);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + delay;
+  int status = 0;
+  pid_t ended = 0;
+  while ((ended = waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  if (ended == 0) {
+    kill(child, SIGKILL);
+    ended = waitpid(child, &status, 0);
+  }
+  ASSERT_EQ(ended, child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself, status " << status;
+}
+
+TEST(CheckpointTest, KilledWhileItWritesAFileItLeavesTheEarlierOne) {
+  for (int killed_file = 0; killed_file < 3; ++killed_file) {
+    const TempDir dir;
+    CheckpointStore store(dir.path());
+    store.Save(1, FilesOf(1));
+    for (int64_t step : {1, 2}) {  // replacing, and new
+      RunAndKill(
+          [&] {
+            std::vector<CheckpointFile> files = FilesOf(step);
+            files[killed_file].write = [](FileWriter& file) {
+              file.Write("a part");
+              raise(SIGKILL);
+            };
+            store.Save(step, files);
+          },
+          std::chrono::seconds(20));
+    }
+    CheckpointStore after(dir.path());
+    EXPECT_EQ(after.Steps(), Steps{1});
+    EXPECT_EQ(after.FindNewestGood().checkpoint->step, 1);
+    EXPECT_EQ(after.RemoveStale().size(), 2u);
+    EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
+    after.Save(2, FilesOf(2));
+    EXPECT_EQ(after.FindNewestGood().checkpoint->step, 2);
+  }
+}
+
+TEST(CheckpointTest, KilledAtAnyMomentItLeavesOneThatResumes) {
+  const TempDir dir;
+  CheckpointStore(dir.path()).Save(0, FilesOf(0));
+  int64_t resumed = 0;
+  for (int round = 0; round < 18; ++round) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    // Saves and prunes without pause, and reports each step that is on the disk.
+    RunAndKill(
+        [&] {
+          CheckpointStore store(dir.path());
+          store.RemoveStale();
+          for (int64_t step = resumed + 1;; ++step) {
+            store.Save(step, FilesOf(step), step % 7 == 3 ? 1.0 : 2.0);
+            if (write(ends[1], &step, sizeof(step)) != sizeof(step)) _exit(4);
+            store.Prune(2);
+          }
+        },
+        std::chrono::microseconds(3000 + 7000 * round));
+    close(ends[1]);
+    int64_t reported = resumed;
+    for (int64_t step; read(ends[0], &step, sizeof(step)) == sizeof(step);) reported = step;
+    close(ends[0]);
+
+    const FoundCheckpoint found = CheckpointStore(dir.path()).FindNewestGood();
+    ASSERT_TRUE(found.checkpoint) << "round " << round;
+    EXPECT_TRUE(found.skipped.empty()) << found.skipped[0].reason;
+    // A prune that was interrupted leaves no half of a checkpoint under its own name either.
+    for (int64_t step : CheckpointStore(dir.path()).Steps()) {
+      EXPECT_NO_THROW(VerifyCheckpoint(CheckpointStore(dir.path()).PathOf(step))) << "round " << round;
+    }
+    // The last one reported, or one that was complete and not reported yet.
+    EXPECT_GE(found.checkpoint->step, reported) << "round " << round;
+    EXPECT_LE(found.checkpoint->step, reported + 1) << "round " << round;
+    resumed = found.checkpoint->step;
+  }
+  EXPECT_GT(resumed, 0);
+}
+
+}  // namespace
+}  // namespace crosstalk

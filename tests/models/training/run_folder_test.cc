@@ -1,0 +1,124 @@
+#include "models/training/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "models/training/config.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+using Evaluated = MetricsLog::Evaluated;
+
+Json Line(const char* event, int64_t step) { return Json::MakeObject({{"event", event}, {"step", step}}); }
+
+std::string Written(const std::string& path, int64_t step, Evaluated evaluated) {
+  { const MetricsLog log(path, step, evaluated); }
+  return ReadBytes(path);
+}
+
+TEST(MetricsLogTest, EachLineIsThereAtOnce) {
+  const TempDir dir;
+  MetricsLog log(dir / "metrics.jsonl", 0, Evaluated::kNo);
+  log.Append(Line("train", 1));
+  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"), "{\"event\": \"train\", \"step\": 1}\n");
+  log.Append(Line("eval", 1));
+  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"),
+            "{\"event\": \"train\", \"step\": 1}\n{\"event\": \"eval\", \"step\": 1}\n");
+}
+
+TEST(MetricsLogTest, ResumingDropsWhatWillBeWrittenAgain) {
+  const TempDir dir;
+  const std::string path = dir / "metrics.jsonl";
+  const std::string kept_always =
+      Line("train", 1).Dump() + "\n" + Line("eval", 1).Dump() + "\n" + Line("train", 2).Dump() + "\n";
+  const std::string measured = Line("eval", 2).Dump() + "\n";
+  const std::string later = Line("train", 3).Dump() + "\n" + Line("eval", 3).Dump() + "\n";
+  for (const std::string& cut_off : {std::string(), std::string("{\"event\": \"tr")}) {
+    WriteBytes(path, kept_always + measured + later + cut_off);
+    EXPECT_EQ(Written(path, 2, Evaluated::kYes), kept_always + measured);
+    WriteBytes(path, kept_always + measured + later + cut_off);
+    EXPECT_EQ(Written(path, 2, Evaluated::kNo), kept_always);
+    WriteBytes(path, kept_always + measured + later + cut_off);
+    EXPECT_EQ(Written(path, 3, Evaluated::kYes), kept_always + measured + later);
+  }
+}
+
+TEST(MetricsLogTest, AForeignFileIsRefusedAsItIs) {
+  const TempDir dir;
+  WriteBytes(dir / "metrics.jsonl", "not a line of ours\n");
+  EXPECT_THROW(MetricsLog(dir / "metrics.jsonl", 2, Evaluated::kNo), Error);
+  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"), "not a line of ours\n");
+}
+
+TEST(RunLockTest, OnlyOneHolds) {
+  const TempDir dir;
+  auto lock = std::make_unique<RunLock>(dir / "run");
+  EXPECT_THROW(RunLock(dir / "run"), Error);
+  lock.reset();
+  EXPECT_NO_THROW(RunLock(dir / "run"));
+}
+
+TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
+  const TempDir dir;
+  const RunFolder folder(dir / "run");
+  EXPECT_FALSE(folder.HoldsRun());
+  EXPECT_FALSE(folder.HoldsOtherFiles());
+  { const RunLock lock(folder.path()); }
+  EXPECT_FALSE(folder.HoldsOtherFiles());
+  WriteBytes(dir / "run/letter.txt", "Dear reader");
+  EXPECT_TRUE(folder.HoldsOtherFiles());
+  WriteBytes(folder.RunFile(), "{}");
+  EXPECT_TRUE(folder.HoldsRun());
+  EXPECT_FALSE(folder.HoldsOtherFiles());
+}
+
+TEST(RunFolderTest, UnusedPathsCountUp) {
+  const TempDir dir;
+  EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-1");
+  std::filesystem::create_directory(dir / "t5-1");
+  EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-2");
+}
+
+TEST(TrainingConfigTest, JsonAndBackIsTheSame) {
+  TrainingConfig config;
+  config.Resolve();
+  config.attention.dynamic = "Xl,Mw";
+  config.learning_rate = 0.1;
+  const TrainingConfig back = TrainingConfigFromJson(ParseJson(ToJson(config).Dump(), "test"), "test");
+  EXPECT_EQ(ToJson(back), ToJson(config));
+  EXPECT_TRUE(Differences(config, back).empty());
+}
+
+TEST(TrainingConfigTest, MissingAndUnknownKeysAreErrors) {
+  TrainingConfig config;
+  config.Resolve();
+  Json more = ToJson(config);
+  more.Set("stranger", 1);
+  EXPECT_THROW(TrainingConfigFromJson(more, "test"), Error);
+  EXPECT_THROW(TrainingConfigFromJson(Json::MakeObject({{"steps", 3}}), "test"), Error);
+  Json wrong = ToJson(config);
+  wrong.Set("steps", "many");
+  EXPECT_THROW(TrainingConfigFromJson(wrong, "test"), Error);
+}
+
+TEST(TrainingConfigTest, OnlyWhatDecidesBitsIsADifference) {
+  TrainingConfig here;
+  here.Resolve();
+  TrainingConfig there = here;
+  there.keep = 9;
+  there.eval_every = 77;
+  there.checkpoint_every = 78;
+  there.activations = "recompute";
+  there.data = "elsewhere";
+  EXPECT_TRUE(Differences(here, there).empty());
+  there.clip = 1;
+  there.seed = 2;
+  EXPECT_EQ(Differences(here, there), (std::vector<std::string>{"clip: 0.0 here, 1.0 there", "seed: 1 here, 2 there"}));
+}
+
+}  // namespace
+}  // namespace crosstalk

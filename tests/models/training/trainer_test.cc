@@ -1,0 +1,237 @@
+#include "models/training/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "models/training/state_dict.h"
+#include "nn/optim/adamw.h"
+#include "runtime/parallel.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kVocabulary = 50;
+
+T5Config TinyConfig() {
+  T5Config config;
+  config.vocabulary = kVocabulary;
+  config.d_model = 12;
+  config.d_ff = 20;
+  config.encoder_layers = 1;
+  config.decoder_layers = 1;
+  config.SetAttention(AttentionConfig::TalkingHeads(12, 3, 4, 2, 5, 7));
+  return config;
+}
+
+// Random ids; `rows` rows a micro-batch, cut from the same list of examples whatever `rows` is.
+class RandomBatches : public BatchSource {
+ public:
+  explicit RandomBatches(int64_t rows, int64_t micro_batches) : rows_(rows), micro_batches_(micro_batches) {}
+  Seq2SeqBatch Get(int64_t step, int64_t micro_batch) override {
+    const int64_t first = (step * micro_batches_ + micro_batch) * rows_;
+    return {Ids("inputs", first, 9), Ids("targets", first, 5)};
+  }
+
+ private:
+  Tensor Ids(const char* stream, int64_t first, int64_t length) const {
+    std::vector<int32_t> ids;
+    for (int64_t row = first; row < first + rows_; ++row) {
+      const RandomKey key{.seed = 3, .stream = StreamId(stream), .step = static_cast<uint32_t>(row)};
+      // Rows of different lengths, the rest is padding.
+      const int64_t used = length - row % 3;
+      for (int64_t i = 0; i < length; ++i) {
+        ids.push_back(i < used ? static_cast<int32_t>(3 + UniformInt(key, i, kVocabulary - 3)) : kPadId);
+      }
+    }
+    return Tensor::FromValues<int32_t>({rows_, length}, ids);
+  }
+  int64_t rows_;
+  int64_t micro_batches_;
+};
+
+TrainerOptions Options(int64_t micro_batches) {
+  TrainerOptions options;
+  options.schedule.kind = ScheduleKind::kConstant;
+  options.schedule.scale = 0.01;
+  options.schedule.total_steps = 100;
+  options.micro_batches = micro_batches;
+  options.seed = 11;
+  return options;
+}
+
+std::vector<float> AllValues(const std::vector<NamedTensor>& tensors) {
+  std::vector<float> values;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.tensor.dtype() != DType::kFloat32) continue;
+    const std::vector<float> part = tensor.tensor.ToVector<float>();
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  return values;
+}
+
+struct Rig {
+  explicit Rig(int64_t micro_batches, const T5Config& config = TinyConfig(), TrainerOptions options = Options(1))
+      : model(config, 7),
+        optimizer(model.Parameters()),
+        batches(12 / micro_batches, micro_batches),
+        trainer(model, optimizer, batches, [&] {
+          options.micro_batches = micro_batches;
+          return options;
+        }()) {}
+  T5 model;
+  AdamW optimizer;
+  RandomBatches batches;
+  Trainer trainer;
+};
+
+TEST(TrainerTest, AccumulatedGradientsAreThoseOfTheWholeBatch) {
+  for (const int64_t parts : {2, 3, 6}) {
+    Rig cut(parts);
+    const StepResult a = Rig(1).trainer.Step();
+    const StepResult b = cut.trainer.Step();
+    // The same sums in another order: a few rounding errors of float, relative to the sum.
+    EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss) << parts;
+    EXPECT_NEAR(a.ln_ppl, b.ln_ppl, 1e-5 * a.ln_ppl) << parts;
+    EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-4 * a.gradient_norm) << parts;
+    EXPECT_EQ(a.target_tokens, b.target_tokens);
+    EXPECT_EQ(a.tokens, b.tokens);
+  }
+}
+
+TEST(TrainerTest, CountsWhatIsNotPadding) {
+  const StepResult result = Rig(1).trainer.Step();
+  // Of each three rows one has all positions, one lacks one, one lacks two.
+  EXPECT_EQ(result.target_tokens, 12 * 5 - 12);
+  EXPECT_EQ(result.tokens, 12 * (5 + 9) - 24);
+  EXPECT_EQ(result.step, 1);
+}
+
+TEST(TrainerTest, DenominatorsDifferByThePadding) {
+  TrainerOptions options = Options(1);
+  const StepResult tokens = Rig(1, TinyConfig(), options).trainer.Step();
+  options.denominator = LossDenominator::kAllPositions;
+  const StepResult positions = Rig(1, TinyConfig(), options).trainer.Step();
+  EXPECT_NEAR(tokens.loss * 48, positions.loss * 60, 1e-9 * 60 * positions.loss);
+  EXPECT_EQ(tokens.ln_ppl, positions.ln_ppl);
+  EXPECT_GT(tokens.loss, tokens.ln_ppl) << "the z-loss comes on top";
+}
+
+TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
+  T5Config config = TinyConfig();
+  config.dropout_rate = 0.2;
+  config.SetAttention(config.encoder_self);
+  const int threads = NumThreads();
+  std::vector<float> expected;
+  for (const int count : {1, 3}) {
+    SetNumThreads(count);
+    Rig rig(2, config);
+    for (int i = 0; i < 4; ++i) rig.trainer.Step();
+    const std::vector<float> values = AllValues(ParameterTensors(rig.model));
+    if (expected.empty()) expected = values;
+    EXPECT_EQ(values == expected, true) << count << " threads";
+  }
+  SetNumThreads(threads);
+
+  // Two steps, then two more by another trainer that has loaded the first one's parameters and state.
+  const TempDir dir;
+  Rig first(2, config);
+  for (int i = 0; i < 2; ++i) first.trainer.Step();
+  WriteSafetensors(dir / "model.safetensors", ParameterTensors(first.model));
+  WriteSafetensors(dir / "optimizer.safetensors", first.optimizer.State());
+  Rig second(2, config);
+  LoadParameters(ReadSafetensors(dir / "model.safetensors"), second.model);
+  second.optimizer.LoadState(ReadSafetensors(dir / "optimizer.safetensors").tensors);
+  EXPECT_EQ(second.trainer.step(), 2);
+  for (int i = 0; i < 2; ++i) second.trainer.Step();
+  EXPECT_EQ(AllValues(ParameterTensors(second.model)) == expected, true);
+}
+
+TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
+  Rig rig(2);
+  rig.trainer.Step();
+  for (const NamedParameter& parameter : rig.model.Parameters()) {
+    if (parameter.name == "decoder.block_0.feed_forward.wi") {
+      parameter.value.value().data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+  const std::vector<NamedTensor> parameters = ParameterTensors(rig.model);
+  std::vector<std::vector<uint32_t>> before;
+  for (const NamedTensor& tensor : parameters) {
+    const uint32_t* bits = reinterpret_cast<const uint32_t*>(tensor.tensor.data<float>());
+    before.emplace_back(bits, bits + tensor.tensor.num_elements());
+  }
+  const std::vector<float> state = AllValues(rig.optimizer.State());
+  try {
+    rig.trainer.Step();
+    FAIL() << "a step with a NaN in the model went through";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kNumerical);
+    EXPECT_NE(std::string(error.what()).find("step 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("decoder.block_0.feed_forward"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(rig.trainer.step(), 1);
+  EXPECT_EQ(AllValues(rig.optimizer.State()), state);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const uint32_t* bits = reinterpret_cast<const uint32_t*>(parameters[i].tensor.data<float>());
+    EXPECT_EQ(std::vector<uint32_t>(bits, bits + parameters[i].tensor.num_elements()) == before[i], true)
+        << parameters[i].name;
+  }
+}
+
+TEST(TrainerTest, ClippingBoundsTheUpdateNotTheReport) {
+  TrainerOptions options = Options(1);
+  const StepResult free = Rig(1, TinyConfig(), options).trainer.Step();
+  options.clip_norm = free.gradient_norm / 10;
+  Rig clipped(1, TinyConfig(), options);
+  EXPECT_EQ(clipped.trainer.Step().gradient_norm, free.gradient_norm);
+  // AdamW's first moment is (1 - beta1) times the clipped gradient.
+  double squares = 0;
+  for (const NamedTensor& slot : clipped.optimizer.State()) {
+    if (!slot.name.ends_with(".m")) continue;
+    for (float m : slot.tensor.ToVector<float>()) squares += static_cast<double>(m) * m;
+  }
+  EXPECT_NEAR(std::sqrt(squares), 0.1 * options.clip_norm, 1e-5 * options.clip_norm);
+}
+
+TEST(ParameterFileTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
+  const TempDir dir;
+  T5 model(TinyConfig(), 7);
+  const std::vector<NamedTensor> tensors = ParameterTensors(model);
+  const std::vector<float> before = AllValues(tensors);
+  T5 other(TinyConfig(), 8);
+  struct Fault {
+    const char* what;
+    std::function<void(std::vector<NamedTensor>&)> make;
+  };
+  const std::vector<Fault> faults = {
+      {"final_norm", [](auto& list) { list.pop_back(); }},
+      {"stranger",
+       [](auto& list) {
+         list.push_back({"stranger", Tensor::Zeros({2}, DType::kFloat32)});
+       }},
+      {"embedding",
+       [](auto& list) {
+         list[0].tensor = Tensor::Zeros({3, 5}, DType::kFloat32);
+       }},
+      {"embedding", [](auto& list) { list[0].tensor = list[0].tensor.To(DType::kFloat64); }},
+  };
+  for (const Fault& fault : faults) {
+    std::vector<NamedTensor> list = ParameterTensors(other);
+    fault.make(list);
+    WriteSafetensors(dir / "model.safetensors", list);
+    try {
+      LoadParameters(ReadSafetensors(dir / "model.safetensors"), model);
+      ADD_FAILURE() << fault.what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kData);
+      EXPECT_NE(std::string(error.what()).find(fault.what), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(AllValues(ParameterTensors(model)) == before, true) << fault.what;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk
