@@ -41,7 +41,7 @@ endif
 FOLDERS := runtime kernels autograd nn models
 sources = $(sort $(shell find $(1) -name '*.cc' 2>/dev/null))
 LIBRARY_SOURCES := $(foreach layer,$(FOLDERS),$(call sources,$(layer)))
-TOOL_SOURCES := $(call sources,tools)
+TOOL_SOURCES := $(filter-out tools/crosstalk.cc,$(call sources,tools))
 TEST_SOURCES := $(filter %_test.cc,$(call sources,tests))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/%,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
@@ -54,7 +54,7 @@ below_kernels := kernels runtime
 below_autograd := autograd kernels runtime
 below_nn := nn autograd kernels runtime
 below_models := models nn autograd kernels runtime
-below_tools := models nn autograd kernels runtime
+below_tools := tools models nn autograd kernels runtime
 below_install := models nn autograd kernels runtime
 archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
 
@@ -103,12 +103,13 @@ $(call archive,$(1)): $(call object,$(call sources,$(1)))
 endef
 $(foreach layer,$(FOLDERS),$(eval $(call layer_archive,$(layer))))
 $(eval $(BUILD)/lib/libtestsupport.a: $(call object,$(TEST_SUPPORT_SOURCES)))
-$(BUILD)/lib/libtestsupport.a:
+$(eval $(call archive,tools): $(call object,$(TOOL_SOURCES)))
+$(BUILD)/lib/libtestsupport.a $(call archive,tools):
 	@mkdir -p $(@D)
 	@rm -f $@
 	@ar rcs $@ $^
 
-$(COMMAND): $(call object,$(TOOL_SOURCES)) $(call archives_for,tools)
+$(COMMAND): $(call object,tools/crosstalk.cc) $(call archives_for,tools)
 	@echo "  link $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
@@ -127,7 +128,7 @@ $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,tools)
 	@echo "  link $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) $(TEST_SOURCES) \
+-include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) tools/crosstalk.cc $(TEST_SOURCES) \
     $(TEST_SUPPORT_SOURCES) $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk

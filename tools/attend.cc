@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention_tensors.h"
 #include "runtime/safetensors.h"
+#include "tools/attention_file.h"
 #include "tools/command.h"
 #include "tools/output.h"
 

@@ -8,7 +8,7 @@
 #include "runtime/parallel.h"
 #include "runtime/random.h"
 #include "runtime/storage.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 
 namespace crosstalk {
 namespace {

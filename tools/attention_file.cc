@@ -1,4 +1,4 @@
-#include "nn/attention_tensors.h"
+#include "tools/attention_file.h"
 
 #include <initializer_list>
 #include <optional>

@@ -4,7 +4,7 @@
 
 #include "nn/attention/attention.h"
 #include "runtime/storage.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 
 namespace crosstalk {
 namespace {

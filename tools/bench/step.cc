@@ -12,7 +12,7 @@
 #include "runtime/platform.h"
 #include "runtime/random.h"
 #include "runtime/storage.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 #include "tools/output.h"
 
 namespace crosstalk {

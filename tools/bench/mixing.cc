@@ -6,7 +6,7 @@
 #include "kernels/attention/head_mixing.h"
 #include "runtime/parallel.h"
 #include "runtime/storage.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 
 namespace crosstalk {
 namespace {

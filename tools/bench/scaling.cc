@@ -6,7 +6,7 @@
 #include "kernels/peak.h"
 #include "runtime/parallel.h"
 #include "runtime/tensor.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 #include "tools/output.h"
 
 namespace crosstalk {

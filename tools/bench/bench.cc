@@ -1,5 +1,5 @@
 // `crosstalk bench`: the table of what this machine does of what it could, and the same as JSON.
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 
 #include <algorithm>
 #include <cstdio>
