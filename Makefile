@@ -64,7 +64,9 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 
 # ---- Flags -------------------------------------------------------------------------------------------------------
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
-CPPFLAGS += -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
+# Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
+# layers' folders; -I. is for tools/ and tests/, which nobody else includes.
+CPPFLAGS += -I$(BUILD)/include -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
 CXXFLAGS ?= -O2 -g1
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 LDFLAGS += -fopenmp
@@ -82,7 +84,12 @@ all: $(COMMAND)  ## build the command, build/crosstalk
 .PHONY: everything
 everything: $(COMMAND) $(EXAMPLES) $(TESTS)
 
-$(BUILD)/objects/%.o: %.cc $(BUILD)/flags
+INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%)
+$(INCLUDE_LINKS):
+	@mkdir -p $(@D)
+	@ln -sfn '$(CURDIR)/$(@F)' $@
+
+$(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(CXX) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS) -c $< -o $@
@@ -123,7 +130,7 @@ $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/l
 endef
 $(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
 
-$(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,tools)
+$(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@

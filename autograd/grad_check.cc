@@ -1,9 +1,9 @@
-#include "autograd/grad_check.h"
+#include "crosstalk/autograd/grad_check.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

@@ -1,8 +1,8 @@
-#include "autograd/op.h"
+#include "crosstalk/autograd/op.h"
 
 #include <utility>
 
-#include "autograd/tape.h"
+#include "crosstalk/autograd/tape.h"
 
 namespace crosstalk {
 namespace {

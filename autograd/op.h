@@ -17,7 +17,7 @@
 #include <memory>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

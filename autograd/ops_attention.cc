@@ -1,11 +1,11 @@
-#include "autograd/ops_attention.h"
+#include "crosstalk/autograd/ops_attention.h"
 
 #include <array>
 #include <vector>
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
-#include "runtime/parallel.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

@@ -2,9 +2,9 @@
 // O, with every mixing of heads, keeping nothing of size n·m. float only; the composed form in nn/ is its reference.
 #pragma once
 
-#include "autograd/variable.h"
-#include "kernels/attention/attention.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

@@ -1,8 +1,8 @@
-#include "autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_dropout.h"
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
-#include "kernels/dropout.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/dropout.h"
 
 namespace crosstalk {
 namespace {

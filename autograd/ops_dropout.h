@@ -1,8 +1,8 @@
 // Dropout with numbers that are a pure function of a key, so that recomputation and resumption draw the same mask.
 #pragma once
 
-#include "autograd/variable.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

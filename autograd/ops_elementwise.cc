@@ -1,8 +1,8 @@
-#include "autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_elementwise.h"
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
-#include "kernels/elementwise.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/elementwise.h"
 
 namespace crosstalk {
 namespace {

@@ -2,7 +2,7 @@
 // float and double; both operands have the same dtype.
 #pragma once
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

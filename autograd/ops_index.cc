@@ -1,13 +1,13 @@
-#include "autograd/ops_index.h"
+#include "crosstalk/autograd/ops_index.h"
 
 #include <numeric>
 #include <vector>
 
-#include "autograd/op.h"
-#include "autograd/ops_shape.h"
-#include "autograd/tensor_math.h"
-#include "kernels/embedding.h"
-#include "runtime/parallel.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/embedding.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

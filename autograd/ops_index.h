@@ -1,7 +1,7 @@
 // Differentiable look-ups. Indices are int32 or int64 Tensors; one out of range is a usage error that names it.
 #pragma once
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

@@ -1,12 +1,12 @@
-#include "autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_loss.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/cross_entropy.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 namespace crosstalk {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

@@ -1,9 +1,9 @@
-#include "autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_matmul.h"
 
 #include <algorithm>
 
-#include "autograd/einsum/contraction.h"
-#include "autograd/op.h"
+#include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/op.h"
 
 namespace crosstalk {
 namespace {

@@ -1,8 +1,8 @@
 // The differentiable matrix product. For named dimensions see autograd/einsum/einsum.h.
 #pragma once
 
-#include "autograd/variable.h"
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 namespace crosstalk {
 

@@ -1,8 +1,8 @@
-#include "autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_norm.h"
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
-#include "kernels/norm.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/norm.h"
 
 namespace crosstalk {
 namespace {

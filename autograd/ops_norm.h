@@ -1,7 +1,7 @@
 // Differentiable normalisations over the last dimension.
 #pragma once
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_reduce.h"
 
-#include "autograd/op.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_shape.h"
-#include "kernels/reduce.h"
-#include "kernels/softmax.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/kernels/softmax.h"
 
 namespace crosstalk {
 namespace {

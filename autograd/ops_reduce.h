@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "autograd/tensor_math.h"  // KeepDims
-#include "autograd/variable.h"
+#include "crosstalk/autograd/tensor_math.h"  // KeepDims
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

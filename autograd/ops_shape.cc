@@ -1,7 +1,7 @@
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/ops_shape.h"
 
-#include "autograd/op.h"
-#include "autograd/tensor_math.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tensor_math.h"
 
 namespace crosstalk {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

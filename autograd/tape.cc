@@ -1,4 +1,4 @@
-#include "autograd/tape.h"
+#include "crosstalk/autograd/tape.h"
 
 #include <atomic>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "autograd/tensor_math.h"
+#include "crosstalk/autograd/tensor_math.h"
 
 namespace crosstalk {
 namespace internal {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/op.h"
-#include "autograd/variable.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 namespace internal {

@@ -1,11 +1,11 @@
-#include "autograd/tensor_math.h"
+#include "crosstalk/autograd/tensor_math.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/copy.h"
-#include "kernels/elementwise.h"
-#include "kernels/reduce.h"
+#include "crosstalk/kernels/copy.h"
+#include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/reduce.h"
 
 namespace crosstalk::math {
 namespace {

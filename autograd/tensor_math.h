@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,8 +1,8 @@
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 #include <utility>
 
-#include "autograd/tape.h"
+#include "crosstalk/autograd/tape.h"
 
 namespace crosstalk {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <memory>
 
-#include "models/objectives/batches.h"
-#include "models/t5/t5.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "models/text/tokenizer.h"
-#include "models/training/state_dict.h"
-#include "models/training/trainer.h"
-#include "nn/optim/adafactor.h"
-#include "runtime/safetensors.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/trainer.h"
+#include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/runtime/safetensors.h"
 
 using namespace crosstalk;
 

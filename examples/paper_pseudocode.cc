@@ -11,10 +11,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_reduce.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may
 

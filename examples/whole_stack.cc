@@ -2,11 +2,11 @@
 // X is 1 in that row alone, channel 1 is always 1, the rest is noise; every query shall answer with the marked row.
 #include <cstdio>
 
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_reduce.h"
-#include "nn/attention/attention.h"
-#include "nn/optim/adamw.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may
 

@@ -1,10 +1,10 @@
-#include "kernels/copy.h"
+#include "crosstalk/kernels/copy.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/strided_loop.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/strided_loop.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {

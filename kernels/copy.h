@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk::kernels {
 

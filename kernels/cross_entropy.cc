@@ -1,9 +1,9 @@
-#include "kernels/cross_entropy.h"
+#include "crosstalk/kernels/cross_entropy.h"
 
 #include <algorithm>
 
-#include "kernels/softmax.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {

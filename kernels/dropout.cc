@@ -1,15 +1,15 @@
-#include "kernels/dropout.h"
+#include "crosstalk/kernels/dropout.h"
 
 #include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/dropout.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/dropout.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 #ifndef CROSSTALK_KERNELS_DROPOUT_TABLE_
 #define CROSSTALK_KERNELS_DROPOUT_TABLE_

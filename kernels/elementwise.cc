@@ -1,15 +1,15 @@
-#include "kernels/elementwise.h"
+#include "crosstalk/kernels/elementwise.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/elementwise.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/reference/elementwise.h"
-#include "kernels/simd-inl.h"
-#include "kernels/strided_loop.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/reference/elementwise.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/strided_loop.h"
+#include "crosstalk/runtime/parallel.h"
 
 // Seen once by all targets: the table of single-threaded kernels that each target fills.
 #ifndef CROSSTALK_KERNELS_ELEMENTWISE_TABLE_

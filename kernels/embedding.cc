@@ -1,13 +1,13 @@
-#include "kernels/embedding.h"
+#include "crosstalk/kernels/embedding.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/embedding.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/embedding.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

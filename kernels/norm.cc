@@ -1,13 +1,13 @@
-#include "kernels/norm.h"
+#include "crosstalk/kernels/norm.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/norm.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/norm.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/parallel.h"
 
 #ifndef CROSSTALK_KERNELS_NORM_TABLE_
 #define CROSSTALK_KERNELS_NORM_TABLE_

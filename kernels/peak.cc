@@ -1,15 +1,15 @@
-#include "kernels/peak.h"
+#include "crosstalk/kernels/peak.h"
 
 #include <algorithm>
 #include <ctime>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/peak.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/peak.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -1,13 +1,13 @@
-#include "kernels/reduce.h"
+#include "crosstalk/kernels/reduce.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/reduce.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/reduce.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/parallel.h"
 
 #ifndef CROSSTALK_KERNELS_REDUCE_TABLE_
 #define CROSSTALK_KERNELS_REDUCE_TABLE_

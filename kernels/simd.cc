@@ -1,11 +1,11 @@
-#include "kernels/simd.h"
+#include "crosstalk/kernels/simd.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/simd.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/simd.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/runtime/check.h"
 #include "hwy/highway.h"
-#include "runtime/check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk::kernels {
 

@@ -1,6 +1,6 @@
-#include "nn/dropout.h"
+#include "crosstalk/nn/dropout.h"
 
-#include "autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_dropout.h"
 
 namespace crosstalk {
 

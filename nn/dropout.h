@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "autograd/variable.h"
-#include "nn/module.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/module.h"
 
 namespace crosstalk {
 

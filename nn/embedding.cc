@@ -1,7 +1,7 @@
-#include "nn/embedding.h"
+#include "crosstalk/nn/embedding.h"
 
-#include "autograd/ops_index.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_index.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

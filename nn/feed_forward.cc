@@ -1,11 +1,11 @@
-#include "nn/feed_forward.h"
+#include "crosstalk/nn/feed_forward.h"
 
 #include <cmath>
 
-#include "autograd/ops_elementwise.h"
-#include "nn/dropout.h"
-#include "nn/linear.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/nn/dropout.h"
+#include "crosstalk/nn/linear.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

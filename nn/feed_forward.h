@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "autograd/variable.h"
-#include "nn/init.h"
-#include "nn/module.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/module.h"
 
 namespace crosstalk {
 

@@ -1,6 +1,6 @@
-#include "nn/init.h"
+#include "crosstalk/nn/init.h"
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

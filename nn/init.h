@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/dtype.h"
-#include "runtime/random.h"
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,11 +1,11 @@
-#include "nn/linear.h"
+#include "crosstalk/nn/linear.h"
 
 #include <cmath>
 
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_matmul.h"
-#include "autograd/ops_shape.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -1,8 +1,8 @@
-#include "nn/module.h"
+#include "crosstalk/nn/module.h"
 
 #include <utility>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "runtime/random.h"
-#include "runtime/shape.h"
-#include "runtime/tensor.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,6 +1,6 @@
-#include "nn/norm.h"
+#include "crosstalk/nn/norm.h"
 
-#include "autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_norm.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "nn/relative_bias.h"
+#include "crosstalk/nn/relative_bias.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "autograd/variable.h"
-#include "nn/attention/bias.h"
-#include "nn/init.h"
-#include "nn/module.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/attention/bias.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/module.h"
 
 namespace crosstalk {
 

@@ -1,12 +1,12 @@
-#include "nn/transformer.h"
+#include "crosstalk/nn/transformer.h"
 
 #include <cmath>
 #include <utility>
 
-#include "autograd/op.h"
-#include "autograd/ops_elementwise.h"
-#include "nn/dropout.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/nn/dropout.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention/attention.h"
-#include "nn/feed_forward.h"
-#include "nn/init.h"
-#include "nn/module.h"
-#include "nn/norm.h"
-#include "nn/relative_bias.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/nn/norm.h"
+#include "crosstalk/nn/relative_bias.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "runtime/atomic_file.h"
+#include "crosstalk/runtime/atomic_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

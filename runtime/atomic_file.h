@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/checksum.h"
+#include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
 

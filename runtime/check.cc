@@ -1,4 +1,4 @@
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 #ifdef __FAST_MATH__
 #error "Crosstalk tests for NaN and promises exact bits: build it without -ffast-math or -Ofast."

@@ -1,6 +1,6 @@
-#include "runtime/dtype.h"
+#include "crosstalk/runtime/dtype.h"
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "runtime/atomic_file.h"
+#include "crosstalk/runtime/atomic_file.h"
 
 namespace crosstalk {
 namespace {

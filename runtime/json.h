@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

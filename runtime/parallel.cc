@@ -1,4 +1,4 @@
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/platform.h"
+#include "crosstalk/runtime/platform.h"
 
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 extern char** environ;
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

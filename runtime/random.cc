@@ -1,10 +1,10 @@
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

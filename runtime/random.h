@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "runtime/safetensors.h"
+#include "crosstalk/runtime/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +8,8 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/atomic_file.h"
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 #include <algorithm>
 #include <cctype>
 #include <limits>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

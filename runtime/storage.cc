@@ -1,4 +1,4 @@
-#include "runtime/storage.h"
+#include "crosstalk/runtime/storage.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,9 +1,9 @@
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/tensor.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/dtype.h"
-#include "runtime/shape.h"
-#include "runtime/storage.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/safetensors.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "tools/attention_file.h"
 #include "tools/command.h"
 #include "tools/output.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/ops_shape.h"
 
 namespace crosstalk {
 namespace {

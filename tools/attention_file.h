@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "nn/attention/attention.h"
-#include "runtime/safetensors.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "models/training/run.h"
-#include "runtime/atomic_file.h"
-#include "runtime/check.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"

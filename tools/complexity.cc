@@ -2,7 +2,7 @@
 #include <functional>
 #include <memory>
 
-#include "nn/attention/config.h"
+#include "crosstalk/nn/attention/config.h"
 #include "tools/command.h"
 #include "tools/output.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/platform.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/platform.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"

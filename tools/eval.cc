@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "models/training/run.h"
-#include "runtime/check.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/check.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/training_options.h"

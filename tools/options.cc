@@ -9,9 +9,9 @@
 #include <functional>
 #include <utility>
 
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/text.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention/config.h"
-#include "runtime/json.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

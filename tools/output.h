@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 #include "tools/output.h"
 
 namespace crosstalk {

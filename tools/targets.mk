@@ -55,7 +55,7 @@ layers:  ## check that every include points up the list of layers
 
 HEADERS := $(shell find $(FOLDERS) tools tests/support -name '*.h' 2>/dev/null | sort)
 HEADER_CHECKS := $(patsubst %.h,$(BUILD)/headers/%.ok,$(HEADERS))
-$(BUILD)/headers/%.ok: %.h $(BUILD)/flags
+$(BUILD)/headers/%.ok: %.h $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)
 	@echo '#include "$<"' | $(CXX) $(CPPFLAGS) -MF $(@:.ok=.d) -MT $@ $(REQUIRED_CXXFLAGS) -Wno-unused-function \
 	  -x c++ -fsyntax-only -

@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "models/t5/config.h"
-#include "models/training/data.h"
-#include "models/training/run.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "models/training/config.h"
-#include "models/training/run.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/run.h"
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "tools/signals.h"

@@ -1,15 +1,15 @@
-#include "autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/contraction.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "autograd/einsum/contraction_plan.h"
-#include "autograd/tensor_math.h"
-#include "kernels/copy.h"
-#include "kernels/elementwise.h"
-#include "kernels/gemm/gemm.h"
-#include "kernels/gemm/interleaved.h"
-#include "kernels/reduce.h"
+#include "crosstalk/autograd/einsum/contraction_plan.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/copy.h"
+#include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/interleaved.h"
+#include "crosstalk/kernels/reduce.h"
 
 namespace crosstalk::math {
 namespace {

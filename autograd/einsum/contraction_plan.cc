@@ -1,4 +1,4 @@
-#include "autograd/einsum/contraction_plan.h"
+#include "crosstalk/autograd/einsum/contraction_plan.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 namespace crosstalk::math {
 

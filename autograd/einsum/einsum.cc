@@ -1,15 +1,15 @@
-#include "autograd/einsum/einsum.h"
+#include "crosstalk/autograd/einsum/einsum.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "autograd/einsum/contraction.h"
-#include "autograd/einsum/equation.h"
-#include "autograd/einsum/order.h"
-#include "autograd/op.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "autograd/tensor_math.h"
+#include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/equation.h"
+#include "crosstalk/autograd/einsum/order.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/tensor_math.h"
 
 namespace crosstalk {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 

@@ -1,9 +1,9 @@
-#include "autograd/einsum/equation.h"
+#include "crosstalk/autograd/einsum/equation.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

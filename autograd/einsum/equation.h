@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "autograd/einsum/order.h"
+#include "crosstalk/autograd/einsum/order.h"
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "autograd/einsum/contraction.h"
-#include "autograd/einsum/equation.h"
-#include "runtime/shape.h"
+#include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/equation.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
 

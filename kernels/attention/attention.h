@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk::kernels {
 

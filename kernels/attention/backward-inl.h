@@ -11,8 +11,8 @@
 #define CROSSTALK_ATTENTION_BACKWARD_INL_H_
 #endif
 
-#include "kernels/attention/backward_buffers.h"
-#include "kernels/attention/tiles-inl.h"
+#include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/attention/attention.h"
-#include "kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 namespace crosstalk::kernels {
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <new>
 
-#include "kernels/attention/backward-inl.h"
-#include "kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/backward-inl.h"
+#include "crosstalk/kernels/attention/backward_buffers.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -10,7 +10,7 @@
 
 #include <new>
 
-#include "kernels/attention/tiles-inl.h"
+#include "crosstalk/kernels/attention/tiles-inl.h"
 
 #ifndef CROSSTALK_ATTENTION_FORWARD_SCRATCH_
 #define CROSSTALK_ATTENTION_FORWARD_SCRATCH_

@@ -1,15 +1,15 @@
 #include <algorithm>
 
-#include "kernels/attention/attention.h"
-#include "kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/forward.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/forward.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/attention/forward-inl.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/attention/forward-inl.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

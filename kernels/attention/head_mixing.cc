@@ -1,10 +1,10 @@
-#include "kernels/attention/head_mixing.h"
+#include "crosstalk/kernels/attention/head_mixing.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/attention/head_mixing.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/head_mixing.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/attention/backward-inl.h"
+#include "crosstalk/kernels/attention/backward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 namespace crosstalk::kernels {
 

@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "crosstalk/kernels/attention/elements-inl.h"
+#include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/products-inl.h"
+#include "crosstalk/kernels/transpose-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "kernels/attention/elements-inl.h"
-#include "kernels/attention/plan.h"
-#include "kernels/attention/products-inl.h"
-#include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -1,10 +1,10 @@
-#include "kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/plan.h"
 
 #include <algorithm>
 #include <thread>
 
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {

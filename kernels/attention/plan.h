@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/attention.h"
 
 namespace crosstalk::kernels {
 

@@ -9,10 +9,10 @@
 
 #include <cstdint>
 
+#include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/simd-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "kernels/attention/plan.h"
-#include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -9,11 +9,11 @@
 
 #include <algorithm>
 
+#include "crosstalk/kernels/attention/elements-inl.h"
+#include "crosstalk/kernels/attention/pack-inl.h"
+#include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/products-inl.h"
 #include "hwy/highway.h"
-#include "kernels/attention/elements-inl.h"
-#include "kernels/attention/pack-inl.h"
-#include "kernels/attention/plan.h"
-#include "kernels/attention/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/gemm/gemm_internal.h"
-#include "kernels/gemm/openblas.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/gemm/gemm_internal.h"
+#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 namespace {

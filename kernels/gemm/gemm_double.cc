@@ -2,8 +2,8 @@
 // by shape alone, so that the bits do not depend on the number of threads.
 #include <algorithm>
 
-#include "kernels/gemm/gemm_internal.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/gemm/gemm_internal.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {

@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/gemm/gemm_internal.h"
-#include "runtime/parallel.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/gemm/gemm_internal.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm/gemm_float.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/gemm_float.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "kernels/transpose-inl.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/transpose-inl.h"
 
 #ifndef CROSSTALK_KERNELS_GEMM_FLOAT_BLOCKS_
 #define CROSSTALK_KERNELS_GEMM_FLOAT_BLOCKS_

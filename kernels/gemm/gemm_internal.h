@@ -1,8 +1,8 @@
 // One matrix product by itself, for kernels/gemm/gemm.cc: float by our own blocked kernel, double by OpenBLAS.
 #pragma once
 
-#include "kernels/gemm/gemm.h"
-#include "kernels/gemm/openblas.h"
+#include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/openblas.h"
 
 namespace crosstalk::kernels {
 

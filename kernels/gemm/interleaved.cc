@@ -1,14 +1,14 @@
-#include "kernels/gemm/interleaved.h"
+#include "crosstalk/kernels/gemm/interleaved.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gemm/interleaved.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/interleaved.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "kernels/simd-inl.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 // A tile is kLaneBlock lanes of kRowBlock rows of one product. Both operands are packed, since their strides are often
 // powers of two that would fall into one set of the caches: kInnerBlock x kColumnBlock vectors of b (48 KiB of float)

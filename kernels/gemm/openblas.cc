@@ -1,11 +1,11 @@
-#include "kernels/gemm/openblas.h"
+#include "crosstalk/kernels/gemm/openblas.h"
 
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <optional>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk::kernels {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cross_entropy.h"
-#include "kernels/reference/softmax.h"
+#include "crosstalk/kernels/cross_entropy.h"
+#include "crosstalk/kernels/reference/softmax.h"
 
 namespace crosstalk::kernels::reference {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "kernels/elementwise.h"
+#include "crosstalk/kernels/elementwise.h"
 
 namespace crosstalk::kernels::reference {
 

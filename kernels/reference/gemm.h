@@ -1,7 +1,7 @@
 // Matrix products as three plain loops.
 #pragma once
 
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 namespace crosstalk::kernels::reference {
 

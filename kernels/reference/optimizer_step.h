@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/optimizer_step.h"
+#include "crosstalk/kernels/optimizer_step.h"
 
 namespace crosstalk::kernels::reference {
 

@@ -1,10 +1,10 @@
-#include "models/decoding/greedy.h"
+#include "crosstalk/models/decoding/greedy.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/dtype.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/dtype.h"
 
 namespace crosstalk {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "models/t5/t5.h"
-#include "runtime/tensor.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,12 +1,12 @@
-#include "models/objectives/batches.h"
+#include "crosstalk/models/objectives/batches.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "models/text/dataset.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

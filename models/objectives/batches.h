@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "models/objectives/span_corruption.h"
-#include "models/text/corpus.h"
-#include "models/text/tokenizer.h"
-#include "runtime/tensor.h"
+#include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "models/objectives/batches.h"
-#include "runtime/check.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,10 +1,10 @@
-#include "models/objectives/span_corruption.h"
+#include "crosstalk/models/objectives/span_corruption.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "models/text/example_key.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

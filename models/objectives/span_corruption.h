@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "models/text/tokenizer.h"
+#include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
 

@@ -1,11 +1,11 @@
-#include "models/t5/config.h"
+#include "crosstalk/models/t5/config.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
 
-#include "nn/attention/json.h"
-#include "runtime/check.h"
+#include "crosstalk/nn/attention/json.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "nn/attention/config.h"
-#include "nn/feed_forward.h"
-#include "runtime/json.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "kernels/attention/attention.h"
-#include "kernels/gemm/gemm.h"
-#include "models/t5/config.h"
-#include "nn/attention/attention.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/models/t5/config.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

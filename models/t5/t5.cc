@@ -1,13 +1,13 @@
-#include "models/t5/t5.h"
+#include "crosstalk/models/t5/t5.h"
 
 #include <cmath>
 #include <string>
 
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_loss.h"
-#include "autograd/ops_matmul.h"
-#include "autograd/ops_shape.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -9,12 +9,12 @@
 #include <memory>
 #include <vector>
 
-#include "models/t5/config.h"
-#include "models/text/special_tokens.h"
-#include "nn/embedding.h"
-#include "nn/module.h"
-#include "nn/transformer.h"
-#include "runtime/tensor.h"
+#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/nn/transformer.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

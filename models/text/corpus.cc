@@ -1,16 +1,16 @@
-#include "models/text/corpus.h"
+#include "crosstalk/models/text/corpus.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
 
-#include "models/text/example_key.h"
-#include "models/text/permutation.h"
-#include "models/text/text_file.h"
-#include "models/text/utf8.h"
-#include "runtime/check.h"
-#include "runtime/random.h"
+#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/permutation.h"
+#include "crosstalk/models/text/text_file.h"
+#include "crosstalk/models/text/utf8.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

@@ -1,11 +1,11 @@
-#include "models/text/dataset.h"
+#include "crosstalk/models/text/dataset.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "models/text/sampled_stretches.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

@@ -1,6 +1,6 @@
-#include "models/text/permutation.h"
+#include "crosstalk/models/text/permutation.h"
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

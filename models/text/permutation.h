@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

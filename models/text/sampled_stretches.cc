@@ -1,8 +1,8 @@
-#include "models/text/sampled_stretches.h"
+#include "crosstalk/models/text/sampled_stretches.h"
 
 #include <algorithm>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "models/text/corpus.h"
+#include "crosstalk/models/text/corpus.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "models/text/sentencepiece_model_check.h"
+#include "crosstalk/models/text/sentencepiece_model_check.h"
 
 #include <bit>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

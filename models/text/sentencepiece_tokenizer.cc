@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "models/text/sentencepiece_model_check.h"
-#include "models/text/tokenizer.h"
-#include "models/text/utf8.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/sentencepiece_model_check.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/text/utf8.h"
+#include "crosstalk/runtime/check.h"
 
 // Exported by the library, declared in none of the headers that it installs.
 namespace sentencepiece::logging {

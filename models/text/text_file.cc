@@ -1,4 +1,4 @@
-#include "models/text/text_file.h"
+#include "crosstalk/models/text/text_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,9 +11,9 @@
 #include <optional>
 #include <utility>
 
-#include "models/text/utf8.h"
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/models/text/utf8.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

@@ -1,8 +1,8 @@
-#include "models/text/tokenizer.h"
+#include "crosstalk/models/text/tokenizer.h"
 
-#include "runtime/atomic_file.h"
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/text/special_tokens.h"
+#include "crosstalk/models/text/special_tokens.h"
 
 namespace crosstalk {
 

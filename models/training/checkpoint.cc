@@ -1,4 +1,4 @@
-#include "models/training/checkpoint.h"
+#include "crosstalk/models/training/checkpoint.h"
 
 #include <sys/stat.h>
 
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "runtime/check.h"
-#include "runtime/checksum.h"
-#include "runtime/json.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

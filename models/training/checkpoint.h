@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/atomic_file.h"
+#include "crosstalk/runtime/atomic_file.h"
 
 namespace crosstalk {
 

@@ -1,13 +1,13 @@
-#include "models/training/config.h"
+#include "crosstalk/models/training/config.h"
 
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <utility>
 
-#include "nn/optim/adafactor.h"
-#include "nn/optim/adamw.h"
-#include "runtime/check.h"
+#include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "models/t5/config.h"
-#include "nn/attention/config.h"
-#include "nn/optim/optimizer.h"
-#include "nn/optim/schedule.h"
-#include "runtime/json.h"
+#include "crosstalk/models/t5/config.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

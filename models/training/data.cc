@@ -1,12 +1,12 @@
-#include "models/training/data.h"
+#include "crosstalk/models/training/data.h"
 
 #include <filesystem>
 #include <utility>
 
-#include "models/text/dataset.h"
-#include "models/text/sampled_stretches.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/checksum.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
 

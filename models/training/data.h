@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "models/objectives/batches.h"
-#include "models/text/corpus.h"
-#include "models/text/tokenizer.h"
-#include "models/training/config.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/config.h"
 
 namespace crosstalk {
 

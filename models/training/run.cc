@@ -1,15 +1,15 @@
-#include "models/training/run.h"
+#include "crosstalk/models/training/run.h"
 
 #include <chrono>
 #include <cmath>
 #include <utility>
 
-#include "kernels/gemm/gemm.h"
-#include "kernels/simd.h"
-#include "models/training/state_dict.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/platform.h"
+#include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
 
 namespace crosstalk {
 

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "models/t5/t5.h"
-#include "models/training/checkpoint.h"
-#include "models/training/config.h"
-#include "models/training/data.h"
-#include "models/training/run_folder.h"
-#include "models/training/trainer.h"
-#include "nn/optim/optimizer.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/trainer.h"
+#include "crosstalk/nn/optim/optimizer.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "models/training/run_folder.h"
+#include "crosstalk/models/training/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "runtime/atomic_file.h"
-#include "runtime/check.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

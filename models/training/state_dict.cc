@@ -1,9 +1,9 @@
-#include "models/training/state_dict.h"
+#include "crosstalk/models/training/state_dict.h"
 
 #include <set>
 #include <string>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

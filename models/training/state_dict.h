@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "nn/module.h"
-#include "runtime/safetensors.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
 

@@ -1,12 +1,12 @@
-#include "models/training/trainer.h"
+#include "crosstalk/models/training/trainer.h"
 
 #include <chrono>
 #include <cmath>
 
-#include "autograd/ops_elementwise.h"
-#include "autograd/variable.h"
-#include "nn/optim/clipping.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

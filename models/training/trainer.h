@@ -6,10 +6,10 @@
 #include <functional>
 #include <vector>
 
-#include "models/objectives/batches.h"
-#include "models/t5/t5.h"
-#include "nn/optim/optimizer.h"
-#include "nn/optim/schedule.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/nn/optim/schedule.h"
 
 namespace crosstalk {
 

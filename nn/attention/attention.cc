@@ -1,13 +1,13 @@
-#include "nn/attention/attention.h"
+#include "crosstalk/nn/attention/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "autograd/ops_shape.h"
-#include "nn/attention/composed.h"
-#include "nn/attention/fused.h"
-#include "nn/attention/projections.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/nn/attention/composed.h"
+#include "crosstalk/nn/attention/fused.h"
+#include "crosstalk/nn/attention/projections.h"
 
 namespace crosstalk {
 namespace {

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "nn/attention/bias.h"
-#include "nn/attention/config.h"
-#include "nn/init.h"
-#include "nn/module.h"
-#include "runtime/random.h"
-#include "runtime/tensor.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/attention/bias.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "autograd/variable.h"
-#include "runtime/tensor.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

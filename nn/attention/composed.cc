@@ -1,14 +1,14 @@
-#include "nn/attention/composed.h"
+#include "crosstalk/nn/attention/composed.h"
 
 #include <limits>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/ops_dropout.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "nn/attention/projections.h"
-#include "runtime/parallel.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "autograd/variable.h"
-#include "nn/attention/attention.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

@@ -1,11 +1,11 @@
-#include "nn/attention/config.h"
+#include "crosstalk/nn/attention/config.h"
 
 #include <cmath>
 #include <initializer_list>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/text.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

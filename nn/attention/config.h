@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
 

@@ -1,8 +1,8 @@
-#include "nn/attention/fused.h"
+#include "crosstalk/nn/attention/fused.h"
 
-#include "autograd/ops_attention.h"
-#include "autograd/ops_shape.h"
-#include "nn/attention/projections.h"
+#include "crosstalk/autograd/ops_attention.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/nn/attention/projections.h"
 
 namespace crosstalk {
 

@@ -1,11 +1,11 @@
-#include "nn/attention/json.h"
+#include "crosstalk/nn/attention/json.h"
 
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,8 +1,8 @@
 // AttentionConfig to and from JSON, for run and model files.
 #pragma once
 
-#include "nn/attention/config.h"
-#include "runtime/json.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 

@@ -1,9 +1,9 @@
-#include "nn/attention/projections.h"
+#include "crosstalk/nn/attention/projections.h"
 
 #include <string_view>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_shape.h"
 
 namespace crosstalk {
 namespace {

@@ -2,9 +2,9 @@
 // queries against memory positions. nn/attention/attention.h is the layer that most callers want.
 #pragma once
 
-#include "autograd/variable.h"
-#include "nn/attention/attention.h"
-#include "runtime/shape.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
 

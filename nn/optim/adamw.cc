@@ -1,10 +1,10 @@
-#include "nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adamw.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernels/optimizer_step.h"
-#include "runtime/check.h"
+#include "crosstalk/kernels/optimizer_step.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

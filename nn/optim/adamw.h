@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/optim/optimizer.h"
+#include "crosstalk/nn/optim/optimizer.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "nn/optim/clipping.h"
+#include "crosstalk/nn/optim/clipping.h"
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/reduce.h"
-#include "runtime/check.h"
+#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/module.h"
+#include "crosstalk/nn/module.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "nn/optim/optimizer.h"
+#include "crosstalk/nn/optim/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

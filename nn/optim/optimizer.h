@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "nn/module.h"
-#include "runtime/safetensors.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
 

@@ -1,9 +1,9 @@
-#include "nn/optim/schedule.h"
+#include "crosstalk/nn/optim/schedule.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
-#include "autograd/grad_check.h"
+#include "crosstalk/autograd/grad_check.h"
 
 #include <gtest/gtest.h>
 
-#include "autograd/op.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/tensor_math.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/tensor_math.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

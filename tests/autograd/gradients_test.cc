@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "autograd/grad_check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "autograd/ops_attention.h"
+#include "crosstalk/autograd/ops_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops_index.h"
-#include "autograd/ops_shape.h"
-#include "runtime/check.h"
-#include "runtime/storage.h"
+#include "crosstalk/autograd/ops_index.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

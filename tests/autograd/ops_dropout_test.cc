@@ -1,8 +1,8 @@
-#include "autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_dropout.h"
 
 #include <gtest/gtest.h>
 
-#include "autograd/op.h"
+#include "crosstalk/autograd/op.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

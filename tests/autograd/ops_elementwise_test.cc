@@ -1,4 +1,4 @@
-#include "autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_elementwise.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "autograd/ops_index.h"
+#include "crosstalk/autograd/ops_index.h"
 
 #include <gtest/gtest.h>
 

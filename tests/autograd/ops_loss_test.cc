@@ -1,13 +1,13 @@
-#include "autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_loss.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-#include "autograd/op.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_matmul.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_matmul.h"
 
 #include <gtest/gtest.h>
 

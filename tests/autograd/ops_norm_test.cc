@@ -1,4 +1,4 @@
-#include "autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_norm.h"
 
 #include <gtest/gtest.h>
 

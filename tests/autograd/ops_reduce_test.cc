@@ -1,11 +1,11 @@
-#include "autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_reduce.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "autograd/op.h"
+#include "crosstalk/autograd/op.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/ops_shape.h"
 
 #include <gtest/gtest.h>
 

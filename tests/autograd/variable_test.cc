@@ -1,15 +1,15 @@
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>
 
-#include "autograd/op.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_matmul.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
 
 namespace crosstalk {
 namespace {

@@ -2,9 +2,9 @@
 // pkg-config says. It takes one gradient through the paper's notation and prints it.
 #include <cstdio>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/ops_reduce.h"
-#include "runtime/tensor.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/runtime/tensor.h"
 
 int main() {
   using crosstalk::Tensor;

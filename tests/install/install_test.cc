@@ -79,7 +79,7 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   const CommandResult install = Make("install DESTDIR='" + stage + "' PREFIX=/opt/crosstalk");
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path : {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so",
-                           "include/crosstalk/models/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
+                           "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
   EXPECT_NE(Shell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);

@@ -1,4 +1,4 @@
-#include "kernels/copy.h"
+#include "crosstalk/kernels/copy.h"
 
 #include <numeric>
 

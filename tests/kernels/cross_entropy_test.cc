@@ -1,6 +1,6 @@
-#include "kernels/cross_entropy.h"
+#include "crosstalk/kernels/cross_entropy.h"
 
-#include "kernels/reference/cross_entropy.h"
+#include "crosstalk/kernels/reference/cross_entropy.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

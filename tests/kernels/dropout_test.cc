@@ -1,6 +1,6 @@
-#include "kernels/dropout.h"
+#include "crosstalk/kernels/dropout.h"
 
-#include "kernels/reference/dropout.h"
+#include "crosstalk/kernels/reference/dropout.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

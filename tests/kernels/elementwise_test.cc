@@ -1,8 +1,8 @@
-#include "kernels/elementwise.h"
+#include "crosstalk/kernels/elementwise.h"
 
 #include <array>
 
-#include "kernels/reference/elementwise.h"
+#include "crosstalk/kernels/reference/elementwise.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

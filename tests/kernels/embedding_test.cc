@@ -1,6 +1,6 @@
-#include "kernels/embedding.h"
+#include "crosstalk/kernels/embedding.h"
 
-#include "kernels/reference/embedding.h"
+#include "crosstalk/kernels/reference/embedding.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

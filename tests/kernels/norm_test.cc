@@ -1,6 +1,6 @@
-#include "kernels/norm.h"
+#include "crosstalk/kernels/norm.h"
 
-#include "kernels/reference/norm.h"
+#include "crosstalk/kernels/reference/norm.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

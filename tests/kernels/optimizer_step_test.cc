@@ -1,9 +1,9 @@
-#include "kernels/optimizer_step.h"
+#include "crosstalk/kernels/optimizer_step.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/reference/optimizer_step.h"
+#include "crosstalk/kernels/reference/optimizer_step.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

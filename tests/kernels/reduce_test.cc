@@ -1,8 +1,8 @@
-#include "kernels/reduce.h"
+#include "crosstalk/kernels/reduce.h"
 
 #include <cmath>
 
-#include "kernels/reference/reduce.h"
+#include "crosstalk/kernels/reference/reduce.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -1,8 +1,8 @@
-#include "kernels/simd.h"
+#include "crosstalk/kernels/simd.h"
 
+#include "crosstalk/kernels/peak.h"
+#include "crosstalk/runtime/check.h"
 #include "gtest/gtest.h"
-#include "kernels/peak.h"
-#include "runtime/check.h"
 
 namespace crosstalk::kernels {
 namespace {

@@ -1,6 +1,6 @@
-#include "kernels/softmax.h"
+#include "crosstalk/kernels/softmax.h"
 
-#include "kernels/reference/softmax.h"
+#include "crosstalk/kernels/reference/softmax.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

@@ -5,14 +5,14 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/variable.h"
-#include "nn/dropout.h"
-#include "nn/embedding.h"
-#include "nn/feed_forward.h"
-#include "nn/linear.h"
-#include "nn/norm.h"
-#include "runtime/check.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/dropout.h"
+#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/norm.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

@@ -1,14 +1,14 @@
-#include "nn/module.h"
+#include "crosstalk/nn/module.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "autograd/ops_reduce.h"
-#include "nn/init.h"
-#include "nn/linear.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/linear.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,11 +1,11 @@
-#include "nn/relative_bias.h"
+#include "crosstalk/nn/relative_bias.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "autograd/ops_reduce.h"
-#include "runtime/check.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "nn/transformer.h"
+#include "crosstalk/nn/transformer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "runtime/check.h"
-#include "runtime/storage.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

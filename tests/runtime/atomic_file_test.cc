@@ -1,4 +1,4 @@
-#include "runtime/atomic_file.h"
+#include "crosstalk/runtime/atomic_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

@@ -1,8 +1,8 @@
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/dtype.h"
+#include "crosstalk/runtime/dtype.h"
 
 namespace crosstalk {
 namespace {

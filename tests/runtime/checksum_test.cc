@@ -1,4 +1,4 @@
-#include "runtime/checksum.h"
+#include "crosstalk/runtime/checksum.h"
 
 #include <gtest/gtest.h>
 

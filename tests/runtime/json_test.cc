@@ -1,11 +1,11 @@
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "runtime/atomic_file.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

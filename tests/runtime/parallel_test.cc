@@ -1,4 +1,4 @@
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

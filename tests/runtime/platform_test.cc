@@ -1,4 +1,4 @@
-#include "runtime/platform.h"
+#include "crosstalk/runtime/platform.h"
 
 #include <gtest/gtest.h>
 

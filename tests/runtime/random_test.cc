@@ -1,4 +1,4 @@
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {

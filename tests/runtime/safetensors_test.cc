@@ -1,4 +1,4 @@
-#include "runtime/safetensors.h"
+#include "crosstalk/runtime/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "runtime/shape.h"
+#include "crosstalk/runtime/shape.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

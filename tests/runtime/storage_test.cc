@@ -1,4 +1,4 @@
-#include "runtime/storage.h"
+#include "crosstalk/runtime/storage.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

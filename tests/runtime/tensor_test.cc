@@ -1,4 +1,4 @@
-#include "runtime/tensor.h"
+#include "crosstalk/runtime/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "runtime/random.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

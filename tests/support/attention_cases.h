@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops_dropout.h"
-#include "autograd/ops_shape.h"
-#include "kernels/reference/attention.h"
-#include "nn/attention/attention.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/kernels/reference/attention.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

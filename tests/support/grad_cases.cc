@@ -2,17 +2,17 @@
 
 #include <numeric>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/op.h"
-#include "autograd/ops_dropout.h"
-#include "autograd/ops_elementwise.h"
-#include "autograd/ops_index.h"
-#include "autograd/ops_loss.h"
-#include "autograd/ops_matmul.h"
-#include "autograd/ops_norm.h"
-#include "autograd/ops_reduce.h"
-#include "autograd/ops_shape.h"
-#include "runtime/random.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_index.h"
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/variable.h"
+#include "crosstalk/autograd/variable.h"
 
 namespace crosstalk::testing {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
 #include "gtest/gtest.h"
-#include "kernels/simd.h"
-#include "runtime/parallel.h"
-#include "runtime/random.h"
 #include "tests/support/close.h"
 
 namespace crosstalk::testing {

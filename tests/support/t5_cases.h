@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "models/t5/t5.h"
-#include "nn/attention/config.h"
-#include "runtime/random.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/safetensors.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"

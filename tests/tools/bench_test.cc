@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 

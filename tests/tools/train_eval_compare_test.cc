@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "runtime/json.h"
+#include "crosstalk/runtime/json.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "runtime/json.h"
-#include "runtime/random.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/random.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"

@@ -6,12 +6,12 @@
 #include <map>
 #include <memory>
 
-#include "kernels/gemm/openblas.h"
-#include "kernels/simd.h"
-#include "runtime/atomic_file.h"
-#include "runtime/parallel.h"
-#include "runtime/platform.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/storage.h"
 #include "tools/command.h"
 #include "tools/output.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention/config.h"
-#include "runtime/json.h"
-#include "runtime/parallel.h"
-#include "runtime/tensor.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 

@@ -1,10 +1,10 @@
 // The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
 // with its best kernels on one.
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
-#include "kernels/gemm/gemm_internal.h"
-#include "kernels/gemm/openblas.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/gemm/gemm_internal.h"
+#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tools/bench/bench.h"
 
 namespace crosstalk {

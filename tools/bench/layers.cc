@@ -2,8 +2,8 @@
 // against n.
 #include <algorithm>
 
-#include "nn/attention/attention.h"
-#include "runtime/storage.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
 
 namespace crosstalk {

@@ -2,10 +2,10 @@
 // stays in its cache. The composed one is the einsum over whole tensors.
 #include <algorithm>
 
-#include "autograd/einsum/einsum.h"
-#include "kernels/attention/head_mixing.h"
-#include "runtime/parallel.h"
-#include "runtime/storage.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/kernels/attention/head_mixing.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
 
 namespace crosstalk {

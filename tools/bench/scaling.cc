@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "kernels/peak.h"
-#include "runtime/parallel.h"
-#include "runtime/tensor.h"
+#include "crosstalk/kernels/peak.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/tensor.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"
 

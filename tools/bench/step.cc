@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <fstream>
 
-#include "autograd/ops_elementwise.h"
-#include "models/t5/t5.h"
-#include "nn/optim/adafactor.h"
-#include "nn/optim/clipping.h"
-#include "nn/optim/schedule.h"
-#include "runtime/platform.h"
-#include "runtime/random.h"
-#include "runtime/storage.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"
 

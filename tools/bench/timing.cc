@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "kernels/gemm/openblas.h"
-#include "kernels/peak.h"
-#include "kernels/simd.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/random.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/kernels/peak.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
 
 namespace crosstalk {

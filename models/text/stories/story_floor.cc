@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/text/stories/story_words.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

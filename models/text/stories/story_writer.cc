@@ -5,11 +5,11 @@
 #include <initializer_list>
 #include <utility>
 
-#include "models/text/example_key.h"
-#include "models/text/stories/story_words.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/check.h"
-#include "runtime/random.h"
+#include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

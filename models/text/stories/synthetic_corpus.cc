@@ -1,6 +1,6 @@
-#include "models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "models/text/corpus.h"
-#include "models/text/tokenizer.h"
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
 

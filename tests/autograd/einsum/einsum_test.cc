@@ -1,4 +1,4 @@
-#include "autograd/einsum/einsum.h"
+#include "crosstalk/autograd/einsum/einsum.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "autograd/einsum/contraction.h"
-#include "autograd/einsum/equation.h"
-#include "autograd/grad_check.h"
-#include "runtime/parallel.h"
+#include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/equation.h"
+#include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

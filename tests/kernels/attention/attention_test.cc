@@ -1,6 +1,6 @@
 // The fused attention against plain loops in double: every member of the family, every SIMD target, sizes around the
 // borders of tiles and vectors.
-#include "kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/simd.h"
-#include "runtime/parallel.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/kernels/attention/plain_attention.h"
 
 namespace crosstalk::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/attention/head_mixing.h"
+#include "crosstalk/kernels/attention/head_mixing.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/simd.h"
-#include "runtime/random.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 namespace {

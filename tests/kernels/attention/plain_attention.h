@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention/attention.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/random.h"
-#include "runtime/storage.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 

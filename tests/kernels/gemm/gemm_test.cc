@@ -1,9 +1,9 @@
-#include "kernels/gemm/gemm.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 
 #include <cmath>
 
-#include "kernels/reference/gemm.h"
-#include "runtime/check.h"
+#include "crosstalk/kernels/reference/gemm.h"
+#include "crosstalk/runtime/check.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {

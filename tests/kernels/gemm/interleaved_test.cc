@@ -1,4 +1,4 @@
-#include "kernels/gemm/interleaved.h"
+#include "crosstalk/kernels/gemm/interleaved.h"
 
 #include "tests/support/kernel_test.h"
 

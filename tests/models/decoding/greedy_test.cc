@@ -1,11 +1,11 @@
-#include "models/decoding/greedy.h"
+#include "crosstalk/models/decoding/greedy.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {

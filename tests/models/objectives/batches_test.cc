@@ -1,4 +1,4 @@
-#include "models/objectives/batches.h"
+#include "crosstalk/models/objectives/batches.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "models/text/dataset.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/check.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

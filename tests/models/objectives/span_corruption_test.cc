@@ -1,4 +1,4 @@
-#include "models/objectives/span_corruption.h"
+#include "crosstalk/models/objectives/span_corruption.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

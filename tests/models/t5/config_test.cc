@@ -1,15 +1,15 @@
-#include "models/t5/config.h"
+#include "crosstalk/models/t5/config.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "autograd/ops_elementwise.h"
-#include "models/t5/t5.h"
-#include "nn/optim/adafactor.h"
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/storage.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/t5/t5.h"
+#include "crosstalk/models/t5/t5.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {

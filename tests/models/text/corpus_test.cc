@@ -1,4 +1,4 @@
-#include "models/text/corpus.h"
+#include "crosstalk/models/text/corpus.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "models/text/sampled_stretches.h"
-#include "runtime/check.h"
-#include "runtime/json.h"
+#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

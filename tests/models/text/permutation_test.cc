@@ -1,10 +1,10 @@
-#include "models/text/permutation.h"
+#include "crosstalk/models/text/permutation.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/text/tokenizer.h"
+#include "crosstalk/models/text/tokenizer.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,12 +10,12 @@
 #include <limits>
 #include <string>
 
-#include "models/text/dataset.h"
-#include "models/text/sentencepiece_model_check.h"
-#include "models/text/stories/synthetic_corpus.h"
-#include "runtime/atomic_file.h"
-#include "runtime/check.h"
-#include "runtime/random.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentencepiece_model_check.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

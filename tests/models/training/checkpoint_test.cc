@@ -1,4 +1,4 @@
-#include "models/training/checkpoint.h"
+#include "crosstalk/models/training/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

@@ -1,10 +1,10 @@
-#include "models/training/run_folder.h"
+#include "crosstalk/models/training/run_folder.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "models/training/config.h"
+#include "crosstalk/models/training/config.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 

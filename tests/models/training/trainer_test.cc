@@ -1,13 +1,13 @@
-#include "models/training/trainer.h"
+#include "crosstalk/models/training/trainer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "models/training/state_dict.h"
-#include "nn/optim/adamw.h"
-#include "runtime/parallel.h"
+#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "nn/attention/attention.h"
+#include "crosstalk/nn/attention/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "autograd/einsum/einsum.h"
-#include "autograd/grad_check.h"
-#include "autograd/ops_shape.h"
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/autograd/ops_shape.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

@@ -1,4 +1,4 @@
-#include "nn/attention/composed.h"
+#include "crosstalk/nn/attention/composed.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "nn/attention/config.h"
+#include "crosstalk/nn/attention/config.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "autograd/ops_shape.h"
-#include "nn/attention/attention.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/nn/attention/attention.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

@@ -1,8 +1,8 @@
-#include "nn/attention/fused.h"
+#include "crosstalk/nn/attention/fused.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/parallel.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

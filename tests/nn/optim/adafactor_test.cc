@@ -1,4 +1,4 @@
-#include "nn/optim/adafactor.h"
+#include "crosstalk/nn/optim/adafactor.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/parallel.h"
-#include "runtime/random.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

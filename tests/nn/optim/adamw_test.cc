@@ -1,4 +1,4 @@
-#include "nn/optim/adamw.h"
+#include "crosstalk/nn/optim/adamw.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/check.h"
-#include "runtime/random.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "nn/optim/clipping.h"
+#include "crosstalk/nn/optim/clipping.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/parallel.h"
-#include "runtime/random.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {

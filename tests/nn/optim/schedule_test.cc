@@ -1,10 +1,10 @@
-#include "nn/optim/schedule.h"
+#include "crosstalk/nn/optim/schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "runtime/check.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "models/objectives/span_corruption.h"
-#include "models/text/stories/story_words.h"
-#include "runtime/checksum.h"
+#include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
 namespace {
