@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace crosstalk {
 
@@ -19,11 +21,16 @@ enum class ErrorKind {
 // The only exception that the library throws on purpose. what() says what failed, where, and what to do.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  Error(ErrorKind kind, const std::string& message, std::string field = "")
+      : std::runtime_error(message), kind_(kind), field_(std::move(field)) {}
   ErrorKind kind() const { return kind_; }
+  // The configuration field that is at fault ("d_model"), with which what() then begins; empty: none in particular.
+  // Who calls the field by another name, as a command line does, can put that in its place.
+  const std::string& field() const { return field_; }
 
  private:
   ErrorKind kind_;
+  std::string field_;
 };
 
 // StrCat("k=", 3, " in ", name) == "k=3 in Q": every argument through operator<<.
@@ -39,11 +46,24 @@ template <typename... Parts>
   throw Error(kind, StrCat(parts...));
 }
 
+// "d_model: 0 is less than 1", with "d_model" as the error's field.
+template <typename... Parts>
+[[noreturn]] void FailField(ErrorKind kind, std::string_view field, const Parts&... parts) {
+  throw Error(kind, StrCat(field, ": ", parts...), std::string(field));
+}
+
 // The caller's mistake: throws Error(kUsage) with the rest of the arguments as its message.
 #define CROSSTALK_CHECK(condition, ...) \
   do { \
     if (!(condition)) [[unlikely]] \
       ::crosstalk::Fail(::crosstalk::ErrorKind::kUsage, __VA_ARGS__); \
+  } while (0)
+
+// The same for a field of a configuration: CROSSTALK_CHECK_FIELD(d > 0, "d_model", d, " is less than 1").
+#define CROSSTALK_CHECK_FIELD(condition, field, ...) \
+  do { \
+    if (!(condition)) [[unlikely]] \
+      ::crosstalk::FailField(::crosstalk::ErrorKind::kUsage, field, __VA_ARGS__); \
   } while (0)
 
 namespace internal {

@@ -7,6 +7,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"

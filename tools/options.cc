@@ -20,12 +20,6 @@ namespace {
 constexpr size_t kHelpWidth = 100;
 constexpr size_t kHelpColumn = 34;  // where the sentences of the help begin
 
-std::string Join(const std::vector<std::string>& parts, const std::string& between) {
-  std::string joined;
-  for (const std::string& part : parts) joined += (joined.empty() ? "" : between) + part;
-  return joined;
-}
-
 template <typename T>
 T ParseNumber(const std::string& name, const std::string& text, const char* what) {
   T value{};
@@ -192,8 +186,7 @@ void OptionTable::Impl::ReadConfigFile(const std::string& path) {
   for (const auto& [key, value] : file.AsObject()) {
     const auto found = std::find(keys.begin(), keys.end(), key);
     if (found == keys.end() || key == "config") {
-      const std::string nearest = NearestName(key, keys);
-      reader.FailAt(key, "there is no such option", nearest.empty() ? "" : StrCat("; did you mean \"", nearest, "\"?"));
+      reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
     }
     Entry& entry = *entries[found - keys.begin()];
     if (value.is_null()) continue;       // as if it were not there
@@ -251,9 +244,7 @@ void OptionTable::AddChoice(const std::string& names, std::string* value, const 
   entry.default_text = *value;
   entry.parse = [value, choices, name = entry.names[0]](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      const std::string nearest = NearestName(text, choices);
-      Fail(ErrorKind::kUsage, name, ": \"", text, "\" is none of ", Join(choices, ", "),
-           nearest.empty() ? "" : StrCat("; did you mean \"", nearest, "\"?"));
+      Fail(ErrorKind::kUsage, name, ": \"", text, "\" is none of ", Join(choices, ", "), DidYouMean(text, choices));
     }
     *value = text;
   };
@@ -391,30 +382,6 @@ std::vector<std::string> SplitList(const std::string& name, const std::string& t
     CROSSTALK_CHECK(!part.empty(), name, ": \"", text, "\" has an empty part");
   }
   return parts;
-}
-
-std::string NearestName(const std::string& name, const std::vector<std::string>& names) {
-  std::string nearest;
-  size_t nearest_distance = SIZE_MAX;
-  for (const std::string& candidate : names) {
-    // Levenshtein's distance, one row of the table at a time.
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        const size_t replaced = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < nearest_distance) {
-      nearest_distance = row.back();
-      nearest = candidate;
-    }
-  }
-  return nearest_distance <= std::max<size_t>(2, name.size() / 2) ? nearest : "";
 }
 
 }  // namespace crosstalk

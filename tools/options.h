@@ -80,7 +80,4 @@ void AddAttentionOptions(OptionTable& options, AttentionOptions* attention);
 // part.
 std::vector<std::string> SplitList(const std::string& name, const std::string& text);
 
-// The entry of `names` with the least edit distance to `name`; empty if none is near enough to be meant.
-std::string NearestName(const std::string& name, const std::vector<std::string>& names);
-
 }  // namespace crosstalk

@@ -1,12 +1,27 @@
-// The token ids that mean the same in every vocabulary.
+// The ids with a meaning of their own. A tokenizer has them, and a model is told them by its configuration.
 #pragma once
 
 #include <cstdint>
 
 namespace crosstalk {
 
-inline constexpr int32_t kPadId = 0;  // padding; also what a decoder starts from
-inline constexpr int32_t kEosId = 1;  // end of sequence
+inline constexpr int32_t kNoToken = -1;
+
+// The defaults are T5's. kNoToken where a vocabulary has none.
+struct SpecialTokens {
+  int32_t pad = 0;            // fills rows up to their length
+  int32_t end = 1;            // of a sequence
+  int32_t unknown = 2;        // what the vocabulary cannot say
+  int32_t decoder_start = 0;  // what a decoder reads before its first token
+  int32_t begin = kNoToken;   // of a sequence: BERT's [CLS]
+  int32_t separator = kNoToken;
+  int32_t mask = kNoToken;
+
+  friend bool operator==(const SpecialTokens&, const SpecialTokens&) = default;
+};
+
+inline constexpr int32_t kPadId = 0;
+inline constexpr int32_t kEosId = 1;
 inline constexpr int32_t kUnknownId = 2;
 
 }  // namespace crosstalk
