@@ -1,0 +1,46 @@
+#include "crosstalk/runtime/field.h"
+
+#include <algorithm>
+
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk::internal {
+
+namespace {
+
+// Whole numbers without an exponent.
+std::string Text(double value) {
+  return value == std::floor(value) && std::fabs(value) < 1e15 ? StrCat(static_cast<int64_t>(value)) : StrCat(value);
+}
+
+}  // namespace
+
+void CheckNumber(const std::string& key, double value, const FieldRange& range) {
+  CROSSTALK_CHECK_FIELD(std::isfinite(value), key, value, " is not a finite number");
+  CROSSTALK_CHECK_FIELD(value >= range.low, key, Text(value), " is less than ", Text(range.low));
+  CROSSTALK_CHECK_FIELD(value <= range.high, key, Text(value), " is more than ", Text(range.high));
+}
+
+void CheckString(const std::string& key, const std::string& value, const std::vector<std::string>& choices) {
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  FailField(ErrorKind::kUsage, key, "\"", value, "\" is none of ", Join(choices, ", "), DidYouMean(value, choices));
+}
+
+void CheckType(const std::string& key, const Json& value, FieldType type) {
+  const auto check = [&](bool holds, const char* what) {
+    CROSSTALK_CHECK_FIELD(holds, key, "must be ", what, ", but is ", Name(value.type()));
+  };
+  switch (type) {
+    case FieldType::kString:
+    case FieldType::kChoice:
+      return check(value.is_string(), "a string");
+    case FieldType::kInt:
+      return check(value.is_int(), "an integer");
+    case FieldType::kDouble:
+      return check(value.is_number(), "a number");
+    case FieldType::kBool:
+      return check(value.is_bool(), "true or false");
+  }
+}
+
+}  // namespace crosstalk::internal

@@ -1,0 +1,116 @@
+#include "crosstalk/runtime/field.h"
+
+#include <gtest/gtest.h>
+
+namespace crosstalk {
+namespace {
+
+enum class Colour { kRed, kBlue };
+
+}  // namespace
+
+template <>
+struct EnumNames<Colour> {
+  static constexpr EnumName<Colour> kTable[] = {{Colour::kRed, "red"}, {Colour::kBlue, "blue"}};
+};
+
+namespace {
+
+struct Part {
+  std::optional<int64_t> depth;
+};
+struct Config {
+  int64_t width = 3;
+  double rate = 0.5;
+  bool loud = false;
+  std::string name = "x";
+  std::string size = "small";
+  Colour colour = Colour::kRed;
+  std::optional<double> scale;
+  Part part;
+};
+
+const FieldTable<Config>& Fields() {
+  static const FieldTable<Config> table = [] {
+    const FieldTable<Part> inner = {
+        MakeField("depth", &Part::depth, {.placeholder = "N", .help = "Depth.", .range = {1, 8}})};
+    FieldTable<Config> all = {
+        MakeField("width", &Config::width, {.placeholder = "N", .help = "Width.", .range = AtLeast(1)}),
+        MakeField("rate", &Config::rate, {.placeholder = "X", .help = "Rate.", .range = {0, 1}}),
+        MakeField("loud", &Config::loud, {.help = "Loud.", .affects_result = AffectsResult::kNo}),
+        MakeField("name", &Config::name, {.placeholder = "TEXT", .help = "Name."}),
+        MakeField("size", &Config::size, {.help = "Size.", .choices = {"small", "large"}}),
+        MakeField("colour", &Config::colour, {.help = "Colour."}),
+        MakeField("scale", &Config::scale, {.placeholder = "X", .help = "Scale."})};
+    for (Field<Config>& field : FieldsOfPart(inner, &Config::part)) all.push_back(field);
+    return all;
+  }();
+  return table;
+}
+
+TEST(FieldTest, AConfigurationSurvivesJson) {
+  Config config;
+  config.width = 7;
+  config.colour = Colour::kBlue;
+  config.part.depth = 4;
+  const Json json = FieldsToJson(Fields(), config);
+  EXPECT_EQ(json.Dump(), R"({"width": 7, "rate": 0.5, "loud": false, "name": "x", "size": "small", "colour": "blue", )"
+                         R"("scale": null, "depth": 4})");
+  EXPECT_EQ(FieldsToJson(Fields(), FieldsFromJson(Fields(), json, "test")), json);
+}
+
+TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
+  const std::vector<std::pair<const char*, Json>> faults = {{"width", 0},
+                                                            {"width", 2.5},
+                                                            {"width", "7"},
+                                                            {"width", Json()},
+                                                            {"rate", 1.5},
+                                                            {"rate", -0.1},
+                                                            {"loud", 1},
+                                                            {"name", 3},
+                                                            {"size", "medium"},
+                                                            {"colour", "rde"},
+                                                            {"depth", 9},
+                                                            {"scale", "x"},
+                                                            {"width", std::numeric_limits<int64_t>::max()}};
+  for (const auto& [key, value] : faults) {
+    for (const Field<Config>& field : Fields()) {
+      if (field.key != key) continue;
+      Config config;
+      try {
+        field.set(config, value);
+        ADD_FAILURE() << key << " = " << value.Dump();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.field(), key);
+        EXPECT_TRUE(std::string(error.what()).starts_with(std::string(key) + ": ")) << error.what();
+      }
+    }
+  }
+}
+
+TEST(FieldTest, NoneResetsAnOptional) {
+  Config config;
+  config.part.depth = 3;
+  Fields().back().set(config, Json());
+  EXPECT_FALSE(config.part.depth.has_value());
+}
+
+TEST(FieldTest, DifferencesAreOfWhatAffectsTheResult) {
+  Config here, there;
+  there.loud = true;
+  EXPECT_TRUE(FieldDifferences(Fields(), here, there).empty());
+  there.colour = Colour::kBlue;
+  there.part.depth = 2;
+  EXPECT_EQ(FieldDifferences(Fields(), here, there),
+            (std::vector<std::string>{"colour: \"red\" here, \"blue\" there", "depth: null here, 2 there"}));
+}
+
+TEST(FieldTest, AConfigurationMadeInCodeIsCheckedToo) {
+  Config config;
+  EXPECT_NO_THROW(CheckFields(Fields(), config));
+  config.part.depth = 100;
+  EXPECT_THROW(CheckFields(Fields(), config), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk
