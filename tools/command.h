@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/options.h"
+#include "tools/option_table.h"
 
 namespace crosstalk {
 
@@ -33,6 +33,7 @@ Command CompareCommand();
 Command AttendCommand();
 Command ComplexityCommand();
 Command BenchCommand();
+Command OptionsCommand();
 
 // In the order in which `crosstalk --help` shows them.
 std::vector<Command> AllCommands();

@@ -8,18 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/command.h"
+#include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/signals.h"
+#include "tools/statistics.h"
+#include "tools/training_observer.h"
 #include "tools/training_options.h"
 
 namespace crosstalk {
 
 namespace {
+
+// What tells the runs apart, and what would give only some of them something to start from.
+const std::vector<std::string> kFixed = {"attention",       "dynamic",      "key_heads",
+                                         "value_heads",     "encoder_self", "decoder_self",
+                                         "encoder_decoder", "mixing_init",  "seed"};
 
 struct CompareSettings {
   TrainingConfig config;
@@ -43,27 +52,6 @@ struct KindResult {
   int64_t model_parameters = 0;
   std::vector<RunResult> runs;
 };
-
-struct MeanAndSpread {
-  double mean = 0;
-  double deviation = 0;  // of the sample, over n - 1; 0 for one value
-};
-
-MeanAndSpread Summarise(const std::vector<double>& values) {
-  MeanAndSpread summary;
-  const double n = static_cast<double>(values.size());
-  for (double value : values) summary.mean += value / n;
-  double squares = 0;
-  for (double value : values) squares += (value - summary.mean) * (value - summary.mean);
-  if (values.size() > 1) summary.deviation = std::sqrt(squares / (n - 1));
-  return summary;
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
 
 // From the lines of metrics.jsonl, so that a run that was trained before counts too.
 double MedianStepSeconds(const RunFolder& folder) {
@@ -90,21 +78,24 @@ std::vector<double> Column(const KindResult& result, double (*value)(const RunRe
   for (const RunResult& run : result.runs) values.push_back(value(run));
   return values;
 }
-MeanAndSpread LnPpl(const KindResult& result) {
-  return Summarise(Column(result, [](const RunResult& run) { return run.evaluation.result.ln_ppl; }));
+// Of the metric that the runs are ranked by.
+MeanAndDeviation ScoreOf(const KindResult& result) {
+  return Summarise(Column(result, [](const RunResult& run) { return run.evaluation.result.metrics[0].value; }));
 }
 double StepSeconds(const KindResult& result) {
   return Median(Column(result, [](const RunResult& run) { return run.step_seconds; }));
 }
 
 std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) {
-  std::string table = StrCat("| attention | held-out ln(PPL)", seeds > 1 ? ", mean ± standard deviation" : "",
-                             " | step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n",
-                             "|---|---|---|---|---|---|\n");
+  const Metric& metric = results[0].runs[0].evaluation.result.metrics[0];
+  std::string table =
+      StrCat("| attention | held-out ", DisplayOf(metric).label, seeds > 1 ? ", mean ± standard deviation" : "",
+             " | step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n",
+             "|---|---|---|---|---|---|\n");
   for (const KindResult& result : results) {
-    const MeanAndSpread ln_ppl = LnPpl(result);
-    table += StrCat("| ", result.kind, " | ", FixedText(ln_ppl.mean, 4),
-                    result.runs.size() > 1 ? " ± " + FixedText(ln_ppl.deviation, 4) : "", " | ",
+    const MeanAndDeviation score = ScoreOf(result);
+    table += StrCat("| ", result.kind, " | ", FixedText(score.mean, 4),
+                    result.runs.size() > 1 ? " ± " + FixedText(score.deviation, 4) : "", " | ",
                     FixedText(1000 * StepSeconds(result), 1), " | ", CountText(result.cost.parameters), " | ",
                     CountText(result.cost.multiplications), " | ", CountText(result.model_parameters), " |\n");
   }
@@ -116,15 +107,16 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
   for (uint64_t seed : settings.seeds) seeds.Append(seed);
   Json kinds = Json::MakeArray();
   for (const KindResult& result : results) {
-    const MeanAndSpread ln_ppl = LnPpl(result);
+    const MeanAndDeviation score = ScoreOf(result);
+    const std::string name = result.runs[0].evaluation.result.metrics[0].name;
     Json runs = Json::MakeArray();
     for (const RunResult& run : result.runs) {
-      runs.Append(EvaluationResultJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", run.step_seconds));
+      runs.Append(ToJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", run.step_seconds));
     }
     kinds.Append(Json::MakeObject({{"attention", result.kind},
                                    {"layer", ToString(result.layer)},
-                                   {"ln_ppl_mean", ln_ppl.mean},
-                                   {"ln_ppl_deviation", ln_ppl.deviation},
+                                   {name + "_mean", score.mean},
+                                   {name + "_deviation", score.deviation},
                                    {"step_seconds", StepSeconds(result)},
                                    {"layer_parameters", result.cost.parameters},
                                    {"layer_multiplications", result.cost.multiplications},
@@ -144,12 +136,11 @@ int Compare(CompareSettings& settings) {
   for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
     TrainingConfig config = settings.config;
     config.attention.kind = kind;
-    config.Resolve();
+    const ResolvedConfig resolved(config);
     KindResult result;
     result.kind = kind;
-    result.layer = MakeT5Config(config, config.vocabulary).encoder_self;
-    const int64_t n = BatchLengths(config).inputs;
-    result.cost = CostOf(result.layer, n, n);
+    result.layer = DescribeModel(resolved, {.size = config.vocabulary, .tokens = {}}).places[0].config;
+    result.cost = CostOf(result.layer, config.input_length, config.input_length);
     results.push_back(result);
   }
 
@@ -162,12 +153,11 @@ int Compare(CompareSettings& settings) {
       TrainingConfig config = settings.config;
       config.attention.kind = result.kind;
       config.seed = seed;
-      config.Resolve();
       Progress progress(std::chrono::seconds(30));
       ResumeOptions resume;
       resume.from = ResumeOptions::From::kNewest;
       Say(Bold(StrCat("[", ++number, "/", total, "] ", ToString(result.layer), ", seed ", seed)));
-      TrainingRun run(config, StrCat(settings.out, "/", result.kind, "-seed-", seed), resume,
+      TrainingRun run(ResolvedConfig(config), StrCat(settings.out, "/", result.kind, "-seed-", seed), resume,
                       MakeTrainingObserver(progress, signals, config.steps));
       const TrainingSummary summary = run.Train();
       if (summary.end == TrainingSummary::End::kStopped) {
@@ -191,9 +181,9 @@ int Compare(CompareSettings& settings) {
   }
   const RunEvaluation& last = results[0].runs[0].evaluation;
   Say(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
-      " held-out tokens", last.floor ? ", entropy floor " + FixedText(*last.floor, 3) : "",
-      "; a layer's cost is for n = m = ", BatchLengths(settings.config).inputs, "\nwritten: ", settings.out,
-      "/compare.md, ", settings.out, "/compare.json");
+      " held-out tokens", last.loss_lower_bound ? ", entropy bound " + FixedText(*last.loss_lower_bound, 3) : "",
+      "; a layer's cost is for n = m = ", settings.config.input_length, "\nwritten: ", settings.out, "/compare.md, ",
+      settings.out, "/compare.json");
   return 0;
 }
 
@@ -209,7 +199,8 @@ Command CompareCommand() {
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
         settings->config.steps = 600;
-        AddTrainingOptions(options, &settings->config, TrainingOptionSet::kCompare);
+        AddTrainingOptions(options, &settings->config, kFixed);
+        options.Group("Comparison");
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", kAttentionKinds, "."));
         options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");
         options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");

@@ -2,7 +2,7 @@
 #include <functional>
 #include <memory>
 
-#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/models/training/config.h"
 #include "tools/command.h"
 #include "tools/output.h"
 
@@ -42,7 +42,7 @@ Command ComplexityCommand() {
       [](OptionTable& options) -> std::function<int()> {
         auto settings = std::make_shared<Settings>();
         settings->attention.heads = 12;
-        AddAttentionOptions(options, &settings->attention);
+        options.AddFields(AttentionFields(), &settings->attention);
         options.Group("Sizes");
         options.Add("--d-model", &settings->d_model, "N", "Width of the layer's inputs and output.");
         options.Add("--n", &settings->n, "N", "Number of queries.");

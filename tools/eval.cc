@@ -1,4 +1,4 @@
-// `crosstalk eval`: held-out ln(PPL) of a trained model.
+// `crosstalk eval`: the held-out measures of a trained model.
 #include <functional>
 #include <memory>
 #include <string>
@@ -7,7 +7,8 @@
 #include "crosstalk/runtime/check.h"
 #include "tools/command.h"
 #include "tools/output.h"
-#include "tools/training_options.h"
+#include "tools/progress.h"
+#include "tools/training_observer.h"
 
 namespace crosstalk {
 
@@ -38,18 +39,20 @@ int Eval(const EvalSettings& settings) {
     config.accumulate = 1;
   }
   if (settings.batches) config.eval_batches = *settings.batches;
-  config.Resolve();
+  const ResolvedConfig resolved(config);
+  const bool own_text = settings.data.empty();
   const std::shared_ptr<const TextSource> source =
-      settings.data.empty() ? OpenCorpus(config).validation : OpenTextSource(settings.data);
-  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(config, source, trained.tokenizer);
+      own_text ? OpenCorpus(*resolved).validation : OpenTextSource(settings.data);
+  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(*resolved, source, trained.tokenizer);
+  Progress progress;
   RunEvaluation evaluation;
   evaluation.step = trained.step;
-  evaluation.result = Evaluate(*trained.model, *batches);
-  if (const std::optional<EvaluationFloor> floor = batches->Floor()) {
-    evaluation.floor = floor->nats / static_cast<double>(floor->target_tokens);
-  }
+  evaluation.result = Evaluate(*trained.model, *batches, {.stop = {}, .progress = [&](int64_t done, int64_t total) {
+                                                            progress.Update(StrCat("batch ", done, " of ", total));
+                                                          }});
+  evaluation.loss_lower_bound = batches->LossLowerBound();
   if (settings.json) {
-    Json json = EvaluationResultJson(evaluation);
+    Json json = ToJson(evaluation);
     json.Set("checkpoint", trained.checkpoint).Set("data", source->Describe());
     PrintResult(json);
     return 0;
@@ -62,9 +65,10 @@ int Eval(const EvalSettings& settings) {
 }  // namespace
 
 Command EvalCommand() {
-  return {"eval", "held-out ln(PPL) of a run, on its own held-out text or on yours",
-          "Loads a checkpoint of a run and measures the mean negative log-likelihood, in nats, of the target tokens of "
-          "held-out text. The examples are the same for every run with the same lengths and data.",
+  return {"eval", "held-out measures of a run, on its own held-out text or on yours",
+          "Loads a checkpoint of a run and measures it on held-out text as training does: ln(PPL) is the mean negative "
+          "log-likelihood, in nats, of a target token. The examples are the same for every run with the same lengths "
+          "and data.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<EvalSettings>();
             options.Add("--run", &settings->run, "FOLDER", "The run.");
@@ -72,7 +76,8 @@ Command EvalCommand() {
                         "Text to measure on, all of it: a file or folder; the run's held-out part by default.");
             options.Add("--checkpoint", &settings->checkpoint, "WHICH", "last, best, or a checkpoint's path.");
             options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
-            options.Add("--eval-batches", &settings->batches, "N", "Batches, at most; as in training by default.");
+            options.Add("--eval-batches", &settings->batches, "N",
+                        "Batches, at most; as in training by default.");
             options.AddFlag("--json", &settings->json, "Result as one JSON object.");
             options.AddThreads();
             return [settings] { return Eval(*settings); };

@@ -1,4 +1,4 @@
-#include "tools/options.h"
+#include "tools/option_table.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -70,6 +70,22 @@ std::string DefaultText(const std::vector<uint64_t>& values) {
   return Join(parts, ",");
 }
 
+// The value that a field's text on the command line is.
+Json FieldValue(const std::string& name, FieldType type, const std::string& text) {
+  switch (type) {
+    case FieldType::kInt:
+      return Json(ParseNumber<int64_t>(name, text, "an integer"));
+    case FieldType::kDouble:
+      return Json(ParseNumber<double>(name, text, "a number"));
+    case FieldType::kBool:
+      return Json(text == "true");
+    case FieldType::kString:
+    case FieldType::kChoice:
+      break;
+  }
+  return Json(text);
+}
+
 // The text that the same value would have on the command line.
 std::string TextOf(const JsonReader& reader, const std::string& key, const Json& value) {
   switch (value.type()) {
@@ -121,9 +137,10 @@ struct OptionTable::Impl {
     std::string help;
     std::string default_text;
     std::function<void(const std::string& text)> parse;
+    std::function<void(const Json& value)> set;  // a field's; else a file's value is parsed as its text
     bool required = false;
-    std::vector<std::string> texts;        // as given on the command line
-    std::optional<std::string> file_text;  // as given in the configuration file, where the command line does not
+    std::vector<std::string> texts;  // as given on the command line
+    std::optional<Json> file_value;  // as given in the configuration file, where the command line does not
 
     bool positional() const { return names[0][0] != '-'; }
     bool flag() const { return placeholder.empty(); }
@@ -165,6 +182,8 @@ struct OptionTable::Impl {
     }
     return names;
   }
+  // Writes entry.file_value into the entry's target.
+  static void TakeFileValue(const Entry& entry, const JsonReader& reader);
   void ReadConfigFile(const std::string& path);
 
   std::string group = "Options";
@@ -172,6 +191,16 @@ struct OptionTable::Impl {
   std::string config_path;
   std::optional<int64_t> threads;
 };
+
+void OptionTable::Impl::TakeFileValue(const Entry& entry, const JsonReader& reader) {
+  if (entry.set) {
+    entry.set(*entry.file_value);
+  } else if (entry.flag()) {
+    entry.parse(reader.Bool(entry.Key()) ? "true" : "false");
+  } else {
+    entry.parse(TextOf(reader, entry.Key(), *entry.file_value));
+  }
+}
 
 void OptionTable::Impl::ReadConfigFile(const std::string& path) {
   Json file;
@@ -191,9 +220,9 @@ void OptionTable::Impl::ReadConfigFile(const std::string& path) {
     Entry& entry = *entries[found - keys.begin()];
     if (value.is_null()) continue;       // as if it were not there
     if (!entry.texts.empty()) continue;  // the command line has the last word
-    entry.file_text = entry.flag() ? (reader.Bool(key) ? "true" : "false") : TextOf(reader, key, value);
+    entry.file_value = value;
     try {
-      entry.parse(*entry.file_text);
+      TakeFileValue(entry, reader);
     } catch (const Error& error) {
       Fail(ErrorKind::kUsage, path, ": ", error.what());
     }
@@ -250,6 +279,24 @@ void OptionTable::AddChoice(const std::string& names, std::string* value, const 
   };
 }
 
+void OptionTable::AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,
+                           const FieldOptions& field, const Json& value, std::function<void(const Json&)> set) {
+  std::string name = "--" + key, placeholder = field.placeholder, help = field.help;
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (type != FieldType::kBool && placeholder.empty()) {
+    placeholder = Join(choices, "|");
+  } else if (!choices.empty()) {
+    help += " One of " + Join(choices, ", ") + ".";
+  }
+  if (!field.models.empty()) help += " (" + Join(field.models, ", ") + ")";
+  Impl::Entry& entry = impl_->AddEntry(name, placeholder, help);
+  if (!value.is_null() && type != FieldType::kBool) {
+    entry.default_text = value.is_string() ? value.AsString() : value.Dump();
+  }
+  entry.parse = [name, type, set](const std::string& text) { set(FieldValue(name, type, text)); };
+  entry.set = std::move(set);
+}
+
 void OptionTable::AddFlag(const std::string& name, bool* value, const std::string& help) {
   Impl::Entry& entry = impl_->AddEntry(name, "", help);
   entry.parse = [value](const std::string& text) { *value = text == "true"; };
@@ -257,15 +304,6 @@ void OptionTable::AddFlag(const std::string& name, bool* value, const std::strin
 
 void OptionTable::AddThreads() {
   Add("--threads", &impl_->threads, "N", "Threads to compute with; all processors by default. Never changes a bit.");
-}
-
-bool OptionTable::GivenOnCommandLine(const std::string& name) const {
-  const Impl::Entry* entry = impl_->FindEntry(name);
-  return entry != nullptr && !entry->texts.empty();
-}
-bool OptionTable::Given(const std::string& name) const {
-  const Impl::Entry* entry = impl_->FindEntry(name);
-  return entry != nullptr && (!entry->texts.empty() || entry->file_text);
 }
 
 OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments) {
@@ -317,7 +355,7 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   }
   if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);
   for (const auto& entry : impl_->entries) {
-    CROSSTALK_CHECK(!entry->required || !entry->texts.empty() || entry->file_text,
+    CROSSTALK_CHECK(!entry->required || !entry->texts.empty() || entry->file_value,
                     entry->positional() ? entry->placeholder : entry->names[0],
                     " is missing; --help shows what is expected");
   }
@@ -333,8 +371,9 @@ void OptionTable::ParseAgain() const {
   for (const auto& entry : impl_->entries) {
     if (!entry->texts.empty()) {
       entry->parse(entry->texts[0]);
-    } else if (entry->file_text) {
-      entry->parse(*entry->file_text);
+    } else if (entry->file_value) {
+      const Json file = Json::MakeObject({{entry->Key(), *entry->file_value}});
+      Impl::TakeFileValue(*entry, JsonReader(file, impl_->config_path, ErrorKind::kUsage));
     }
   }
 }
@@ -363,15 +402,21 @@ std::string OptionTable::Help(const std::string& command, const std::string& des
   return out + "  --help, -h" + std::string(kHelpColumn - 12, ' ') + "This text.\n";
 }
 
-void AddAttentionOptions(OptionTable& options, AttentionOptions* attention) {
-  options.Add("--attention", &attention->kind, "KIND", StrCat("Kind of attention: ", kAttentionKinds, "."));
-  options.Add("--heads", &attention->heads, "N", "Softmax heads, h.");
-  options.Add("--key-heads", &attention->key_heads, "N", "Key heads, h_k; as --heads by default.");
-  options.Add("--value-heads", &attention->value_heads, "N", "Value heads, h_v; as --heads by default.");
-  options.Add("--key-size", &attention->key_size, "N", "Size of a key, d_k; d_model / h_k by default.");
-  options.Add("--value-size", &attention->value_size, "N", "Size of a value, d_v; d_model / h_v by default.");
-  options.Add("--dynamic", &attention->dynamic, "LIST",
-              "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none.");
+std::vector<OptionTable::Row> OptionTable::Rows() const {
+  std::vector<Row> rows;
+  for (const auto& entry : impl_->entries) {
+    rows.push_back({Join(entry->names, ", "), entry->group, entry->placeholder, entry->help, entry->default_text});
+  }
+  return rows;
+}
+
+std::string OptionTable::MessageOf(const Error& error) const {
+  const std::string message = error.what();
+  for (const auto& entry : impl_->entries) {
+    if (entry->positional() || error.field().empty() || entry->Key() != error.field()) continue;
+    if (message.starts_with(error.field())) return entry->names[0] + message.substr(error.field().size());
+  }
+  return message;
 }
 
 std::vector<std::string> SplitList(const std::string& name, const std::string& text) {

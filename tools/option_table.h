@@ -2,13 +2,15 @@
 // and the nearest-name hint of an unknown option all work from.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -49,15 +51,21 @@ class OptionTable {
   // One of `choices`; any other is a usage error that names the nearest.
   void AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
                  const std::string& help);
+  // A row of a configuration's table as an option: --d-model for d_model. What it says is what the row says. Rows whose
+  // keys are in `except` are left out.
+  template <typename Config>
+  void AddFields(const FieldTable<Config>& fields, Config* config, const std::vector<std::string>& except = {}) {
+    for (const Field<Config>& field : fields) {
+      if (std::find(except.begin(), except.end(), field.key) != except.end()) continue;
+      if (!field.group.empty()) Group(field.group);
+      AddField(field.key, field.type, field.choices, field.options, field.get(*config),
+               [set = field.set, config](const Json& value) { set(*config, value); });
+    }
+  }
   // Takes no value; sets *value to true. In a configuration file: true or false.
   void AddFlag(const std::string& name, bool* value, const std::string& help);
   // "--threads N": applied with SetNumThreads before the command runs. Not given: all processors.
   void AddThreads();
-
-  // True if the command line or the configuration file gave this option ("--d-model").
-  bool Given(const std::string& name) const;
-  // The same for the command line alone.
-  bool GivenOnCommandLine(const std::string& name) const;
 
   // Reads `arguments` (without program and command name), then --config FILE's values for options that the command
   // line does not give. Throws Error(kUsage).
@@ -67,14 +75,22 @@ class OptionTable {
   void ParseAgain() const;
   std::string Help(const std::string& command, const std::string& description) const;
 
+  // An option as documentation shows it.
+  struct Row {
+    std::string names;  // "--output, -o"
+    std::string group, placeholder, help, default_text;
+  };
+  std::vector<Row> Rows() const;
+  // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()).
+  std::string MessageOf(const Error& error) const;
+
  private:
+  void AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,
+                const FieldOptions& field, const Json& value, std::function<void(const Json&)> set);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// --attention, --heads, --key-heads, --value-heads, --key-size, --value-size, --dynamic: the same names wherever an
-// attention layer is configured. MakeAttentionConfig(options, d_model) interprets them.
-void AddAttentionOptions(OptionTable& options, AttentionOptions* attention);
 
 // The parts of a list that commas separate, for the option `name`. Usage error where there is nothing, in all or in a
 // part.

@@ -8,6 +8,18 @@
 
 namespace crosstalk {
 
+// True if standard error is a terminal that understands control sequences.
+bool ErrorIsTerminal();
+
+// Bold or red on such a terminal, unless NO_COLOR is set to something; the plain text otherwise.
+std::string Bold(const std::string& text);
+std::string Red(const std::string& text);
+
+// A line on the terminal that the next one of these replaces.
+void ShowProgressLine(const std::string& line);
+// Takes the progress line off the terminal, so that something else can be written there.
+void ClearProgressLine();
+
 // One line to standard error (after whatever progress line stands there).
 void PrintMessage(const std::string& line);
 template <typename... Parts>

@@ -1,4 +1,4 @@
-// `crosstalk train`: trains a T5, or goes on with one.
+// `crosstalk train`: trains a model, or goes on with one.
 #include <errno.h>
 
 #include <filesystem>
@@ -6,15 +6,19 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/memory_estimate.h"
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tools/command.h"
+#include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/signals.h"
+#include "tools/training_observer.h"
 #include "tools/training_options.h"
 
 namespace crosstalk {
@@ -62,62 +66,60 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
   options.ParseAgain();
 }
 
-// Sizes of a tokenizer that does not exist yet are those that it is asked for.
-int64_t VocabularyOf(const TrainingConfig& config) {
-  if (config.tokenizer == "bytes") return MakeByteTokenizer()->vocab_size();
-  if (config.tokenizer == "sentencepiece") return config.vocabulary + kDefaultSentinels;
-  return LoadTokenizerFile(config.tokenizer)->vocab_size();
+// That of a tokenizer that does not exist yet is what it is asked for.
+Vocabulary VocabularyOf(const TrainingConfig& config) {
+  if (config.tokenizer == "sentencepiece") return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
+  const auto tokenizer = config.tokenizer == "bytes" ? MakeByteTokenizer() : LoadTokenizerFile(config.tokenizer);
+  return {.size = tokenizer->vocab_size(), .tokens = {}};
 }
 
-int DryRun(const TrainSettings& settings) {
-  const TrainingConfig& config = settings.config;
-  const std::string data = OpenCorpus(config).description;
-  const T5Config model = MakeT5Config(config, VocabularyOf(config));
-  model.Validate();
-  const SpanLengths lengths = BatchLengths(config);
-  const Activations activations = config.activations == "recompute" ? Activations::kRecompute : Activations::kKeep;
-  const T5Cost cost = EstimateT5(model, config.batch / config.accumulate, lengths.inputs, lengths.targets, activations);
-  const int64_t multiplications = cost.step_multiplications * config.accumulate;
-  if (settings.json) {
-    PrintResult(Json::MakeObject({{"configuration", ToJson(config)},
-                                  {"model", ToJson(model)},
+int DryRun(const ResolvedConfig& config, bool as_json) {
+  const std::string data = OpenCorpus(*config).description;
+  const Vocabulary vocabulary = VocabularyOf(*config);
+  const ModelDescription model = DescribeModel(config, vocabulary);
+  const StepCost cost = EstimateStep(config, vocabulary);
+  if (as_json) {
+    PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
+                                  {"model", model.config},
                                   {"data", data},
-                                  {"implementation", config.implementation},
+                                  {"implementation", model.implementation},
                                   {"parameters", cost.parameters},
                                   {"memory_bytes", cost.total_bytes()},
                                   {"parameter_bytes", cost.parameter_bytes},
                                   {"optimizer_bytes", cost.optimizer_bytes},
                                   {"activation_bytes", cost.activation_bytes},
-                                  {"multiplications_per_step", multiplications},
-                                  {"input_length", lengths.inputs},
-                                  {"target_length", lengths.targets},
+                                  {"multiplications_per_step", cost.step_multiplications},
                                   {"threads", NumThreads()}}));
     return 0;
   }
-  PrintResult(ToJson(config).DumpPretty());
-  PrintResult(StrCat("data                      ", data, "\n", "encoder self-attention    ",
-                     ToString(model.encoder_self), "\n", "decoder self-attention    ", ToString(model.decoder_self),
-                     "\n", "encoder-decoder attention ", ToString(model.encoder_decoder), "\n",
-                     "implementation            ", config.implementation, " attention, by which memory is estimated",
-                     "\n", "parameters                ", CountText(cost.parameters), "\n", "memory of tensors         ",
-                     BytesText(cost.total_bytes()), " (parameters and gradients ", BytesText(cost.parameter_bytes),
-                     ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
-                     BytesText(cost.activation_bytes), ")\n", "multiplications a step    ", CountText(multiplications),
-                     " (forward and backward)\n", "tokens a step             ",
-                     CountText(config.batch * (lengths.inputs + lengths.targets)), " (", config.batch, " examples of ",
-                     lengths.inputs, " inputs and ", lengths.targets, " targets)\n"));
+  std::string text = StrCat(ToJson(*config).DumpPretty());
+  const auto line = [&text](std::string name, const auto&... parts) {
+    name.resize(28, ' ');
+    text += StrCat(name, parts..., "\n");
+  };
+  line("data", data);
+  line("model", model.text);
+  for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
+  line("implementation", model.implementation, " attention, by which memory is estimated");
+  line("parameters", CountText(cost.parameters));
+  line("memory of tensors", BytesText(cost.total_bytes()), " (parameters and gradients ",
+       BytesText(cost.parameter_bytes), ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
+       BytesText(cost.activation_bytes), ")");
+  line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
+  line("a step", config->batch, " examples of ", FindObjective(*config->objective).describe(*config));
+  PrintResult(text);
   return 0;
 }
 
 void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const TrainingSummary& summary) {
   const std::string& path = run.folder().path();
   if (settings.json) {
-    PrintResult(Json::MakeObject(
-        {{"run", path},
-         {"finished", summary.end == TrainingSummary::End::kFinished},
-         {"step", summary.step},
-         {"parameters", summary.parameters},
-         {"evaluation", summary.last_evaluation ? EvaluationResultJson(*summary.last_evaluation) : Json()}}));
+    PrintResult(
+        Json::MakeObject({{"run", path},
+                          {"finished", summary.end == TrainingSummary::End::kFinished},
+                          {"step", summary.step},
+                          {"parameters", summary.parameters},
+                          {"evaluation", summary.last_evaluation ? ToJson(*summary.last_evaluation) : Json()}}));
   }
   if (summary.end == TrainingSummary::End::kStopped) {
     Say("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,
@@ -127,30 +129,33 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
   Say("finished: ", summary.step, " steps",
       summary.last_evaluation ? ", " + EvaluationText(*summary.last_evaluation) : "", ", ",
       DurationText(summary.seconds));
-  Say("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n",
-      "what next:  make eval RUN=", path, "              held-out ln(PPL) again, or with DATA=… on your own text\n",
-      "            make train ATTENTION=multihead        the same model without talking heads\n",
-      "            make compare                          the family side by side");
+  const char* const program = program_invocation_name;
+  Say("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n", "what next:  ", program,
+      " eval --run '", path, "'     measure it again, or with --data on your own text\n", "            ", program,
+      " train --attention multihead   the same model without talking heads\n", "            ", program,
+      " compare     the family side by side");
 }
 
 int Train(const OptionTable& options, TrainSettings& settings) {
   const ResumeOptions resume = MakeResumeOptions(settings);
   if (resume.from != ResumeOptions::From::kNothing) TakeOverConfiguration(options, resume, settings);
   MakePathsAbsolute(&settings.config);
-  settings.config.Resolve();
-  if (settings.dry_run) return DryRun(settings);
-  if (settings.out.empty()) settings.out = UnusedRunPath("runs", "t5-" + settings.config.attention.kind);
+  const ResolvedConfig resolved(settings.config);
+  if (settings.dry_run) return DryRun(resolved, settings.json);
+  if (settings.out.empty()) settings.out = UnusedRunPath("runs", resolved->model + "-" + resolved->attention.kind);
+
+  CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNothing || !RunFolder(settings.out).HoldsRun(), settings.out,
+                  ": holds a run already; continue it with --resume auto, or choose another --out");
 
   Progress progress;
   const StopSignals signals;
-  const TrainingObserver observer = MakeTrainingObserver(progress, signals, settings.config.steps);
-  TrainingRun run(settings.config, settings.out, resume, observer);
+  const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
+  TrainingRun run(resolved, settings.out, resume, observer);
   const TrainingConfig& config = run.config();
-  const SpanLengths lengths = BatchLengths(config);
-  Say("T5, ", ToString(run.model().config().encoder_self), "\n", CountText(run.model().NumParameters()),
-      " parameters, ", config.layers, " + ", *config.decoder_layers, " layers, ", config.batch, " examples of ",
-      lengths.inputs, " + ", lengths.targets, " tokens a step, ", config.steps, " steps, ", NumThreads(),
-      NumThreads() == 1 ? " thread" : " threads", ", ", config.implementation, " attention");
+  Say(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
+      CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",
+      FindObjective(*config.objective).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
+      NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()), " attention");
   Say("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
       run.data().tokenizer->vocab_size(), " ids");
   Say("run: ", run.folder().path());
@@ -162,16 +167,17 @@ int Train(const OptionTable& options, TrainSettings& settings) {
 }  // namespace
 
 Command TrainCommand() {
-  return {"train", "train a T5 with any attention of the family, or go on with one",
-          "Trains an encoder-decoder on span corruption. Without options: a small talking-heads model on the built-in "
+  return {"train", "train a model with any attention of the family, or go on with one",
+          "Trains a model on text. Without options: a small talking-heads T5 on span corruption of the built-in "
           "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
           "metrics.jsonl, checkpoints and at the end model.safetensors.\n"
           "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
           "--resume goes on to the same bits; options that are not repeated are those of the run.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<TrainSettings>();
-            AddTrainingOptions(options, &settings->config, TrainingOptionSet::kTrain);
-            options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/t5-KIND-1, -2, … by default.");
+            AddTrainingOptions(options, &settings->config);
+            options.Group("Run");
+            options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.");
             options.Add("--resume", &settings->resume, "WHAT",
                         "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.");
             options.AddFlag("--dry-run", &settings->dry_run,

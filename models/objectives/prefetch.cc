@@ -1,4 +1,5 @@
-// MakePrefetchingBatches of batches.h.
+#include "crosstalk/models/objectives/prefetch.h"
+
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -6,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -14,9 +14,9 @@ namespace {
 
 class PrefetchingBatches : public BatchSource {
  public:
-  PrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t micro_batches, int64_t depth)
-      : source_(std::move(source)), micro_batches_(micro_batches), depth_(depth) {
-    CROSSTALK_CHECK(micro_batches >= 1 && depth >= 1, "prefetching batches: ", micro_batches, " micro-batches, ", depth,
+  PrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts, int64_t depth)
+      : source_(std::move(source)), parts_(parts), depth_(depth) {
+    CROSSTALK_CHECK(parts >= 1 && depth >= 1, "prefetching batches: ", parts, " parts, ", depth,
                     " ahead; both must be at least 1");
     thread_ = std::thread([this] { Run(); });
   }
@@ -30,10 +30,9 @@ class PrefetchingBatches : public BatchSource {
     thread_.join();
   }
 
-  Seq2SeqBatch Get(int64_t step, int64_t micro_batch) override {
-    CROSSTALK_CHECK(step >= 0 && micro_batch >= 0 && micro_batch < micro_batches_, "batches: step ", step,
-                    ", micro-batch ", micro_batch, " of ", micro_batches_);
-    const int64_t wanted = step * micro_batches_ + micro_batch;
+  Batch Get(int64_t step, int64_t part) override {
+    CROSSTALK_CHECK(step >= 0 && part >= 0 && part < parts_, "batches: step ", step, ", part ", part, " of ", parts_);
+    const int64_t wanted = step * parts_ + part;
     std::unique_lock<std::mutex> lock(mutex_);
     if (wanted != next_taken_) {  // a jump, the first call of a resumed run for one
       ready_.clear();
@@ -53,7 +52,7 @@ class PrefetchingBatches : public BatchSource {
 
  private:
   struct Item {
-    Seq2SeqBatch batch;
+    Batch batch;
     std::exception_ptr exception;
   };
 
@@ -68,7 +67,7 @@ class PrefetchingBatches : public BatchSource {
       lock.unlock();
       Item item;
       try {
-        item.batch = source_->Get(number / micro_batches_, number % micro_batches_);
+        item.batch = source_->Get(number / parts_, number % parts_);
       } catch (...) {
         item.exception = std::current_exception();
       }
@@ -81,12 +80,12 @@ class PrefetchingBatches : public BatchSource {
   }
 
   std::unique_ptr<BatchSource> source_;
-  int64_t micro_batches_;
+  int64_t parts_;
   int64_t depth_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> ready_;   // numbers next_taken_ …
-  int64_t next_taken_ = -1;  // step·micro_batches + micro_batch
+  int64_t next_taken_ = -1;  // step·parts + part
   int64_t next_made_ = -1;
   int64_t jumps_ = 0;
   bool stopping_ = false;
@@ -95,9 +94,8 @@ class PrefetchingBatches : public BatchSource {
 
 }  // namespace
 
-std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t micro_batches,
-                                                    int64_t depth) {
-  return std::make_unique<PrefetchingBatches>(std::move(source), micro_batches, depth);
+std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts, int64_t depth) {
+  return std::make_unique<PrefetchingBatches>(std::move(source), parts, depth);
 }
 
 }  // namespace crosstalk

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/runtime/json.h"
@@ -54,9 +55,6 @@ struct T5Config {
 Json ToJson(const T5Config& config);
 // The opposite. Errors are Error(kind) with `source` and the key; unknown and missing keys are errors.
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind = ErrorKind::kData);
-
-// Whether a layer's inner activations stay for the gradient or are computed again.
-enum class Activations { kKeep, kRecompute };
 
 // What one training step costs. Formulas are in t5_cost.cc; bytes are for float.
 struct T5Cost {

@@ -121,7 +121,22 @@ Variable T5::Logits(const Variable& hidden) const {
   return Reshape(logits, {dims["b"], dims["m"], config_.padded_vocabulary()});
 }
 
-T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const T5LossOptions& options,
+std::string T5::Describe() const {
+  return StrCat("T5, ", config_.encoder_layers, " + ", config_.decoder_layers, " layers");
+}
+
+std::vector<AttentionPlace> T5::AttentionPlaces() const {
+  return {{"encoder self-attention", config_.encoder_self},
+          {"decoder self-attention", config_.decoder_self},
+          {"encoder-decoder attention", config_.encoder_decoder}};
+}
+
+LossResult T5::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+  const T5Loss loss = Loss(batch.Get("inputs"), batch.Get("targets"), options, context);
+  return {.sum = loss.sum, .sums = {{"ln_ppl", loss.nll_sum, loss.tokens}}};
+}
+
+T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
                 const ForwardContext& context) const {
   CheckIds("inputs", inputs);
   CheckIds("targets", targets);

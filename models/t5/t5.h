@@ -2,13 +2,14 @@
 //
 //   T5 model(config, seed);
 //   T5Loss loss = model.Loss(inputs, targets, {.z_loss = 1e-4}, {.phase = ForwardContext::Phase::kTraining, …});
-//   Backward(Scale(loss.sum, 1.0 / loss.Denominator(LossDenominator::kTargetTokens)));
+//   Backward(Scale(loss.sum, 1.0 / loss.tokens));
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/embedding.h"
@@ -18,23 +19,12 @@
 
 namespace crosstalk {
 
-struct T5LossOptions {
-  double z_loss = 1e-4;  // added in training only, as z_loss · (log Z)² per token
-};
-
-// What to divide a loss sum by: the targets that are not padding, or all positions of the batch, padding too (which
-// is what the published runs do).
-enum class LossDenominator { kTargetTokens, kAllPositions };
-
+// A loss with its parts, for those who hold a T5 and not any Model.
 struct T5Loss {
   Variable sum;           // scalar: Σ over target tokens of the loss, with z-loss in training; differentiable
   double nll_sum = 0;     // Σ over target tokens of -ln p: nll_sum / tokens is the reported ln(PPL)
   int64_t tokens = 0;     // targets that are not padding
   int64_t positions = 0;  // all targets
-
-  int64_t Denominator(LossDenominator denominator) const {
-    return denominator == LossDenominator::kTargetTokens ? tokens : positions;
-  }
 };
 
 // One batch of sequences being written, a token at a time.
@@ -52,15 +42,19 @@ Tensor ShiftRight(const Tensor& targets);
 // bool[…]: true where ids (int32) are not kPadId.
 Tensor NotPadding(const Tensor& ids);
 
-class T5 : public Module {
+class T5 : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
   T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32);
 
   const T5Config& config() const { return config_; }
 
-  // Trades time for memory in training; the bits are the same. kKeep unless set.
-  void SetActivations(Activations activations);
+  const char* kind() const override { return "t5"; }
+  Json ConfigJson() const override { return ToJson(config_); }
+  std::string Describe() const override;
+  std::vector<AttentionPlace> AttentionPlaces() const override;
+  std::vector<std::string> BatchTensors() const override { return {"inputs", "targets"}; }
+  void SetActivations(Activations activations) override;
 
   // inputs int32[b, n] (kPadId is padding, masked) → the encoder's output [b, n, d_model].
   Variable Encode(const Tensor& inputs, const ForwardContext& context) const;
@@ -72,8 +66,10 @@ class T5 : public Module {
   Variable Logits(const Variable& hidden) const;
 
   // inputs int32[b, n], targets int32[b, m] (kPadId is padding and adds nothing).
-  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const T5LossOptions& options,
+  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
               const ForwardContext& context) const;
+  // The batch's `inputs` and `targets`. The measure is ln_ppl: mean -ln p of the targets.
+  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
 
   // Decoding, off the tape. Start from the inputs int32[b, n]; then give each step the tokens int32[b] written last
   // (kPadId first) and get logits[b, padded_vocabulary] for the next. Equal to the full pass over the same tokens.

@@ -2,222 +2,276 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <utility>
 
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
 namespace {
 
-// Whether a field decides bits of the trained model.
-enum class Decides { kBits, kNothing };
+using Config = TrainingConfig;
+constexpr AffectsResult kNoEffect = AffectsResult::kNo;
+constexpr FieldRange kShare = {0, 1};
+constexpr FieldRange kFactor = {0, 1e30};
 
-// The one list of fields: visit(key, field, Decides).
-template <typename Config, typename Visitor>
-void VisitFields(Config& config, Visitor&& visit) {
-  visit("data", config.data, Decides::kNothing);
-  visit("validation", config.validation, Decides::kNothing);
-  visit("tokenizer", config.tokenizer, Decides::kBits);
-  visit("vocabulary", config.vocabulary, Decides::kBits);
-  visit("input_length", config.input_length, Decides::kBits);
-  visit("attention", config.attention.kind, Decides::kBits);
-  visit("encoder_self", config.encoder_self_kind, Decides::kBits);
-  visit("decoder_self", config.decoder_self_kind, Decides::kBits);
-  visit("encoder_decoder", config.encoder_decoder_kind, Decides::kBits);
-  visit("heads", config.attention.heads, Decides::kBits);
-  visit("key_heads", config.attention.key_heads, Decides::kBits);
-  visit("value_heads", config.attention.value_heads, Decides::kBits);
-  visit("key_size", config.attention.key_size, Decides::kBits);
-  visit("value_size", config.attention.value_size, Decides::kBits);
-  visit("dynamic", config.attention.dynamic, Decides::kBits);
-  visit("attention_scale", config.attention_scale, Decides::kBits);
-  visit("mixing_init", config.mixing_init, Decides::kBits);
-  visit("keys_values", config.keys_values, Decides::kBits);
-  visit("implementation", config.implementation, Decides::kBits);
-  visit("d_model", config.d_model, Decides::kBits);
-  visit("d_ff", config.d_ff, Decides::kBits);
-  visit("layers", config.layers, Decides::kBits);
-  visit("decoder_layers", config.decoder_layers, Decides::kBits);
-  visit("feed_forward", config.feed_forward, Decides::kBits);
-  visit("classifier", config.classifier, Decides::kBits);
-  visit("dropout", config.dropout, Decides::kBits);
-  visit("steps", config.steps, Decides::kBits);
-  visit("batch", config.batch, Decides::kBits);
-  visit("accumulate", config.accumulate, Decides::kBits);
-  visit("optimizer", config.optimizer, Decides::kBits);
-  visit("schedule", config.schedule, Decides::kBits);
-  visit("learning_rate", config.learning_rate, Decides::kBits);
-  visit("warmup", config.warmup, Decides::kBits);
-  visit("decay", config.decay, Decides::kBits);
-  visit("weight_decay", config.weight_decay, Decides::kBits);
-  visit("clip", config.clip, Decides::kBits);
-  visit("z_loss", config.z_loss, Decides::kBits);
-  visit("loss_denominator", config.loss_denominator, Decides::kBits);
-  visit("activations", config.activations, Decides::kNothing);
-  visit("seed", config.seed, Decides::kBits);
-  visit("eval_every", config.eval_every, Decides::kNothing);
-  visit("eval_batches", config.eval_batches, Decides::kNothing);
-  visit("checkpoint_every", config.checkpoint_every, Decides::kNothing);
-  visit("keep", config.keep, Decides::kNothing);
-  visit("log_every", config.log_every, Decides::kNothing);
+FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
+  for (Field<Config>& row : rows) row.group = group;
+  return rows;
 }
 
-Json FieldToJson(const std::string& value) { return Json(value); }
-Json FieldToJson(int64_t value) { return Json(value); }
-Json FieldToJson(uint64_t value) { return Json(value); }
-Json FieldToJson(double value) { return Json(value); }
-template <typename T>
-Json FieldToJson(const std::optional<T>& value) {
-  return value ? FieldToJson(*value) : Json();
+FieldTable<Config> DataFields() {
+  return Grouped(
+      "Data",
+      {MakeField("data", &Config::data,
+                 {.placeholder = "PATH",
+                  .help = "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and "
+                          ".jsonl files, also in folders within it; the built-in corpus by default.",
+                  .affects_result = kNoEffect}),  // compared by content
+       MakeField("validation", &Config::validation,
+                 {.placeholder = "PATH",
+                  .help = "Text to measure on; held out of the data by default.",
+                  .affects_result = kNoEffect}),
+       MakeField("tokenizer", &Config::tokenizer,
+                 {.placeholder = "KIND",
+                  .help = "bytes, sentencepiece (trained on the training part), or a SentencePiece FILE.model."}),
+       MakeField("vocabulary", &Config::vocabulary,
+                 {.placeholder = "N",
+                  .help = "Pieces of a SentencePiece tokenizer that is trained here, at most: little text gives fewer. "
+                          "100 sentinels come on top.",
+                  .range = {16, 1'000'000}}),
+       MakeField(
+           "objective", &Config::objective,
+           {.placeholder = "NAME", .help = "What is learnt; the model's own by default.", .choices = ObjectiveNames()}),
+       MakeField("input_length", &Config::input_length,
+                 {.placeholder = "N",
+                  .help = "Input tokens an example; targets follow (512: 114).",
+                  .range = {4, 16'777'216}})});
 }
 
-void FieldFromJson(const JsonReader& reader, const char* key, std::string* value) { *value = reader.String(key); }
-void FieldFromJson(const JsonReader& reader, const char* key, int64_t* value) { *value = reader.Int(key); }
-void FieldFromJson(const JsonReader& reader, const char* key, uint64_t* value) {
-  *value = static_cast<uint64_t>(reader.Int(key, 0, INT64_MAX));
-}
-void FieldFromJson(const JsonReader& reader, const char* key, double* value) { *value = reader.Double(key); }
-template <typename T>
-void FieldFromJson(const JsonReader& reader, const char* key, std::optional<T>* value) {
-  value->reset();
-  if (reader.Value(key).is_null()) return;
-  T present{};
-  FieldFromJson(reader, key, &present);
-  *value = present;
+FieldTable<Config> ModelFields() {
+  FieldTable<Config> rows = {MakeField("model", &Config::model, {.help = "Kind of model.", .choices = ModelNames()})};
+  for (Field<Config>& row : FieldsOfPart(AttentionFields(), &Config::attention)) rows.push_back(std::move(row));
+  const std::vector<std::string> kinds = rows[1].choices;
+  const FieldTable<Config> more = {
+      MakeField("encoder_self", &Config::encoder_self_kind,
+                {.placeholder = "KIND",
+                 .help = "Kind in the encoder; as attention by default.",
+                 .choices = kinds,
+                 .models = {"t5"}}),
+      MakeField("decoder_self", &Config::decoder_self_kind,
+                {.placeholder = "KIND",
+                 .help = "Kind in the decoder; as attention by default.",
+                 .choices = kinds,
+                 .models = {"t5"}}),
+      MakeField("encoder_decoder", &Config::encoder_decoder_kind,
+                {.placeholder = "KIND",
+                 .help = "Kind between decoder and encoder; as attention by default.",
+                 .choices = kinds,
+                 .models = {"t5"}}),
+      MakeField("mixing_init", &Config::mixing_init, {.help = "How P_l and P_w start."}),
+      MakeField("attention_scale", &Config::attention_scale,
+                {.help = "Logits' factor 1/sqrt(d_k): folded into P_q's initial values, or explicit."}),
+      MakeField("keys_values", &Config::keys_values, {.help = "tied: V = K."}),
+      MakeField("implementation", &Config::implementation,
+                {.help = "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
+                         "einsum."}),
+      MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = AtLeast(1)}),
+      MakeField("d_ff", &Config::d_ff,
+                {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = AtLeast(1)}),
+      MakeField("layers", &Config::layers,
+                {.placeholder = "N", .help = "Blocks of the encoder.", .range = {1, 1'000'000}}),
+      MakeField("decoder_layers", &Config::decoder_layers,
+                {.placeholder = "N",
+                 .help = "Blocks of the decoder; as layers by default.",
+                 .range = {1, 1'000'000},
+                 .models = {"t5"}}),
+      MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
+      MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
+      MakeField("dropout", &Config::dropout,
+                {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})};
+  rows.insert(rows.end(), more.begin(), more.end());
+  return Grouped("Model", std::move(rows));
 }
 
-void CheckChoice(const char* option, const std::string& value, const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  std::string list;
-  for (const std::string& choice : choices) list += (list.empty() ? "" : ", ") + choice;
-  Fail(ErrorKind::kUsage, option, ": \"", value, "\" is none of ", list);
+FieldTable<Config> OptimisationFields() {
+  return Grouped(
+      "Optimisation",
+      {MakeField("steps", &Config::steps,
+                 {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, 2'147'483'647}}),
+       MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = AtLeast(1)}),
+       MakeField("accumulate", &Config::accumulate,
+                 {.placeholder = "N",
+                  .help = "Parts that a step's batch is computed in, to save memory.",
+                  .range = AtLeast(1)}),
+       MakeField("optimizer", &Config::optimizer, {.help = "Optimizer."}),
+       MakeField("schedule", &Config::schedule,
+                 {.placeholder = "NAME",
+                  .help = "Course of the learning rate; inverse-square-root for adafactor, linear for adamw by "
+                          "default."}),
+       MakeField("learning_rate", &Config::learning_rate,
+                 {.placeholder = "X",
+                  .help = "Scale of the schedule; by default 0.3 for adafactor, whose steps are relative (the paper: "
+                          "1), and 0.001 for adamw.",
+                  .range = kFactor}),
+       MakeField("warmup", &Config::warmup,
+                 {.placeholder = "N",
+                  .help = "Steps of warm-up; by default a fiftieth of the run, at least 30, at most half of it (the "
+                          "paper: 10000).",
+                  .range = AtLeast(1)}),
+       MakeField("decay", &Config::decay,
+                 {.placeholder = "SHARE",
+                  .help = "Last part of the run, in which inverse-square-root falls to 0.",
+                  .range = kShare}),
+       MakeField("weight_decay", &Config::weight_decay, {.placeholder = "X", .help = "For adamw.", .range = {0, 1e6}}),
+       MakeField("clip", &Config::clip,
+                 {.placeholder = "NORM", .help = "Largest norm of all gradients together; 0: none.", .range = kFactor}),
+       MakeField("z_loss", &Config::z_loss,
+                 {.placeholder = "X", .help = "Factor of log²Z in the training loss.", .range = {0, 1e6}}),
+       MakeField("loss_denominator", &Config::loss_denominator,
+                 {.help = "What the loss is averaged over: real target tokens, or padding too, as published."}),
+       MakeField(
+           "activations", &Config::activations,
+           {.help = "recompute: a third more work for much less memory; the same bits.", .affects_result = kNoEffect}),
+       MakeField("seed", &Config::seed,
+                 {.placeholder = "N",
+                  .help = "Decides initial values, order of examples, corruption and dropout.",
+                  .range = {0, 9.2e18}})});
 }
 
-void CheckAtLeast(const char* option, int64_t value, int64_t low) {
-  CROSSTALK_CHECK(value >= low, option, ": ", value, " is less than ", low);
-  CROSSTALK_CHECK(value <= int64_t{1} << 40, option, ": ", value, " is too large");
+FieldTable<Config> RunFields() {
+  return Grouped(
+      "Run",
+      {MakeField("eval_every", &Config::eval_every,
+                 {.placeholder = "N",
+                  .help = "Steps between held-out measures; an eighth of the run by default; 0: at the end only.",
+                  .range = AtLeast(0),
+                  .affects_result = kNoEffect}),
+       MakeField("eval_batches", &Config::eval_batches,
+                 {.placeholder = "N",
+                  .help = "Batches of a held-out measure, at most.",
+                  .range = AtLeast(1),
+                  .affects_result = kNoEffect}),
+       MakeField("checkpoint_every", &Config::checkpoint_every,
+                 {.placeholder = "N",
+                  .help = "Steps between checkpoints; as eval_every by default; 0: at the end only.",
+                  .range = AtLeast(0),
+                  .affects_result = kNoEffect}),
+       MakeField("keep", &Config::keep,
+                 {.placeholder = "N",
+                  .help = "Newest checkpoints kept, beside the best one.",
+                  .range = {1, 1'000'000},
+                  .affects_result = kNoEffect}),
+       MakeField("log_every", &Config::log_every,
+                 {.placeholder = "N",
+                  .help = "Steps between lines of metrics.jsonl.",
+                  .range = AtLeast(1),
+                  .affects_result = kNoEffect})});
 }
 
-void CheckRange(const char* option, double value, double low, double high) {
-  CROSSTALK_CHECK(std::isfinite(value) && value >= low && value <= high, option, ": ", value, " is not between ", low,
-                  " and ", high);
-}
-
-AttentionConfig MakeLayer(const TrainingConfig& config, const std::optional<std::string>& kind) {
-  AttentionOptions options = config.attention;
-  if (kind) options.kind = *kind;
-  AttentionConfig layer = MakeAttentionConfig(options, config.d_model);
-  if (config.attention_scale == "explicit" && layer.d_k > 0) {
-    layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
+// A field that the model does not read and that somebody has set would be dropped without a word.
+void CheckFieldsAreRead(const TrainingConfig& config) {
+  const TrainingConfig defaults;
+  for (const Field<Config>& field : TrainingFields()) {
+    const std::vector<std::string>& models = field.options.models;
+    if (models.empty() || std::find(models.begin(), models.end(), config.model) != models.end()) continue;
+    CROSSTALK_CHECK_FIELD(field.get(config) == field.get(defaults), field.key, "a ", config.model,
+                          " has no use for it; it is for ", Join(models, ", "));
   }
-  if (config.keys_values == "tied") layer.key_value = KeyValueProjection::kTied;
-  // Only a layer that has P_l or P_w can start with the identity.
-  if (config.mixing_init == "identity" && (layer.mixing.P_l || layer.mixing.P_w)) {
-    layer.mixing_init = MixingInit::kIdentity;
-  }
-  layer.dropout_rate = config.dropout;
-  layer.implementation = ParseAttentionImplementation(config.implementation);
-  layer.Validate();
-  return layer;
 }
 
 }  // namespace
 
-void TrainingConfig::Resolve() {
-  CheckAtLeast("--vocabulary", vocabulary, 16);
-  CROSSTALK_CHECK(vocabulary <= 1'000'000, "--vocabulary: ", vocabulary, " is too large");
-  CheckAtLeast("--input-length", input_length, 4);
-  CheckAtLeast("--d-model", d_model, 1);
-  CheckAtLeast("--d-ff", d_ff, 1);
-  CheckAtLeast("--layers", layers, 1);
-  if (!decoder_layers) decoder_layers = layers;
-  CheckAtLeast("--decoder-layers", *decoder_layers, 1);
-  CheckAtLeast("--steps", steps, 1);
-  CROSSTALK_CHECK(steps < int64_t{1} << 31, "--steps: ", steps, " is too large");
-  CheckAtLeast("--batch", batch, 1);
-  CheckAtLeast("--accumulate", accumulate, 1);
-  CROSSTALK_CHECK(batch % accumulate == 0, "--batch ", batch, " cannot be cut into --accumulate ", accumulate,
-                  " equal parts");
-  CheckChoice("--attention-scale", attention_scale, {"folded", "explicit"});
-  CheckChoice("--mixing-init", mixing_init, {"random", "identity"});
-  CheckChoice("--keys-values", keys_values, {"separate", "tied"});
-  CheckChoice("--feed-forward", feed_forward, {"relu", "gated-gelu"});
-  CheckChoice("--classifier", classifier, {"tied", "untied"});
-  CheckChoice("--optimizer", optimizer, {"adafactor", "adamw"});
-  CheckChoice("--loss-denominator", loss_denominator, {"tokens", "positions"});
-  CheckChoice("--activations", activations, {"keep", "recompute"});
-  if (!schedule) schedule = optimizer == "adafactor" ? "inverse-square-root" : "linear";
-  if (!learning_rate) learning_rate = optimizer == "adafactor" ? 0.3 : 1e-3;
-  if (!warmup) warmup = std::min(std::max<int64_t>(30, steps / 50), std::max<int64_t>(1, steps / 2));
-  CheckAtLeast("--warmup", *warmup, 1);
-  CheckRange("--learning-rate", *learning_rate, 0, 1e30);
-  CheckRange("--dropout", dropout, 0, 0.99);
-  CheckRange("--decay", decay, 0, 1);
-  CheckRange("--weight-decay", weight_decay, 0, 1e6);
-  CheckRange("--clip", clip, 0, 1e30);
-  CheckRange("--z-loss", z_loss, 0, 1e6);
-  CROSSTALK_CHECK(seed <= static_cast<uint64_t>(INT64_MAX), "--seed: ", seed, " is too large");
-  if (!eval_every) eval_every = std::max<int64_t>(1, steps / 8);
-  CheckAtLeast("--eval-every", *eval_every, 0);
-  if (!checkpoint_every) checkpoint_every = *eval_every;
-  CheckAtLeast("--checkpoint-every", *checkpoint_every, 0);
-  CheckAtLeast("--eval-batches", eval_batches, 1);
-  CheckAtLeast("--keep", keep, 1);
-  CROSSTALK_CHECK(keep <= 1'000'000, "--keep: ", keep, " is too large");
-  CheckAtLeast("--log-every", log_every, 1);
-  MakeSchedule(*this).Validate();
-  MakeT5Config(*this, vocabulary + 100).Validate();
+const FieldTable<AttentionOptions>& AttentionFields() {
+  using Options = AttentionOptions;
+  static const FieldTable<Options> table = {
+      MakeField("attention", &Options::kind,
+                {.placeholder = "KIND",
+                 .help = "Kind of attention.",
+                 .choices = {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}}),
+      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = AtLeast(1)}),
+      MakeField("key_heads", &Options::key_heads,
+                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = AtLeast(1)}),
+      MakeField("value_heads", &Options::value_heads,
+                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = AtLeast(1)}),
+      MakeField("key_size", &Options::key_size,
+                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = AtLeast(1)}),
+      MakeField("value_size", &Options::value_size,
+                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = AtLeast(1)}),
+      MakeField(
+          "dynamic", &Options::dynamic,
+          {.placeholder = "LIST", .help = "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none."})};
+  return table;
 }
 
-Json ToJson(const TrainingConfig& config) {
-  Json json = Json::MakeObject();
-  VisitFields(config, [&](const char* key, const auto& field, Decides) { json.Set(key, FieldToJson(field)); });
-  return json;
+const FieldTable<TrainingConfig>& TrainingFields() {
+  static const FieldTable<Config> table = [] {
+    FieldTable<Config> all;
+    for (FieldTable<Config>& part : std::vector{DataFields(), ModelFields(), OptimisationFields(), RunFields()}) {
+      for (Field<Config>& row : part) all.push_back(std::move(row));
+    }
+    return all;
+  }();
+  return table;
 }
+
+ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
+  TrainingConfig& c = config_;
+  CheckFields(TrainingFields(), c);
+  CheckFieldsAreRead(c);
+  const ModelType& model = FindModel(c.model);
+  if (!c.objective) c.objective = model.objective;
+  if (!c.decoder_layers) c.decoder_layers = c.layers;
+  CROSSTALK_CHECK_FIELD(c.batch % c.accumulate == 0, "accumulate", c.accumulate, " does not cut the batch of ", c.batch,
+                        " into equal parts");
+  const bool adafactor = c.optimizer == OptimizerKind::kAdafactor;
+  if (!c.schedule) c.schedule = adafactor ? ScheduleKind::kInverseSquareRoot : ScheduleKind::kLinear;
+  if (!c.learning_rate) c.learning_rate = adafactor ? 0.3 : 1e-3;
+  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, c.steps / 50), std::max<int64_t>(1, c.steps / 2));
+  if (!c.eval_every) c.eval_every = std::max<int64_t>(1, c.steps / 8);
+  if (!c.checkpoint_every) c.checkpoint_every = *c.eval_every;
+  MakeSchedule(c).Validate();
+  model.configure(c, {.size = c.vocabulary + kDefaultSentinels, .tokens = {}});
+}
+
+Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields(), config); }
 
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  TrainingConfig config;
-  VisitFields(config, [&](const char* key, auto& field, Decides) { FieldFromJson(reader, key, &field); });
-  reader.RejectUnread();
-  return config;
+  return FieldsFromJson(TrainingFields(), json, source);
 }
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {
-  const Json here_json = ToJson(here);
-  const Json there_json = ToJson(there);
-  std::vector<std::string> differences;
-  VisitFields(here, [&](const char* key, const auto&, Decides decides) {
-    const Json& a = here_json.At(key);
-    const Json& b = there_json.At(key);
-    if (decides == Decides::kBits && a != b) {
-      differences.push_back(StrCat(key, ": ", a.Dump(), " here, ", b.Dump(), " there"));
-    }
-  });
-  return differences;
+  return FieldDifferences(TrainingFields(), here, there);
 }
 
-T5Config MakeT5Config(const TrainingConfig& config, int64_t vocabulary) {
-  T5Config model;
-  model.vocabulary = vocabulary;
-  model.d_model = config.d_model;
-  model.d_ff = config.d_ff;
-  model.encoder_layers = config.layers;
-  model.decoder_layers = config.decoder_layers.value_or(config.layers);
-  model.feed_forward = ParseFeedForwardKind(config.feed_forward);
-  model.classifier = ParseClassifierKind(config.classifier);
-  model.dropout_rate = config.dropout;
-  model.SetAttention(MakeLayer(config, config.encoder_self_kind), MakeLayer(config, config.decoder_self_kind),
-                     MakeLayer(config, config.encoder_decoder_kind));
-  return model;
+AttentionConfig MakeAttentionLayer(const TrainingConfig& config, const std::optional<std::string>& kind) {
+  AttentionOptions options = config.attention;
+  if (kind) options.kind = *kind;
+  AttentionConfig layer = MakeAttentionConfig(options, config.d_model);
+  if (config.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
+    layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
+  }
+  layer.key_value = config.keys_values;
+  // Only a layer that has P_l or P_w can start with the identity.
+  if (layer.mixing.P_l || layer.mixing.P_w) layer.mixing_init = config.mixing_init;
+  layer.dropout_rate = config.dropout;
+  layer.implementation = config.implementation;
+  layer.Validate();
+  return layer;
 }
 
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters) {
-  if (config.optimizer == "adafactor") return std::make_unique<Adafactor>(std::move(parameters));
+  switch (config.optimizer) {
+    case OptimizerKind::kAdafactor:
+      return std::make_unique<Adafactor>(std::move(parameters));
+    case OptimizerKind::kAdamW:
+      break;
+  }
   AdamWConfig adamw;
   adamw.weight_decay = config.weight_decay;
   return std::make_unique<AdamW>(std::move(parameters), adamw);
@@ -225,7 +279,7 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vect
 
 ScheduleConfig MakeSchedule(const TrainingConfig& config) {
   ScheduleConfig schedule;
-  schedule.kind = ParseScheduleKind(config.schedule.value_or("inverse-square-root"));
+  schedule.kind = config.schedule.value_or(ScheduleKind::kInverseSquareRoot);
   schedule.scale = config.learning_rate.value_or(1.0);
   schedule.warmup_steps = config.warmup.value_or(1);
   schedule.total_steps = config.steps;

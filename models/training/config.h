@@ -1,5 +1,6 @@
-// TrainingConfig: everything that decides what a training run computes, in the form that the command line, run.json and
-// checkpoints share; and the parts of a run that are made from it.
+// TrainingConfig: everything that decides what a training run computes, and its table of fields, from which the command
+// line, --config, run.json, checkpoints, the checks, the difference at resume and docs/options.md are made. A new
+// option is a member here and a row in config.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,81 +9,122 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/training/nn_enum_names.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 
-// Choices are held by the name that the command line gives them; Validate checks them all. The defaults are the model
-// that `crosstalk train` without options trains in a few minutes.
+// Where the logits' factor 1/sqrt(d_k) is: in P_q's initial values, or applied to J.
+enum class AttentionScale { kFolded, kExplicit };
+enum class OptimizerKind { kAdafactor, kAdamW };
+// What a step's loss is divided by: the targets that are not padding, or all positions of the batch, padding too (which
+// is what the published T5 runs do).
+enum class LossDenominator { kTokens, kPositions };
+
+template <>
+struct EnumNames<AttentionScale> {
+  static constexpr EnumName<AttentionScale> kTable[] = {{AttentionScale::kFolded, "folded"},
+                                                        {AttentionScale::kExplicit, "explicit"}};
+};
+template <>
+struct EnumNames<OptimizerKind> {
+  static constexpr EnumName<OptimizerKind> kTable[] = {{OptimizerKind::kAdafactor, "adafactor"},
+                                                       {OptimizerKind::kAdamW, "adamw"}};
+};
+template <>
+struct EnumNames<LossDenominator> {
+  static constexpr EnumName<LossDenominator> kTable[] = {{LossDenominator::kTokens, "tokens"},
+                                                         {LossDenominator::kPositions, "positions"}};
+};
+
+// The defaults are the model that `crosstalk train` without options trains in a few minutes. What each field means
+// stands in its row.
 struct TrainingConfig {
   // Data.
-  std::string data;                         // file or folder; empty: the built-in corpus
-  std::string validation;                   // file or folder; empty: held out of `data`
-  std::string tokenizer = "sentencepiece";  // bytes, sentencepiece (trained on the training part), or a FILE.model
-  int64_t vocabulary = 1000;                // of a SentencePiece tokenizer to be trained; sentinels come on top
-  int64_t input_length = 128;               // tokens; targets have the length that follows from it
+  std::string data;
+  std::string validation;
+  std::string tokenizer = "sentencepiece";
+  int64_t vocabulary = 1000;
+  std::optional<std::string> objective;
+  int64_t input_length = 128;
 
   // Model.
-  AttentionOptions attention = {.heads = 8};     // of all three places, but for the kinds named next
-  std::optional<std::string> encoder_self_kind;  // else attention.kind
+  std::string model = "t5";
+  AttentionOptions attention = {.heads = 8};
+  std::optional<std::string> encoder_self_kind;
   std::optional<std::string> decoder_self_kind;
   std::optional<std::string> encoder_decoder_kind;
-  std::string attention_scale = "folded";  // folded (into P_q's initial values) or explicit (1/sqrt(d_k))
-  std::string mixing_init = "random";      // random or identity: how P_l and P_w start
-  std::string keys_values = "separate";    // separate or tied (V = K)
-  std::string implementation = "fused";    // fused (one kernel) or composed (the pseudocode in einsum)
+  AttentionScale attention_scale = AttentionScale::kFolded;
+  MixingInit mixing_init = MixingInit::kRandom;
+  KeyValueProjection keys_values = KeyValueProjection::kSeparate;
+  AttentionImplementation implementation = AttentionImplementation::kFused;
   int64_t d_model = 128;
   int64_t d_ff = 512;
-  int64_t layers = 2;                     // of the encoder
-  std::optional<int64_t> decoder_layers;  // else `layers`
-  std::string feed_forward = "relu";      // relu or gated-gelu
-  std::string classifier = "tied";        // tied (to the embedding) or untied
+  int64_t layers = 2;
+  std::optional<int64_t> decoder_layers;
+  FeedForwardKind feed_forward = FeedForwardKind::kRelu;
+  ClassifierKind classifier = ClassifierKind::kTied;
   double dropout = 0;
 
   // Optimisation.
   int64_t steps = 2000;
-  int64_t batch = 16;                   // examples a step
-  int64_t accumulate = 1;               // parts that a step's batch is computed in
-  std::string optimizer = "adafactor";  // adafactor or adamw
-  std::optional<std::string> schedule;  // else inverse-square-root for adafactor, linear for adamw
-  std::optional<double> learning_rate;  // else 0.3 for adafactor (its steps are relative), 0.001 for adamw
-  std::optional<int64_t>
-      warmup;                  // steps; else a fiftieth of the run, at least 30, at most half of it (the paper: 10,000)
-  double decay = 0.1;          // part of the run, at its end, in which inverse-square-root falls to 0
-  double weight_decay = 0.01;  // adamw only
-  double clip = 0;             // largest norm of all gradients together; 0: none
+  int64_t batch = 16;
+  int64_t accumulate = 1;
+  OptimizerKind optimizer = OptimizerKind::kAdafactor;
+  std::optional<ScheduleKind> schedule;
+  std::optional<double> learning_rate;
+  std::optional<int64_t> warmup;
+  double decay = 0.1;
+  double weight_decay = 0.01;
+  double clip = 0;
   double z_loss = 1e-4;
-  std::string loss_denominator = "tokens";  // tokens (that are not padding) or positions (as published)
-  std::string activations = "keep";         // keep or recompute
+  LossDenominator loss_denominator = LossDenominator::kTokens;
+  Activations activations = Activations::kKeep;
   uint64_t seed = 1;
 
-  // What is written and when: no bit of the model depends on these.
-  std::optional<int64_t> eval_every;  // steps; else an eighth of the run; 0: at the end only
+  // What is written and when.
+  std::optional<int64_t> eval_every;
   int64_t eval_batches = 32;
-  std::optional<int64_t> checkpoint_every;  // steps; else as eval_every; 0: at the end only
-  int64_t keep = 2;                         // newest checkpoints that stay, beside the best
-  int64_t log_every = 1;                    // steps between lines of metrics.jsonl
-
-  // Fills in what is "else" above, then checks everything that does not need the data. Throws a usage error that names
-  // the option.
-  void Resolve();
+  std::optional<int64_t> checkpoint_every;
+  int64_t keep = 2;
+  int64_t log_every = 1;
 };
 
-// Keys are the options' names with underscores, so that the result can be given to --config.
+const FieldTable<TrainingConfig>& TrainingFields();
+// The fields of an attention layer, which other commands take too.
+const FieldTable<AttentionOptions>& AttentionFields();
+
+// A configuration whose defaults are filled in and whose fields have been checked, each alone and against the others:
+// what a run computes with. Everything but the data is known to fit. Error(kUsage) that names the field.
+class ResolvedConfig {
+ public:
+  explicit ResolvedConfig(const TrainingConfig& config);
+  const TrainingConfig& operator*() const { return config_; }
+  const TrainingConfig* operator->() const { return &config_; }
+
+ private:
+  TrainingConfig config_;
+};
+
+// Keys are the table's, so that the result can be given to --config.
 Json ToJson(const TrainingConfig& config);
-// Error(kData) with `source` and the key for what is missing, unknown or of another type.
+// Error(kData) with `source` and the key for what is missing, unknown, of another type or out of range.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 
 // "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of one can be continued
 // with the other. `data` and `validation` are compared by content elsewhere.
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
 
-// Of a resolved config, with a vocabulary counting sentinels.
-T5Config MakeT5Config(const TrainingConfig& config, int64_t vocabulary);
+// An attention layer of a model: the fields' one, but for the kind where a place has its own.
+AttentionConfig MakeAttentionLayer(const TrainingConfig& config, const std::optional<std::string>& kind = std::nullopt);
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters);
 ScheduleConfig MakeSchedule(const TrainingConfig& config);
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sampled_stretches.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
@@ -12,7 +13,7 @@ namespace crosstalk {
 
 namespace {
 
-constexpr uint64_t kDataSeed = 0;            // of what must not vary with --seed
+constexpr uint64_t kDataSeed = 0;            // of what must not vary with the seed
 constexpr int64_t kFingerprintSamples = 16;  // of each part
 constexpr int64_t kFingerprintBytes = 512;   // at least, of each sample
 
@@ -26,20 +27,12 @@ std::string Fingerprint(const TextCorpus& corpus) {
   return ChecksumText(checksum.value());
 }
 
-BatchOptions MakeBatchOptions(const TrainingConfig& config, uint64_t seed) {
-  BatchOptions options;
-  options.batch_size = config.batch / config.accumulate;
-  options.micro_batches = config.accumulate;
-  options.input_length = config.input_length;
-  options.seed = seed;
-  return options;
-}
-
 }  // namespace
 
 TextCorpus OpenCorpus(const TrainingConfig& config) {
   if (config.data.empty()) {
-    CROSSTALK_CHECK(config.validation.empty(), "--validation needs --data: the built-in corpus holds out its own part");
+    CROSSTALK_CHECK_FIELD(config.validation.empty(), "validation",
+                          "needs data beside it: the built-in corpus holds out its own part");
     return MakeSyntheticCorpus(kDataSeed);
   }
   FileCorpusOptions options;
@@ -63,7 +56,7 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
     data.tokenizer = TrainTokenizer(*data.corpus.training, options);
   } else {
     if (!std::filesystem::exists(config.tokenizer)) {
-      Fail(ErrorKind::kData, "--tokenizer: ", config.tokenizer, " is neither bytes nor sentencepiece nor a file");
+      FailField(ErrorKind::kData, "tokenizer", config.tokenizer, " is neither bytes nor sentencepiece nor a file");
     }
     data.tokenizer = LoadTokenizerFile(config.tokenizer);
   }
@@ -71,20 +64,20 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
 }
 
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data) {
+  std::shared_ptr<const ExampleSource> examples =
+      FindObjective(*config.objective)
+          .make(config, {data.corpus.training, data.tokenizer, TextSource::Order::kShuffled, config.seed});
   return MakePrefetchingBatches(
-      MakeTrainingBatches(data.corpus.training, data.tokenizer, MakeBatchOptions(config, config.seed)),
-      config.accumulate);
+      MakeTrainingBatches(std::move(examples), config.batch / config.accumulate, config.accumulate), config.accumulate);
 }
 
-std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config,
-                                                  std::shared_ptr<const TextSource> source,
-                                                  std::shared_ptr<const Tokenizer> tokenizer) {
-  return std::make_unique<EvaluationBatches>(std::move(source), std::move(tokenizer),
-                                             MakeBatchOptions(config, kDataSeed), config.eval_batches * config.batch);
-}
-
-SpanLengths BatchLengths(const TrainingConfig& config) {
-  return LengthsForInputs(config.input_length, SpanCorruptionOptions());
+std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
+                                                  std::shared_ptr<const Tokenizer> tokenizer, EvaluationExtent extent) {
+  std::shared_ptr<const ExampleSource> examples =
+      FindObjective(*config.objective)
+          .make(config, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
+  const int64_t most = extent == EvaluationExtent::kWholeText ? INT64_MAX : config.eval_batches * config.batch;
+  return std::make_unique<EvaluationBatches>(std::move(examples), config.batch / config.accumulate, most);
 }
 
 }  // namespace crosstalk

@@ -28,14 +28,12 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
 // The corpus alone.
 TextCorpus OpenCorpus(const TrainingConfig& config);
 
-// With one batch ahead made on a thread of its own.
+// The examples of the training part under the configuration's objective, in batches, made ahead on a thread.
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data);
-// The first config.eval_batches · config.batch examples of `source`, the same for every seed.
-std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config,
-                                                  std::shared_ptr<const TextSource> source,
-                                                  std::shared_ptr<const Tokenizer> tokenizer);
-
-// Input and target positions of a batch's rows.
-SpanLengths BatchLengths(const TrainingConfig& config);
+// Held-out examples of `text`, the same for every seed; at most eval_batches batches, or the whole text.
+enum class EvaluationExtent { kEvalBatches, kWholeText };
+std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  EvaluationExtent extent = EvaluationExtent::kEvalBatches);
 
 }  // namespace crosstalk

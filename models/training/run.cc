@@ -4,55 +4,70 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/memory_estimate.h"
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
 namespace {
 
-constexpr int kFormat = 1;  // of run.json, config.json and state.json
+constexpr int kFormat = 2;  // of run.json, config.json and state.json
 constexpr char kModelName[] = "model.safetensors";
 constexpr char kOptimizerName[] = "optimizer.safetensors";
 constexpr char kConfigName[] = "config.json";
 constexpr char kStateName[] = "state.json";
 
-Json EvaluationJson(const RunEvaluation& evaluation) {
-  return Json::MakeObject({{"event", "eval"},
-                           {"step", evaluation.step},
-                           {"ln_ppl", evaluation.result.ln_ppl},
-                           {"floor", evaluation.floor ? Json(*evaluation.floor) : Json()},
-                           {"tokens", evaluation.result.tokens},
-                           {"examples", evaluation.result.examples},
-                           {"seconds", evaluation.result.seconds}});
+void SetMetrics(Json& json, const std::vector<Metric>& metrics) {
+  for (const Metric& metric : metrics) json.Set(metric.name, metric.value);
 }
 
-RunEvaluation EvaluationFromJson(const JsonReader& reader) {
+Json EvaluationEvent(const RunEvaluation& evaluation) {
+  Json json = Json::MakeObject({{"event", "eval"}});
+  const Json members = ToJson(evaluation);
+  for (const auto& [key, value] : members.AsObject()) json.Set(key, value);
+  return json.Set("seconds", evaluation.result.seconds);
+}
+
+// Of a checkpoint's state.json: {"step", "metrics": {…}, "loss_lower_bound", "tokens", "examples", "seconds"}.
+Json EvaluationState(const RunEvaluation& evaluation) {
+  Json metrics = Json::MakeObject();
+  SetMetrics(metrics, evaluation.result.metrics);
+  return Json::MakeObject(
+      {{"step", evaluation.step},
+       {"metrics", metrics},
+       {"loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json()},
+       {"tokens", evaluation.result.tokens},
+       {"examples", evaluation.result.examples},
+       {"seconds", evaluation.result.seconds}});
+}
+
+RunEvaluation EvaluationFromState(const JsonReader& reader) {
   RunEvaluation evaluation;
   evaluation.step = reader.Int("step");
-  evaluation.result.ln_ppl = reader.Double("ln_ppl");
-  if (!reader.Value("floor").is_null()) evaluation.floor = reader.Double("floor");
+  const Json& metrics = reader.Value("metrics");
+  for (const auto& [name, value] : metrics.AsObject()) evaluation.result.metrics.push_back({name, value.AsDouble()});
+  if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = reader.Double("loss_lower_bound");
   evaluation.result.tokens = reader.Int("tokens");
   evaluation.result.examples = reader.Int("examples");
   evaluation.result.seconds = reader.Double("seconds");
   return evaluation;
 }
 
-Json StepJson(const StepResult& step) {
-  return Json::MakeObject({{"event", "train"},
-                           {"step", step.step},
-                           {"loss", step.loss},
-                           {"ln_ppl", step.ln_ppl},
-                           {"learning_rate", step.learning_rate},
-                           {"gradient_norm", step.gradient_norm},
-                           {"target_tokens", step.target_tokens},
-                           {"tokens", step.tokens},
-                           {"seconds", step.seconds},
-                           {"tokens_per_second", static_cast<double>(step.tokens) / step.seconds}});
+Json StepEvent(const StepResult& step) {
+  Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
+  SetMetrics(json, step.metrics);
+  return json.Set("learning_rate", step.learning_rate)
+      .Set("gradient_norm", step.gradient_norm)
+      .Set("target_tokens", step.target_tokens)
+      .Set("tokens", step.tokens)
+      .Set("seconds", step.seconds)
+      .Set("tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
 }
 
 // One process's part of a run: what its speed depends on, and its bits beside the configuration.
@@ -61,14 +76,13 @@ Json SessionJson(int64_t step) {
                            {"version", Version()},
                            {"threads", NumThreads()},
                            {"simd_target", kernels::SimdTargetName()},
-                           {"blas_kernels", kernels::BlasKernelName()},
                            {"platform", ToJson(GetPlatformInfo())}});
 }
 
 // The members of a checkpoint's config.json, checked.
 struct CheckpointConfig {
   TrainingConfig training;
-  T5Config model;
+  Json model;
   std::string fingerprint;
 };
 CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
@@ -77,8 +91,8 @@ CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
   const JsonReader reader(json, path);
   if (reader.Int("format") != kFormat) reader.FailAt("format", "is not ", kFormat, ": written by another version");
   reader.String("version");
-  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"),
-                          T5ConfigFromJson(reader.Value("model"), path + ": model"), reader.String("data_fingerprint")};
+  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
+                          reader.String("data_fingerprint")};
   reader.RejectUnread();
   return config;
 }
@@ -89,18 +103,24 @@ std::string TokenizerPath(const Checkpoint& checkpoint) {
   return *path;
 }
 
-std::string Joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += "\n  " + line;
-  return text;
-}
+// One line each, to follow a colon.
+std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
+
+Vocabulary VocabularyOf(const Tokenizer& tokenizer) { return {.size = tokenizer.vocab_size(), .tokens = {}}; }
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainingConfig& config, const std::string& folder, const ResumeOptions& resume,
+Json ToJson(const RunEvaluation& evaluation) {
+  Json json = Json::MakeObject({{"step", evaluation.step}});
+  SetMetrics(json, evaluation.result.metrics);
+  return json.Set("loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json())
+      .Set("tokens", evaluation.result.tokens)
+      .Set("examples", evaluation.result.examples);
+}
+
+TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
                          TrainingObserver observer)
     : config_(config), folder_(folder), observer_(std::move(observer)), checkpoints_(folder_.CheckpointDirectory()) {
-  config_.Resolve();
   CheckFolder(resume);
   if (folder_.HoldsRun()) lock_ = std::make_unique<RunLock>(folder_.path());
   FindCheckpoint(resume);
@@ -110,34 +130,33 @@ TrainingRun::TrainingRun(const TrainingConfig& config, const std::string& folder
   } else if (folder_.HoldsRun()) {
     kept_tokenizer = folder_.TokenizerFile();
   }
-  data_ = OpenTrainingData(config_, kept_tokenizer);
+  data_ = OpenTrainingData(*config_, kept_tokenizer);
   if (checkpoint_) CheckConfiguration(*checkpoint_);
   BuildModel();
   if (checkpoint_) LoadCheckpoint(*checkpoint_);
-  evaluation_ = MakeEvaluation(config_, data_.corpus.validation, data_.tokenizer);
-  batches_ = MakeBatches(config_, data_);
+  evaluation_ = MakeEvaluation(*config_, data_.corpus.validation, data_.tokenizer);
+  batches_ = MakeBatches(*config_, data_);
   Begin();
 }
 
 TrainingRun::~TrainingRun() = default;
 
-void TrainingRun::Tell(const std::string& message) const {
+void TrainingRun::Report(const std::string& message) const {
   if (observer_.message) observer_.message(message);
 }
 
 void TrainingRun::CheckFolder(const ResumeOptions& resume) const {
   CROSSTALK_CHECK(!folder_.HoldsOtherFiles(), folder_.path(),
-                  ": holds files that are not a run's; choose a new folder with --out");
+                  ": holds files that are not a run's; choose a new folder");
   if (resume.from == ResumeOptions::From::kNothing) {
-    CROSSTALK_CHECK(!folder_.HoldsRun(), folder_.path(),
-                    ": holds a run already; continue it with --resume auto, or choose another --out");
+    CROSSTALK_CHECK(!folder_.HoldsRun(), folder_.path(), ": holds a run already; resume it, or choose another folder");
     return;
   }
   if (!folder_.HoldsRun()) return;
-  const std::vector<std::string> differences = Differences(config_, ReadRunConfig(folder_));
+  const std::vector<std::string> differences = Differences(*config_, ReadRunConfig(folder_));
   if (!differences.empty()) {
-    Fail(ErrorKind::kData, folder_.RunFile(), ": the run there has another configuration:", Joined(differences),
-         "\ntrain under a new --out, or repeat the options of that run");
+    Fail(ErrorKind::kData, folder_.RunFile(), ": the run there has another configuration:", Lines(differences),
+         "\ntrain in a new folder, or repeat the configuration of that run");
   }
 }
 
@@ -147,52 +166,50 @@ void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
     const FoundCheckpoint newest = checkpoints_.FindNewestGood();
     CROSSTALK_CHECK(!newest.checkpoint || newest.checkpoint->step <= checkpoint_->step, folder_.path(),
                     ": holds a newer checkpoint (step ", newest.checkpoint->step, ") than ", resume.path, " (step ",
-                    checkpoint_->step, "); give another --out to leave both as they are, or --resume auto");
+                    checkpoint_->step, "); choose another folder to leave both as they are, or resume the newest");
   } else if (resume.from == ResumeOptions::From::kNewest) {
     const FoundCheckpoint found = checkpoints_.FindNewestGood();
     std::vector<std::string> reasons;
     for (const SkippedCheckpoint& skipped : found.skipped) reasons.push_back(skipped.reason);
     if (!found.checkpoint && !reasons.empty()) {
-      Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Joined(reasons));
+      Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Lines(reasons));
     }
-    for (const std::string& reason : reasons) Tell("skipped a damaged checkpoint: " + reason);
-    if (!found.checkpoint && folder_.HoldsRun()) Tell(folder_.path() + ": no checkpoint yet, beginning at step 1");
+    for (const std::string& reason : reasons) Report("skipped a damaged checkpoint: " + reason);
+    if (!found.checkpoint && folder_.HoldsRun()) Report(folder_.path() + ": no checkpoint yet, beginning at step 1");
     checkpoint_ = found.checkpoint;
   }
 }
 
 void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
-  std::vector<std::string> differences = Differences(config_, there.training);
+  std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
-    const std::string here = ToJson(MakeT5Config(config_, data_.tokenizer->vocab_size())).Dump();
-    if (here != ToJson(there.model).Dump()) differences.push_back("model: " + here + " here, other there");
+    const Json here = FindModel(config_->model).configure(*config_, VocabularyOf(*data_.tokenizer));
+    if (here != there.model) {
+      differences.push_back(StrCat("model: ", here.Dump(), " here, ", there.model.Dump(), " there"));
+    }
   }
   if (data_.fingerprint != there.fingerprint) {
     differences.push_back(
         StrCat("data: the text has changed (fingerprint ", data_.fingerprint, " here, ", there.fingerprint, " there)"));
   }
   if (!differences.empty()) {
-    Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Joined(differences),
-         "\ntrain under a new --out, or repeat the options of that run");
+    Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Lines(differences),
+         "\ntrain in a new folder, or repeat the configuration of that run");
   }
 }
 
 void TrainingRun::BuildModel() {
-  const T5Config model = MakeT5Config(config_, data_.tokenizer->vocab_size());
-  model.Validate();
-  const SpanLengths lengths = BatchLengths(config_);
-  const Activations activations = config_.activations == "recompute" ? Activations::kRecompute : Activations::kKeep;
-  const int64_t bytes =
-      EstimateT5(model, config_.batch / config_.accumulate, lengths.inputs, lengths.targets, activations).total_bytes();
+  const Vocabulary vocabulary = VocabularyOf(*data_.tokenizer);
+  const int64_t bytes = EstimateStep(config_, vocabulary).total_bytes();
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   if (memory > 0 && bytes > memory) {
     Fail(ErrorKind::kResource, "a training step needs about ", bytes / 1'000'000, " MB, and this machine has ",
-         memory / 1'000'000, " MB: use a smaller model or --batch, more --accumulate, or --activations recompute");
+         memory / 1'000'000, " MB: use a smaller model or batch, a larger accumulate, or activations = recompute");
   }
-  model_ = std::make_unique<T5>(model, config_.seed);
-  model_->SetActivations(activations);
-  optimizer_ = MakeOptimizer(config_, model_->Parameters());
+  model_ = MakeModel(FindModel(config_->model).configure(*config_, vocabulary), "configuration", config_->seed);
+  model_->SetActivations(config_->activations);
+  optimizer_ = MakeOptimizer(*config_, model_->Parameters());
 }
 
 void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
@@ -205,20 +222,20 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
     Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", optimizer_->step(),
          " and the checkpoint's ", checkpoint.step);
   }
-  if (!reader.Value("evaluation").is_null()) last_evaluation_ = EvaluationFromJson(reader.Object("evaluation"));
+  if (!reader.Value("evaluation").is_null()) last_evaluation_ = EvaluationFromState(reader.Object("evaluation"));
 }
 
 // From here on the folder is written to.
 void TrainingRun::Begin() {
   if (!lock_) lock_ = std::make_unique<RunLock>(folder_.path());
-  if (step() < config_.steps || !folder_.HoldsRun()) WriteRunFile();
+  if (step() < config_->steps || !folder_.HoldsRun()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
   checkpoints_.RemoveStale();
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
                                           evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo);
   if (checkpoint_) {
-    Tell(StrCat("resuming after step ", step(), " of ", config_.steps, ", from ", checkpoint_->path));
+    Report(StrCat("resuming after step ", step(), " of ", config_->steps, ", from ", checkpoint_->path));
   }
 }
 
@@ -232,20 +249,20 @@ void TrainingRun::WriteRunFile() const {
     const std::string before_target = last.At("simd_target").AsString();
     const std::string now = SessionJson(step()).At("simd_target").AsString();
     if (before_target != now) {
-      Tell(StrCat("note: this run began with simd_target ", before_target, " and goes on with ", now,
-                  ": its bits will differ from those of a run that was not moved"));
+      Report(StrCat("note: this run began with simd_target ", before_target, " and goes on with ", now,
+                    ": its bits will differ from those of a run that was not moved"));
     }
   }
   const Json session = SessionJson(step());
   Json run = Json::MakeObject({{"format", kFormat}, {"version", Version()}});
-  run.Set("seed", Json(config_.seed)).Set("attention", config_.attention.kind);
-  run.Set("implementation", config_.implementation);
-  for (const char* key : {"threads", "simd_target", "blas_kernels"}) run.Set(key, session.At(key));
+  run.Set("seed", Json(config_->seed)).Set("attention", config_->attention.kind);
+  run.Set("implementation", AttentionImplementationText(*model_));
+  for (const char* key : {"threads", "simd_target"}) run.Set(key, session.At(key));
   run.Set("environment", session.At("platform").At("environment"));
   run.Set("parameters", model_->NumParameters());
   run.Set("data", data_.corpus.description).Set("data_fingerprint", data_.fingerprint);
-  run.Set("configuration", ToJson(config_));
-  run.Set("model", ToJson(model_->config()));
+  run.Set("configuration", ToJson(*config_));
+  run.Set("model", model_->ConfigJson());
   run.Set("sessions", sessions.Append(session));
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
 }
@@ -253,12 +270,11 @@ void TrainingRun::WriteRunFile() const {
 RunEvaluation TrainingRun::RunEvaluationNow() {
   RunEvaluation evaluation;
   evaluation.step = step();
-  evaluation.result = Evaluate(*model_, *evaluation_, observer_.stop);
-  if (const std::optional<EvaluationFloor> floor = evaluation_->Floor()) {
-    evaluation.floor = floor->nats / static_cast<double>(floor->target_tokens);
-  }
+  evaluation.result = Evaluate(*model_, *evaluation_, {.stop = observer_.stop, .progress = {}});
   if (!evaluation.result.finished) return evaluation;
-  metrics_->Append(EvaluationJson(evaluation));
+  if (!loss_lower_bound_) loss_lower_bound_ = evaluation_->LossLowerBound();
+  evaluation.loss_lower_bound = *loss_lower_bound_;
+  metrics_->Append(EvaluationEvent(evaluation));
   last_evaluation_ = evaluation;
   if (observer_.evaluation) observer_.evaluation(evaluation);
   return evaluation;
@@ -270,17 +286,17 @@ void TrainingRun::SaveCheckpoint() {
     for (int64_t i = 0; i < parameter.tensor.num_elements(); ++i) {
       if (std::isfinite(values[i])) continue;
       Fail(ErrorKind::kNumerical, "after step ", step(), ", ", parameter.name, "[", i, "] is ", values[i],
-           ": no checkpoint is made of it, the last one stands. Try a smaller --learning-rate.");
+           ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
     }
   }
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   const Json config = Json::MakeObject({{"format", kFormat},
                                         {"version", Version()},
                                         {"data_fingerprint", data_.fingerprint},
-                                        {"training", ToJson(config_)},
-                                        {"model", ToJson(model_->config())}});
+                                        {"training", ToJson(*config_)},
+                                        {"model", model_->ConfigJson()}});
   const Json state = Json::MakeObject(
-      {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationJson(*last_evaluation_) : Json()}});
+      {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationState(*last_evaluation_) : Json()}});
   const std::vector<CheckpointFile> files = {
       {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*model_)); }},
       {kOptimizerName, [this](FileWriter& file) { WriteSafetensors(file, optimizer_->State()); }},
@@ -288,23 +304,28 @@ void TrainingRun::SaveCheckpoint() {
       BytesFile(kStateName, state.DumpPretty()),
       BytesFile(data_.tokenizer->FileName(), data_.tokenizer->FileContents()),
   };
-  checkpoints_.Save(step(), files, evaluated ? std::optional<double>(last_evaluation_->result.ln_ppl) : std::nullopt);
-  checkpoints_.Prune(static_cast<int>(config_.keep));
+  checkpoints_.Save(step(), files,
+                    evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
+  checkpoints_.Prune(static_cast<int>(config_->keep));
+}
+
+// At every `every`-th step and at the end.
+bool TrainingRun::Due(int64_t every) const {
+  if (step() == config_->steps) return true;
+  return step() > 0 && every > 0 && step() % every == 0;
 }
 
 TrainingSummary TrainingRun::Train() {
   const auto start = std::chrono::steady_clock::now();
   TrainerOptions options;
-  options.schedule = MakeSchedule(config_);
-  options.micro_batches = config_.accumulate;
-  options.clip_norm = config_.clip;
-  options.z_loss = config_.z_loss;
-  options.denominator =
-      config_.loss_denominator == "positions" ? LossDenominator::kAllPositions : LossDenominator::kTargetTokens;
-  options.seed = config_.seed;
+  options.schedule = MakeSchedule(*config_);
+  options.parts = config_->accumulate;
+  options.clip_norm = config_->clip;
+  options.loss.z_loss = config_->z_loss;
+  options.denominator = config_->loss_denominator;
+  options.seed = config_->seed;
   Trainer trainer(*model_, *optimizer_, *batches_, options);
 
-  const auto due = [&](int64_t every) { return step() == config_.steps || (every > 0 && step() % every == 0); };
   const auto stopping = [&] { return observer_.stop && observer_.stop(); };
   int64_t saved_step = checkpoint_ ? step() : -1;
   bool stopped = false;
@@ -312,19 +333,19 @@ TrainingSummary TrainingRun::Train() {
   for (bool first = true;; first = false) {
     if (!first) {
       const StepResult result = trainer.Step();
-      if (step() % config_.log_every == 0) metrics_->Append(StepJson(result));
+      if (step() % config_->log_every == 0) metrics_->Append(StepEvent(result));
       if (observer_.step) observer_.step(result);
     }
     bool changed = false;
-    if (step() > 0 && due(*config_.eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
+    if (Due(*config_->eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
       changed = RunEvaluationNow().result.finished;
     }
-    stopped = stopping() && step() < config_.steps;
-    if ((stopped || (step() > 0 && due(*config_.checkpoint_every))) && (changed || saved_step != step())) {
+    stopped = stopping() && step() < config_->steps;
+    if ((stopped || Due(*config_->checkpoint_every)) && (changed || saved_step != step())) {
       SaveCheckpoint();
       saved_step = step();
     }
-    if (stopped || step() == config_.steps) break;
+    if (stopped || step() == config_->steps) break;
   }
   TrainingSummary summary;
   summary.step = step();
@@ -346,14 +367,16 @@ TrainingSummary TrainingRun::Train() {
 
 TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
   const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
+  const std::string source = checkpoint.FilePath(kConfigName) + ": model";
   TrainedModel trained;
   trained.config = config.training;
   trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint));
-  if (trained.tokenizer->vocab_size() != config.model.vocabulary) {
+  const int64_t vocabulary = JsonReader(config.model, source).Int("vocabulary");
+  if (trained.tokenizer->vocab_size() != vocabulary) {
     Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
-         " ids, but the model ", config.model.vocabulary);
+         " ids, but the model ", vocabulary);
   }
-  trained.model = std::make_unique<T5>(config.model, config.training.seed);
+  trained.model = MakeModel(config.model, source, config.training.seed);
   LoadParameters(ReadSafetensors(checkpoint.FilePath(kModelName)), *trained.model);
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
@@ -19,12 +19,14 @@
 
 namespace crosstalk {
 
-// A held-out measure of a run.
+// A held-out measure of a run. As JSON, each metric is a member under its name.
 struct RunEvaluation {
   int64_t step = 0;
   EvaluationResult result;
-  std::optional<double> floor;  // in the same unit: no model can be better (synthetic corpus only)
+  std::optional<double> loss_lower_bound;  // nats a target that no model can undercut, where the text knows it
 };
+
+Json ToJson(const RunEvaluation& evaluation);
 
 // What a run tells while it goes on. Any may be empty.
 struct TrainingObserver {
@@ -56,19 +58,19 @@ struct TrainingSummary {
 class TrainingRun {
  public:
   // Opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the checkpoint. Nothing is
-  // written before all of that has succeeded, but for the lock of an existing folder. `config` is resolved.
+  // written before all of that has succeeded, but for the lock of an existing folder.
   // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files. Error(kData) for data that cannot
   // be used, if no checkpoint is good although there are some, or if the checkpoint's configuration differs from
   // `config` (the message names the fields). Error(kResource) if the model cannot fit into memory.
-  TrainingRun(const TrainingConfig& config, const std::string& folder, const ResumeOptions& resume,
+  TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
               TrainingObserver observer);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   const RunFolder& folder() const { return folder_; }
-  const TrainingConfig& config() const { return config_; }
-  const T5& model() const { return *model_; }
+  const TrainingConfig& config() const { return *config_; }
+  const Model& model() const { return *model_; }
   const TrainingData& data() const { return data_; }
   int64_t step() const { return optimizer_->step(); }  // steps done
 
@@ -84,30 +86,32 @@ class TrainingRun {
   void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();
   void WriteRunFile() const;
+  bool Due(int64_t every) const;
   RunEvaluation RunEvaluationNow();
   void SaveCheckpoint();
-  void Tell(const std::string& message) const;
+  void Report(const std::string& message) const;
 
-  TrainingConfig config_;
+  ResolvedConfig config_;
   RunFolder folder_;
   TrainingObserver observer_;
   std::unique_ptr<RunLock> lock_;
   CheckpointStore checkpoints_;
   std::optional<Checkpoint> checkpoint_;  // resumed from
   TrainingData data_;
-  std::unique_ptr<T5> model_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<EvaluationBatches> evaluation_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
   std::optional<RunEvaluation> last_evaluation_;
+  std::optional<std::optional<double>> loss_lower_bound_;  // of evaluation_, once it has been computed
 };
 
 // A trained model taken from a run: from `checkpoint`, or from the newest good one.
 struct TrainedModel {
   TrainingConfig config;
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<T5> model;
+  std::unique_ptr<Model> model;
   int64_t step = 0;
   std::string checkpoint;  // its path
 };

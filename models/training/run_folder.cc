@@ -110,7 +110,7 @@ void MetricsLog::Append(const Json& line) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
     const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
     Fail(full ? ErrorKind::kResource : ErrorKind::kFailure, path_, ": cannot write a line: ", std::strerror(errno),
-         full ? "; make room, then continue with --resume auto" : "");
+         full ? "; make room, then resume the run" : "");
   }
 }
 

@@ -20,43 +20,35 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-int64_t CountTokens(const Tensor& ids) {
-  int64_t count = 0;
-  const int32_t* data = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.num_elements(); ++i) count += data[i] != kPadId;
-  return count;
-}
-
 }  // namespace
 
-Trainer::Trainer(const T5& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options)
+Trainer::Trainer(const Model& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options)
     : model_(model), optimizer_(optimizer), batches_(batches), options_(options), parameters_(model.Parameters()) {
   options_.schedule.Validate();
-  CROSSTALK_CHECK(options_.micro_batches >= 1, "trainer: micro_batches is ", options_.micro_batches,
-                  ", and must be at least 1");
+  CROSSTALK_CHECK(options_.parts >= 1, "trainer: parts is ", options_.parts, ", and must be at least 1");
 }
 
-// Gradients of Σ over micro-batches of scale · (loss sum), added in the order of the micro-batches.
-Trainer::Sums Trainer::ForwardBackward(const std::vector<Seq2SeqBatch>& batches, double scale) const {
+// Gradients of Σ over the parts of scale · (loss sum), added in the order of the parts.
+Trainer::Sums Trainer::ForwardBackward(const std::vector<Batch>& batches, double scale) const {
   model_.ZeroGrad();
   Sums sums;
   for (size_t i = 0; i < batches.size(); ++i) {
     const ForwardContext context{ForwardContext::Phase::kTraining, options_.seed,
                                  static_cast<uint32_t>(optimizer_.step()), static_cast<uint32_t>(i)};
-    const T5Loss loss = model_.Loss(batches[i].inputs, batches[i].targets, {.z_loss = options_.z_loss}, context);
+    const LossResult loss = model_.Loss(batches[i], options_.loss, context);
     const double loss_sum = loss.sum.value().Item();
     sums.loss += loss_sum * scale;
-    sums.nll += loss.nll_sum;
+    AddSums(sums.metrics, loss.sums);
     if (!std::isfinite(loss_sum)) return sums;
     Backward(Scale(loss.sum, scale));
   }
   return sums;
 }
 
-void Trainer::ExplainNonFinite(const std::vector<Seq2SeqBatch>& batches, double scale, const char* what) const {
+void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, double scale, const char* what) const {
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
-  const std::string advice = " Try a smaller --learning-rate, a longer --warmup or --clip 1.";
+  const std::string advice = " Try a smaller learning_rate, a longer warmup, or clip = 1.";
   std::string gradient = DescribeNonFiniteGradient(parameters_);
   std::string first;
   try {
@@ -76,17 +68,16 @@ StepResult Trainer::Step() {
   const Stopwatch watch;
   StepResult result;
   const int64_t step = optimizer_.step();
-  std::vector<Seq2SeqBatch> batches;
+  std::vector<Batch> batches;
   int64_t positions = 0;
-  for (int64_t i = 0; i < options_.micro_batches; ++i) {
+  for (int64_t i = 0; i < options_.parts; ++i) {
     batches.push_back(batches_.Get(step, i));
-    positions += batches.back().targets.num_elements();
-    result.target_tokens += CountTokens(batches.back().targets);
-    result.tokens += CountTokens(batches.back().inputs);
+    positions += batches.back().positions;
+    result.target_tokens += batches.back().targets;
+    result.tokens += batches.back().tokens;
   }
-  result.tokens += result.target_tokens;
   if (result.target_tokens == 0) Fail(ErrorKind::kData, "step ", step + 1, ": the batch has no target tokens");
-  const int64_t denominator = options_.denominator == LossDenominator::kTargetTokens ? result.target_tokens : positions;
+  const int64_t denominator = options_.denominator == LossDenominator::kTokens ? result.target_tokens : positions;
   const double scale = 1.0 / static_cast<double>(denominator);
 
   const Sums sums = ForwardBackward(batches, scale);
@@ -99,32 +90,33 @@ StepResult Trainer::Step() {
   model_.ZeroGrad();
   result.step = step + 1;
   result.loss = sums.loss;
-  result.ln_ppl = sums.nll / static_cast<double>(result.target_tokens);
+  result.metrics = Means(sums.metrics);
   result.seconds = watch.seconds();
   return result;
 }
 
-EvaluationResult Evaluate(const T5& model, const EvaluationBatches& batches, const std::function<bool()>& stop) {
+EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const EvaluationObserver& observer) {
   const Stopwatch watch;
   const NoGradScope no_grad;
   EvaluationResult result;
-  double nll = 0;
+  std::vector<MetricSum> sums;
   for (int64_t i = 0; i < batches.num_batches(); ++i) {
-    if (stop && stop()) {
+    if (observer.stop && observer.stop()) {
       result.finished = false;
       break;
     }
-    const Seq2SeqBatch batch = batches.Get(i);
-    const T5Loss loss = model.Loss(batch.inputs, batch.targets, {.z_loss = 0}, ForwardContext());
-    nll += loss.nll_sum;
-    result.tokens += loss.tokens;
-    result.examples += batch.inputs.size(0);
+    const Batch batch = batches.Get(i);
+    AddSums(sums, model.Loss(batch, {}, ForwardContext()).sums);
+    result.tokens += batch.targets;
+    result.examples += batch.rows();
+    if (observer.progress) observer.progress(i + 1, batches.num_batches());
   }
+  result.metrics = Means(sums);
   result.seconds = watch.seconds();
-  if (result.tokens == 0) return result;
-  result.ln_ppl = nll / static_cast<double>(result.tokens);
-  if (!std::isfinite(result.ln_ppl)) {
-    Fail(ErrorKind::kNumerical, "the held-out ln(PPL) is not finite: the model's parameters have diverged");
+  for (const Metric& metric : result.metrics) {
+    if (std::isfinite(metric.value)) continue;
+    Fail(ErrorKind::kNumerical, "the held-out ", DisplayOf(metric).label,
+         " is not finite: the model's parameters have diverged");
   }
   return result;
 }

@@ -1,13 +1,15 @@
-// Trainer: one optimisation step of a T5 as a pure function of (parameters, optimizer state, step, seed), and the
-// held-out measure. No files and no loop: those are training_run.h's.
+// Trainer: one optimisation step of a model as a pure function of (parameters, optimizer state, step, seed), and the
+// held-out measure. No files and no loop: those are run.h's.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
 
@@ -15,17 +17,17 @@ namespace crosstalk {
 
 struct TrainerOptions {
   ScheduleConfig schedule;
-  int64_t micro_batches = 1;  // parts of a step's batch, whose gradients are added up in order
-  double clip_norm = 0;       // 0: none
-  double z_loss = 1e-4;
-  LossDenominator denominator = LossDenominator::kTargetTokens;
+  int64_t parts = 1;     // of a step's batch, whose gradients are added up in order
+  double clip_norm = 0;  // 0: none
+  LossOptions loss;
+  LossDenominator denominator = LossDenominator::kTokens;
   uint64_t seed = 0;  // of dropout
 };
 
 struct StepResult {
-  int64_t step = 0;   // steps done, this one counted
-  double loss = 0;    // what was minimised: z-loss included, over the denominator
-  double ln_ppl = 0;  // mean -ln p of the target tokens, before the update
+  int64_t step = 0;             // steps done, this one counted
+  double loss = 0;              // what was minimised: z-loss included, over the denominator
+  std::vector<Metric> metrics;  // of the step's batch, before the update
   double learning_rate = 0;
   double gradient_norm = 0;   // before clipping
   int64_t target_tokens = 0;  // that are not padding
@@ -36,7 +38,7 @@ struct StepResult {
 class Trainer {
  public:
   // Refers to its arguments, which must outlive it.
-  Trainer(const T5& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options);
+  Trainer(const Model& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options);
 
   // Steps done: the optimizer's count, which checkpoints keep.
   int64_t step() const { return optimizer_.step(); }
@@ -49,12 +51,12 @@ class Trainer {
  private:
   struct Sums {
     double loss = 0;
-    double nll = 0;
+    std::vector<MetricSum> metrics;
   };
-  Sums ForwardBackward(const std::vector<Seq2SeqBatch>& batches, double scale) const;
-  [[noreturn]] void ExplainNonFinite(const std::vector<Seq2SeqBatch>& batches, double scale, const char* what) const;
+  Sums ForwardBackward(const std::vector<Batch>& batches, double scale) const;
+  [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, double scale, const char* what) const;
 
-  const T5& model_;
+  const Model& model_;
   Optimizer& optimizer_;
   BatchSource& batches_;
   TrainerOptions options_;
@@ -62,15 +64,21 @@ class Trainer {
 };
 
 struct EvaluationResult {
-  double ln_ppl = 0;   // mean -ln p over target tokens
-  int64_t tokens = 0;  // target tokens that are not padding
+  std::vector<Metric> metrics;  // the first is the score
+  int64_t tokens = 0;           // target tokens that are not padding
   int64_t examples = 0;
   double seconds = 0;
   bool finished = true;  // false: `stop` said so, and the rest is over what had been done
 };
 
-// No dropout, no z-loss, nothing recorded. `stop` (may be empty) is asked between batches. Error(kNumerical) if the
-// measure is not finite.
-EvaluationResult Evaluate(const T5& model, const EvaluationBatches& batches, const std::function<bool()>& stop = {});
+// Asked and told between the batches of an evaluation. Either may be empty.
+struct EvaluationObserver {
+  std::function<bool()> stop;
+  std::function<void(int64_t done, int64_t batches)> progress;
+};
+
+// No dropout, no z-loss, nothing recorded. Error(kNumerical) if a measure is not finite.
+EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches,
+                          const EvaluationObserver& observer = {});
 
 }  // namespace crosstalk

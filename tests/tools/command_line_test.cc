@@ -1,24 +1,25 @@
 // The command's manners: help, options, streams and exit codes, without any training.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "crosstalk/runtime/json.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
+#include "tools/command.h"
 
 namespace crosstalk {
 namespace {
-
-const std::vector<std::string> kSubcommands = {"train", "eval", "compare", "attend", "complexity"};
 
 bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
   const CommandResult overview = RunCommand({"--help"});
   EXPECT_EQ(overview.exit_code, 0);
-  for (const std::string& name : kSubcommands) {
+  for (const Command& command : AllCommands()) {
+    const std::string& name = command.name;
     EXPECT_TRUE(Contains(overview.output, name)) << name;
     for (const auto& arguments : {std::vector<std::string>{name, "--help"}, {"help", name}}) {
       const CommandResult help = RunCommand(arguments);
@@ -28,6 +29,24 @@ TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
       EXPECT_EQ(help.errors, "");
     }
   }
+}
+
+TEST(CommandLineTest, TheDocumentationOfOptionsIsWhatTheCommandPrints) {
+  const char* source = std::getenv("CROSSTALK_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
+  const CommandResult printed = RunCommand({"options", "--markdown"});
+  ASSERT_EQ(printed.exit_code, 0) << printed.errors;
+  EXPECT_TRUE(printed.output == ReadBytes(std::string(source) + "/docs/options.md"))
+      << "write it anew: build/crosstalk options --markdown > docs/options.md";
+}
+
+TEST(CommandLineTest, OptionsOfOneSubcommandAreListedOneALine) {
+  const CommandResult listed = RunCommand({"options", "eval"});
+  EXPECT_EQ(listed.exit_code, 0);
+  EXPECT_TRUE(Contains(listed.output, "--run\n") && Contains(listed.output, "--eval-batches\n")) << listed.output;
+  const CommandResult unknown = RunCommand({"options", "evla"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_TRUE(Contains(unknown.errors, "did you mean \"eval\"?")) << unknown.errors;
 }
 
 TEST(CommandLineTest, VersionIsOneLine) {
@@ -131,7 +150,7 @@ TEST(CommandLineTest, DryRunSaysWhichImplementationItEstimates) {
   for (const char* implementation : {"fused", "composed"}) {
     const std::vector<std::string> options = {"--input-length", "512", "--implementation", implementation, "--dry-run"};
     const CommandResult text = RunCommand(TinyTrain(options));
-    EXPECT_TRUE(Contains(text.output, StrCat("implementation            ", implementation))) << text.output;
+    EXPECT_TRUE(Contains(text.output, StrCat("implementation              ", implementation))) << text.output;
     of.push_back(ParseJson(RunCommand(TinyTrain(Joined(options, {"--json"}))).output, "output"));
     EXPECT_EQ(of.back().At("implementation").AsString(), implementation);
   }
@@ -187,7 +206,7 @@ TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
       {R"({"d_modle": 32})", "did you mean \"d_model\"?"},
       {R"({"d_model": true})", "d_model"},
       {R"({"json": 3})", "json"},
-      {R"({"d_model": "wide"})", "--d-model"},
+      {R"({"d_model": "wide"})", "d_model: "},
       {R"([1, 2])", "c.json"},
       {R"({"d_model": 32)", "c.json"},
   };

@@ -98,8 +98,6 @@ struct PassSeconds {
   double whole = 0;  // 0: their sum
 };
 
-double Median(std::vector<double> values);
-
 // Runs `pass` once for warming up, measures the peak, and fills a result with the medians of further runs, the useful
 // operations (twice `multiplications` forward, twice that backward) and what it all ran on. *median_whole (may be null)
 // is the median of PassSeconds::whole.

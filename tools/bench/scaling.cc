@@ -8,6 +8,7 @@
 #include "crosstalk/runtime/tensor.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"
+#include "tools/statistics.h"
 
 namespace crosstalk {
 namespace {

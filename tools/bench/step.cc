@@ -56,9 +56,11 @@ class StepPass {
     const Tensor targets = RandomIds(batch_, m_, vocabulary, "bench.targets", step);
     const double begin = WallSeconds();
     const ForwardContext context{.phase = ForwardContext::Phase::kTraining, .step = static_cast<uint32_t>(step)};
-    const T5Loss loss = model_.Loss(inputs, targets, {}, context);
+    Batch ids;
+    ids.Add("inputs", inputs).Add("targets", targets);
+    const LossResult loss = model_.Loss(ids, {.z_loss = 1e-4}, context);
     const double middle = WallSeconds();
-    Backward(Scale(loss.sum, 1.0 / static_cast<double>(loss.tokens)));
+    Backward(Scale(loss.sum, 1.0 / static_cast<double>(targets.num_elements())));
     const double end = WallSeconds();
     optimizer_.Step(LearningRate({}, step), ClipScale(GradientNorm(parameters_), 0));
     model_.ZeroGrad();

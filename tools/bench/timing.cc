@@ -9,6 +9,7 @@
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
+#include "tools/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -27,13 +28,6 @@ Tensor RandomTensor(const Shape& shape, const char* purpose) {
 
 double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> values) {
-  CROSSTALK_CHECK(!values.empty(), "median: there are no values");
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 BenchResult MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,

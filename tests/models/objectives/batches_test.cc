@@ -11,8 +11,11 @@
 #include <string>
 #include <thread>
 
+#include "crosstalk/models/objectives/prefetch.h"
+#include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
 
@@ -21,13 +24,21 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-BatchOptions SmallBatches() {
-  BatchOptions options;
-  options.batch_size = 3;
-  options.micro_batches = 2;
-  options.input_length = 64;
-  options.seed = 5;
-  return options;
+constexpr uint64_t kSeed = 5;
+constexpr int64_t kRows = 3, kParts = 2;
+
+std::shared_ptr<const ExampleSource> Examples(std::shared_ptr<const TextSource> text,
+                                              std::shared_ptr<const Tokenizer> tokenizer, int64_t input_length = 64,
+                                              TextSource::Order order = TextSource::Order::kShuffled,
+                                              uint64_t seed = kSeed) {
+  TrainingConfig config;
+  config.input_length = input_length;
+  return FindObjective("span-corruption").make(config, {std::move(text), std::move(tokenizer), order, seed});
+}
+
+std::shared_ptr<const ExampleSource> HeldOut(std::shared_ptr<const TextSource> text,
+                                             std::shared_ptr<const Tokenizer> tokenizer, int64_t input_length = 64) {
+  return Examples(std::move(text), std::move(tokenizer), input_length, TextSource::Order::kSequential, 0);
 }
 
 std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(); }
@@ -42,25 +53,25 @@ std::shared_ptr<const TextSource> Text(const TempDir& dir, int words) {
 Ids Row(const Tensor& tensor, int64_t row) { return tensor.Select(0, row).Contiguous().ToVector<int32_t>(); }
 
 TEST(BatchesTest, ARowIsItsExampleCorrupted) {
-  const BatchOptions options = SmallBatches();
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto tokenizer = Bytes();
-  const auto batches = MakeTrainingBatches(corpus.training, tokenizer, options);
-  const ChunkDataset dataset(corpus.training, tokenizer, 70, options.seed, TextSource::Order::kShuffled);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows, kParts);
+  const ChunkDataset dataset(corpus.training, tokenizer, 70, kSeed, TextSource::Order::kShuffled);
   std::set<Ids> rows;
   for (int64_t step = 0; step < 4; ++step) {
-    for (int64_t micro_batch = 0; micro_batch < 2; ++micro_batch) {
-      const Seq2SeqBatch batch = batches->Get(step, micro_batch);
-      EXPECT_EQ(batch.inputs.shape(), Shape({3, 64}));
-      EXPECT_EQ(batch.targets.shape(), Shape({3, 14}));
-      EXPECT_EQ(batch.inputs.dtype(), DType::kInt32);
-      EXPECT_EQ(CountTargetTokens(batch), 3 * 14);
+    for (int64_t part = 0; part < 2; ++part) {
+      const Batch batch = batches->Get(step, part);
+      EXPECT_EQ(batch.Get("inputs").shape(), Shape({3, 64}));
+      EXPECT_EQ(batch.Get("targets").shape(), Shape({3, 14}));
+      EXPECT_EQ(batch.Get("inputs").dtype(), DType::kInt32);
+      EXPECT_EQ(batch.targets, 3 * 14);
+      EXPECT_EQ(batch.positions, 3 * 14);
+      EXPECT_EQ(batch.tokens, 3 * (64 + 14));
       for (int64_t row = 0; row < 3; ++row) {
-        const int64_t index = (step * 2 + micro_batch) * 3 + row;
-        const CorruptedExample example =
-            CorruptSpans(dataset.Chunk(index), options.seed, index, options.corruption, *tokenizer);
-        EXPECT_EQ(Row(batch.inputs, row), example.inputs);
-        EXPECT_EQ(Row(batch.targets, row), example.targets);
+        const int64_t index = (step * 2 + part) * 3 + row;
+        const CorruptedExample example = CorruptSpans(dataset.Chunk(index), kSeed, index, {}, *tokenizer);
+        EXPECT_EQ(Row(batch.Get("inputs"), row), example.inputs);
+        EXPECT_EQ(Row(batch.Get("targets"), row), example.targets);
         rows.insert(example.inputs);
       }
     }
@@ -69,14 +80,11 @@ TEST(BatchesTest, ARowIsItsExampleCorrupted) {
 }
 
 TEST(BatchesTest, MicroBatchesCutTheSameStep) {
-  BatchOptions whole = SmallBatches(), halves = SmallBatches();
-  whole.batch_size = 6;
-  whole.micro_batches = 1;
   const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const Seq2SeqBatch all = MakeTrainingBatches(corpus.training, Bytes(), whole)->Get(2, 0);
-  const auto parts = MakeTrainingBatches(corpus.training, Bytes(), halves);
+  const Batch all = MakeTrainingBatches(Examples(corpus.training, Bytes()), 6, 1)->Get(2, 0);
+  const auto parts = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
   for (int64_t row = 0; row < 6; ++row) {
-    EXPECT_EQ(Row(all.inputs, row), Row(parts->Get(2, row / 3).inputs, row % 3));
+    EXPECT_EQ(Row(all.Get("inputs"), row), Row(parts->Get(2, row / 3).Get("inputs"), row % 3));
   }
 }
 
@@ -117,11 +125,9 @@ TEST(BatchesTest, DenseTextGivesFullChunks) {
 TEST(BatchesTest, TextTooShortForOneExampleIsRefused) {
   const TempDir dir;
   const auto source = Text(dir, 12);  // 74 bytes or so
-  BatchOptions options = SmallBatches();
-  EXPECT_NO_THROW(MakeTrainingBatches(source, Bytes(), options)->Get(7, 1));
-  options.input_length = 128;
+  EXPECT_NO_THROW(MakeTrainingBatches(Examples(source, Bytes()), kRows, kParts)->Get(7, 1));
   try {
-    MakeTrainingBatches(source, Bytes(), options);
+    Examples(source, Bytes(), 128);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
@@ -132,29 +138,28 @@ TEST(BatchesTest, TextTooShortForOneExampleIsRefused) {
 
 TEST(BatchesTest, OptionsAreChecked) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
-  BatchOptions options = SmallBatches();
-  options.batch_size = 0;
-  EXPECT_THROW(MakeTrainingBatches(corpus.training, Bytes(), options), Error);
-  options = SmallBatches();
-  options.input_length = 4096;  // 227 spans
-  EXPECT_THROW(MakeTrainingBatches(corpus.training, Bytes(), options), Error);
-  EXPECT_THROW(EvaluationBatches(corpus.validation, Bytes(), options, 8), Error);
-  const auto batches = MakeTrainingBatches(corpus.training, Bytes(), SmallBatches());
+  const auto examples = Examples(corpus.training, Bytes());
+  EXPECT_THROW(MakeTrainingBatches(examples, 0, 1), Error);
+  EXPECT_THROW(MakeTrainingBatches(examples, 1, 0), Error);
+  EXPECT_THROW(Examples(corpus.training, Bytes(), 4096), Error);  // 227 spans
+  EXPECT_THROW(EvaluationBatches(examples, 8, 0), Error);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
   EXPECT_THROW(batches->Get(0, 2), Error);
   EXPECT_THROW(batches->Get(-1, 0), Error);
 }
 
 TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const auto plain = MakeTrainingBatches(corpus.training, Bytes(), SmallBatches());
-  const auto ahead = MakePrefetchingBatches(MakeTrainingBatches(corpus.training, Bytes(), SmallBatches()), 2, 3);
-  const auto expect_same = [&](int64_t step, int64_t micro_batch) {
-    const Seq2SeqBatch a = plain->Get(step, micro_batch), b = ahead->Get(step, micro_batch);
-    EXPECT_EQ(a.inputs.ToVector<int32_t>(), b.inputs.ToVector<int32_t>()) << step << ", " << micro_batch;
-    EXPECT_EQ(a.targets.ToVector<int32_t>(), b.targets.ToVector<int32_t>()) << step << ", " << micro_batch;
+  const auto plain = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
+  const auto ahead =
+      MakePrefetchingBatches(MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts), 2, 3);
+  const auto expect_same = [&](int64_t step, int64_t part) {
+    const Batch a = plain->Get(step, part), b = ahead->Get(step, part);
+    EXPECT_EQ(a.Get("inputs").ToVector<int32_t>(), b.Get("inputs").ToVector<int32_t>()) << step << ", " << part;
+    EXPECT_EQ(a.Get("targets").ToVector<int32_t>(), b.Get("targets").ToVector<int32_t>()) << step << ", " << part;
   };
   for (int64_t step = 10; step < 20; ++step) {
-    for (int64_t micro_batch = 0; micro_batch < 2; ++micro_batch) expect_same(step, micro_batch);
+    for (int64_t part = 0; part < 2; ++part) expect_same(step, part);
   }
   expect_same(3, 1);  // back
   expect_same(3, 1);  // again
@@ -167,10 +172,12 @@ TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
 class FailingAt : public BatchSource {
  public:
   FailingAt(int64_t step, std::atomic<int>* calls) : step_(step), calls_(calls) {}
-  Seq2SeqBatch Get(int64_t step, int64_t) override {
+  Batch Get(int64_t step, int64_t) override {
     ++*calls_;
     if (step == step_) Fail(ErrorKind::kData, "broken at ", step);
-    return {Tensor::Full({1, 1}, static_cast<double>(step), DType::kInt32), Tensor::Zeros({1, 1}, DType::kInt32)};
+    Batch batch;
+    batch.Add("inputs", Tensor::Full({1, 1}, static_cast<double>(step), DType::kInt32));
+    return batch;
   }
 
  private:
@@ -185,7 +192,7 @@ TEST(BatchesTest, AnErrorReachesTheCallItBelongsTo) {
     if (step == 5) {
       EXPECT_THROW(ahead->Get(step, 0), Error);
     } else {
-      EXPECT_EQ(ahead->Get(step, 0).inputs.Item(), step);
+      EXPECT_EQ(ahead->Get(step, 0).Get("inputs").Item(), step);
     }
   }
 }
@@ -208,43 +215,36 @@ TEST(BatchesTest, RunsAheadNoFurtherThanToldAndStops) {
 TEST(BatchesTest, EvaluationIsAFixedSetThatCoversASmallPartOnce) {
   const TempDir dir;
   const auto source = Text(dir, 300);  // about 2,000 bytes: 28 chunks of 70
-  BatchOptions options = SmallBatches();
-  const EvaluationBatches batches(source, Bytes(), options, 1000);
+  const EvaluationBatches batches(HeldOut(source, Bytes()), kRows, 1000);
   EXPECT_EQ(batches.num_examples(), *source->num_bytes() / 70);
   EXPECT_EQ(batches.num_batches(), (batches.num_examples() + 2) / 3);
-  EXPECT_FALSE(batches.Floor().has_value());
-  options.seed = 99;
-  const EvaluationBatches again(source, Bytes(), options, 1000);
+  EXPECT_FALSE(batches.LossLowerBound().has_value());
+  const EvaluationBatches again(HeldOut(source, Bytes()), kRows, 1000);
   int64_t rows = 0, tokens = 0;
   std::set<Ids> distinct;
   for (int64_t i = 0; i < batches.num_batches(); ++i) {
-    const Seq2SeqBatch batch = batches.Get(i);
-    EXPECT_EQ(batch.inputs.ToVector<int32_t>(), again.Get(i).inputs.ToVector<int32_t>());
-    for (int64_t row = 0; row < batch.inputs.size(0); ++row) distinct.insert(Row(batch.inputs, row));
-    rows += batch.inputs.size(0);
-    tokens += CountTargetTokens(batch);
+    const Batch batch = batches.Get(i);
+    EXPECT_EQ(batch.Get("inputs").ToVector<int32_t>(), again.Get(i).Get("inputs").ToVector<int32_t>());
+    for (int64_t row = 0; row < batch.Get("inputs").size(0); ++row) distinct.insert(Row(batch.Get("inputs"), row));
+    rows += batch.Get("inputs").size(0);
+    tokens += batch.targets;
   }
   EXPECT_EQ(rows, batches.num_examples());
   EXPECT_EQ(static_cast<int64_t>(distinct.size()), rows);
   EXPECT_EQ(tokens, rows * 14);
   EXPECT_THROW(batches.Get(batches.num_batches()), Error);
-  EXPECT_EQ(EvaluationBatches(source, Bytes(), options, 7).num_batches(), 3);
+  EXPECT_EQ(EvaluationBatches(HeldOut(source, Bytes()), kRows, 7).num_batches(), 3);
 }
 
-TEST(BatchesTest, TheFloorOfTheBuiltInCorpusIsPositiveAndFallsWithContext) {
+TEST(BatchesTest, TheEntropyBoundOfTheBuiltInCorpusIsPositiveAndFallsWithContext) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(*corpus.training, {1000, 100'000});
   double last = 10;
   for (int64_t input_length : {64, 128, 256, 512}) {
-    BatchOptions options = SmallBatches();
-    options.input_length = input_length;
-    const EvaluationBatches batches(corpus.validation, tokenizer, options, 200);
-    int64_t tokens = 0;
-    for (int64_t i = 0; i < batches.num_batches(); ++i) tokens += CountTargetTokens(batches.Get(i));
-    const std::optional<EvaluationFloor> floor = batches.Floor();
-    ASSERT_TRUE(floor.has_value());
-    EXPECT_EQ(floor->target_tokens, tokens);
-    const double nats = floor->nats / static_cast<double>(tokens);
+    const EvaluationBatches batches(HeldOut(corpus.validation, tokenizer, input_length), kRows, 200);
+    const std::optional<double> bound = batches.LossLowerBound();
+    ASSERT_TRUE(bound.has_value());
+    const double nats = *bound;
     EXPECT_GT(nats, 0.05) << input_length;
     EXPECT_LT(nats, last) << input_length;
     last = nats;
@@ -256,9 +256,9 @@ TEST(BatchesTest, NovelsThroughSentencePiece) {
   if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
   const TextCorpus corpus = OpenFileCorpus({std::string(data) + "/novels"});
   const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(*corpus.training, {1000, 60'000});
-  const auto batches = MakeTrainingBatches(corpus.training, tokenizer, SmallBatches());
-  EXPECT_EQ(CountTargetTokens(batches->Get(0, 0)), 3 * 14);
-  EXPECT_EQ(EvaluationBatches(corpus.validation, tokenizer, SmallBatches(), 50).num_examples(), 50);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows, kParts);
+  EXPECT_EQ(batches->Get(0, 0).targets, 3 * 14);
+  EXPECT_EQ(EvaluationBatches(HeldOut(corpus.validation, tokenizer), kRows, 50).num_examples(), 50);
 }
 
 }  // namespace

@@ -259,8 +259,8 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
     const T5Loss evaluated = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, {});
     const T5Loss trained = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
     EXPECT_EQ(evaluated.tokens, tokens);
-    EXPECT_EQ(evaluated.Denominator(LossDenominator::kTargetTokens), tokens);
-    EXPECT_EQ(evaluated.Denominator(LossDenominator::kAllPositions), 21);
+    EXPECT_EQ(evaluated.tokens, tokens);
+    EXPECT_EQ(evaluated.positions, 21);
     EXPECT_NEAR(evaluated.nll_sum, nll, 1e-12 * nll);
     EXPECT_NEAR(evaluated.sum.value().Item(), nll, 1e-12 * nll);
     EXPECT_NEAR(trained.nll_sum, nll, 1e-12 * nll);

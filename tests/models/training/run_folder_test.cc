@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "crosstalk/models/training/config.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -81,43 +80,6 @@ TEST(RunFolderTest, UnusedPathsCountUp) {
   EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-1");
   std::filesystem::create_directory(dir / "t5-1");
   EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-2");
-}
-
-TEST(TrainingConfigTest, JsonAndBackIsTheSame) {
-  TrainingConfig config;
-  config.Resolve();
-  config.attention.dynamic = "Xl,Mw";
-  config.learning_rate = 0.1;
-  const TrainingConfig back = TrainingConfigFromJson(ParseJson(ToJson(config).Dump(), "test"), "test");
-  EXPECT_EQ(ToJson(back), ToJson(config));
-  EXPECT_TRUE(Differences(config, back).empty());
-}
-
-TEST(TrainingConfigTest, MissingAndUnknownKeysAreErrors) {
-  TrainingConfig config;
-  config.Resolve();
-  Json more = ToJson(config);
-  more.Set("stranger", 1);
-  EXPECT_THROW(TrainingConfigFromJson(more, "test"), Error);
-  EXPECT_THROW(TrainingConfigFromJson(Json::MakeObject({{"steps", 3}}), "test"), Error);
-  Json wrong = ToJson(config);
-  wrong.Set("steps", "many");
-  EXPECT_THROW(TrainingConfigFromJson(wrong, "test"), Error);
-}
-
-TEST(TrainingConfigTest, OnlyWhatDecidesBitsIsADifference) {
-  TrainingConfig here;
-  here.Resolve();
-  TrainingConfig there = here;
-  there.keep = 9;
-  there.eval_every = 77;
-  there.checkpoint_every = 78;
-  there.activations = "recompute";
-  there.data = "elsewhere";
-  EXPECT_TRUE(Differences(here, there).empty());
-  there.clip = 1;
-  there.seed = 2;
-  EXPECT_EQ(Differences(here, there), (std::vector<std::string>{"clip: 0.0 here, 1.0 there", "seed: 1 here, 2 there"}));
 }
 
 }  // namespace

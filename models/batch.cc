@@ -1,0 +1,39 @@
+#include "crosstalk/models/batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+Batch& Batch::Add(std::string name, Tensor tensor) {
+  CROSSTALK_CHECK(!Has(name), "batch: \"", name, "\" is there already");
+  CROSSTALK_CHECK(tensor.rank() >= 1 && (tensors_.empty() || tensor.size(0) == rows()), "batch: \"", name,
+                  "\" is of shape ", tensor.shape(), ", but the batch has ", rows(), " rows");
+  tensors_.push_back({std::move(name), std::move(tensor)});
+  return *this;
+}
+
+bool Batch::Has(std::string_view name) const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [&](const NamedTensor& one) { return one.name == name; });
+}
+
+const Tensor& Batch::Get(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const NamedTensor& one : tensors_) {
+    if (one.name == name) return one.tensor;
+    names.push_back(one.name);
+  }
+  Fail(ErrorKind::kUsage, "batch: there is no \"", name, "\"; it has ", names.empty() ? "nothing" : Join(names, ", "));
+}
+
+int64_t Batch::rows() const { return tensors_.empty() ? 0 : tensors_[0].tensor.size(0); }
+
+int64_t CountNot(const Tensor& ids, int32_t pad) {
+  const int32_t* const data = ids.data<int32_t>();
+  return ids.num_elements() - std::count(data, data + ids.num_elements(), pad);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,39 @@
+// Batch: what a model is given in one pass: named tensors, one row an example.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/tensor.h"
+
+namespace crosstalk {
+
+// Counts are filled in by whoever makes the batch: a step's loss is divided by those of all its parts, before the first
+// part's gradient is computed.
+class Batch {
+ public:
+  Batch() = default;
+
+  // Error(kUsage) if there is one of that name, or if it has another number of rows than the others.
+  Batch& Add(std::string name, Tensor tensor);
+  bool Has(std::string_view name) const;
+  // Error(kUsage) that lists what is there.
+  const Tensor& Get(std::string_view name) const;
+  const std::vector<NamedTensor>& tensors() const { return tensors_; }
+  int64_t rows() const;  // examples; 0 without tensors
+
+  int64_t targets = 0;    // what the loss is a sum over: target tokens that are not padding
+  int64_t positions = 0;  // the same, padding counted
+  int64_t tokens = 0;     // that the model reads and is asked for, padding not counted: for tokens per second
+
+ private:
+  std::vector<NamedTensor> tensors_;
+};
+
+// Elements of ids (int32) that are not `pad`.
+int64_t CountNot(const Tensor& ids, int32_t pad);
+
+}  // namespace crosstalk

@@ -1,0 +1,40 @@
+// Metrics: what is measured of a model, as a list of names and values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crosstalk {
+
+// A mean in the making: Σ over what has been seen, and how much that was. Sums of several batches are added up.
+struct MetricSum {
+  std::string name;
+  double sum = 0;
+  int64_t count = 0;
+};
+
+struct Metric {
+  std::string name;  // "ln_ppl": as in metrics.jsonl
+  double value = 0;
+};
+
+// Adds each of `more` to the one of its name, or appends it.
+void AddSums(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more);
+// sum / count; 0 where nothing was counted.
+std::vector<Metric> Means(const std::vector<MetricSum>& sums);
+
+// How a metric is shown, and which way it is better. A name that is not in the table of metrics.cc is shown as it is,
+// and lower is better.
+struct MetricDisplay {
+  const char* name;
+  const char* label;  // "ln(PPL)"
+  bool lower_is_better;
+};
+MetricDisplay DisplayOf(const Metric& metric);
+
+// The value with its sign such that lower is better: what checkpoints are ranked by.
+double Score(const Metric& metric);
+
+}  // namespace crosstalk

@@ -1,0 +1,65 @@
+// What a trainer, a run and the commands need to know of a model, whichever it is. A model is one folder of models/ and
+// one line of registry.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/models/batch.h"
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/json.h"
+
+namespace crosstalk {
+
+// Whether a layer's inner activations stay for the gradient or are computed again: time against memory, the same bits.
+enum class Activations { kKeep, kRecompute };
+template <>
+struct EnumNames<Activations> {
+  static constexpr EnumName<Activations> kTable[] = {{Activations::kKeep, "keep"},
+                                                     {Activations::kRecompute, "recompute"}};
+};
+
+struct LossOptions {
+  double z_loss = 0;  // added in training, as z_loss · (log Z)² a target
+};
+
+struct LossResult {
+  Variable sum;                 // scalar: Σ over the batch's targets of what training minimises; differentiable
+  std::vector<MetricSum> sums;  // what is reported; the first one is what the best checkpoint is chosen by
+};
+
+// One attention layer of a model, by its place: {"encoder self-attention", …}.
+struct AttentionPlace {
+  std::string name;
+  AttentionConfig config;
+};
+
+class Model : public Module {
+ public:
+  // The registry's name for it, which its configuration in files begins with.
+  virtual const char* kind() const = 0;
+  // All that the model is built from, but for its parameters' values.
+  virtual Json ConfigJson() const = 0;
+  // "T5, 2 + 2 layers": for people.
+  virtual std::string Describe() const = 0;
+  // One entry for each place that has attention, the first the one that a comparison shows.
+  virtual std::vector<AttentionPlace> AttentionPlaces() const = 0;
+  // The tensors that Loss reads of a batch.
+  virtual std::vector<std::string> BatchTensors() const = 0;
+  // kKeep unless set.
+  virtual void SetActivations(Activations activations) = 0;
+
+  // Error(kUsage) if the batch lacks one of BatchTensors or its shape does not fit.
+  virtual LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const = 0;
+};
+
+// The implementation that computes a model's attention in float: "fused", "composed", or "fused and composed" where its
+// layers differ.
+std::string AttentionImplementationText(const Model& model);
+
+}  // namespace crosstalk

@@ -1,0 +1,32 @@
+#include "crosstalk/models/objectives/objective.h"
+
+#include "crosstalk/models/objectives/span_corruption_examples.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+std::optional<LossBound> ExampleSource::LossLowerBound(int64_t, int64_t) const { return std::nullopt; }
+
+const std::vector<ObjectiveType>& ObjectiveTypes() {
+  static const std::vector<ObjectiveType> types = {
+      {"span-corruption", DescribeSpanCorruption, EmptySpanCorruptionBatch, MakeSpanCorruptionExamples},
+  };
+  return types;
+}
+
+std::vector<std::string> ObjectiveNames() {
+  std::vector<std::string> names;
+  for (const ObjectiveType& type : ObjectiveTypes()) names.emplace_back(type.name);
+  return names;
+}
+
+const ObjectiveType& FindObjective(std::string_view name) {
+  for (const ObjectiveType& type : ObjectiveTypes()) {
+    if (name == type.name) return type;
+  }
+  FailField(ErrorKind::kUsage, "objective", "\"", name, "\" is none of ", Join(ObjectiveNames(), ", "),
+            DidYouMean(name, ObjectiveNames()));
+}
+
+}  // namespace crosstalk

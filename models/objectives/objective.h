@@ -1,0 +1,69 @@
+// Objectives: what is learnt from text. An objective turns a text into numbered examples, each a row of a batch's named
+// tensors; batches.h cuts them into the steps of a run and into held-out sets. An objective is one file of this folder
+// and one line of ObjectiveTypes().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/models/batch.h"
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer.h"
+
+namespace crosstalk {
+
+struct TrainingConfig;
+
+// A lower bound of an example's -ln p, in nats, as a sum over its targets.
+struct LossBound {
+  double nats = 0;
+  int64_t targets = 0;
+};
+
+// The examples that one text gives. Thread-safe; keeps no state but what it is made from, so a resumed run needs only
+// the number of the next example.
+class ExampleSource {
+ public:
+  virtual ~ExampleSource() = default;
+
+  // Rows of padding, with the counts of no example but for `positions`.
+  virtual Batch EmptyBatch(int64_t rows) const = 0;
+  // Writes the example at `place` of the text (in the order that the source was made for) into a row, with the random
+  // numbers of `index`, and adds it to the batch's counts: a pure function of (text, configuration, seed, place,
+  // index).
+  virtual void Write(int64_t place, int64_t index, Batch& batch, int64_t row) const = 0;
+  // Places in one pass over the text; INT64_MAX if it has no end.
+  virtual int64_t num_places() const = 0;
+  // What no model can undercut on this example, where the text knows it.
+  virtual std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const;
+};
+
+// What an example source is made of.
+struct ExampleInputs {
+  std::shared_ptr<const TextSource> text;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  TextSource::Order order = TextSource::Order::kShuffled;
+  uint64_t seed = 0;
+};
+
+struct ObjectiveType {
+  const char* name;  // "span-corruption"
+  // "128 inputs and 29 targets": an example, for people.
+  std::string (*describe)(const TrainingConfig& config);
+  // ExampleSource::EmptyBatch without a text: what memory is estimated with.
+  Batch (*empty_batch)(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
+  // Error(kData) for a text that is too short, Error(kUsage) for a tokenizer that will not do.
+  std::unique_ptr<ExampleSource> (*make)(const TrainingConfig& config, ExampleInputs inputs);
+};
+
+const std::vector<ObjectiveType>& ObjectiveTypes();
+std::vector<std::string> ObjectiveNames();
+// Error(kUsage) of the field "objective" that lists the names, for any other.
+const ObjectiveType& FindObjective(std::string_view name);
+
+}  // namespace crosstalk

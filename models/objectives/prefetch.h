@@ -1,0 +1,17 @@
+// Batches made ahead on a thread of their own, so that a step does not wait for its text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "crosstalk/models/objectives/batches.h"
+
+namespace crosstalk {
+
+// Makes the batches that will be asked for next (parts in order, steps in order) up to `depth` ahead on one thread. The
+// same bits as `source`; any order of calls is right, in order is fast. An exception in the thread is rethrown by the
+// Get it belongs to. The destructor waits for the batch in hand.
+std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts,
+                                                    int64_t depth = 4);
+
+}  // namespace crosstalk

@@ -1,0 +1,91 @@
+#include "crosstalk/models/objectives/span_corruption_examples.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr SpanCorruptionOptions kOptions;  // T5's: 15 %, spans of 3 on average
+
+SpanLengths LengthsOf(const TrainingConfig& config) { return LengthsForInputs(config.input_length, kOptions); }
+
+SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokenizer) {
+  const SpanLengths lengths = LengthsOf(config);
+  const SpanCounts counts = CountSpans(lengths.raw, kOptions);
+  CROSSTALK_CHECK(counts.spans <= tokenizer.num_sentinels(), "span corruption: inputs of ", config.input_length,
+                  " tokens have ", counts.spans, " hidden spans, but the tokenizer has ", tokenizer.num_sentinels(),
+                  " sentinels: use a smaller input_length");
+  return lengths;
+}
+
+Batch EmptyRows(const SpanLengths& lengths, const SpecialTokens& tokens, int64_t rows) {
+  Batch batch;
+  batch.Add("inputs", Tensor::Full({rows, lengths.inputs}, tokens.pad, DType::kInt32));
+  batch.Add("targets", Tensor::Full({rows, lengths.targets}, tokens.pad, DType::kInt32));
+  batch.positions = rows * lengths.targets;
+  return batch;
+}
+
+void CopyRow(const std::vector<int32_t>& ids, const Tensor& to, int64_t row) {
+  CROSSTALK_DCHECK(static_cast<int64_t>(ids.size()) <= to.size(1));
+  std::copy(ids.begin(), ids.end(), to.data<int32_t>() + row * to.size(1));
+}
+
+class SpanCorruptionExamples : public ExampleSource {
+ public:
+  SpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs)
+      : inputs_(std::move(inputs)),
+        lengths_(CheckedLengths(config, *inputs_.tokenizer)),
+        dataset_(inputs_.text, inputs_.tokenizer, lengths_.raw, inputs_.seed, inputs_.order) {}
+
+  Batch EmptyBatch(int64_t rows) const override { return EmptyRows(lengths_, SpecialTokens(), rows); }
+
+  void Write(int64_t place, int64_t index, Batch& batch, int64_t row) const override {
+    const CorruptedExample example =
+        CorruptSpans(dataset_.Chunk(place), inputs_.seed, index, kOptions, *inputs_.tokenizer);
+    CopyRow(example.inputs, batch.Get("inputs"), row);
+    CopyRow(example.targets, batch.Get("targets"), row);
+    batch.targets += static_cast<int64_t>(example.targets.size());
+    batch.tokens += static_cast<int64_t>(example.inputs.size() + example.targets.size());
+  }
+
+  int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
+
+  std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const override {
+    const auto* stories = dynamic_cast<const SyntheticSource*>(inputs_.text.get());
+    if (stories == nullptr) return std::nullopt;
+    const ChunkDataset::Located chunk = dataset_.ChunkInText(place);
+    const Story story = stories->StoryAt(place, static_cast<int64_t>(chunk.text.size()));
+    const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, kOptions);
+    return LossBound{StoryFloor(*inputs_.tokenizer).Nats(story, chunk.tokens, hidden), lengths_.targets};
+  }
+
+ private:
+  ExampleInputs inputs_;
+  SpanLengths lengths_;
+  ChunkDataset dataset_;
+};
+
+}  // namespace
+
+std::string DescribeSpanCorruption(const TrainingConfig& config) {
+  const SpanLengths lengths = LengthsOf(config);
+  return StrCat(lengths.inputs, " + ", lengths.targets, " tokens");
+}
+
+Batch EmptySpanCorruptionBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+  return EmptyRows(LengthsOf(config), tokens, rows);
+}
+
+std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs) {
+  return std::make_unique<SpanCorruptionExamples>(config, std::move(inputs));
+}
+
+}  // namespace crosstalk

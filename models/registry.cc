@@ -1,0 +1,47 @@
+#include "crosstalk/models/registry.h"
+
+#include <utility>
+
+#include "crosstalk/models/t5/build.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+const std::vector<ModelType>& ModelTypes() {
+  static const std::vector<ModelType> types = {
+      {"t5", "span-corruption", ConfigureT5, MakeT5},
+  };
+  return types;
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);
+  return names;
+}
+
+const ModelType& FindModel(std::string_view name) {
+  for (const ModelType& type : ModelTypes()) {
+    if (name == type.name) return type;
+  }
+  FailField(ErrorKind::kUsage, "model", "\"", name, "\" is none of ", Join(ModelNames(), ", "),
+            DidYouMean(name, ModelNames()));
+}
+
+std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, uint64_t seed) {
+  const std::string& name = JsonReader(config, source).String("model");
+  for (const ModelType& type : ModelTypes()) {
+    if (name == type.name) return type.make(config, source, seed);
+  }
+  Fail(ErrorKind::kData, source, ": model: \"", name, "\" is none of ", Join(ModelNames(), ", "));
+}
+
+ModelDescription DescribeModel(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+  Json json = FindModel(config->model).configure(*config, vocabulary);
+  const std::unique_ptr<Model> model = MakeModel(json, "configuration", config->seed);
+  return {std::move(json), model->Describe(), model->AttentionPlaces(), AttentionImplementationText(*model)};
+}
+
+}  // namespace crosstalk

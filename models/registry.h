@@ -1,0 +1,53 @@
+// The models that a run can train and a command can load, one line each in registry.cc. A model's configuration is JSON
+// on its way from a training configuration, or from a file, to the model, so that both roads are one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/runtime/json.h"
+
+namespace crosstalk {
+
+class ResolvedConfig;
+struct TrainingConfig;
+
+// What a model is told of its tokenizer.
+struct Vocabulary {
+  int64_t size = 0;  // ids, sentinels counted
+  SpecialTokens tokens;
+};
+
+struct ModelType {
+  const char* name;       // "t5": the configuration field `model`, and the member `model` of the JSON
+  const char* objective;  // that it is trained on unless the configuration names another
+  // The model's configuration. Error(kUsage) that names the field at fault.
+  Json (*configure)(const TrainingConfig& config, const Vocabulary& vocabulary);
+  // The model, with initial values that are a function of (seed, parameter name). Error(kData) with `source` for a
+  // configuration that is not one of this model.
+  std::unique_ptr<Model> (*make)(const Json& config, const std::string& source, uint64_t seed);
+};
+
+const std::vector<ModelType>& ModelTypes();
+std::vector<std::string> ModelNames();
+// Error(kUsage) of the field "model" that lists the names, for any other.
+const ModelType& FindModel(std::string_view name);
+
+// By the JSON's member `model`.
+std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, uint64_t seed);
+
+// What a model would be, without its parameters.
+struct ModelDescription {
+  Json config;
+  std::string text;  // Model::Describe()
+  std::vector<AttentionPlace> places;
+  std::string implementation;  // of attention
+};
+ModelDescription DescribeModel(const ResolvedConfig& config, const Vocabulary& vocabulary);
+
+}  // namespace crosstalk

@@ -1,0 +1,30 @@
+#include "crosstalk/models/t5/build.h"
+
+#include "crosstalk/models/t5/config.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/training/config.h"
+
+namespace crosstalk {
+
+Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
+  T5Config model;
+  model.vocabulary = vocabulary.size;
+  model.d_model = config.d_model;
+  model.d_ff = config.d_ff;
+  model.encoder_layers = config.layers;
+  model.decoder_layers = config.decoder_layers.value_or(config.layers);
+  model.feed_forward = config.feed_forward;
+  model.classifier = config.classifier;
+  model.dropout_rate = config.dropout;
+  model.SetAttention(MakeAttentionLayer(config, config.encoder_self_kind),
+                     MakeAttentionLayer(config, config.decoder_self_kind),
+                     MakeAttentionLayer(config, config.encoder_decoder_kind));
+  model.Validate();
+  return ToJson(model);
+}
+
+std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, uint64_t seed) {
+  return std::make_unique<T5>(T5ConfigFromJson(config, source), seed);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,15 @@
+// T5 as the registry makes it: from a training configuration, and from JSON.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "crosstalk/models/registry.h"
+
+namespace crosstalk {
+
+Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary);
+std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, uint64_t seed);
+
+}  // namespace crosstalk

@@ -1,0 +1,56 @@
+#include "crosstalk/models/batch.h"
+
+#include <gtest/gtest.h>
+
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+TEST(BatchTest, TensorsAreFoundByName) {
+  Batch batch;
+  EXPECT_EQ(batch.rows(), 0);
+  batch.Add("inputs", Tensor::Full({3, 2}, 4, DType::kInt32)).Add("targets", Tensor::Zeros({3, 5}, DType::kInt32));
+  EXPECT_EQ(batch.rows(), 3);
+  EXPECT_EQ(batch.Get("targets").shape(), Shape({3, 5}));
+  EXPECT_TRUE(batch.Has("inputs"));
+  EXPECT_FALSE(batch.Has("input"));
+}
+
+TEST(BatchTest, WhatIsNotThereIsAnErrorThatListsWhatIs) {
+  Batch batch;
+  batch.Add("inputs", Tensor::Zeros({3, 2}, DType::kInt32));
+  try {
+    batch.Get("segments");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "batch: there is no \"segments\"; it has inputs");
+  }
+  EXPECT_THROW(batch.Add("inputs", Tensor::Zeros({3, 2}, DType::kInt32)), Error);
+  EXPECT_THROW(batch.Add("targets", Tensor::Zeros({4, 2}, DType::kInt32)), Error);
+}
+
+TEST(BatchTest, CountsWhatIsNotPadding) {
+  EXPECT_EQ(CountNot(Tensor::FromValues<int32_t>({2, 3}, {0, 1, 0, 2, 3, 0}), 0), 3);
+}
+
+TEST(MetricsTest, SumsOfSeveralBatchesAreMeansOverAll) {
+  std::vector<MetricSum> sums;
+  AddSums(sums, {{"ln_ppl", 6, 2}, {"accuracy", 1, 4}});
+  AddSums(sums, {{"accuracy", 2, 4}, {"ln_ppl", 4, 3}});
+  const std::vector<Metric> means = Means(sums);
+  ASSERT_EQ(means.size(), 2u);
+  EXPECT_EQ(means[0].name, "ln_ppl");
+  EXPECT_EQ(means[0].value, 2);
+  EXPECT_EQ(means[1].value, 0.375);
+  EXPECT_EQ(Means({{"ln_ppl", 0, 0}})[0].value, 0);
+}
+
+TEST(MetricsTest, TheScoreIsLowerWhereTheModelIsBetter) {
+  EXPECT_EQ(Score({"ln_ppl", 2}), 2);
+  EXPECT_STREQ(DisplayOf({"ln_ppl", 2}).label, "ln(PPL)");
+}
+
+}  // namespace
+}  // namespace crosstalk

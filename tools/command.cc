@@ -1,0 +1,102 @@
+#include "tools/command.h"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/output.h"
+
+namespace crosstalk {
+
+std::vector<Command> AllCommands() {
+  return {TrainCommand(),      EvalCommand(),  CompareCommand(), AttendCommand(),
+          ComplexityCommand(), BenchCommand(), OptionsCommand()};
+}
+
+namespace {
+
+std::string Overview(const std::vector<Command>& commands) {
+  std::string out =
+      "Usage: crosstalk SUBCOMMAND [OPTIONS]\n\n"
+      "Transformer models on CPUs, around the talking-heads family of attention.\n\nSubcommands:\n";
+  for (const Command& command : commands) {
+    out += "  " + command.name + std::string(12 - command.name.size(), ' ') + command.summary + "\n";
+  }
+  return out +
+         "  help        this text; `crosstalk help SUBCOMMAND` is `crosstalk SUBCOMMAND --help`\n\n"
+         "Options:\n"
+         "  --version   print the version\n"
+         "  --help      this text\n\n"
+         "Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 a data or model file rejected,\n"
+         "4 numerical failure, 5 out of memory or disk, 130/143 interrupted with a checkpoint saved.\n";
+}
+
+const Command& FindCommand(const std::vector<Command>& commands, const std::string& name) {
+  std::vector<std::string> names = {"help"};
+  for (const Command& command : commands) {
+    if (command.name == name) return command;
+    names.push_back(command.name);
+  }
+  const std::string nearest = NearestName(name, names);
+  Fail(ErrorKind::kUsage, "there is no ", name[0] == '-' ? "option " : "subcommand ", name,
+       nearest.empty() ? "; crosstalk --help lists them" : StrCat("; did you mean ", nearest, "?"));
+}
+
+int Dispatch(const std::vector<Command>& commands, std::vector<std::string> arguments) {
+  if (arguments.empty()) {
+    std::fputs(Overview(commands).c_str(), stderr);
+    return static_cast<int>(ErrorKind::kUsage);
+  }
+  std::string name = arguments[0];
+  arguments.erase(arguments.begin());
+  if (name == "help" && !arguments.empty()) {
+    name = arguments[0];
+    arguments = {"--help"};
+  }
+  if (name == "help" || name == "--help" || name == "-h") {
+    PrintResult(Overview(commands));
+    return 0;
+  }
+  if (name == "--version" || name == "version") {
+    PrintResult(StrCat("crosstalk ", Version(), "\n"));
+    return 0;
+  }
+  const Command& command = FindCommand(commands, name);
+  OptionTable options;
+  const std::function<int()> run = command.declare(options);
+  try {
+    if (options.Parse(arguments) == OptionTable::Outcome::kHelp) {
+      PrintResult(options.Help(command.name, command.description));
+      return 0;
+    }
+    return run();
+  } catch (const Error& error) {
+    Fail(error.kind(), options.MessageOf(error));
+  }
+}
+
+int Report(const std::string& message, ErrorKind kind) {
+  PrintMessage(Red("error:") + " " + message);
+  return static_cast<int>(kind);
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<Command>& commands, int argc, const char* const* argv) {
+  try {
+    return Dispatch(commands, std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const Error& error) {
+    return Report(error.what(), error.kind());
+  } catch (const std::bad_alloc&) {
+    return Report("out of memory: use a smaller --batch, --input-length or model", ErrorKind::kResource);
+  } catch (const std::exception& error) {
+    return Report(StrCat("internal error: ", error.what()), ErrorKind::kFailure);
+  }
+}
+
+}  // namespace crosstalk

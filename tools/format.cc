@@ -1,0 +1,49 @@
+#include "tools/format.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+
+std::string DurationText(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "?";
+  const int64_t whole = std::llround(seconds);
+  char text[64];
+  if (whole < 60) {
+    std::snprintf(text, sizeof text, "%d s", static_cast<int>(whole));
+  } else if (whole < 3600) {
+    std::snprintf(text, sizeof text, "%d min %02d s", static_cast<int>(whole / 60), static_cast<int>(whole % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%d h %02d min", static_cast<int>(whole / 3600),
+                  static_cast<int>(whole % 3600 / 60));
+  }
+  return text;
+}
+
+std::string CountText(int64_t count) {
+  const std::string digits = StrCat(count < 0 ? -count : count);
+  std::string text = count < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string FixedText(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string BytesText(int64_t bytes) {
+  const char* units[] = {"bytes", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 999.5 && unit < 4) value /= 1000, ++unit;
+  return FixedText(value, unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2) + " " + units[unit];
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,18 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace crosstalk {
+
+// "43 s", "2 min 05 s", "3 h 12 min".
+std::string DurationText(double seconds);
+// "1,234,567".
+std::string CountText(int64_t count);
+// 3.14159 with 2 digits is "3.14".
+std::string FixedText(double value, int digits);
+// "1.5 GB", powers of 1000.
+std::string BytesText(int64_t bytes);
+
+}  // namespace crosstalk

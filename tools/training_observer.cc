@@ -1,0 +1,67 @@
+#include "tools/training_observer.h"
+
+#include <chrono>
+#include <memory>
+
+#include "tools/format.h"
+#include "tools/output.h"
+
+namespace crosstalk {
+
+namespace {
+
+// Time left, from the speed of the steps of this process so far.
+class Pace {
+ public:
+  explicit Pace(int64_t steps) : steps_(steps) {}
+  double SecondsLeft(int64_t step) {
+    const auto now = std::chrono::steady_clock::now();
+    if (first_step_ < 0) {
+      first_step_ = step;
+      first_time_ = now;
+      return -1;
+    }
+    const double elapsed = std::chrono::duration<double>(now - first_time_).count();
+    return elapsed / static_cast<double>(step - first_step_) * static_cast<double>(steps_ - step);
+  }
+
+ private:
+  int64_t steps_;
+  int64_t first_step_ = -1;
+  std::chrono::steady_clock::time_point first_time_;
+};
+
+}  // namespace
+
+TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& signals, int64_t steps) {
+  TrainingObserver observer;
+  observer.message = [](const std::string& message) { PrintMessage(message); };
+  observer.step = [&progress, steps, pace = std::make_shared<Pace>(steps)](const StepResult& step) {
+    const double left = pace->SecondsLeft(step.step);
+    const std::string rate = CountText(static_cast<int64_t>(static_cast<double>(step.tokens) / step.seconds));
+    progress.Update(StrCat("step ", step.step, "/", steps, "  loss ", FixedText(step.loss, 3), "  ",
+                           MetricsText(step.metrics, 3), "  ", rate, " tokens/s",
+                           left < 0 ? "" : "  " + DurationText(left) + " left"));
+  };
+  observer.evaluation = [&progress, steps](const RunEvaluation& evaluation) {
+    progress.Last(StrCat("step ", evaluation.step, "/", steps, "  ", Bold(EvaluationText(evaluation))));
+  };
+  observer.stop = [&signals] { return signals.Received() != 0; };
+  return observer;
+}
+
+std::string MetricsText(const std::vector<Metric>& metrics, int digits) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    text += StrCat(text.empty() ? "" : "  ", DisplayOf(metric).label, " ", FixedText(metric.value, digits));
+  }
+  return text;
+}
+
+std::string EvaluationText(const RunEvaluation& evaluation) {
+  return StrCat("held-out ", MetricsText(evaluation.result.metrics, 4), " over ", CountText(evaluation.result.tokens),
+                " tokens",
+                evaluation.loss_lower_bound ? ", entropy bound " + FixedText(*evaluation.loss_lower_bound, 3) : "");
+}
+
+}  // namespace crosstalk
