@@ -309,10 +309,11 @@ void TrainingRun::SaveCheckpoint() {
   checkpoints_.Prune(static_cast<int>(config_->keep));
 }
 
-// At every `every`-th step and at the end.
+// At every `every`-th step and at the end. The last one before the end is left out if the end is less than half an
+// interval away: it would tell nothing new, and its checkpoint would push out an older one.
 bool TrainingRun::Due(int64_t every) const {
   if (step() == config_->steps) return true;
-  return step() > 0 && every > 0 && step() % every == 0;
+  return step() > 0 && every > 0 && step() % every == 0 && 2 * (config_->steps - step()) >= every;
 }
 
 TrainingSummary TrainingRun::Train() {

@@ -107,6 +107,15 @@ TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
   EXPECT_EQ(json.At("step").AsInt(), 8);
 }
 
+// The end has a measure and a checkpoint of its own: one just before it would only push out an older one.
+TEST(TrainTest, NothingIsSavedJustBeforeTheEnd) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "10"})).exit_code, 0);  // every 3: 9 is one before
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-00000006"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/step-00000009"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-00000010"));
+}
+
 TEST(EvalTest, TheBestCheckpointIsKeptAndFound) {
   const TempDir dir;
   // Steps so large that the loss rises: to hundreds at step 3, fourfold at step 6.
