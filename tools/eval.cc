@@ -43,7 +43,10 @@ int Eval(const EvalSettings& settings) {
   const bool own_text = settings.data.empty();
   const std::shared_ptr<const TextSource> source =
       own_text ? OpenCorpus(*resolved).validation : OpenTextSource(settings.data);
-  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(*resolved, source, trained.tokenizer);
+  // A text of the user's is measured whole, the run's own as far as in training.
+  const EvaluationExtent extent =
+      own_text || settings.batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
+  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(*resolved, source, trained.tokenizer, extent);
   Progress progress;
   RunEvaluation evaluation;
   evaluation.step = trained.step;
@@ -77,7 +80,7 @@ Command EvalCommand() {
             options.Add("--checkpoint", &settings->checkpoint, "WHICH", "last, best, or a checkpoint's path.");
             options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
             options.Add("--eval-batches", &settings->batches, "N",
-                        "Batches, at most; as in training by default.");
+                        "Batches, at most; by default as in training, or all of --data.");
             options.AddFlag("--json", &settings->json, "Result as one JSON object.");
             options.AddThreads();
             return [settings] { return Eval(*settings); };

@@ -146,6 +146,11 @@ TEST(EvalTest, MeasuresOnOtherText) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const Json json = ParseJson(result.output, "output");
   EXPECT_TRUE(json.At("loss_lower_bound").is_null());
+  // All of it, although training looks at one batch of 4: chunks of 17 bytes.
+  EXPECT_EQ(json.At("examples").AsInt(), static_cast<int64_t>(text.size()) / 17);
+  const CommandResult some =
+      RunCommand({"eval", "--run", dir / "run", "--data", dir / "text.txt", "--eval-batches", "2", "--json"});
+  EXPECT_EQ(ParseJson(some.output, "output").At("examples").AsInt(), 8);
   EXPECT_EQ(RunCommand({"eval", "--run", dir / "run", "--data", dir / "missing.txt"}).exit_code, 3);
   EXPECT_EQ(RunCommand({"eval", "--run", dir / "missing"}).exit_code, 3);
   EXPECT_EQ(RunCommand({"eval", "--run", dir / "run", "--checkpoint", dir / "run"}).exit_code, 3);
