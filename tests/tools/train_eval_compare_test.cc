@@ -116,6 +116,13 @@ TEST(TrainTest, NothingIsSavedJustBeforeTheEnd) {
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-00000010"));
 }
 
+TEST(TrainTest, WhatNextIsACommandThatWorksAnywhere) {
+  const TempDir dir;
+  const CommandResult result = RunCommand(TinyTrain({"--out", dir / "run", "--steps", "2"}));
+  EXPECT_FALSE(Contains(result.errors, "make ")) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, StrCat("crosstalk eval --run '", dir / "run", "'"))) << result.errors;
+}
+
 TEST(EvalTest, TheBestCheckpointIsKeptAndFound) {
   const TempDir dir;
   // Steps so large that the loss rises: to hundreds at step 3, fourfold at step 6.
