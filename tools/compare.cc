@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -55,11 +54,9 @@ struct KindResult {
 
 // From the lines of metrics.jsonl, so that a run that was trained before counts too.
 double MedianStepSeconds(const RunFolder& folder) {
-  std::istringstream lines(ReadFile(folder.MetricsFile()));
   std::vector<double> seconds;
-  for (std::string line; std::getline(lines, line);) {
-    const Json object = ParseJson(line, folder.MetricsFile());
-    if (object.At("event").AsString() == "train") seconds.push_back(object.At("seconds").AsDouble());
+  for (const Json& line : ReadMetrics(folder.MetricsFile())) {
+    if (line.At("event").AsString() == "train") seconds.push_back(line.At("seconds").AsDouble());
   }
   return Median(std::move(seconds));
 }

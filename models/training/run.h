@@ -13,6 +13,7 @@
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/optimizer.h"

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -21,15 +20,6 @@ constexpr char kLockName[] = "lock";
 bool Exists(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
-}
-
-// Whether a line was written before the run stood at `step`.
-bool Precedes(std::string_view line, const std::string& source, int64_t step, MetricsLog::Evaluated evaluated) {
-  const Json object = ParseJson(line, source);
-  const JsonReader reader(object, source);
-  const int64_t line_step = reader.Int("step");
-  if (line_step != step) return line_step < step;
-  return reader.String("event") != "eval" || evaluated == MetricsLog::Evaluated::kYes;
 }
 
 }  // namespace
@@ -83,35 +73,5 @@ RunLock::RunLock(const std::string& folder) {
 }
 
 RunLock::~RunLock() { close(descriptor_); }
-
-MetricsLog::MetricsLog(const std::string& path, int64_t step, Evaluated evaluated) : path_(path) {
-  if (Exists(path)) {
-    const std::string text = ReadFile(path);
-    std::string kept;
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = text.find('\n', begin);
-      if (end == std::string::npos) break;  // the last line was cut off
-      const std::string_view line(text.data() + begin, end - begin);
-      if (Precedes(line, path, step, evaluated)) kept.append(line).push_back('\n');
-      begin = end + 1;
-    }
-    if (kept != text) WriteFileAtomically(path, kept);
-  }
-  file_ = std::fopen(path.c_str(), "ae");
-  if (file_ == nullptr) {
-    Fail(errno == ENOSPC ? ErrorKind::kResource : ErrorKind::kFailure, path, ": ", std::strerror(errno));
-  }
-}
-
-MetricsLog::~MetricsLog() { std::fclose(file_); }
-
-void MetricsLog::Append(const Json& line) {
-  const std::string text = line.Dump() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
-    const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    Fail(full ? ErrorKind::kResource : ErrorKind::kFailure, path_, ": cannot write a line: ", std::strerror(errno),
-         full ? "; make room, then resume the run" : "");
-  }
-}
 
 }  // namespace crosstalk

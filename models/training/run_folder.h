@@ -8,8 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -55,25 +53,6 @@ class RunLock {
 
  private:
   int descriptor_;
-};
-
-// metrics.jsonl, open at its end.
-class MetricsLog {
- public:
-  // Keeps the lines of an existing file that precede the resumption at `step`: those of steps up to it, but of `step`
-  // itself no evaluation unless `evaluated` (which will be made again). A line that was cut off goes too.
-  enum class Evaluated { kNo, kYes };
-  MetricsLog(const std::string& path, int64_t step, Evaluated evaluated);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
-
-  // One line, handed to the system before it returns. Error(kResource) if the disk is full.
-  void Append(const Json& line);
-
- private:
-  std::string path_;
-  std::FILE* file_;
 };
 
 }  // namespace crosstalk
