@@ -23,42 +23,6 @@ constexpr char kOptimizerName[] = "optimizer.safetensors";
 constexpr char kConfigName[] = "config.json";
 constexpr char kStateName[] = "state.json";
 
-void SetMetrics(Json& json, const std::vector<Metric>& metrics) {
-  for (const Metric& metric : metrics) json.Set(metric.name, metric.value);
-}
-
-Json EvaluationEvent(const RunEvaluation& evaluation) {
-  Json json = Json::MakeObject({{"event", "eval"}});
-  const Json members = ToJson(evaluation);
-  for (const auto& [key, value] : members.AsObject()) json.Set(key, value);
-  return json.Set("seconds", evaluation.result.seconds);
-}
-
-// Of a checkpoint's state.json: {"step", "metrics": {…}, "loss_lower_bound", "tokens", "examples", "seconds"}.
-Json EvaluationState(const RunEvaluation& evaluation) {
-  Json metrics = Json::MakeObject();
-  SetMetrics(metrics, evaluation.result.metrics);
-  return Json::MakeObject(
-      {{"step", evaluation.step},
-       {"metrics", metrics},
-       {"loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json()},
-       {"tokens", evaluation.result.tokens},
-       {"examples", evaluation.result.examples},
-       {"seconds", evaluation.result.seconds}});
-}
-
-RunEvaluation EvaluationFromState(const JsonReader& reader) {
-  RunEvaluation evaluation;
-  evaluation.step = reader.Int("step");
-  const Json& metrics = reader.Value("metrics");
-  for (const auto& [name, value] : metrics.AsObject()) evaluation.result.metrics.push_back({name, value.AsDouble()});
-  if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = reader.Double("loss_lower_bound");
-  evaluation.result.tokens = reader.Int("tokens");
-  evaluation.result.examples = reader.Int("examples");
-  evaluation.result.seconds = reader.Double("seconds");
-  return evaluation;
-}
-
 Json StepEvent(const StepResult& step) {
   Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
   SetMetrics(json, step.metrics);
@@ -109,14 +73,6 @@ std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(
 Vocabulary VocabularyOf(const Tokenizer& tokenizer) { return {.size = tokenizer.vocab_size(), .tokens = {}}; }
 
 }  // namespace
-
-Json ToJson(const RunEvaluation& evaluation) {
-  Json json = Json::MakeObject({{"step", evaluation.step}});
-  SetMetrics(json, evaluation.result.metrics);
-  return json.Set("loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json())
-      .Set("tokens", evaluation.result.tokens)
-      .Set("examples", evaluation.result.examples);
-}
 
 TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
                          TrainingObserver observer)

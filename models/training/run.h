@@ -13,21 +13,13 @@
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 
 namespace crosstalk {
-
-// A held-out measure of a run. As JSON, each metric is a member under its name.
-struct RunEvaluation {
-  int64_t step = 0;
-  EvaluationResult result;
-  std::optional<double> loss_lower_bound;  // nats a target that no model can undercut, where the text knows it
-};
-
-Json ToJson(const RunEvaluation& evaluation);
 
 // What a run tells while it goes on. Any may be empty.
 struct TrainingObserver {

@@ -1,26 +1,14 @@
 #include "crosstalk/models/training/trainer.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/stopwatch.h"
 
 namespace crosstalk {
-
-namespace {
-
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
 
 Trainer::Trainer(const Model& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options)
     : model_(model), optimizer_(optimizer), batches_(batches), options_(options), parameters_(model.Parameters()) {
@@ -92,32 +80,6 @@ StepResult Trainer::Step() {
   result.loss = sums.loss;
   result.metrics = Means(sums.metrics);
   result.seconds = watch.seconds();
-  return result;
-}
-
-EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const EvaluationObserver& observer) {
-  const Stopwatch watch;
-  const NoGradScope no_grad;
-  EvaluationResult result;
-  std::vector<MetricSum> sums;
-  for (int64_t i = 0; i < batches.num_batches(); ++i) {
-    if (observer.stop && observer.stop()) {
-      result.finished = false;
-      break;
-    }
-    const Batch batch = batches.Get(i);
-    AddSums(sums, model.Loss(batch, {}, ForwardContext()).sums);
-    result.tokens += batch.targets;
-    result.examples += batch.rows();
-    if (observer.progress) observer.progress(i + 1, batches.num_batches());
-  }
-  result.metrics = Means(sums);
-  result.seconds = watch.seconds();
-  for (const Metric& metric : result.metrics) {
-    if (std::isfinite(metric.value)) continue;
-    Fail(ErrorKind::kNumerical, "the held-out ", DisplayOf(metric).label,
-         " is not finite: the model's parameters have diverged");
-  }
   return result;
 }
 

@@ -1,9 +1,8 @@
-// Trainer: one optimisation step of a model as a pure function of (parameters, optimizer state, step, seed), and the
-// held-out measure. No files and no loop: those are run.h's.
+// Trainer: one optimisation step of a model as a pure function of (parameters, optimizer state, step, seed). No files
+// and no loop: those are run.h's.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
@@ -62,23 +61,5 @@ class Trainer {
   TrainerOptions options_;
   std::vector<NamedParameter> parameters_;
 };
-
-struct EvaluationResult {
-  std::vector<Metric> metrics;  // the first is the score
-  int64_t tokens = 0;           // target tokens that are not padding
-  int64_t examples = 0;
-  double seconds = 0;
-  bool finished = true;  // false: `stop` said so, and the rest is over what had been done
-};
-
-// Asked and told between the batches of an evaluation. Either may be empty.
-struct EvaluationObserver {
-  std::function<bool()> stop;
-  std::function<void(int64_t done, int64_t batches)> progress;
-};
-
-// No dropout, no z-loss, nothing recorded. Error(kNumerical) if a measure is not finite.
-EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches,
-                          const EvaluationObserver& observer = {});
 
 }  // namespace crosstalk

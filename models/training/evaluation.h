@@ -1,0 +1,52 @@
+// The held-out measure of a model, and how a run keeps it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/runtime/json.h"
+
+namespace crosstalk {
+
+struct EvaluationResult {
+  std::vector<Metric> metrics;  // the first is the score
+  int64_t tokens = 0;           // target tokens that are not padding
+  int64_t examples = 0;
+  double seconds = 0;
+  bool finished = true;  // false: `stop` said so, and the rest is over what had been done
+};
+
+// Asked and told between the batches of an evaluation. Either may be empty.
+struct EvaluationObserver {
+  std::function<bool()> stop;
+  std::function<void(int64_t done, int64_t batches)> progress;
+};
+
+// No dropout, no z-loss, nothing recorded. Error(kNumerical) if a measure is not finite.
+EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches,
+                          const EvaluationObserver& observer = {});
+
+// A held-out measure of a run. As JSON, each metric is a member under its name.
+struct RunEvaluation {
+  int64_t step = 0;
+  EvaluationResult result;
+  std::optional<double> loss_lower_bound;  // nats a target that no model can undercut, where the text knows it
+};
+
+// {"step", each metric, "loss_lower_bound", "tokens", "examples"}.
+Json ToJson(const RunEvaluation& evaluation);
+// A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" behind.
+Json EvaluationEvent(const RunEvaluation& evaluation);
+// A member of a checkpoint's state.json, and back. Error(kData) for what is not one.
+Json EvaluationState(const RunEvaluation& evaluation);
+RunEvaluation EvaluationFromState(const JsonReader& reader);
+
+// Adds each metric under its name.
+void SetMetrics(Json& json, const std::vector<Metric>& metrics);
+
+}  // namespace crosstalk

@@ -1,0 +1,16 @@
+// Wall time since construction.
+#pragma once
+
+#include <chrono>
+
+namespace crosstalk {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace crosstalk
