@@ -104,8 +104,8 @@ CorruptedExample ApplySpanMask(std::span<const int32_t> tokens, const std::vecto
     }
     example.targets.push_back(tokens[i]);
   }
-  example.inputs.push_back(kEosId);
-  example.targets.push_back(kEosId);
+  example.inputs.push_back(tokenizer.special_tokens().end);
+  example.targets.push_back(tokenizer.special_tokens().end);
   return example;
 }
 

@@ -34,8 +34,8 @@ struct SpanLengths {
 SpanLengths LengthsForInputs(int64_t input_length, const SpanCorruptionOptions& options);
 
 struct CorruptedExample {
-  std::vector<int32_t> inputs;   // ends with kEosId
-  std::vector<int32_t> targets;  // ends with kEosId
+  std::vector<int32_t> inputs;   // ends with the end token
+  std::vector<int32_t> targets;  // ends with the end token
 };
 // The mask of hidden tokens: spans and gaps alternate, starting with a gap, each a random composition into non-empty
 // parts. A pure function of (seed, example, length, options).

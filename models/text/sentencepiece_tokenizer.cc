@@ -19,6 +19,7 @@ void SetMinLogLevel(int v);
 namespace crosstalk {
 namespace {
 
+constexpr SpecialTokens kT5SpecialTokens;
 constexpr int kLogNothing = 4;
 constexpr size_t kMaxSentenceBytes = 2000;  // the library drops sentences above 4192
 constexpr int kSmallestVocabulary = 320;    // 3 special ids, 256 bytes, and some letters
@@ -27,7 +28,7 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::unique_ptr<sentencepiece::SentencePieceProcessor> processor, std::string model,
                          int num_sentinels)
-      : Tokenizer(processor->GetPieceSize(), num_sentinels),
+      : Tokenizer(kT5SpecialTokens, processor->GetPieceSize(), num_sentinels),
         processor_(std::move(processor)),
         model_(std::move(model)) {}
 
@@ -63,7 +64,7 @@ class SentencePieceTokenizer : public Tokenizer {
         flush();
         if (!text.empty()) text += ' ';
         text += SentinelText(id);
-      } else if (id != kPadId && id != kEosId) {
+      } else if (id != special_tokens().pad && id != special_tokens().end) {
         run.push_back(id);
       }
     }
@@ -139,9 +140,10 @@ std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, co
   if (!status.ok()) {
     Fail(ErrorKind::kData, name, ": the SentencePiece library does not accept this model: ", status.ToString());
   }
-  if (processor->pad_id() != kPadId || processor->eos_id() != kEosId || processor->unk_id() != kUnknownId) {
+  const SpecialTokens& t5 = kT5SpecialTokens;
+  if (processor->pad_id() != t5.pad || processor->eos_id() != t5.end || processor->unk_id() != t5.unknown) {
     Fail(ErrorKind::kData, name, ": this SentencePiece model has pad, eos, unk = ", processor->pad_id(), ", ",
-         processor->eos_id(), ", ", processor->unk_id(), ", but T5's are ", kPadId, ", ", kEosId, ", ", kUnknownId,
+         processor->eos_id(), ", ", processor->unk_id(), ", but T5's are ", t5.pad, ", ", t5.end, ", ", t5.unknown,
          ": train it with pad_id=0, eos_id=1, unk_id=2, bos_id=-1");
   }
   return std::make_unique<SentencePieceTokenizer>(std::move(processor), std::string(model), num_sentinels);
@@ -162,9 +164,9 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
       {"character_coverage", "0.9995"},
       {"byte_fallback", "true"},  // what is left over is spelled in bytes
       {"num_threads", "1"},
-      {"pad_id", std::to_string(kPadId)},
-      {"eos_id", std::to_string(kEosId)},
-      {"unk_id", std::to_string(kUnknownId)},
+      {"pad_id", std::to_string(kT5SpecialTokens.pad)},
+      {"eos_id", std::to_string(kT5SpecialTokens.end)},
+      {"unk_id", std::to_string(kT5SpecialTokens.unknown)},
       {"bos_id", "-1"},
       {"minloglevel", std::to_string(kLogNothing)},
   };

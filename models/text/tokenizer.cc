@@ -7,13 +7,12 @@
 namespace crosstalk {
 namespace {
 
-constexpr int kSpecialIds = 3;
+constexpr int kSpecialIds = 3;  // pad 0, end 1, unknown 2: the defaults of SpecialTokens
 constexpr int kMaxSentinels = 1'000'000;
 
-// Ids as in ByT5: byte b is b + 3.
 class ByteTokenizer : public Tokenizer {
  public:
-  explicit ByteTokenizer(int num_sentinels) : Tokenizer(kSpecialIds + 256, num_sentinels) {}
+  explicit ByteTokenizer(int num_sentinels) : Tokenizer(SpecialTokens{}, kSpecialIds + 256, num_sentinels) {}
 
   std::vector<int32_t> Encode(std::string_view text) const override {
     std::vector<int32_t> ids(text.size());
@@ -36,7 +35,7 @@ class ByteTokenizer : public Tokenizer {
       CheckId(id);
       if (IsSentinel(id)) {
         text += SentinelText(id);
-      } else if (id == kUnknownId) {
+      } else if (id == special_tokens().unknown) {
         text += kUnknownText;
       } else if (id >= kSpecialIds) {
         text += static_cast<char>(id - kSpecialIds);
@@ -54,7 +53,8 @@ class ByteTokenizer : public Tokenizer {
 
 }  // namespace
 
-Tokenizer::Tokenizer(int num_text_ids, int num_sentinels) : num_text_ids_(num_text_ids), num_sentinels_(num_sentinels) {
+Tokenizer::Tokenizer(const SpecialTokens& special_tokens, int num_text_ids, int num_sentinels)
+    : special_tokens_(special_tokens), num_text_ids_(num_text_ids), num_sentinels_(num_sentinels) {
   CROSSTALK_CHECK(num_sentinels >= 1 && num_sentinels <= kMaxSentinels, "tokenizer: ", num_sentinels,
                   " sentinels; must be 1 to ", kMaxSentinels);
 }

@@ -1,4 +1,4 @@
-// Tokenizer: text to ids and back, with T5's special ids. Two kinds: bytes (nothing to train) and SentencePiece.
+// Tokenizer: text to ids and back, and which ids are special. Two kinds: bytes (nothing to train) and SentencePiece.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct TokenSpan {
   int64_t end;
 };
 
-// Thread-safe once made: all calls are const. Ids: 0 padding, 1 end, 2 unknown, then the tokens; the last
-// num_sentinels() ids are the sentinels, the first sentinel the highest (T5: 32,099, falling).
+// Thread-safe once made: all calls are const. Ids run from 0 to vocab_size() - 1: special tokens and tokens of text in
+// the order of the kind, then num_sentinels() sentinels, the first sentinel the highest (T5: 32,099, falling).
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -34,10 +34,13 @@ class Tokenizer {
   virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
   // The same ids, each with its bytes.
   virtual std::vector<TokenSpan> EncodeSpans(std::string_view text) const = 0;
-  // Padding and end are left out; a sentinel becomes "<extra_id_k>", k = 0 for the highest id, and an unknown one
-  // U+2047. Throws Error(kUsage) on an id outside [0, vocab_size()).
+  // A sentinel becomes "<extra_id_k>", k = 0 for the highest id, and the unknown token U+2047; all other special tokens
+  // are left out. Throws Error(kUsage) on an id outside [0, vocab_size()).
   virtual std::string Decode(std::span<const int32_t> ids) const = 0;
 
+  // pad, end, unknown and decoder_start are always there; the rest may be kNoToken. pad differs from all others but
+  // decoder_start.
+  const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
   int vocab_size() const { return num_text_ids_ + num_sentinels_; }
   // vocab_size() rounded up to a multiple (T5: 32,100 to 32,128): the rows of an embedding.
@@ -55,18 +58,20 @@ class Tokenizer {
   virtual std::string FileContents() const = 0;
 
  protected:
-  Tokenizer(int num_text_ids, int num_sentinels);
+  // num_text_ids: the ids below the sentinels, special tokens counted.
+  Tokenizer(const SpecialTokens& special_tokens, int num_text_ids, int num_sentinels);
   // For Decode.
   static constexpr std::string_view kUnknownText = "\u2047";
   void CheckId(int32_t id) const;
   std::string SentinelText(int32_t id) const;
 
  private:
+  SpecialTokens special_tokens_;
   int num_text_ids_;
   int num_sentinels_;
 };
 
-// Byte b is id b + 3; then the sentinels (vocabulary 259 + sentinels).
+// As in ByT5: pad 0, end 1, unknown 2, byte b is b + 3; then the sentinels (vocabulary 259 + sentinels).
 std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels);
 
 // From the bytes of a SentencePiece `.model`; `name` is what errors call it. Malformed or unsafe contents, or special

@@ -73,7 +73,7 @@ std::vector<int32_t> Reassemble(const CorruptedExample& example, const Tokenizer
   std::map<int32_t, std::vector<int32_t>> spans;
   int32_t sentinel = -1;
   for (const int32_t id : example.targets) {
-    if (id == kEosId) break;
+    if (id == tokenizer.special_tokens().end) break;
     if (tokenizer.IsSentinel(id)) {
       sentinel = id;
     } else {
@@ -82,7 +82,7 @@ std::vector<int32_t> Reassemble(const CorruptedExample& example, const Tokenizer
   }
   std::vector<int32_t> tokens;
   for (const int32_t id : example.inputs) {
-    if (id == kEosId) break;
+    if (id == tokenizer.special_tokens().end) break;
     if (tokenizer.IsSentinel(id)) {
       tokens.insert(tokens.end(), spans[id].begin(), spans[id].end());
     } else {
@@ -104,8 +104,8 @@ TEST(SpanCorruptionTest, InputsAndTargetsGiveTheTokensAgain) {
         ASSERT_EQ(Reassemble(example, *tokenizer), tokens) << "seed " << seed << ", length " << length;
         EXPECT_EQ(static_cast<int64_t>(example.inputs.size()), length - counts.noise_tokens + counts.spans + 1);
         EXPECT_EQ(static_cast<int64_t>(example.targets.size()), counts.noise_tokens + counts.spans + 1);
-        EXPECT_EQ(example.inputs.back(), kEosId);
-        EXPECT_EQ(example.targets.back(), kEosId);
+        EXPECT_EQ(example.inputs.back(), tokenizer->special_tokens().end);
+        EXPECT_EQ(example.targets.back(), tokenizer->special_tokens().end);
         EXPECT_EQ(example.targets.front(), tokenizer->Sentinel(0));
         // Falling from the highest id, the same ones on both sides.
         for (const std::vector<int32_t>& side : {example.inputs, example.targets}) {

@@ -31,6 +31,7 @@ TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), 359);
   EXPECT_EQ(tokenizer->PaddedVocabSize(), 384);
+  EXPECT_EQ(tokenizer->special_tokens(), SpecialTokens{});
   EXPECT_EQ(tokenizer->Sentinel(0), 358);
   EXPECT_EQ(tokenizer->Sentinel(99), 259);
   EXPECT_THROW(tokenizer->Sentinel(100), Error);
@@ -78,7 +79,7 @@ TEST(TokenizerTest, SentencePieceHasTheSpecialIdsAndSentinelsOfT5) {
   EXPECT_EQ(tokenizer->Decode(ids), text);
   EXPECT_LT(ids.size(), text.size() / 2);
   for (const int32_t id : ids) {
-    EXPECT_GT(id, kUnknownId);
+    EXPECT_GT(id, tokenizer->special_tokens().unknown);
     EXPECT_FALSE(tokenizer->IsSentinel(id));
   }
   // Characters that it was never shown are spelled in bytes, so that nothing is unknown.
