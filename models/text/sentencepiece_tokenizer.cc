@@ -3,6 +3,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <unordered_map>
 #include <utility>
 
@@ -19,16 +20,52 @@ void SetMinLogLevel(int v);
 namespace crosstalk {
 namespace {
 
-constexpr SpecialTokens kT5SpecialTokens;
+constexpr SpecialTokens kT5SpecialTokens;  // of the models that are trained here
 constexpr int kLogNothing = 4;
 constexpr size_t kMaxSentenceBytes = 2000;  // the library drops sentences above 4192
 constexpr int kSmallestVocabulary = 320;    // 3 special ids, 256 bytes, and some letters
 
+struct Vocabulary {
+  SpecialTokens special_tokens;
+  int num_text_ids;  // the model's pieces and the ids added above them
+};
+
+// See MakeSentencePieceTokenizer.
+Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor, const std::string& name) {
+  // The first of the pieces that is a control piece: one that no text becomes.
+  const auto control = [&](std::initializer_list<std::string_view> pieces) {
+    for (const std::string_view piece : pieces) {
+      const int id = processor.PieceToId(piece);
+      if (processor.IsControl(id)) return id;
+    }
+    return static_cast<int>(kNoToken);
+  };
+  const auto either = [](int32_t first, int32_t second) { return first != kNoToken ? first : second; };
+  int num_ids = processor.GetPieceSize();
+  SpecialTokens ids;
+  ids.unknown = processor.unk_id();
+  ids.begin = either(processor.bos_id(), control({"[CLS]", "<cls>"}));
+  ids.separator = control({"[SEP]", "<sep>"});
+  ids.mask = control({"[MASK]", "<mask>"});
+  ids.pad = either(processor.pad_id(), control({"[PAD]"}));
+  ids.end = either(processor.eos_id(), ids.separator);
+  if (ids.pad == kNoToken) ids.pad = num_ids++;
+  if (ids.end == kNoToken) ids.end = num_ids++;
+  ids.decoder_start = ids.pad;
+  for (const int32_t other : {ids.end, ids.unknown, ids.begin, ids.separator, ids.mask}) {
+    if (other == ids.pad) {
+      Fail(ErrorKind::kData, name, ": this SentencePiece model uses \"", processor.IdToPiece(ids.pad),
+           "\" both for padding and for another special token");
+    }
+  }
+  return {ids, num_ids};
+}
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(std::unique_ptr<sentencepiece::SentencePieceProcessor> processor, std::string model,
-                         int num_sentinels)
-      : Tokenizer(kT5SpecialTokens, processor->GetPieceSize(), num_sentinels),
+  SentencePieceTokenizer(const Vocabulary& vocabulary, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor,
+                         std::string model, int num_sentinels)
+      : Tokenizer(vocabulary.special_tokens, vocabulary.num_text_ids, num_sentinels),
         processor_(std::move(processor)),
         model_(std::move(model)) {}
 
@@ -140,13 +177,8 @@ std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, co
   if (!status.ok()) {
     Fail(ErrorKind::kData, name, ": the SentencePiece library does not accept this model: ", status.ToString());
   }
-  const SpecialTokens& t5 = kT5SpecialTokens;
-  if (processor->pad_id() != t5.pad || processor->eos_id() != t5.end || processor->unk_id() != t5.unknown) {
-    Fail(ErrorKind::kData, name, ": this SentencePiece model has pad, eos, unk = ", processor->pad_id(), ", ",
-         processor->eos_id(), ", ", processor->unk_id(), ", but T5's are ", t5.pad, ", ", t5.end, ", ", t5.unknown,
-         ": train it with pad_id=0, eos_id=1, unk_id=2, bos_id=-1");
-  }
-  return std::make_unique<SentencePieceTokenizer>(std::move(processor), std::string(model), num_sentinels);
+  const Vocabulary vocabulary = ReadVocabulary(*processor, name);
+  return std::make_unique<SentencePieceTokenizer>(vocabulary, std::move(processor), std::string(model), num_sentinels);
 }
 
 std::string TrainSentencePieceModel(const SentencePieceTraining& options,

@@ -122,6 +122,26 @@ TEST(SpanCorruptionTest, InputsAndTargetsGiveTheTokensAgain) {
   }
 }
 
+// Ten ids of text, the special tokens among them, and sentinels.
+class TenIds : public Tokenizer {
+ public:
+  explicit TenIds(const SpecialTokens& special_tokens) : Tokenizer(special_tokens, 10, 5) {}
+  std::vector<int32_t> Encode(std::string_view) const override { return {}; }
+  std::vector<TokenSpan> EncodeSpans(std::string_view) const override { return {}; }
+  std::string Decode(std::span<const int32_t>) const override { return {}; }
+  std::string kind() const override { return "ten"; }
+  std::string FileName() const override { return {}; }
+  std::string FileContents() const override { return {}; }
+};
+
+TEST(SpanCorruptionTest, BothSidesEndWithTheTokenizersOwnEndToken) {
+  const TenIds tokenizer({.pad = 9, .end = 7, .unknown = 8, .decoder_start = 9});
+  const std::vector<int32_t> tokens = {1, 2, 3, 4, 5, 6};
+  const CorruptedExample example = ApplySpanMask(tokens, {false, true, true, false, false, true}, tokenizer);
+  EXPECT_EQ(example.inputs, (std::vector<int32_t>{1, 14, 4, 5, 13, 7}));
+  EXPECT_EQ(example.targets, (std::vector<int32_t>{14, 2, 3, 13, 6, 7}));
+}
+
 TEST(SpanCorruptionTest, IsAFunctionOfSeedAndExample) {
   EXPECT_EQ(SpanMask(141, 1, 5, kT5), SpanMask(141, 1, 5, kT5));
   EXPECT_NE(SpanMask(141, 1, 5, kT5), SpanMask(141, 1, 6, kT5));

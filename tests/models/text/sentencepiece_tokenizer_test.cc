@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_model_check.h"
@@ -204,7 +208,8 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"nothing but pieces", Piece("a", 0, 1)},
       {"no bytes", ""},
       {"text", "Agnes was a baker from Ashford."},
-      {"the wrong special ids", Piece("<unk>", 0, 2) + Piece("a", 0, 1) + Field(2, Number(3, 1))},
+      {"padding that is the end as well", SmallModel(Field(2, Field(47, "<pad>")))},
+      {"padding that is the beginning as well", SmallModel(Field(2, Field(46, "<pad>")))},
   };
   for (const auto& [what, model] : cases) {
     try {
@@ -215,6 +220,166 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       EXPECT_NE(std::string(error.what()).find("crafted.model"), std::string::npos) << what << ": " << error.what();
     }
   }
+}
+
+// ---- models with other special tokens ----
+
+constexpr int kSentinels = 10;
+
+// Checks everything that follows from the special tokens, and the round trip of `text`, which the model can spell.
+void CheckSpecialTokens(const std::string& model, const std::string& name, const SpecialTokens& expected, int text_ids,
+                        const std::string& text) {
+  SCOPED_TRACE(name);
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, name);
+  const SpecialTokens& special = tokenizer->special_tokens();
+  EXPECT_EQ(special.pad, expected.pad);
+  EXPECT_EQ(special.end, expected.end);
+  EXPECT_EQ(special.unknown, expected.unknown);
+  EXPECT_EQ(special.decoder_start, expected.pad);
+  EXPECT_EQ(special.begin, expected.begin);
+  EXPECT_EQ(special.separator, expected.separator);
+  EXPECT_EQ(special.mask, expected.mask);
+  EXPECT_EQ(MakeSentencePieceTokenizer(model, name, kSentinels)->vocab_size(), text_ids + kSentinels);
+  EXPECT_EQ(tokenizer->vocab_size(), text_ids + kDefaultSentinels);
+  EXPECT_EQ(tokenizer->Sentinel(kDefaultSentinels - 1), text_ids);
+
+  const std::vector<int32_t> ids = tokenizer->Encode(text);
+  ASSERT_FALSE(ids.empty());
+  for (const int32_t id : ids) {
+    EXPECT_FALSE(tokenizer->IsSentinel(id));
+    for (const int32_t other :
+         {special.pad, special.end, special.unknown, special.begin, special.separator, special.mask}) {
+      EXPECT_NE(id, other);
+    }
+  }
+  EXPECT_EQ(tokenizer->Decode(ids), text);
+  // In no place does a special token leave a trace.
+  for (const int32_t id : {special.pad, special.end, special.begin, special.separator, special.mask}) {
+    if (id == kNoToken) continue;
+    EXPECT_FALSE(tokenizer->IsSentinel(id));
+    std::vector<int32_t> more = ids;
+    more.insert(more.begin(), id);
+    more.push_back(id);
+    EXPECT_EQ(tokenizer->Decode(more), text) << id;
+  }
+  std::vector<int32_t> target = {tokenizer->Sentinel(0)};
+  target.insert(target.end(), ids.begin(), ids.end());
+  target.push_back(special.end);
+  EXPECT_EQ(tokenizer->Decode(target), "<extra_id_0> " + text);
+  EXPECT_EQ(tokenizer->EncodeSpans(text).size(), ids.size());
+}
+
+TEST(SentencePieceTokenizerTest, SpecialTokensAreTheModelsOwnAndMissingOnesAreAdded) {
+  const std::string letters = Piece("a", -1, 1) + Piece("\xE2\x96\x81", -2, 1);
+  const std::string unigram = Field(2, Number(3, 1));
+  CheckSpecialTokens(SmallModel(), "T5", {}, 5, "a");
+  CheckSpecialTokens(Piece("<unk>", 0, 2) + letters + unigram, "no pad and no end", {.pad = 3, .end = 4, .unknown = 0},
+                     5, "a");
+  CheckSpecialTokens(Piece("<unk>", 0, 2) + Piece("<s>", 0, 3) + Piece("</s>", 0, 3) + letters + unigram, "no pad",
+                     {.pad = 5, .end = 2, .unknown = 0, .begin = 1}, 6, "a");
+  CheckSpecialTokens(letters + Piece("</s>", 0, 3) + Piece("<pad>", 0, 3) + Piece("<unk>", 0, 2) + unigram,
+                     "special tokens last", {.pad = 3, .end = 2, .unknown = 4}, 5, "a");
+  CheckSpecialTokens(Piece("[PAD]", 0, 3) + Piece("[UNK]", 0, 2) + Piece("[CLS]", 0, 3) + Piece("[SEP]", 0, 3) +
+                         Piece("[MASK]", 0, 3) + letters + unigram,
+                     "BERT's names", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4}, 7, "a");
+  CheckSpecialTokens(letters + Piece("<unk>", 0, 2) + Piece("<start>", 0, 3) + Piece("<stop>", 0, 3) +
+                         Piece("<fill>", 0, 3) +
+                         Field(2, Number(3, 1) + Field(46, "<start>") + Field(47, "<stop>") + Field(48, "<fill>")),
+                     "the trainer's names", {.pad = 5, .end = 4, .unknown = 2, .begin = 3}, 6, "a");
+  // Pieces that text can become are no special tokens, whatever their names.
+  CheckSpecialTokens(Piece("<unk>", 0, 2) + Piece("</s>", -3, 1) + Piece("[MASK]", 0, 4) + letters + unigram,
+                     "text with these names", {.pad = 5, .end = 6, .unknown = 0}, 7, "a");
+}
+
+// The pieces of `text` that the trainer takes one after the other.
+class Pieces : public sentencepiece::SentenceIterator {
+ public:
+  explicit Pieces(const std::string& text) : text_(text) { Next(); }
+  bool done() const override { return piece_.empty(); }
+  void Next() override {
+    piece_ = text_.substr(at_, 500);
+    at_ += piece_.size();
+  }
+  const std::string& value() const override { return piece_; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  const std::string& text_;
+  size_t at_ = 0;
+  std::string piece_;
+};
+
+TEST(SentencePieceTokenizerTest, ModelsTrainedWithOtherIdsAreRead) {
+  const std::string text = WriteStory(1, 0, 60'000).text;
+  const auto train = [&](std::unordered_map<std::string, std::string> arguments) {
+    arguments.insert({{"vocab_size", "300"}, {"hard_vocab_limit", "false"}, {"minloglevel", "4"}});
+    std::string model;
+    Pieces sentences(text);
+    const sentencepiece::util::Status status =
+        sentencepiece::SentencePieceTrainer::Train(arguments, &sentences, &model);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return model;
+  };
+  const auto pieces = [](const std::string& model) {
+    sentencepiece::SentencePieceProcessor processor;
+    EXPECT_TRUE(processor.LoadFromSerializedProto(model).ok());
+    return processor.GetPieceSize();
+  };
+  const std::string sentence = "Agnes was a baker from Ashford.";
+  for (const char* type : {"unigram", "bpe"}) {
+    SCOPED_TRACE(type);
+    std::string model = train({{"model_type", type}});  // the library's defaults: no pad
+    const int count = pieces(model);
+    CheckSpecialTokens(model, "defaults", {.pad = count, .end = 2, .unknown = 0, .begin = 1}, count + 1, sentence);
+    model = train({{"model_type", type}, {"bos_id", "-1"}, {"eos_id", "-1"}});
+    CheckSpecialTokens(model, "neither", {.pad = pieces(model), .end = pieces(model) + 1, .unknown = 0},
+                       pieces(model) + 2, sentence);
+    model = train({{"model_type", type}, {"unk_id", "3"}, {"bos_id", "0"}, {"eos_id", "1"}, {"pad_id", "2"}});
+    CheckSpecialTokens(model, "all four", {.pad = 2, .end = 1, .unknown = 3, .begin = 0}, pieces(model), sentence);
+    model = train({{"model_type", type},
+                   {"pad_id", "0"},
+                   {"unk_id", "1"},
+                   {"bos_id", "-1"},
+                   {"eos_id", "-1"},
+                   {"control_symbols", "[CLS],[SEP],[MASK]"}});
+    CheckSpecialTokens(model, "ALBERT's", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4},
+                       pieces(model), sentence);
+  }
+}
+
+TEST(SentencePieceTokenizerTest, PublishedModelsAreRead) {
+  const char* data = std::getenv("CROSSTALK_DATA");
+  if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
+  struct Published {
+    const char* file;
+    SpecialTokens special;
+    int text_ids;
+    const char* text;
+  };
+  const char* const english = "I was born in the year nineteen hundred and two.";
+  const SpecialTokens defaults = {.pad = 1000, .end = 2, .unknown = 0, .begin = 1};
+  const Published models[] = {
+      {"albert/spiece.model",
+       {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4},
+       30000,
+       "i was born in the year 1902, in a small town (near paris)."},
+      {"hf_transformers/test_sentencepiece.model", defaults, 1001, english},
+      {"hf_transformers/test_sentencepiece_bpe.model", defaults, 1001, english},
+      {"hf_transformers/test_sentencepiece_no_bos.model", {.pad = 1000, .end = 1, .unknown = 2}, 1001, english},
+      {"sentencepiece/test_model.model", defaults, 1001, english},
+      {"sentencepiece/test_ja_model.model",
+       {.pad = 8000, .end = 2, .unknown = 0, .begin = 1},
+       8001,
+       "\xE7\xA7\x81\xE3\x81\xAF\xE6\x9D\xB1\xE4\xBA\xAC\xE3\x81\xA7\xE7\x94\x9F\xE3\x81\xBE\xE3\x82\x8C\xE3\x81\x9F"},
+  };
+  int read = 0;
+  for (const Published& model : models) {
+    const std::string path = std::string(data) + "/fixtures/" + model.file;
+    if (!std::filesystem::exists(path)) continue;
+    CheckSpecialTokens(ReadFile(path), path, model.special, model.text_ids, model.text);
+    ++read;
+  }
+  if (read == 0) GTEST_SKIP() << "there are no SentencePiece models in " << data << "/fixtures";
 }
 
 TEST(SentencePieceTokenizerTest, RealModelsPassTheCheck) {
