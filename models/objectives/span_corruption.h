@@ -41,7 +41,7 @@ struct CorruptedExample {
 // parts. A pure function of (seed, example, length, options).
 std::vector<bool> SpanMask(int64_t length, uint64_t seed, int64_t example, const SpanCorruptionOptions& options);
 // Applies a mask: the k-th hidden span becomes Sentinel(k) in the inputs and follows Sentinel(k) in the targets. (For a
-// mask that starts with a gap and ends with a span this is T5's complement: each visible stretch becomes a sentinel.)
+// mask that starts with a gap and ends with a span this is T5's complement: each visible gap becomes a sentinel.)
 // Error(kUsage) if the tokenizer has too few sentinels.
 CorruptedExample ApplySpanMask(std::span<const int32_t> tokens, const std::vector<bool>& mask,
                                const Tokenizer& tokenizer);

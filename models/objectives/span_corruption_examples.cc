@@ -61,7 +61,7 @@ class SpanCorruptionExamples : public ExampleSource {
   std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const override {
     const auto* stories = dynamic_cast<const SyntheticSource*>(inputs_.text.get());
     if (stories == nullptr) return std::nullopt;
-    const ChunkDataset::Located chunk = dataset_.ChunkInText(place);
+    const ChunkLocation chunk = dataset_.LocateChunk(place);
     const Story story = stories->StoryAt(place, static_cast<int64_t>(chunk.text.size()));
     const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, kOptions);
     return LossBound{StoryFloor(*inputs_.tokenizer).Nats(story, chunk.tokens, hidden), lengths_.targets};

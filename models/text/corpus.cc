@@ -37,7 +37,8 @@ class FileSource : public TextSource {
   }
   std::optional<int64_t> num_bytes() const override { return size_; }
 
-  std::string Stretch(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes, Order order) const override {
+  std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
+                          Order order) const override {
     CROSSTALK_CHECK(example >= 0 && stride >= 1, "corpus: example ", example, " with a stride of ", stride,
                     " bytes: must be at least 0 and 1");
     if (min_bytes > size_) {

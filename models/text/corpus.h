@@ -13,8 +13,8 @@ namespace crosstalk {
 
 // One part (training or validation) of a corpus. Thread-safe: all calls are const.
 //
-// Examples are stretches of text about `stride` bytes apart. Stretch(seed, example, stride, min_bytes) is a pure
-// function, and a longer stretch begins with the shorter one, so a reader that needs more tokens asks for more bytes.
+// Examples are segments of text about `stride` bytes apart. ReadSegment(seed, example, stride, min_bytes) is a pure
+// function, and a longer segment begins with the shorter one, so a reader that needs more tokens asks for more bytes.
 class TextSource {
  public:
   enum class Order { kShuffled, kSequential };
@@ -26,10 +26,11 @@ class TextSource {
   // Bytes of text, or nothing if it has no end.
   virtual std::optional<int64_t> num_bytes() const = 0;
   // The text at example number `example` ≥ 0, at least min_bytes long, valid UTF-8, starting at a word.
-  // kShuffled: every epoch visits all stretches of `stride` bytes once, in an order and from an offset that depend on
+  // kShuffled: every epoch visits all segments of `stride` bytes once, in an order and from an offset that depend on
   // (seed, epoch). kSequential: example i starts at byte i·stride, wrapping round, whatever the seed.
   // Throws Error(kData) if the whole source is shorter than min_bytes.
-  virtual std::string Stretch(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes, Order order) const = 0;
+  virtual std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
+                                  Order order) const = 0;
 };
 
 // A corpus and its two parts. `validation` holds text that `training` never gives.

@@ -4,21 +4,21 @@
 #include <limits>
 #include <utility>
 
-#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr int64_t kSamples = 8;  // stretches that bytes_per_token is measured on
+constexpr int64_t kSamples = 8;  // segments that bytes_per_token is measured on
 constexpr int64_t kSampleBytes = 2048;
-constexpr int64_t kTrainingStretch = 8 << 10;  // bytes of a tokenizer's sample at a time
-constexpr int64_t kEndlessSample = 1'000'000;  // bytes that a tokenizer sees of a source without an end
+constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // bytes of a tokenizer's sample at a time
+constexpr int64_t kEndlessSample = 1'000'000;       // bytes that a tokenizer sees of a source without an end
 // A chunk that begins elsewhere may cut one word at each end into more tokens.
 constexpr int64_t kTokensToSpare = 2;
 
 double MeasureBytesPerToken(const TextSource& source, const Tokenizer& tokenizer) {
-  SampledStretches samples(source, kSamples, kSampleBytes);
+  SegmentSampler samples(source, kSamples, kSampleBytes);
   int64_t bytes = 0, tokens = 0;
   for (std::string text; samples.Next(&text);) {
     bytes += static_cast<int64_t>(text.size());
@@ -42,7 +42,7 @@ ChunkDataset::ChunkDataset(std::shared_ptr<const TextSource> source, std::shared
   const int64_t total = *source_->num_bytes();
   chunks_per_epoch_ = std::max<int64_t>(1, total / stride_);
   if (total > 16 * stride_) return;
-  const std::string all = source_->Stretch(0, 0, 1, total, TextSource::Order::kSequential);
+  const std::string all = source_->ReadSegment(0, 0, 1, total, TextSource::Order::kSequential);
   const auto tokens = static_cast<int64_t>(tokenizer_->Encode(all).size());
   if (tokens < length + kTokensToSpare) {
     Fail(ErrorKind::kData, source_->Describe(), ": too short for one example: ", tokens, " tokens, where one takes ",
@@ -53,9 +53,9 @@ ChunkDataset::ChunkDataset(std::shared_ptr<const TextSource> source, std::shared
 template <typename Tokens, typename Encode>
 Tokens ChunkDataset::Read(int64_t example, std::string* text, const Encode& encode) const {
   const int64_t total = source_->num_bytes().value_or(std::numeric_limits<int64_t>::max());
-  // Mostly enough at once; where the text is denser than the sample was, a longer stretch begins with the shorter one.
+  // Mostly enough at once; where the text is denser than the sample was, a longer segment begins with the shorter one.
   for (int64_t bytes = std::min(total, stride_ + stride_ / 8 + 64);; bytes = std::min(total, 2 * bytes)) {
-    *text = source_->Stretch(seed_, example, stride_, bytes, order_);
+    *text = source_->ReadSegment(seed_, example, stride_, bytes, order_);
     Tokens tokens = encode(*text);
     if (static_cast<int64_t>(tokens.size()) >= length_) {
       tokens.resize(length_);
@@ -72,11 +72,11 @@ std::vector<int32_t> ChunkDataset::Chunk(int64_t example) const {
   return Read<std::vector<int32_t>>(example, &text, [&](const std::string& t) { return tokenizer_->Encode(t); });
 }
 
-ChunkDataset::Located ChunkDataset::ChunkInText(int64_t example) const {
-  Located located;
-  located.tokens = Read<std::vector<TokenSpan>>(example, &located.text,
-                                                [&](const std::string& t) { return tokenizer_->EncodeSpans(t); });
-  return located;
+ChunkLocation ChunkDataset::LocateChunk(int64_t example) const {
+  ChunkLocation chunk;
+  chunk.tokens = Read<std::vector<TokenSpan>>(example, &chunk.text,
+                                              [&](const std::string& t) { return tokenizer_->EncodeSpans(t); });
+  return chunk;
 }
 
 std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
@@ -84,7 +84,7 @@ std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const Senten
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
   const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
-  SampledStretches samples(source, (wanted + kTrainingStretch - 1) / kTrainingStretch, kTrainingStretch);
+  SegmentSampler samples(source, (wanted + kTrainingSegmentBytes - 1) / kTrainingSegmentBytes, kTrainingSegmentBytes);
   const std::string model = TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); });
   return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
 }

@@ -11,6 +11,12 @@
 
 namespace crosstalk {
 
+// A chunk's tokens, each with its bytes in `text`, which begins with the chunk.
+struct ChunkLocation {
+  std::string text;
+  std::vector<TokenSpan> tokens;
+};
+
 // Thread-safe; keeps no state but its arguments, so a resumed run needs only the number of the next example.
 class ChunkDataset {
  public:
@@ -20,12 +26,8 @@ class ChunkDataset {
 
   // The tokens of example ≥ 0, `length` of them.
   std::vector<int32_t> Chunk(int64_t example) const;
-  // The same tokens, each with its bytes in `text`, the stretch that they were cut from.
-  struct Located {
-    std::string text;
-    std::vector<TokenSpan> tokens;
-  };
-  Located ChunkInText(int64_t example) const;
+  // The same tokens, each with its bytes in the text that they were cut from.
+  ChunkLocation LocateChunk(int64_t example) const;
   // Number of chunks in one pass over the source; INT64_MAX if it has no end.
   int64_t chunks_per_epoch() const { return chunks_per_epoch_; }
   int64_t length() const { return length_; }
@@ -47,7 +49,7 @@ class ChunkDataset {
 };
 
 // Trains a SentencePiece tokenizer on a part of a corpus (the training part, so that nothing of the validation part is
-// seen): on all of it, or evenly spread stretches where it is longer than options.max_sample_bytes; of a source without
+// seen): on all of it, or evenly spread segments where it is longer than options.max_sample_bytes; of a source without
 // an end, on at most the first 1,000,000 bytes' worth.
 std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
                                           int num_sentinels = kDefaultSentinels);

@@ -125,8 +125,8 @@ class SentencePieceTokenizer : public Tokenizer {
 // Gives the library sentence after sentence: lines, cut at spaces where they are too long for it.
 class SampleIterator : public sentencepiece::SentenceIterator {
  public:
-  SampleIterator(const std::function<bool(std::string*)>& next_stretch, int64_t max_bytes)
-      : next_stretch_(next_stretch), bytes_left_(max_bytes) {
+  SampleIterator(const std::function<bool(std::string*)>& next_segment, int64_t max_bytes)
+      : next_segment_(next_segment), bytes_left_(max_bytes) {
     Next();
   }
 
@@ -136,31 +136,31 @@ class SampleIterator : public sentencepiece::SentenceIterator {
 
   void Next() override {
     do {
-      while (at_ >= stretch_.size()) {
-        stretch_.clear();
+      while (at_ >= segment_.size()) {
+        segment_.clear();
         at_ = 0;
-        if (bytes_left_ <= 0 || !next_stretch_(&stretch_)) {
+        if (bytes_left_ <= 0 || !next_segment_(&segment_)) {
           done_ = true;
           return;
         }
-        bytes_left_ -= static_cast<int64_t>(stretch_.size());
+        bytes_left_ -= static_cast<int64_t>(segment_.size());
       }
-      size_t end = std::min(stretch_.find('\n', at_), stretch_.size());
+      size_t end = std::min(segment_.find('\n', at_), segment_.size());
       if (end - at_ > kMaxSentenceBytes) {
         end = at_ + kMaxSentenceBytes;
-        const size_t space = stretch_.rfind(' ', end);
+        const size_t space = segment_.rfind(' ', end);
         if (space != std::string::npos && space > at_) end = space;
-        while (end > at_ && IsUtf8Continuation(stretch_[end])) --end;
+        while (end > at_ && IsUtf8Continuation(segment_[end])) --end;
       }
-      sentence_ = stretch_.substr(at_, end - at_);
-      at_ = end < stretch_.size() && IsAsciiSpace(stretch_[end]) ? end + 1 : end;
+      sentence_ = segment_.substr(at_, end - at_);
+      at_ = end < segment_.size() && IsAsciiSpace(segment_[end]) ? end + 1 : end;
     } while (sentence_.find_first_not_of(" \t\r\n") == std::string::npos);
   }
 
  private:
-  const std::function<bool(std::string*)>& next_stretch_;
+  const std::function<bool(std::string*)>& next_segment_;
   int64_t bytes_left_;
-  std::string stretch_;
+  std::string segment_;
   size_t at_ = 0;
   std::string sentence_;
   bool done_ = false;
@@ -182,12 +182,12 @@ std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, co
 }
 
 std::string TrainSentencePieceModel(const SentencePieceTraining& options,
-                                    const std::function<bool(std::string* text)>& next_stretch) {
+                                    const std::function<bool(std::string* text)>& next_segment) {
   CROSSTALK_CHECK(options.vocab_size >= kSmallestVocabulary && options.vocab_size <= 1'000'000,
                   "tokenizer: a SentencePiece vocabulary of ", options.vocab_size, " must be between ",
                   kSmallestVocabulary, " and 1000000");
   sentencepiece::logging::SetMinLogLevel(kLogNothing);
-  SampleIterator sentences(next_stretch, options.max_sample_bytes);
+  SampleIterator sentences(next_segment, options.max_sample_bytes);
   if (sentences.done()) Fail(ErrorKind::kData, "tokenizer: there is no text to train it on");
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", "unigram"},

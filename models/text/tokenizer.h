@@ -93,10 +93,10 @@ struct SentencePieceTraining {
   int64_t max_sample_bytes = 4'000'000;  // bound on the text that is looked at
 };
 // Trains a unigram model with byte fallback on one thread, deterministically, and returns the `.model` bytes.
-// `next_stretch(text)` gives the next stretch of sample text, false at the end; stretches are cut into sentences at
+// `next_segment(text)` gives the next segment of sample text, false at the end; segments are cut into sentences at
 // line ends. Throws Error(kUsage) for an impossible vocabulary size, Error(kData) if the sample has no text.
 std::string TrainSentencePieceModel(const SentencePieceTraining& options,
-                                    const std::function<bool(std::string* text)>& next_stretch);
+                                    const std::function<bool(std::string* text)>& next_segment);
 
 // From a file kept with a run (FileName() and FileContents()), or a user's `.model`: recognised by the contents
 // ('{' opens the descriptor of a byte tokenizer). Throws Error(kData) with `name`.

@@ -5,8 +5,8 @@
 
 #include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/text/sampled_stretches.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
@@ -21,7 +21,7 @@ std::string Fingerprint(const TextCorpus& corpus) {
   Crc64 checksum;
   for (const TextSource* source : {corpus.training.get(), corpus.validation.get()}) {
     checksum.Update(std::to_string(source->num_bytes().value_or(-1)));
-    SampledStretches samples(*source, kFingerprintSamples, kFingerprintBytes);
+    SegmentSampler samples(*source, kFingerprintSamples, kFingerprintBytes);
     for (std::string text; samples.Next(&text);) checksum.Update(text);
   }
   return ChecksumText(checksum.value());

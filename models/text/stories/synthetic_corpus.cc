@@ -18,7 +18,7 @@ Story SyntheticSource::StoryAt(int64_t example, int64_t min_bytes) const {
   return WriteStory(seed_, first_ + example, min_bytes);
 }
 
-std::string SyntheticSource::Stretch(uint64_t, int64_t example, int64_t, int64_t min_bytes, Order) const {
+std::string SyntheticSource::ReadSegment(uint64_t, int64_t example, int64_t, int64_t min_bytes, Order) const {
   return StoryAt(example, min_bytes).text;
 }
 

@@ -65,7 +65,7 @@ class StoryFloor {
   std::vector<std::vector<std::vector<int>>> token_counts_;  // [table][row][form]
 };
 
-// One part of the built-in corpus. It has no end: Stretch's example i is story first + i from its beginning, whatever
+// One part of the built-in corpus. It has no end: Example i is story first + i from its beginning, whatever
 // the seed, stride and order.
 class SyntheticSource : public TextSource {
  public:
@@ -73,8 +73,9 @@ class SyntheticSource : public TextSource {
 
   std::string Describe() const override;
   std::optional<int64_t> num_bytes() const override { return std::nullopt; }
-  std::string Stretch(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes, Order order) const override;
-  // The story that Stretch gives the text of.
+  std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
+                          Order order) const override;
+  // The story that ReadSegment gives the text of.
   Story StoryAt(int64_t example, int64_t min_bytes) const;
 
  private:

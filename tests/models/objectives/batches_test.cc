@@ -95,7 +95,7 @@ TEST(BatchesTest, ChunksAreLocatedInTheirText) {
   EXPECT_EQ(dataset.chunks_per_epoch(), *source->num_bytes() / 141);
   EXPECT_DOUBLE_EQ(dataset.bytes_per_token(), 1);
   for (int64_t i = 0; i < 300; i += 7) {
-    const ChunkDataset::Located located = dataset.ChunkInText(i);
+    const ChunkLocation located = dataset.LocateChunk(i);
     const Ids ids = dataset.Chunk(i);
     ASSERT_EQ(ids.size(), 141u);
     for (size_t k = 0; k < ids.size(); ++k) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/temp_dir.h"
@@ -47,7 +47,7 @@ std::vector<std::string> Split(const std::string& text) {
 // All the text, from its beginning, without the end of the last document.
 std::string All(const TextSource& source) {
   const int64_t size = *source.num_bytes();
-  return source.Stretch(0, 0, 1, size, TextSource::Order::kSequential).substr(0, size - 2);
+  return source.ReadSegment(0, 0, 1, size, TextSource::Order::kSequential).substr(0, size - 2);
 }
 
 std::string MessageOf(const FileCorpusOptions& options) {
@@ -119,7 +119,7 @@ TEST(CorpusTest, AFolderIsItsTextFilesInTheOrderOfTheirNames) {
   EXPECT_NE(source->Describe().find("3 files"), std::string::npos) << source->Describe();
 }
 
-TEST(CorpusTest, StretchesStartAtAWordAndWrapRound) {
+TEST(CorpusTest, SegmentsStartAtAWordAndWrapRound) {
   const TempDir dir;
   Write(dir / "a.txt", Words("alpha", 300));
   Write(dir / "b.jsonl", "{\"text\": \"" + Words("beta", 200, 1000) + "\"}\n{\"text\": \"gamma delta\"}\n");
@@ -130,15 +130,15 @@ TEST(CorpusTest, StretchesStartAtAWordAndWrapRound) {
   std::set<std::string> words;
   for (const std::string& word : Split(all)) words.insert(word);
   for (int64_t i = 0; i < *source->num_bytes(); i += 13) {
-    const std::string text = source->Stretch(0, i, 1, 100, TextSource::Order::kSequential);
+    const std::string text = source->ReadSegment(0, i, 1, 100, TextSource::Order::kSequential);
     EXPECT_GE(text.size(), 100u);
     for (const std::string& word : Split(text)) EXPECT_TRUE(words.count(word)) << word;
     const size_t at = ring.find(text, i);
     EXPECT_LT(at, i + 20) << text;
-    const std::string longer = source->Stretch(0, i, 1, 300, TextSource::Order::kSequential);
+    const std::string longer = source->ReadSegment(0, i, 1, 300, TextSource::Order::kSequential);
     EXPECT_EQ(longer.substr(0, text.size()), text);
   }
-  EXPECT_THROW(source->Stretch(0, 0, 1, *source->num_bytes() + 1, TextSource::Order::kSequential), Error);
+  EXPECT_THROW(source->ReadSegment(0, 0, 1, *source->num_bytes() + 1, TextSource::Order::kSequential), Error);
 }
 
 TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
@@ -148,9 +148,9 @@ TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
   Write(dir / "a.txt", text);
   const auto source = OpenTextSource(dir / "a.txt");
   for (int64_t i = 1; i < 200; ++i) {
-    const std::string stretch = source->Stretch(0, i, 7, 500 + i, TextSource::Order::kSequential);
-    EXPECT_GE(static_cast<int64_t>(stretch.size()), 500 + i);
-    EXPECT_EQ(FindInvalidUtf8(stretch), std::string::npos);
+    const std::string segment = source->ReadSegment(0, i, 7, 500 + i, TextSource::Order::kSequential);
+    EXPECT_GE(static_cast<int64_t>(segment.size()), 500 + i);
+    EXPECT_EQ(FindInvalidUtf8(segment), std::string::npos);
   }
 }
 
@@ -164,18 +164,18 @@ TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     for (int64_t i = 0; i < per_epoch; ++i) {
       const std::vector<std::string> words =
-          Split(source->Stretch(5, epoch * per_epoch + i, stride, stride, TextSource::Order::kShuffled));
+          Split(source->ReadSegment(5, epoch * per_epoch + i, stride, stride, TextSource::Order::kShuffled));
       seen[epoch].insert(words.begin(), words.end());
       firsts[epoch].push_back(words[0]);
     }
-    // All but what is left over at the end of the last stretch.
+    // All but what is left over at the end of the last segment.
     EXPECT_GE(seen[epoch].size(), 1985u) << "epoch " << epoch;
   }
   EXPECT_NE(firsts[0], firsts[1]);
-  EXPECT_EQ(source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled),
-            source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled));
-  EXPECT_NE(source->Stretch(5, 3, stride, 80, TextSource::Order::kShuffled),
-            source->Stretch(6, 3, stride, 80, TextSource::Order::kShuffled));
+  EXPECT_EQ(source->ReadSegment(5, 3, stride, 80, TextSource::Order::kShuffled),
+            source->ReadSegment(5, 3, stride, 80, TextSource::Order::kShuffled));
+  EXPECT_NE(source->ReadSegment(5, 3, stride, 80, TextSource::Order::kShuffled),
+            source->ReadSegment(6, 3, stride, 80, TextSource::Order::kShuffled));
 }
 
 TEST(CorpusTest, WholeFilesAreHeldOut) {
@@ -259,7 +259,7 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
     try {
       const TextCorpus corpus = OpenFileCorpus({dir / name, "", 0, 0.3});
       for (int64_t i = 0; i < 200; ++i) {
-        const std::string text = corpus.training->Stretch(1, i, 3000, 3000, TextSource::Order::kShuffled);
+        const std::string text = corpus.training->ReadSegment(1, i, 3000, 3000, TextSource::Order::kShuffled);
         EXPECT_EQ(text.substr(0, 4), "word");
       }
     } catch (const std::exception& error) {
@@ -277,11 +277,11 @@ TEST(CorpusTest, NovelsAreSplitByBook) {
   EXPECT_GT(*corpus.training->num_bytes(), 45'000'000);
   EXPECT_GT(*corpus.validation->num_bytes(), 1'000'000);
   for (int64_t i = 0; i < 50; ++i) {
-    EXPECT_GE(corpus.training->Stretch(1, i, 2500, 2500, TextSource::Order::kShuffled).size(), 2500u);
+    EXPECT_GE(corpus.training->ReadSegment(1, i, 2500, 2500, TextSource::Order::kShuffled).size(), 2500u);
   }
 }
 
-TEST(SampledStretchesTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
+TEST(SegmentSamplerTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   constexpr int kWords = 4000, kFirst = 10000;  // all of five digits: a word's number says where it stands
   const TempDir dir;
   std::string numbers;
@@ -297,7 +297,7 @@ TEST(SampledStretchesTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   std::string text;
   std::set<std::string> seen;
   int64_t count = 0;
-  for (SampledStretches all(*corpus.training, 1000, 700); all.Next(&text); ++count) {
+  for (SegmentSampler all(*corpus.training, 1000, 700); all.Next(&text); ++count) {
     EXPECT_GE(static_cast<int64_t>(text.size()), 700);
     for (const std::string& word : Split(text)) seen.insert(word);
   }
@@ -305,7 +305,7 @@ TEST(SampledStretchesTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   EXPECT_GE(seen.size(), kWords - 2u);  // the last word is cut where the text begins again
 
   count = 0;
-  for (SampledStretches quarters(*corpus.training, 4, 60); quarters.Next(&text); ++count) {
+  for (SegmentSampler quarters(*corpus.training, 4, 60); quarters.Next(&text); ++count) {
     EXPECT_NEAR(std::stoi(Split(text)[0]), kFirst + count * kWords / 4, 2) << text;
   }
   EXPECT_EQ(count, 4);

@@ -35,12 +35,12 @@ TEST(SyntheticCorpusTest, StoriesDifferBySeedIndexAndPart) {
   const TextCorpus corpus = MakeSyntheticCorpus(3);
   std::set<std::string> texts;
   for (int64_t i = 0; i < 50; ++i) {
-    texts.insert(corpus.training->Stretch(0, i, 1, 500, TextSource::Order::kShuffled));
-    texts.insert(corpus.validation->Stretch(0, i, 1, 500, TextSource::Order::kShuffled));
+    texts.insert(corpus.training->ReadSegment(0, i, 1, 500, TextSource::Order::kShuffled));
+    texts.insert(corpus.validation->ReadSegment(0, i, 1, 500, TextSource::Order::kShuffled));
     texts.insert(WriteStory(4, i, 500).text);
   }
   EXPECT_EQ(texts.size(), 150u);
-  EXPECT_EQ(corpus.training->Stretch(9, 7, 5, 500, TextSource::Order::kSequential), WriteStory(3, 7, 500).text);
+  EXPECT_EQ(corpus.training->ReadSegment(9, 7, 5, 500, TextSource::Order::kSequential), WriteStory(3, 7, 500).text);
   EXPECT_FALSE(corpus.training->num_bytes().has_value());
 }
 

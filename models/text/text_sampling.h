@@ -1,4 +1,4 @@
-// A part of a text that stands for the whole of it: for training a tokenizer, measuring, and telling corpora apart.
+// A sample of a text, evenly spread: for training a tokenizer, measuring, and telling corpora apart.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace crosstalk {
 
-// `count` stretches of at least `bytes` bytes, evenly spread over the source, or as many as cover it where fewer do;
+// `count` segments of at least `bytes` bytes, evenly spread over the source, or as many as cover it where fewer do;
 // the first ones of a source without an end. A pure function of its arguments.
-class SampledStretches {
+class SegmentSampler {
  public:
   // `source` must outlive this object. count and bytes must be at least 1.
-  SampledStretches(const TextSource& source, int64_t count, int64_t bytes);
-  // The next stretch, or false after the last one.
+  SegmentSampler(const TextSource& source, int64_t count, int64_t bytes);
+  // The next segment, or false after the last one.
   bool Next(std::string* text);
 
  private:

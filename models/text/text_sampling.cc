@@ -1,4 +1,4 @@
-#include "crosstalk/models/text/sampled_stretches.h"
+#include "crosstalk/models/text/text_sampling.h"
 
 #include <algorithm>
 
@@ -6,9 +6,9 @@
 
 namespace crosstalk {
 
-SampledStretches::SampledStretches(const TextSource& source, int64_t count, int64_t bytes)
+SegmentSampler::SegmentSampler(const TextSource& source, int64_t count, int64_t bytes)
     : source_(source), count_(count), bytes_(bytes), stride_(bytes) {
-  CROSSTALK_CHECK(count >= 1 && bytes >= 1, "sample: ", count, " stretches of ", bytes,
+  CROSSTALK_CHECK(count >= 1 && bytes >= 1, "sample: ", count, " segments of ", bytes,
                   " bytes; both must be at least 1");
   if (!source.num_bytes()) return;
   const int64_t total = std::max<int64_t>(1, *source.num_bytes());
@@ -17,9 +17,9 @@ SampledStretches::SampledStretches(const TextSource& source, int64_t count, int6
   stride_ = std::max<int64_t>(1, total / count_);
 }
 
-bool SampledStretches::Next(std::string* text) {
+bool SegmentSampler::Next(std::string* text) {
   if (next_ == count_) return false;
-  *text = source_.Stretch(0, next_++, stride_, bytes_, TextSource::Order::kSequential);
+  *text = source_.ReadSegment(0, next_++, stride_, bytes_, TextSource::Order::kSequential);
   return true;
 }
 
