@@ -5,6 +5,7 @@
 
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/stories/story_entropy_bound.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
@@ -64,7 +65,7 @@ class SpanCorruptionExamples : public ExampleSource {
     const ChunkLocation chunk = dataset_.LocateChunk(place);
     const Story story = stories->StoryAt(place, static_cast<int64_t>(chunk.text.size()));
     const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, kOptions);
-    return LossBound{StoryFloor(*inputs_.tokenizer).Nats(story, chunk.tokens, hidden), lengths_.targets};
+    return LossBound{StoryEntropyBound(*inputs_.tokenizer).Nats(story, chunk.tokens, hidden), lengths_.targets};
   }
 
  private:

@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kSamples = 8;  // segments that bytes_per_token is measured on
 constexpr int64_t kSampleBytes = 2048;
-constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // bytes of a tokenizer's sample at a time
-constexpr int64_t kEndlessSample = 1'000'000;       // bytes that a tokenizer sees of a source without an end
 // A chunk that begins elsewhere may cut one word at each end into more tokens.
 constexpr int64_t kTokensToSpare = 2;
 
@@ -77,16 +75,6 @@ ChunkLocation ChunkDataset::LocateChunk(int64_t example) const {
   chunk.tokens = Read<std::vector<TokenSpan>>(example, &chunk.text,
                                               [&](const std::string& t) { return tokenizer_->EncodeSpans(t); });
   return chunk;
-}
-
-std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
-                                          int num_sentinels) {
-  CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
-                  " bytes to train on; must be at least 1");
-  const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
-  SegmentSampler samples(source, (wanted + kTrainingSegmentBytes - 1) / kTrainingSegmentBytes, kTrainingSegmentBytes);
-  const std::string model = TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); });
-  return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
 }
 
 }  // namespace crosstalk

@@ -1,5 +1,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 
+#include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"

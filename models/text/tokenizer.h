@@ -1,8 +1,8 @@
-// Tokenizer: text to ids and back, and which ids are special. Two kinds: bytes (nothing to train) and SentencePiece.
+// Tokenizer: text to ids and back, and which ids are special. Two kinds: bytes, made here, and SentencePiece's
+// (sentencepiece_tokenizer.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,30 +73,6 @@ class Tokenizer {
 
 // As in ByT5: pad 0, end 1, unknown 2, byte b is b + 3; then the sentinels (vocabulary 259 + sentinels).
 std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels);
-
-// From the bytes of a SentencePiece `.model`, unigram or BPE; `name` is what errors call it. Special tokens are the
-// model's own control pieces, at whatever ids it has them:
-//   unknown    the model's unknown piece
-//   begin      its bos piece ("<s>"), else [CLS] or <cls>
-//   separator  [SEP] or <sep>
-//   mask       [MASK] or <mask>
-//   pad        its pad piece ("<pad>"), else [PAD], else an id that is added above the model's own
-//   end        its eos piece ("</s>"), else the separator, else an id that is added above the model's own
-// Added ids follow the model's pieces, pad first, then end; the sentinels follow those, as T5's follow its pieces. So
-// T5's files have pad 0, end 1, unknown 2 and nothing added; ALBERT's have pad 0, unknown 1, begin 2, separator and end
-// 3, mask 4. Malformed or unsafe contents, or a pad that has another role too, throw Error(kData).
-std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, const std::string& name,
-                                                      int num_sentinels = kDefaultSentinels);
-
-struct SentencePieceTraining {
-  int vocab_size = 1000;                 // ids before the sentinels are added; fewer come out of a poor text
-  int64_t max_sample_bytes = 4'000'000;  // bound on the text that is looked at
-};
-// Trains a unigram model with byte fallback on one thread, deterministically, and returns the `.model` bytes.
-// `next_segment(text)` gives the next segment of sample text, false at the end; segments are cut into sentences at
-// line ends. Throws Error(kUsage) for an impossible vocabulary size, Error(kData) if the sample has no text.
-std::string TrainSentencePieceModel(const SentencePieceTraining& options,
-                                    const std::function<bool(std::string* text)>& next_segment);
 
 // From a file kept with a run (FileName() and FileContents()), or a user's `.model`: recognised by the contents
 // ('{' opens the descriptor of a byte tokenizer). Throws Error(kData) with `name`.

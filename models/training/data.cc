@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "crosstalk/models/objectives/prefetch.h"
-#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/checksum.h"

@@ -1,4 +1,5 @@
-// WriteStory of synthetic_corpus.h: the telling of a story.
+#include "crosstalk/models/text/stories/story_writer.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +8,6 @@
 
 #include "crosstalk/models/text/example_key.h"
 #include "crosstalk/models/text/stories/story_words.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
 

@@ -7,39 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/stories/story_writer.h"
 #include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
-
-// A place in the text that shows a free choice.
-struct ChoiceMention {
-  int64_t begin;  // bytes [begin, end) of the text
-  int64_t end;
-  int column;        // which form of the word stands there (a noun's plural, …); -1: derived from it, as a sum is
-  bool capitalised;  // it opens a sentence
-};
-
-// A word drawn from a table. All that depends on which word was drawn is in `mentions`: what kind of sentence follows,
-// and everything else, does not.
-struct WordChoice {
-  int table;
-  int row;
-  int group;  // choices of one table and group differ from each other; -1: drawn independently
-  std::vector<ChoiceMention> mentions;
-};
-
-struct Story {
-  std::string text;
-  double nats = 0;  // -ln of the probability of all choices made in the writing of `text`
-  std::vector<WordChoice> choices;
-};
-
-// The story number `index`: a pure function of (seed, index), the same bytes on every machine. A story has no end:
-// what is returned is the beginning, whole sentences, at least min_bytes long; a longer one starts with the same text.
-Story WriteStory(uint64_t seed, int64_t index, int64_t min_bytes);
 
 // Entropy rate of the stories' first `bytes` bytes, averaged over `stories` of them: what a perfect model reading
 // left to right would reach.
@@ -49,21 +22,6 @@ struct StoryEntropy {
   double nats_per_token;  // 0 without a tokenizer
 };
 StoryEntropy MeasureStoryEntropy(uint64_t seed, int64_t stories, int64_t bytes, const Tokenizer* tokenizer = nullptr);
-
-// Lower bound, in expectation, on the total negative log-likelihood that any model can reach on the targets of a
-// corrupted example cut from the beginning of `story`: hidden[i] says whether token tokens[i] was hidden.
-// It is the entropy of the words drawn whose every mention in the tokens is hidden, given everything else that was
-// drawn, the places of the spans, and the number of tokens of each word: information that a model does not have in
-// full. Left out, so the bound is not tight: hidden choices of what kind of sentence comes next, words half hidden,
-// counts that also occur in a sum, and where each hidden span ends.
-class StoryFloor {
- public:
-  explicit StoryFloor(const Tokenizer& tokenizer);
-  double Nats(const Story& story, const std::vector<TokenSpan>& tokens, const std::vector<bool>& hidden) const;
-
- private:
-  std::vector<std::vector<std::vector<int>>> token_counts_;  // [table][row][form]
-};
 
 // One part of the built-in corpus. It has no end: Example i is story first + i from its beginning, whatever
 // the seed, stride and order.

@@ -14,6 +14,7 @@
 #include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"

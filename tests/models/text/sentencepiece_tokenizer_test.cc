@@ -1,3 +1,5 @@
+#include "crosstalk/models/text/sentencepiece_tokenizer.h"
+
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
@@ -10,10 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/sentencepiece_model_check.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
-#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/text/stories/story_entropy_bound.h"
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/checksum.h"
 
@@ -157,14 +158,14 @@ TEST(SyntheticCorpusTest, EntropyIsThatOfTheChoices) {
   EXPECT_EQ(entropy.nats_per_token, 0);
 }
 
-TEST(SyntheticCorpusTest, FloorCountsAWordHiddenEverywhereAndNothingElse) {
+TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse) {
   // Stories with byte tokens: every token is visible but those of one choice's mentions.
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
-  const StoryFloor floor(*tokenizer);
+  const StoryEntropyBound bound(*tokenizer);
   const Story story = WriteStory(9, 0, 3000);
   const std::vector<TokenSpan> tokens = tokenizer->EncodeSpans(story.text);
   const std::vector<bool> nothing(tokens.size(), false);
-  EXPECT_EQ(floor.Nats(story, tokens, nothing), 0);
+  EXPECT_EQ(bound.Nats(story, tokens, nothing), 0);
 
   int single = 0, repeated = 0, derived = 0;
   for (const WordChoice& choice : story.choices) {
@@ -187,7 +188,7 @@ TEST(SyntheticCorpusTest, FloorCountsAWordHiddenEverywhereAndNothingElse) {
       }
       rows += fits;
     }
-    const double nats = floor.Nats(story, tokens, hidden);
+    const double nats = bound.Nats(story, tokens, hidden);
     if (has_derived) {
       EXPECT_EQ(nats, 0);
       ++derived;
@@ -197,24 +198,24 @@ TEST(SyntheticCorpusTest, FloorCountsAWordHiddenEverywhereAndNothingElse) {
     ++(choice.mentions.size() > 1 ? repeated : single);
     if (choice.mentions.size() > 1) {  // one mention in view tells all
       std::fill(hidden.begin() + choice.mentions[1].begin, hidden.begin() + choice.mentions[1].end, false);
-      EXPECT_EQ(floor.Nats(story, tokens, hidden), 0);
+      EXPECT_EQ(bound.Nats(story, tokens, hidden), 0);
     }
     hidden = nothing;  // half a word in view does, too
     std::fill(hidden.begin() + choice.mentions[0].begin + 1, hidden.begin() + choice.mentions[0].end, true);
-    EXPECT_EQ(floor.Nats(story, tokens, hidden), 0);
+    EXPECT_EQ(bound.Nats(story, tokens, hidden), 0);
   }
   EXPECT_GT(single, 20);
   EXPECT_GT(repeated, 10);
   EXPECT_GT(derived, 0);
 }
 
-TEST(SyntheticCorpusTest, FloorIsBelowTheEntropyOfTheStory) {
+TEST(SyntheticCorpusTest, EntropyBoundIsBelowTheEntropyOfTheStory) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
-  const StoryFloor floor(*tokenizer);
+  const StoryEntropyBound bound(*tokenizer);
   for (int64_t i = 0; i < 20; ++i) {
     const Story story = WriteStory(10, i, 1500);
     const std::vector<TokenSpan> tokens = tokenizer->EncodeSpans(story.text);
-    const double all = floor.Nats(story, tokens, std::vector<bool>(tokens.size(), true));
+    const double all = bound.Nats(story, tokens, std::vector<bool>(tokens.size(), true));
     EXPECT_GT(all, 0);
     EXPECT_LT(all, story.nats);
   }

@@ -1,19 +1,19 @@
-// StoryFloor of synthetic_corpus.h: a lower bound on the loss of span corruption over the built-in stories.
-//
+#include "crosstalk/models/text/stories/story_entropy_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "crosstalk/models/text/stories/story_words.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
 // Let Z be everything drawn in the writing of the story except the words S whose every mention among the tokens is
 // hidden, together with the mask and the number of tokens of each word. The visible tokens are a function of Z. The
 // words of S are a function of Z and the targets, and given Z they are still uniform over the rows that nobody of their
 // group took and that have the same number of tokens wherever they are mentioned. So for any model
 //   E[-ln p(targets | inputs)] ≥ H(targets | inputs) ≥ H(targets | Z) ≥ H(S | Z) = E[Σ_S ln(rows left)].
-#include <algorithm>
-#include <cmath>
-
-#include "crosstalk/models/text/stories/story_words.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
-#include "crosstalk/runtime/check.h"
-
-namespace crosstalk {
-namespace {
 
 // Which form of a row: its column, a capital or not, straight after a quotation mark or not.
 int FormIndex(int column, bool capitalised, bool quoted) { return (column * 2 + capitalised) * 2 + quoted; }
@@ -35,7 +35,7 @@ Seen Look(int64_t begin, int64_t end, const std::vector<TokenSpan>& tokens, cons
 
 }  // namespace
 
-StoryFloor::StoryFloor(const Tokenizer& tokenizer) {
+StoryEntropyBound::StoryEntropyBound(const Tokenizer& tokenizer) {
   const int quote_tokens = static_cast<int>(tokenizer.Encode("\"").size());
   token_counts_.resize(kStoryTables);
   for (int table = 0; table < kStoryTables; ++table) {
@@ -54,9 +54,9 @@ StoryFloor::StoryFloor(const Tokenizer& tokenizer) {
   }
 }
 
-double StoryFloor::Nats(const Story& story, const std::vector<TokenSpan>& tokens,
-                        const std::vector<bool>& hidden) const {
-  CROSSTALK_CHECK(tokens.size() == hidden.size(), "floor of a story: ", tokens.size(), " tokens but a mask of ",
+double StoryEntropyBound::Nats(const Story& story, const std::vector<TokenSpan>& tokens,
+                               const std::vector<bool>& hidden) const {
+  CROSSTALK_CHECK(tokens.size() == hidden.size(), "entropy bound of a story: ", tokens.size(), " tokens but a mask of ",
                   hidden.size());
   double nats = 0;
   for (size_t i = 0; i < story.choices.size(); ++i) {

@@ -1,0 +1,30 @@
+// Training of a SentencePiece tokenizer, with T5's special tokens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
+
+namespace crosstalk {
+
+struct SentencePieceTraining {
+  int vocab_size = 1000;                 // ids before the sentinels are added; fewer come out of a poor text
+  int64_t max_sample_bytes = 4'000'000;  // bound on the text that is looked at
+};
+// Trains a unigram model with byte fallback on one thread, deterministically, and returns the `.model` bytes.
+// `next_segment(text)` gives the next segment of sample text, false at the end; segments are cut into sentences at
+// line ends. Throws Error(kUsage) for an impossible vocabulary size, Error(kData) if the sample has no text.
+std::string TrainSentencePieceModel(const SentencePieceTraining& options,
+                                    const std::function<bool(std::string* text)>& next_segment);
+
+// Trains a SentencePiece tokenizer on a part of a corpus (the training part, so that nothing of the validation part is
+// seen): on all of it, or evenly spread segments where it is longer than options.max_sample_bytes; of a source without
+// an end, on at most the first 1,000,000 bytes' worth.
+std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
+                                          int num_sentinels = kDefaultSentinels);
+
+}  // namespace crosstalk
