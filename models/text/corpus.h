@@ -9,7 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/tokenizer.h"
+
 namespace crosstalk {
+
+// A chunk's tokens, each with its bytes in `text`, which begins with the chunk.
+struct ChunkLocation {
+  std::string text;
+  std::vector<TokenSpan> tokens;
+};
 
 // One part (training or validation) of a corpus. Thread-safe: all calls are const.
 //
@@ -31,6 +39,14 @@ class TextSource {
   // Throws Error(kData) if the whole source is shorter than min_bytes.
   virtual std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
                                   Order order) const = 0;
+  // In nats: a lower bound, in expectation over examples, on the summed -ln p that any model can reach on the hidden
+  // tokens of a chunk, whatever it is shown of the others. `chunk` is cut from the text of `example`, hidden[i] says
+  // whether chunk.tokens[i] is hidden. Nothing where the source does not know one, as no text does that was not made.
+  virtual std::optional<double> LossLowerBound(int64_t example, const ChunkLocation& chunk,
+                                               const std::vector<bool>& hidden, const Tokenizer& tokenizer) const {
+    (void)example, (void)chunk, (void)hidden, (void)tokenizer;
+    return std::nullopt;
+  }
 };
 
 // A corpus and its two parts. `validation` holds text that `training` never gives.

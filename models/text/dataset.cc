@@ -77,4 +77,8 @@ ChunkLocation ChunkDataset::LocateChunk(int64_t example) const {
   return chunk;
 }
 
+std::optional<double> ChunkDataset::LossLowerBound(int64_t example, const std::vector<bool>& hidden) const {
+  return source_->LossLowerBound(example, LocateChunk(example), hidden, *tokenizer_);
+}
+
 }  // namespace crosstalk

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
-
-// A chunk's tokens, each with its bytes in `text`, which begins with the chunk.
-struct ChunkLocation {
-  std::string text;
-  std::vector<TokenSpan> tokens;
-};
 
 // Thread-safe; keeps no state but its arguments, so a resumed run needs only the number of the next example.
 class ChunkDataset {
@@ -28,6 +23,8 @@ class ChunkDataset {
   std::vector<int32_t> Chunk(int64_t example) const;
   // The same tokens, each with its bytes in the text that they were cut from.
   ChunkLocation LocateChunk(int64_t example) const;
+  // TextSource::LossLowerBound of that chunk; hidden has length() entries.
+  std::optional<double> LossLowerBound(int64_t example, const std::vector<bool>& hidden) const;
   // Number of chunks in one pass over the source; INT64_MAX if it has no end.
   int64_t chunks_per_epoch() const { return chunks_per_epoch_; }
   int64_t length() const { return length_; }

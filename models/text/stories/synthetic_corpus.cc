@@ -1,5 +1,6 @@
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 
+#include "crosstalk/models/text/stories/story_entropy_bound.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -19,7 +20,14 @@ Story SyntheticSource::StoryAt(int64_t example, int64_t min_bytes) const {
 }
 
 std::string SyntheticSource::ReadSegment(uint64_t, int64_t example, int64_t, int64_t min_bytes, Order) const {
-  return StoryAt(example, min_bytes).text;
+  return WriteStory(seed_, first_ + example, min_bytes).text;
+}
+
+std::optional<double> SyntheticSource::LossLowerBound(int64_t example, const ChunkLocation& chunk,
+                                                      const std::vector<bool>& hidden,
+                                                      const Tokenizer& tokenizer) const {
+  const Story story = WriteStory(seed_, first_ + example, static_cast<int64_t>(chunk.text.size()));
+  return StoryEntropyBound(tokenizer).Nats(story, chunk.tokens, hidden);
 }
 
 TextCorpus MakeSyntheticCorpus(uint64_t seed) {

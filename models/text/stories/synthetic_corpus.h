@@ -35,6 +35,9 @@ class SyntheticSource : public TextSource {
                           Order order) const override;
   // The story that ReadSegment gives the text of.
   Story StoryAt(int64_t example, int64_t min_bytes) const;
+  // StoryEntropyBound of story_entropy_bound.h.
+  std::optional<double> LossLowerBound(int64_t example, const ChunkLocation& chunk, const std::vector<bool>& hidden,
+                                       const Tokenizer& tokenizer) const override;
 
  private:
   uint64_t seed_;
