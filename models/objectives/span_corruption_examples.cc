@@ -5,8 +5,6 @@
 
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/text/stories/story_entropy_bound.h"
-#include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
@@ -60,12 +58,11 @@ class SpanCorruptionExamples : public ExampleSource {
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
 
   std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const override {
-    const auto* stories = dynamic_cast<const SyntheticSource*>(inputs_.text.get());
-    if (stories == nullptr) return std::nullopt;
-    const ChunkLocation chunk = dataset_.LocateChunk(place);
-    const Story story = stories->StoryAt(place, static_cast<int64_t>(chunk.text.size()));
     const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, kOptions);
-    return LossBound{StoryEntropyBound(*inputs_.tokenizer).Nats(story, chunk.tokens, hidden), lengths_.targets};
+    const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
+    if (!nats) return std::nullopt;
+    const SpanCounts counts = CountSpans(lengths_.raw, kOptions);
+    return LossBound{*nats, counts.noise_tokens + counts.spans + 1};
   }
 
  private:
