@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/check.h"
@@ -15,8 +16,23 @@ namespace {
 // group took and that have the same number of tokens wherever they are mentioned. So for any model
 //   E[-ln p(targets | inputs)] ≥ H(targets | inputs) ≥ H(targets | Z) ≥ H(S | Z) = E[Σ_S ln(rows left)].
 
-// Which form of a row: its column, a capital or not, straight after a quotation mark or not.
-int FormIndex(int column, bool capitalised, bool quoted) { return (column * 2 + capitalised) * 2 + quoted; }
+// How a word stands in the text, which decides how many tokens it has.
+struct Form {
+  int column;  // of its row
+  bool capitalised;
+  bool quoted;  // straight after a quotation mark
+
+  friend bool operator==(const Form&, const Form&) = default;
+};
+
+// The number of tokens of a word in that form, a quotation mark before it counted.
+size_t CountTokens(const StoryRow& row, const Form& form, const Tokenizer& tokenizer) {
+  std::string text(form.quoted ? "\"" : "");
+  const size_t first = text.size();
+  text += row[form.column];
+  if (form.capitalised && text[first] >= 'a' && text[first] <= 'z') text[first] += 'A' - 'a';
+  return tokenizer.Encode(text).size();
+}
 
 enum class Seen { kOutside, kHidden, kVisible };
 
@@ -35,34 +51,15 @@ Seen Look(int64_t begin, int64_t end, const std::vector<TokenSpan>& tokens, cons
 
 }  // namespace
 
-StoryEntropyBound::StoryEntropyBound(const Tokenizer& tokenizer) {
-  const int quote_tokens = static_cast<int>(tokenizer.Encode("\"").size());
-  token_counts_.resize(kStoryTables);
-  for (int table = 0; table < kStoryTables; ++table) {
-    for (const StoryRow& row : StoryRows(table)) {
-      std::vector<int>& counts = token_counts_[table].emplace_back();
-      for (std::string_view form : row) {
-        std::string word(form);
-        std::string capitalised = word;
-        if (word[0] >= 'a' && word[0] <= 'z') capitalised[0] = static_cast<char>(word[0] - 'a' + 'A');
-        for (const std::string& text : {word, capitalised}) {
-          counts.push_back(static_cast<int>(tokenizer.Encode(text).size()));
-          counts.push_back(static_cast<int>(tokenizer.Encode("\"" + text).size()) - quote_tokens);
-        }
-      }
-    }
-  }
-}
-
-double StoryEntropyBound::Nats(const Story& story, const std::vector<TokenSpan>& tokens,
-                               const std::vector<bool>& hidden) const {
+double StoryEntropyBound(const Story& story, const std::vector<TokenSpan>& tokens, const std::vector<bool>& hidden,
+                         const Tokenizer& tokenizer) {
   CROSSTALK_CHECK(tokens.size() == hidden.size(), "entropy bound of a story: ", tokens.size(), " tokens but a mask of ",
                   hidden.size());
   double nats = 0;
   for (size_t i = 0; i < story.choices.size(); ++i) {
     const WordChoice& choice = story.choices[i];
-    std::vector<int> forms;  // of its mentions among the tokens
-    bool told = false;       // by something visible, or by a number computed from it
+    std::vector<Form> forms;  // of its mentions among the tokens
+    bool told = false;        // by something visible, or by a number computed from it
     for (const ChoiceMention& mention : choice.mentions) {
       const Seen seen = Look(mention.begin, mention.end, tokens, hidden);
       if (seen == Seen::kOutside) continue;
@@ -71,14 +68,17 @@ double StoryEntropyBound::Nats(const Story& story, const std::vector<TokenSpan>&
         break;
       }
       const bool quoted = mention.begin > 0 && story.text[mention.begin - 1] == '"';
-      forms.push_back(FormIndex(mention.column, mention.capitalised, quoted));
+      const Form form = {mention.column, mention.capitalised, quoted};
+      if (std::find(forms.begin(), forms.end(), form) == forms.end()) forms.push_back(form);
     }
     if (told || forms.empty()) continue;
-    const std::vector<std::vector<int>>& counts = token_counts_[choice.table];
-    std::vector<bool> possible(counts.size());
-    for (size_t row = 0; row < counts.size(); ++row) {
-      possible[row] = std::all_of(forms.begin(), forms.end(),
-                                  [&](int form) { return counts[row][form] == counts[choice.row][form]; });
+    const std::vector<StoryRow>& rows = StoryRows(choice.table);
+    std::vector<bool> possible(rows.size(), true);
+    for (const Form& form : forms) {
+      const size_t count = CountTokens(rows[choice.row], form, tokenizer);
+      for (size_t row = 0; row < rows.size(); ++row) {
+        if (possible[row] && CountTokens(rows[row], form, tokenizer) != count) possible[row] = false;
+      }
     }
     if (choice.group >= 0) {
       for (size_t j = 0; j < story.choices.size(); ++j) {

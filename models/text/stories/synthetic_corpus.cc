@@ -15,10 +15,6 @@ std::string SyntheticSource::Describe() const {
   return StrCat("built-in stories, seed ", seed_, first_ == 0 ? ", training part" : ", validation part");
 }
 
-Story SyntheticSource::StoryAt(int64_t example, int64_t min_bytes) const {
-  return WriteStory(seed_, first_ + example, min_bytes);
-}
-
 std::string SyntheticSource::ReadSegment(uint64_t, int64_t example, int64_t, int64_t min_bytes, Order) const {
   return WriteStory(seed_, first_ + example, min_bytes).text;
 }
@@ -27,7 +23,7 @@ std::optional<double> SyntheticSource::LossLowerBound(int64_t example, const Chu
                                                       const std::vector<bool>& hidden,
                                                       const Tokenizer& tokenizer) const {
   const Story story = WriteStory(seed_, first_ + example, static_cast<int64_t>(chunk.text.size()));
-  return StoryEntropyBound(tokenizer).Nats(story, chunk.tokens, hidden);
+  return StoryEntropyBound(story, chunk.tokens, hidden, tokenizer);
 }
 
 TextCorpus MakeSyntheticCorpus(uint64_t seed) {

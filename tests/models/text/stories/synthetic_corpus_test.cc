@@ -7,6 +7,7 @@
 #include <set>
 
 #include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/text/stories/story_entropy_bound.h"
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/checksum.h"
@@ -161,11 +162,10 @@ TEST(SyntheticCorpusTest, EntropyIsThatOfTheChoices) {
 TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse) {
   // Stories with byte tokens: every token is visible but those of one choice's mentions.
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
-  const StoryEntropyBound bound(*tokenizer);
   const Story story = WriteStory(9, 0, 3000);
   const std::vector<TokenSpan> tokens = tokenizer->EncodeSpans(story.text);
   const std::vector<bool> nothing(tokens.size(), false);
-  EXPECT_EQ(bound.Nats(story, tokens, nothing), 0);
+  EXPECT_EQ(StoryEntropyBound(story, tokens, nothing, *tokenizer), 0);
 
   int single = 0, repeated = 0, derived = 0;
   for (const WordChoice& choice : story.choices) {
@@ -188,7 +188,7 @@ TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse)
       }
       rows += fits;
     }
-    const double nats = bound.Nats(story, tokens, hidden);
+    const double nats = StoryEntropyBound(story, tokens, hidden, *tokenizer);
     if (has_derived) {
       EXPECT_EQ(nats, 0);
       ++derived;
@@ -198,11 +198,11 @@ TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse)
     ++(choice.mentions.size() > 1 ? repeated : single);
     if (choice.mentions.size() > 1) {  // one mention in view tells all
       std::fill(hidden.begin() + choice.mentions[1].begin, hidden.begin() + choice.mentions[1].end, false);
-      EXPECT_EQ(bound.Nats(story, tokens, hidden), 0);
+      EXPECT_EQ(StoryEntropyBound(story, tokens, hidden, *tokenizer), 0);
     }
     hidden = nothing;  // half a word in view does, too
     std::fill(hidden.begin() + choice.mentions[0].begin + 1, hidden.begin() + choice.mentions[0].end, true);
-    EXPECT_EQ(bound.Nats(story, tokens, hidden), 0);
+    EXPECT_EQ(StoryEntropyBound(story, tokens, hidden, *tokenizer), 0);
   }
   EXPECT_GT(single, 20);
   EXPECT_GT(repeated, 10);
@@ -211,13 +211,29 @@ TEST(SyntheticCorpusTest, EntropyBoundCountsAWordHiddenEverywhereAndNothingElse)
 
 TEST(SyntheticCorpusTest, EntropyBoundIsBelowTheEntropyOfTheStory) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
-  const StoryEntropyBound bound(*tokenizer);
   for (int64_t i = 0; i < 20; ++i) {
     const Story story = WriteStory(10, i, 1500);
     const std::vector<TokenSpan> tokens = tokenizer->EncodeSpans(story.text);
-    const double all = bound.Nats(story, tokens, std::vector<bool>(tokens.size(), true));
+    const double all = StoryEntropyBound(story, tokens, std::vector<bool>(tokens.size(), true), *tokenizer);
     EXPECT_GT(all, 0);
     EXPECT_LT(all, story.nats);
+  }
+}
+
+TEST(SyntheticCorpusTest, TheSourceBoundsTheLossOfItsChunks) {
+  const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
+  const TextCorpus corpus = MakeSyntheticCorpus(3);
+  const ChunkDataset dataset(corpus.training, tokenizer, 400, 0, TextSource::Order::kSequential);
+  const std::vector<bool> hidden(400, true);
+  for (int64_t i = 0; i < 5; ++i) {
+    const ChunkLocation chunk = dataset.LocateChunk(i);
+    const Story story = WriteStory(3, i, static_cast<int64_t>(chunk.text.size()));
+    ASSERT_EQ(story.text, chunk.text);
+    const std::optional<double> bound = dataset.LossLowerBound(i, hidden);
+    ASSERT_TRUE(bound.has_value());
+    EXPECT_GT(*bound, 0);
+    EXPECT_EQ(*bound, StoryEntropyBound(story, chunk.tokens, hidden, *tokenizer));
+    EXPECT_EQ(dataset.LossLowerBound(i, std::vector<bool>(400, false)), 0);
   }
 }
 
