@@ -2,47 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <initializer_list>
-#include <utility>
 
 #include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/stories/story_composer.h"
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 namespace {
 
-std::string NumberWords(int n) {
-  static constexpr std::array<std::string_view, 20> kSmall = {
-      "zero", "one",    "two",    "three",    "four",     "five",    "six",     "seven",     "eight",    "nine",
-      "ten",  "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
-  static constexpr std::array<std::string_view, 10> kTens = {"",      "",      "twenty",  "thirty", "forty",
-                                                             "fifty", "sixty", "seventy", "eighty", "ninety"};
-  std::string words;
-  if (n >= 100) {
-    words = NumberWords(n / 100) + " hundred";
-    n %= 100;
-    if (n == 0) return words;
-    words += " and ";
-  }
-  if (n < 20) return words + std::string(kSmall[n]);
-  words += kTens[n / 10];
-  if (n % 10 != 0) words += StrCat("-", kSmall[n % 10]);
-  return words;
-}
-
 constexpr int kChapterSentences = 48;
 constexpr std::array<std::string_view, 7> kWeekdays = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                        "Friday", "Saturday", "Sunday"};
-
-// A number that stands in the text: its value and the choices that it was computed from. With one choice it is that
-// choice's own word.
-struct Quantity {
-  int value = 0;
-  std::vector<int> sources;
-};
 
 // One of the people of a chapter. Numbers are indices into Story::choices.
 struct Person {
@@ -67,12 +38,12 @@ struct Quote {
 // Writes sentence after sentence. What kind of sentence follows and about whom is drawn without regard to which words
 // were drawn from the tables, as WordChoice promises. Every choice shows in the text, so that the entropy of the
 // choices is that of the text.
-class StoryWriter {
+class StoryWriter : private StoryComposer {
  public:
-  explicit StoryWriter(const RandomKey& key) : random_(key) {}
+  explicit StoryWriter(const RandomKey& key) : StoryComposer(key) {}
 
   Story Write(int64_t min_bytes) {
-    while (static_cast<int64_t>(story_.text.size()) < min_bytes) {
+    while (static_cast<int64_t>(story().text.size()) < min_bytes) {
       if (sentences_left_ == 0) {
         BeginChapter();
       } else {
@@ -80,93 +51,13 @@ class StoryWriter {
         --sentences_left_;
       }
     }
-    return std::move(story_);
+    return Take();
   }
 
  private:
-  // ---- choices: every one adds its -ln p ----
-  int Pick(int options) {
-    story_.nats += std::log(static_cast<double>(options));
-    return static_cast<int>(random_.UniformInt(options));
-  }
-  // Index i with probability weights[i] / Σ weights.
-  int PickWeighted(std::initializer_list<int> weights) {
-    int total = 0;
-    for (const int weight : weights) total += weight;
-    int ticket = static_cast<int>(random_.UniformInt(total));
-    int i = 0;
-    for (const int weight : weights) {
-      if (ticket < weight) {
-        story_.nats -= std::log(static_cast<double>(weight) / total);
-        break;
-      }
-      ticket -= weight;
-      ++i;
-    }
-    return i;
-  }
-  enum class Distinct { kNo, kInChapter };
-  int Draw(int table, Distinct distinct = Distinct::kNo) {
-    const int group = distinct == Distinct::kInChapter ? chapter_ : -1;
-    std::vector<bool> taken(StoryRows(table).size(), false);
-    int free = static_cast<int>(taken.size());
-    if (group >= 0) {
-      for (const WordChoice& other : story_.choices) {
-        if (other.table == table && other.group == group) {
-          taken[other.row] = true;
-          --free;
-        }
-      }
-    }
-    int ticket = Pick(free);
-    int row = 0;
-    while (taken[row] || ticket-- > 0) ++row;
-    story_.choices.push_back({table, row, group, {}});
-    return static_cast<int>(story_.choices.size()) - 1;
-  }
-
-  // ---- writing ----
-  StoryWriter& Say(std::string_view words) {
-    for (const char c : words) {
-      story_.text += opens_sentence_ && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-      if (c != '"' && c != ' ') opens_sentence_ = false;
-    }
-    return *this;
-  }
-  StoryWriter& Say(int choice, int column = 0) {
-    WordChoice& word = story_.choices[choice];
-    Mention(word, StoryRows(word.table)[word.row][column], column);
-    return *this;
-  }
-  StoryWriter& Say(const Quantity& quantity) {
-    if (quantity.sources.size() == 1) return Say(quantity.sources[0]);
-    const int64_t begin = static_cast<int64_t>(story_.text.size());
-    const bool capitalised = opens_sentence_;
-    Say(NumberWords(quantity.value));
-    const int64_t end = static_cast<int64_t>(story_.text.size());
-    for (const int source : quantity.sources) {
-      story_.choices[source].mentions.push_back({begin, end, -1, capitalised});
-    }
-    return *this;
-  }
-  void Mention(WordChoice& word, std::string_view form, int column) {
-    const int64_t begin = static_cast<int64_t>(story_.text.size());
-    const bool capitalised = opens_sentence_;
-    Say(form);
-    word.mentions.push_back({begin, static_cast<int64_t>(story_.text.size()), column, capitalised});
-  }
-  void Begin() {
-    if (!story_.text.empty() && story_.text.back() != '\n') story_.text += ' ';
-    opens_sentence_ = true;
-  }
-  // Quoted speech opens with a capital.
-  StoryWriter& OpenQuote() {
-    story_.text += '"';
-    opens_sentence_ = true;
-    return *this;
-  }
+  int DrawDistinct(int table) { return Draw(table, chapter_); }
   // The person as subject: by name, or by pronoun straight after a sentence with the same subject.
-  StoryWriter& Subject(int person) {
+  StoryComposer& Subject(int person) {
     if (last_subject_ == person) {
       Say(people_[person].woman ? "she" : "he");
     } else {
@@ -194,14 +85,14 @@ class StoryWriter {
   // ---- chapters and people ----
   void BeginChapter() {
     ++chapter_;
-    if (chapter_ > 0) story_.text += "\n\n";
+    if (chapter_ > 0) EndLine(2);
     people_.clear();
     quotes_.clear();
     last_subject_ = next_subject_ = -1;
     goods_ = Draw(kGoods);
     weekday_ = Pick(7);
     sentences_left_ = kChapterSentences;
-    Begin();
+    BeginSentence();
     Say("it was a ").Say(Draw(kWeather)).Say(" ").Say(kWeekdays[weekday_]).Say(".");
     Introduce();
     Introduce();
@@ -211,15 +102,15 @@ class StoryWriter {
     Person person;
     const int me = static_cast<int>(people_.size());
     person.woman = Pick(2) == 1;
-    person.name = Draw(person.woman ? kWomen : kMen, Distinct::kInChapter);
-    person.job = Draw(kJobs, Distinct::kInChapter);
-    person.town = Draw(kTowns, Distinct::kInChapter);
-    person.colour = Draw(kColours, Distinct::kInChapter);
+    person.name = DrawDistinct(person.woman ? kWomen : kMen);
+    person.job = DrawDistinct(kJobs);
+    person.town = DrawDistinct(kTowns);
+    person.colour = DrawDistinct(kColours);
     person.place = Draw(kPlaces);
     const int count = Draw(kCounts);
-    person.goods = {kFirstCount + story_.choices[count].row, {count}};
+    person.goods = {kFirstCount + story().choices[count].row, {count}};
     people_.push_back(person);
-    Begin();
+    BeginSentence();
     switch (Pick(3)) {
       case 0:
         Say(person.name).Say(" was a ").Say(person.job).Say(" from ").Say(person.town).Say(".");
@@ -231,13 +122,13 @@ class StoryWriter {
         Say("the ").Say(person.job).Say(" of ").Say(person.town).Say(" was called ").Say(person.name).Say(".");
     }
     last_subject_ = me;
-    Begin();
+    BeginSentence();
     Subject(me).Say(" kept ").Say(person.goods).Say(" ").Say(person.colour).Say(" ").Say(goods_, 1);
     Say(" at the ").Say(person.place).Say(".");
     if (Pick(2) == 0) {
-      people_[me].animal = Draw(kAnimals, Distinct::kInChapter);
-      people_[me].pet_name = Draw(kPetNames, Distinct::kInChapter);
-      Begin();
+      people_[me].animal = DrawDistinct(kAnimals);
+      people_[me].pet_name = DrawDistinct(kPetNames);
+      BeginSentence();
       Subject(me).Say(" had a ").Say(people_[me].animal).Say(" called ").Say(people_[me].pet_name).Say(".");
     }
   }
@@ -298,7 +189,7 @@ class StoryWriter {
 
   void Recall(int who) {
     const Person& person = people_[who];
-    Begin();
+    BeginSentence();
     if (Pick(2) == 0) {
       Say("the ").Say(person.job).Say(" from ").Say(person.town).Say(" was ").Say(Draw(kMoods)).Say(".");
       next_subject_ = who;
@@ -309,7 +200,7 @@ class StoryWriter {
 
   void Deed(int who) {
     const Person& person = people_[who];
-    Begin();
+    BeginSentence();
     Subject(who).Say(" ").Say(Draw(kDeeds)).Say(" ").Say(Possessive(who)).Say(" ").Say(person.goods).Say(" ");
     Say(person.colour).Say(" ").Say(goods_, 1).Say(" at the ").Say(person.place).Say(".");
   }
@@ -318,8 +209,8 @@ class StoryWriter {
     const int taker = AnotherPerson(giver);
     --people_[giver].gifts_left;
     const int few = Draw(kFew);
-    const int given = kFirstFew + story_.choices[few].row;
-    Begin();
+    const int given = kFirstFew + story().choices[few].row;
+    BeginSentence();
     Subject(giver).Say(" gave ").Say(few).Say(" ").Say(goods_, 1).Say(" to ").Say(people_[taker].name);
     Change(people_[giver].goods, -given, few);
     Change(people_[taker].goods, given, few);
@@ -336,14 +227,14 @@ class StoryWriter {
     Quantity both = people_[a].goods;
     both.value += people_[b].goods.value;
     both.sources.insert(both.sources.end(), people_[b].goods.sources.begin(), people_[b].goods.sources.end());
-    Begin();
+    BeginSentence();
     Say("together ").Say(people_[a].name).Say(" and ").Say(people_[b].name).Say(" had ").Say(both).Say(" ");
     Say(goods_, 1).Say(".");
   }
 
   void Pet(int who) {
     const Person& person = people_[who];
-    Begin();
+    BeginSentence();
     if (Pick(2) == 0) {
       Say(person.pet_name).Say(" the ").Say(person.animal).Say(" was ").Say(Draw(kMoods)).Say(" without ");
       Say(person.name).Say(".");
@@ -354,14 +245,14 @@ class StoryWriter {
   }
 
   void Move(int who) {
-    Begin();
+    BeginSentence();
     people_[who].place = Draw(kPlaces);
     Subject(who).Say(" took the ").Say(people_[who].colour).Say(" ").Say(goods_, 1).Say(" to the ");
     Say(people_[who].place).Say(".");
   }
 
   void Stay(int who) {
-    Begin();
+    BeginSentence();
     Subject(who).Say(" stayed at the ").Say(people_[who].place).Say(" and was ").Say(Draw(kMoods)).Say(".");
   }
 
@@ -371,7 +262,7 @@ class StoryWriter {
     const int about = AnotherPerson(asker);
     const Person& person = people_[about];
     const int kind = PickWeighted({3, 3, 3, person.animal >= 0 ? 3 : 0});
-    Begin();
+    BeginSentence();
     OpenQuote();
     switch (kind) {
       case 0:
@@ -416,7 +307,7 @@ class StoryWriter {
     quote.habit = Draw(kHabits);
     quote.manner = Draw(kManners);
     quotes_.push_back(quote);
-    Begin();
+    BeginSentence();
     Subject(who).Say(" said, ").OpenQuote();
     SayQuote(quote);
     Say(".\"");
@@ -424,7 +315,7 @@ class StoryWriter {
   void Remember() {
     const Quote quote = quotes_[Pick(static_cast<int>(quotes_.size()))];
     const int who = AnotherPerson(quote.speaker);
-    Begin();
+    BeginSentence();
     Subject(who).Say(" remembered the words of ").Say(people_[quote.speaker].name).Say(": ").OpenQuote();
     SayQuote(quote);
     Say(".\"");
@@ -434,7 +325,7 @@ class StoryWriter {
   void Sight(int who) {
     const bool several = Pick(2) == 1;
     const int companion = AnotherPerson(who);
-    Begin();
+    BeginSentence();
     Say("the ").Say(Draw(kThings), several ? 1 : 0).Say(" that ").Say(people_[who].name).Say(" saw with ");
     Say(people_[companion].name).Say(" at the ").Say(Draw(kPlaces)).Say(several ? " were " : " was ");
     Say(Draw(kQualities)).Say(".");
@@ -442,20 +333,17 @@ class StoryWriter {
 
   void NextDay() {
     weekday_ = (weekday_ + 1) % 7;
-    story_.text += '\n';
-    Begin();
+    EndLine(1);
+    BeginSentence();
     Say("the next day was ").Say(kWeekdays[weekday_]).Say(", and it was ").Say(Draw(kWeather)).Say(".");
   }
 
-  RandomSequence random_;
-  Story story_;
   int chapter_ = -1;
   int sentences_left_ = 0;
   int goods_ = -1;  // what everybody in the chapter has some of
   int weekday_ = 0;
   std::vector<Person> people_;
   std::vector<Quote> quotes_;
-  bool opens_sentence_ = true;
   int last_subject_ = -1;  // of the sentence before, or -1
   int next_subject_ = -1;  // of the sentence being written
 };
