@@ -43,8 +43,6 @@ class Tokenizer {
   const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
   int vocab_size() const { return num_text_ids_ + num_sentinels_; }
-  // vocab_size() rounded up to a multiple (T5: 32,100 to 32,128): the rows of an embedding.
-  int PaddedVocabSize(int multiple = 128) const { return (vocab_size() + multiple - 1) / multiple * multiple; }
   int num_sentinels() const { return num_sentinels_; }
   // The id of sentinel k = vocab_size() - 1 - k. Throws Error(kUsage) unless 0 ≤ k < num_sentinels().
   int32_t Sentinel(int k) const;

@@ -9,19 +9,8 @@
 #include <string>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/stories/story_writer.h"
-#include "crosstalk/models/text/tokenizer.h"
 
 namespace crosstalk {
-
-// Entropy rate of the stories' first `bytes` bytes, averaged over `stories` of them: what a perfect model reading
-// left to right would reach.
-struct StoryEntropy {
-  double nats_per_byte;
-  double nats_per_word;
-  double nats_per_token;  // 0 without a tokenizer
-};
-StoryEntropy MeasureStoryEntropy(uint64_t seed, int64_t stories, int64_t bytes, const Tokenizer* tokenizer = nullptr);
 
 // One part of the built-in corpus. It has no end: Example i is story first + i from its beginning, whatever
 // the seed, stride and order.

@@ -14,6 +14,7 @@
 
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
+#include "crosstalk/models/text/stories/story_writer.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -14,7 +14,6 @@ namespace {
 TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
   EXPECT_EQ(tokenizer->vocab_size(), 359);
-  EXPECT_EQ(tokenizer->PaddedVocabSize(), 384);
   EXPECT_EQ(tokenizer->special_tokens(), SpecialTokens{});
   EXPECT_EQ(tokenizer->Sentinel(0), 358);
   EXPECT_EQ(tokenizer->Sentinel(99), 259);
