@@ -56,8 +56,7 @@ class FileSource : public TextSource {
   }
 
  private:
-  // At least `count` bytes from the first word that begins at `position` or, if that is in the midst of a word, behind
-  // it; up to the end of a word.
+  // At least `count` bytes, from the first word that begins at or after `position` to the end of a word.
   std::string ReadWords(int64_t position, int64_t count) const {
     std::string text = ReadRing(position == 0 ? size_ - 1 : position - 1, count + 2 * kMaxWordScan + 1);
     const auto scan = [&](size_t from) { return std::min(text.size(), from + static_cast<size_t>(kMaxWordScan)); };
@@ -66,7 +65,7 @@ class FileSource : public TextSource {
       begin = 0;
       while (begin < scan(0) && !IsAsciiSpace(text[begin])) ++begin;
       while (begin < scan(0) && IsAsciiSpace(text[begin])) ++begin;
-      if (begin == scan(0)) begin = 1;  // no word to be found: any character will do
+      if (begin == scan(0)) begin = 1;  // no word begins there: start at a character
     }
     while (begin < text.size() && IsUtf8Continuation(text[begin])) ++begin;
     size_t end = std::min(text.size(), begin + static_cast<size_t>(count));
@@ -146,7 +145,7 @@ std::shared_ptr<const TextSource> MakeSource(const std::string& name, const std:
   return std::make_shared<FileSource>(name, std::move(sections));
 }
 
-// Which files are held out; see OpenFileCorpus.
+// True for the files that are held out; see OpenFileCorpus.
 std::vector<bool> ChooseHeldOut(const std::vector<InputFile>& files, uint64_t seed, double share) {
   struct Candidate {
     uint32_t hash;
@@ -189,14 +188,13 @@ size_t HeldOutBegin(const MappedFile& file, double share) {
       return found + mark.size();
     }
   }
-  // Nothing to cut at behind it: the last one before.
+  // No mark follows: cut at the last one before.
   const char last_mark = FormatOf(file.path()) == TextFormat::kJsonl ? '\n' : ' ';
   const size_t end = bytes.find_last_not_of(" \t\r\n");
   const size_t found = end == std::string_view::npos ? end : bytes.substr(0, end).find_last_of(StrCat(last_mark, '\n'));
   if (found == std::string_view::npos) {
     Fail(ErrorKind::kData, file.path(),
-         ": too short to hold a part out for validation: give more text, or a file "
-         "with --validation");
+         ": too short to hold a part out for validation: give more text, or a validation text of its own");
   }
   return found + 1;
 }

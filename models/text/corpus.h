@@ -67,10 +67,10 @@ struct FileCorpusOptions {
 // A folder gives its regular files named *.txt and *.jsonl, sorted by path; hidden ones are left out.
 // Documents (files, lines of JSONL) follow each other with a blank line between. A byte-order mark is left out.
 // Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
-// folder) until they are validation_share of the bytes, at least one; one that would make them more than twice the
-// share is passed over, and if all are, the smallest is taken; of a single file, the end, from the
-// first paragraph (blank line, else line, else word; in JSONL the line) after 1 - validation_share of the bytes.
-// One pass over the bytes; the memory taken is 16 bytes per 64 KiB of JSONL text, and none for plain text.
+// folder) until they are validation_share of the bytes, at least one; a file that would make them more than twice the
+// share is skipped, and if all are skipped, the smallest is taken; of a single file, the end, from the first paragraph
+// (blank line, else line, else word; in JSONL the line) after 1 - validation_share of the bytes.
+// Reads the bytes once; takes 16 bytes of memory per 64 KiB of JSONL text, none for plain text.
 // Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
 // UTF-8, a line that is not an object with a string `text`.
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options);

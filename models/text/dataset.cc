@@ -51,7 +51,8 @@ ChunkDataset::ChunkDataset(std::shared_ptr<const TextSource> source, std::shared
 template <typename Tokens, typename Encode>
 Tokens ChunkDataset::Read(int64_t example, std::string* text, const Encode& encode) const {
   const int64_t total = source_->num_bytes().value_or(std::numeric_limits<int64_t>::max());
-  // Mostly enough at once; where the text is denser than the sample was, a longer segment begins with the shorter one.
+  // The first guess is an eighth more than the average. Denser text takes a longer segment, which begins with the
+  // shorter one.
   for (int64_t bytes = std::min(total, stride_ + stride_ / 8 + 64);; bytes = std::min(total, 2 * bytes)) {
     *text = source_->ReadSegment(seed_, example, stride_, bytes, order_);
     Tokens tokens = encode(*text);

@@ -19,6 +19,33 @@ constexpr size_t kMaxPieces = 2'000'000;
 constexpr size_t kMaxPieceBytes = 512;
 constexpr size_t kMaxStringBytes = 1 << 16;  // of the names, symbols and samples beside the pieces
 
+// Field numbers and values of SentencePiece's published schema, src/sentencepiece_model.proto of its repository.
+namespace model_proto {
+enum : uint64_t { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3, kSelfTestData = 4, kDenormalizerSpec = 5 };
+}
+namespace piece_proto {  // ModelProto.SentencePiece
+enum : uint64_t { kPiece = 1, kScore = 2, kType = 3 };
+}
+enum PieceType : uint64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+namespace trainer_spec {
+enum : uint64_t { kModelType = 3, kUnkSurface = 44, kUnkPiece = 45, kBosPiece = 46, kEosPiece = 47, kPadPiece = 48 };
+}
+enum ModelType : uint64_t { kUnigram = 1, kBpe = 2 };
+namespace normalizer_spec {
+enum : uint64_t {
+  kName = 1,
+  kPrecompiledCharsmap = 2,
+  kAddDummyPrefix = 3,
+  kRemoveExtraWhitespaces = 4,
+  kEscapeWhitespaces = 5,
+  kNormalizationRuleTsv = 6,
+};
+}
+namespace self_test_data {
+enum : uint64_t { kSamples = 1, kSampleInput = 1, kSampleExpected = 2 };
+}
+
+// Wire types of protocol buffers.
 enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 // Reads the fields of one message. Groups (wire types 3 and 4), which SentencePiece never writes, are refused.
@@ -151,18 +178,18 @@ void CheckCharsMap(std::string_view map, const WireReader& where) {
 void CheckNormalizer(WireReader reader) {
   while (reader.Next()) {
     switch (reader.field()) {
-      case 1:
+      case normalizer_spec::kName:
         reader.AsText(kMaxStringBytes);
         break;
-      case 2:
+      case normalizer_spec::kPrecompiledCharsmap:
         CheckCharsMap(reader.AsBytes(), reader);
         break;
-      case 3:
-      case 4:
-      case 5:
+      case normalizer_spec::kAddDummyPrefix:
+      case normalizer_spec::kRemoveExtraWhitespaces:
+      case normalizer_spec::kEscapeWhitespaces:
         reader.AsVarint();
         break;
-      case 6:
+      case normalizer_spec::kNormalizationRuleTsv:
         reader.AsText(kMaxStringBytes);
         break;
       default:
@@ -174,16 +201,16 @@ void CheckNormalizer(WireReader reader) {
 void CheckTrainer(WireReader reader) {
   while (reader.Next()) {
     switch (reader.field()) {
-      case 3:
-        if (reader.AsVarint() != 1 && reader.AsVarint() != 2) {
+      case trainer_spec::kModelType:
+        if (reader.AsVarint() != kUnigram && reader.AsVarint() != kBpe) {
           reader.FailHere("a model that is neither unigram nor BPE");
         }
         break;
-      case 44:  // surfaces and pieces of unk, bos, eos, pad
-      case 45:
-      case 46:
-      case 47:
-      case 48:
+      case trainer_spec::kUnkSurface:
+      case trainer_spec::kUnkPiece:
+      case trainer_spec::kBosPiece:
+      case trainer_spec::kEosPiece:
+      case trainer_spec::kPadPiece:
         reader.AsText(kMaxPieceBytes);
         break;
       default:
@@ -198,20 +225,20 @@ struct Piece {
 };
 
 Piece CheckPiece(WireReader reader) {
-  Piece piece{{}, 1};
+  Piece piece{{}, kNormal};
   while (reader.Next()) {
     switch (reader.field()) {
-      case 1:
+      case piece_proto::kPiece:
         piece.text = reader.AsText(kMaxPieceBytes);
         break;
-      case 2:
+      case piece_proto::kScore:
         if (!std::isfinite(reader.AsFloat()) || std::abs(reader.AsFloat()) > 1e9f) {
           reader.FailHere("a piece whose score is not a usable number");
         }
         break;
-      case 3:
+      case piece_proto::kType:
         piece.type = reader.AsVarint();
-        if (piece.type < 1 || piece.type > 6) reader.FailHere("a piece of unknown type");
+        if (piece.type < kNormal || piece.type > kByte) reader.FailHere("a piece of unknown type");
         break;
       default:
         break;
@@ -233,27 +260,27 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
   size_t unknown = 0, normal = 0;
   while (reader.Next()) {
     switch (reader.field()) {
-      case 1: {
+      case model_proto::kPieces: {
         const Piece piece = CheckPiece(reader.AsMessage());
         if (piece.text.empty()) reader.FailHere("a piece without text");
         if (!pieces.insert(piece.text).second) reader.FailHere("a piece that was there before");
         if (pieces.size() > kMaxPieces) reader.FailHere("more than ", kMaxPieces, " pieces");
-        unknown += piece.type == 2;
-        normal += piece.type == 1 || piece.type == 4;
+        unknown += piece.type == kUnknown;
+        normal += piece.type == kNormal || piece.type == kUserDefined;
         break;
       }
-      case 2:
+      case model_proto::kTrainerSpec:
         CheckTrainer(reader.AsMessage());
         break;
-      case 3:
-      case 5:
+      case model_proto::kNormalizerSpec:
+      case model_proto::kDenormalizerSpec:
         CheckNormalizer(reader.AsMessage());
         break;
-      case 4: {
+      case model_proto::kSelfTestData: {
         for (WireReader samples = reader.AsMessage(); samples.Next();) {
-          if (samples.field() != 1) continue;
+          if (samples.field() != self_test_data::kSamples) continue;
           for (WireReader sample = samples.AsMessage(); sample.Next();) {
-            if (sample.field() <= 2) sample.AsText(kMaxStringBytes);
+            if (sample.field() <= self_test_data::kSampleExpected) sample.AsText(kMaxStringBytes);
           }
         }
         break;

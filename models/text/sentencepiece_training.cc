@@ -15,7 +15,7 @@ namespace {
 
 constexpr SpecialTokens kT5SpecialTokens;
 constexpr size_t kMaxSentenceBytes = 2000;          // the library drops sentences above 4192
-constexpr int kSmallestVocabulary = 320;            // 3 special ids, 256 bytes, and some letters
+constexpr int kSmallestVocabulary = 320;            // 3 special tokens, 256 bytes and some letters
 constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // of a sample
 constexpr int64_t kEndlessSample = 1'000'000;       // bytes that a tokenizer sees of a source without an end
 

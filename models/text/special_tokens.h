@@ -1,4 +1,4 @@
-// The ids with a meaning of their own. A tokenizer has them, and a model is told them by its configuration.
+// The ids with a meaning of their own. They belong to a tokenizer, which a model's configuration takes them from.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// Takes the string member "text" of an object and passes over all else.
+// Takes the string member "text" of an object and skips all else.
 class TextField : public JsonEvents {
  public:
   explicit TextField(const std::string& where) : where_(where) {}
@@ -74,7 +74,7 @@ class TextField : public JsonEvents {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // Not to wait for a writer where the path is a pipe's.
+  // O_NONBLOCK: the path of a pipe must not make it wait for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) Fail(ErrorKind::kData, path, ": cannot be opened: ", std::strerror(errno));
   struct stat status;
@@ -144,7 +144,7 @@ bool TextSection::NextDocument(size_t* at, std::string* text) const {
     ParseJsonEvents(line, where, field);
     *text = field.Take();
   } catch (const Error& error) {
-    // Counting lines is left to the case that needs it.
+    // Lines are counted only for an error.
     const std::string_view before = file_->bytes().substr(0, begin);
     const auto number = 1 + std::count(before.begin(), before.end(), '\n');
     Fail(error.kind(), file_->path(), ": line ", number, " at byte ", begin,

@@ -1,5 +1,5 @@
-// MappedText: one file of text, mapped and checked, read as a sequence of documents. The parts that a corpus of files
-// is put together from.
+// Files of text: mapped (MappedFile), checked, and read as a sequence of documents (TextSection). A corpus of files is
+// made from them.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ class Tokenizer {
 
   // "bytes" or "sentencepiece".
   virtual std::string kind() const = 0;
-  // What keeps it with a run: one file, by name and contents, from which LoadTokenizer makes the same tokenizer.
+  // The file that keeps it with a run, by name and contents: LoadTokenizer makes the same tokenizer from it.
   // "tokenizer.json" for bytes, "tokenizer.model" (SentencePiece's own format) for SentencePiece.
   virtual std::string FileName() const = 0;
   virtual std::string FileContents() const = 0;
