@@ -56,8 +56,8 @@ class ByteTokenizer : public Tokenizer {
 
 Tokenizer::Tokenizer(const SpecialTokens& special_tokens, int num_text_ids, int num_sentinels)
     : special_tokens_(special_tokens), num_text_ids_(num_text_ids), num_sentinels_(num_sentinels) {
-  CROSSTALK_CHECK(num_sentinels >= 1 && num_sentinels <= kMaxSentinels, "tokenizer: ", num_sentinels,
-                  " sentinels; must be 1 to ", kMaxSentinels);
+  CROSSTALK_CHECK(num_sentinels >= 0 && num_sentinels <= kMaxSentinels, "tokenizer: ", num_sentinels,
+                  " sentinels; must be 0 to ", kMaxSentinels);
 }
 
 int32_t Tokenizer::Sentinel(int k) const {
@@ -84,7 +84,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
     reader.FailAt("kind", "must be \"bytes\" (a SentencePiece tokenizer is a .model file), but is \"",
                   reader.String("kind"), "\"");
   }
-  const auto num_sentinels = static_cast<int>(reader.Int("sentinels", 1, kMaxSentinels));
+  const auto num_sentinels = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
   reader.RejectUnread();
   return MakeByteTokenizer(num_sentinels);
 }

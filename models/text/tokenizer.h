@@ -43,6 +43,7 @@ class Tokenizer {
   const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
   int vocab_size() const { return num_text_ids_ + num_sentinels_; }
+  // May be 0: only span corruption takes sentinels.
   int num_sentinels() const { return num_sentinels_; }
   // The id of sentinel k = vocab_size() - 1 - k. Throws Error(kUsage) unless 0 ≤ k < num_sentinels().
   int32_t Sentinel(int k) const;

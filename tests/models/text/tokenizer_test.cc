@@ -35,6 +35,11 @@ TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
   EXPECT_EQ(bytes_again->vocab_size(), bytes->vocab_size());
 
   const std::string model = TrainTokenizer(*MakeSyntheticCorpus(1).training, {700, 100'000})->FileContents();
+  const std::unique_ptr<Tokenizer> bare = LoadTokenizer(MakeByteTokenizer(0)->FileContents(), "x");
+  EXPECT_EQ(bare->vocab_size(), 259);
+  EXPECT_FALSE(bare->IsSentinel(258));
+  EXPECT_THROW(bare->Sentinel(0), Error);
+
   const std::unique_ptr<Tokenizer> pieces = LoadTokenizer(model, "x");
   EXPECT_EQ(pieces->kind(), "sentencepiece");
   EXPECT_EQ(pieces->FileName(), "tokenizer.model");
@@ -42,7 +47,7 @@ TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
 
   for (const char* bad :
        {"", "{", "{\"kind\": \"words\", \"sentinels\": 3}", "{\"kind\": \"bytes\"}",
-        "{\"kind\": \"bytes\", \"sentinels\": 0}", "{\"kind\": \"bytes\", \"sentinels\": 3, \"x\": 1}"}) {
+        "{\"kind\": \"bytes\", \"sentinels\": -1}", "{\"kind\": \"bytes\", \"sentinels\": 3, \"x\": 1}"}) {
     try {
       LoadTokenizer(bad, "that file");
       ADD_FAILURE() << "accepted " << bad;
