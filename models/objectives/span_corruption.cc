@@ -64,6 +64,10 @@ SpanLengths LengthsForInputs(int64_t input_length, const SpanCorruptionOptions& 
                   " tokens are too short, the shortest are ", best.inputs);
   // One more raw token never makes the inputs shorter.
   for (SpanLengths next = lengths(3); next.inputs <= input_length; next = lengths(next.raw + 1)) best = next;
+  if (options.noise_density == 0.5 && best.targets > best.inputs) {
+    --best.raw;
+    --best.targets;
+  }
   return best;
 }
 

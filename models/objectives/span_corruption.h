@@ -23,13 +23,17 @@ struct SpanCounts {
 // length ≥ 2, else Error(kUsage).
 SpanCounts CountSpans(int64_t length, const SpanCorruptionOptions& options);
 
-// The lengths that go together: inputs = raw - noise + spans + 1, targets = noise + spans + 1 (the 1 is the end token).
+// The lengths that go together: inputs = raw - noise + spans + 1, targets = noise + spans + 1, where 1 is the end
+// token.
 struct SpanLengths {
   int64_t raw;
   int64_t inputs;
   int64_t targets;
 };
 // The longest raw chunk whose inputs fit in input_length: 512 ← 568 → 114, 128 ← 141 → 29, 64 ← 70 → 14.
+// At a density of 0.5 exactly, T5 keeps targets from being longer than inputs: where they would be, it takes one off
+// both raw and targets, 16 ← 22 → 16. One raw token less may also mean one span less (11 ← 14 → 11): both sides of the
+// example then end one token short of these lengths.
 // Error(kUsage) if input_length is too small for any.
 SpanLengths LengthsForInputs(int64_t input_length, const SpanCorruptionOptions& options);
 

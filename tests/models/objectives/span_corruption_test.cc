@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -25,6 +26,55 @@ TEST(SpanCorruptionTest, LengthsAreThoseOfT5) {
   }
   EXPECT_EQ(CountSpans(568, kT5).noise_tokens, 85);
   EXPECT_EQ(CountSpans(568, kT5).spans, 28);
+}
+
+// The published computation: grow the raw length while the inputs fit; at density 0.5, if the targets come out longer
+// than the inputs, take one off both raw and targets. (Ours always hides a span; here a few hidden tokens would round
+// to none, so this is for lengths above that.)
+SpanLengths PublishedLengths(int64_t input_length, const SpanCorruptionOptions& options) {
+  const auto lengths = [&](int64_t raw) {
+    const auto noise = std::llrint(static_cast<double>(raw) * options.noise_density);  // rounds half to even
+    const auto spans = std::llrint(static_cast<double>(noise) / options.mean_span_length);
+    return SpanLengths{raw, raw - noise + spans + 1, noise + spans + 1};
+  };
+  SpanLengths best = lengths(input_length);
+  while (lengths(best.raw + 1).inputs <= input_length) best = lengths(best.raw + 1);
+  if (options.noise_density == 0.5 && best.targets > best.inputs) {
+    --best.raw;
+    --best.targets;
+  }
+  return best;
+}
+
+TEST(SpanCorruptionTest, LengthsAreThePublishedOnesAtEveryDensity) {
+  int taken_off = 0, padded = 0;
+  for (const SpanCorruptionOptions& options :
+       {kT5, SpanCorruptionOptions{0.5, 3}, SpanCorruptionOptions{0.5, 2}, SpanCorruptionOptions{0.5, 10},
+        SpanCorruptionOptions{0.3, 3}, SpanCorruptionOptions{0.3, 4}}) {
+    for (int64_t n = 16; n < 700; ++n) {
+      const SpanLengths lengths = LengthsForInputs(n, options), published = PublishedLengths(n, options);
+      EXPECT_EQ(lengths.raw, published.raw) << n;
+      EXPECT_EQ(lengths.inputs, published.inputs) << n;
+      EXPECT_EQ(lengths.targets, published.targets) << n;
+      const SpanCounts counts = CountSpans(lengths.raw, options);
+      const int64_t inputs = lengths.raw - counts.noise_tokens + counts.spans + 1;
+      const int64_t targets = counts.noise_tokens + counts.spans + 1;
+      EXPECT_LE(inputs, lengths.inputs);
+      EXPECT_LE(targets, lengths.targets);
+      EXPECT_EQ(lengths.inputs - inputs, lengths.targets - targets);
+      padded += inputs < lengths.inputs;
+      if (options.noise_density == 0.5) {
+        EXPECT_LE(lengths.targets, lengths.inputs) << n;
+        taken_off += CountSpans(lengths.raw + 1, options).noise_tokens > counts.noise_tokens;
+      }
+    }
+  }
+  EXPECT_GT(taken_off, 100);
+  EXPECT_GT(padded, 10);
+  const SpanLengths sixteen = LengthsForInputs(16, {0.5, 3});
+  EXPECT_EQ(sixteen.raw, 22);
+  EXPECT_EQ(sixteen.inputs, 16);
+  EXPECT_EQ(sixteen.targets, 16);
 }
 
 TEST(SpanCorruptionTest, CountsRoundHalfToEven) {
