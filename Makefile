@@ -2,26 +2,43 @@
 
 VERSION := 0.1.0
 
+.DEFAULT_GOAL := all
+GOALS := $(or $(MAKECMDGOALS),all)
+
 # ---- What can be set on the command line -------------------------------------------------------------------------
-BUILD ?= build
+# Compilers, their flags and the place to install may come from the environment too; nothing else does.
+BUILD := build
 PREFIX ?= /usr/local
 DESTDIR ?=
-CXX ?= g++
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-SANITIZE ?=
-# CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
-
-# make's own default for CXX is "g++" by way of a built-in variable: an explicit CXX wins.
-ifeq ($(origin CXX),default)
+ifeq ($(origin CXX),default)  # make's own default is no choice of the user's
 CXX := g++
 endif
+CXXFLAGS ?= -O2 -g1
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+TEST_JOBS := 2
+SANITIZE :=
+# CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
+MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA
+# These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
+COMMAND_GOALS := train eval compare bench bench-scaling
+# What programs that make starts may read from their environment, into which make puts its command line.
+PROGRAM_VARIABLES := MAKEFLAGS SHELL CROSSTALK_SETUP_DONE NO_COLOR OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
 
-.DEFAULT_GOAL := all
+# A variable that nothing would read is a mistake, not something to drop. The goals that start the command ask it
+# which options it has, once it is built.
+GIVEN := $(sort $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+COMMAND_VARIABLES := $(filter-out $(MAKE_VARIABLES) $(PROGRAM_VARIABLES) ARGS,$(GIVEN))
+check_variables = sh tools/check_variables.sh $(1) '$(subst ','\'',$(2))' '$(MAKE_VARIABLES)$(3)'
+ifeq ($(filter $(COMMAND_GOALS),$(GOALS)),)
+UNREAD := $(COMMAND_VARIABLES) $(filter ARGS,$(GIVEN))
+ifneq ($(strip $(UNREAD)),)
+$(error $(shell $(call check_variables,$(firstword $(GOALS)),$(UNREAD)) 2>&1))
+endif
+endif
 
 # ---- Packages, in one place: packages.txt ------------------------------------------------------------------------
 # Every goal but these first makes sure of its packages; the look takes a moment and installs only what is missing.
-GOALS := $(or $(MAKECMDGOALS),all)
-ifneq ($(filter-out help clean layers,$(GOALS)),)
+ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifndef CROSSTALK_SETUP_DONE
 PACKAGE_GROUPS := build $(if $(filter test test-% everything $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check)
@@ -66,15 +83,15 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
-CPPFLAGS += -I$(BUILD)/include -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
-CXXFLAGS ?= -O2 -g1
-REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
-LDFLAGS += -fopenmp
+REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
+REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off \
+    -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
+REQUIRED_LDFLAGS := -fopenmp
 LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lpthread
 TEST_LDLIBS := -lgtest_main -lgtest
 ifneq ($(SANITIZE),)
 REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
-LDFLAGS += -fsanitize=$(SANITIZE)
+REQUIRED_LDFLAGS += -fsanitize=$(SANITIZE)
 endif
 
 # ---- Build -------------------------------------------------------------------------------------------------------
@@ -92,13 +109,13 @@ $(INCLUDE_LINKS):
 $(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)
 	@echo "  compile $<"
-	@$(CXX) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS) -c $< -o $@
+	@$(COMPILE) -c $< -o $@
 
 # Objects depend on the flags they were compiled with.
-FLAGS_NOW := $(CXX) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS)
+COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(FLAGS_NOW))' | cmp -s - $@ || echo '$(subst ','\'',$(FLAGS_NOW))' > $@
+	@echo '$(subst ','\'',$(COMPILE))' | cmp -s - $@ || echo '$(subst ','\'',$(COMPILE))' > $@
 .PHONY: FORCE
 FORCE:
 
@@ -118,7 +135,7 @@ $(BUILD)/lib/libtestsupport.a $(call archive,tools):
 
 $(COMMAND): $(call object,tools/crosstalk.cc) $(call archives_for,tools)
 	@echo "  link $@"
-	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # tests/FOLDER/…/NAME_test.cc is linked with FOLDER's layer and those below it, and with nothing above.
 define test_program
@@ -126,14 +143,14 @@ $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/l
     $(call archives_for,$(or $(filter $(FOLDERS),$(word 2,$(subst /, ,$(1)))),tools))
 	@mkdir -p $$(@D)
 	@echo "  link $$@"
-	@$(CXX) $(LDFLAGS) $$^ $(TEST_LDLIBS) $(LDLIBS) -o $$@
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $$^ $(TEST_LDLIBS) $(LDLIBS) -o $$@
 endef
 $(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
 
 $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	@$(CXX) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) tools/crosstalk.cc $(TEST_SOURCES) \
     $(TEST_SUPPORT_SOURCES) $(EXAMPLE_SOURCES)))

@@ -1,50 +1,41 @@
 # What `make` can do beside building: train, test, check, install. Included by the Makefile.
 
 # ---- Using it ----------------------------------------------------------------------------------------------------
-# make train DATA=novels/ HEADS=16: each variable becomes an option of the command; ARGS takes any other.
-OPTION_NAMES := DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAYERS BATCH SEED SEEDS THREADS TOKENIZER OUT \
-    CHECKPOINT RUN FILTER N REPETITIONS
+# make train DATA=novels/ HEADS=16: each variable that is not make's own becomes an option of the command, which says
+# what options it has; ARGS takes options as they are. Only make's command line counts, not the environment.
 option_of = --$(subst _,-,$(shell echo '$(1)' | tr A-Z a-z))
 quoted = '$(subst ','\'',$(1))'
-options = $(foreach name,$(filter $(1),$(OPTION_NAMES)),$(if $($(name)),$(call option_of,$(name)) $(call quoted,$($(name)))))
-TRAIN_OPTIONS = $(call options,DATA VALIDATION ATTENTION HEADS STEPS D_MODEL LAYERS BATCH SEED THREADS TOKENIZER OUT)
-EVAL_OPTIONS = $(call options,RUN DATA CHECKPOINT BATCH THREADS)
-COMPARE_OPTIONS = $(call options,DATA VALIDATION HEADS STEPS D_MODEL LAYERS BATCH SEEDS THREADS TOKENIZER OUT)
-
-# A variable that the target would not look at is a mistake, not something to drop.
-comma := ,
-refuse = $(foreach name,$(1),$(if $(filter command,$(firstword $(origin $(name)))),$(error make $@ takes no $(name)$(2))))
+options = $(foreach name,$(COMMAND_VARIABLES),$(if $($(name)),$(call option_of,$(name)) $(call quoted,$($(name)))))
+args = $(if $(filter ARGS,$(GIVEN)),$(ARGS))
+check_options = $(call check_variables,$@,$(COMMAND_VARIABLES), ARGS) $(COMMAND) $(1)
 
 .PHONY: train
-train: $(COMMAND)  ## train a model: DATA= VALIDATION= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= BATCH= SEED= THREADS= TOKENIZER= OUT= ARGS=
-	$(call refuse,SEEDS RUN FILTER)
-	@$(COMMAND) train $(TRAIN_OPTIONS) $(ARGS)
+train: $(COMMAND)  ## train a model: DATA= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= LEARNING_RATE= OUT= and every other option
+	@$(call check_options,train)
+	@$(COMMAND) train $(options) $(args)
 
 .PHONY: eval
-eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= BATCH= THREADS= ARGS=]
-	$(call refuse,ATTENTION HEADS STEPS D_MODEL LAYERS SEED SEEDS TOKENIZER OUT VALIDATION,: the run says it)
-	@$(COMMAND) eval $(EVAL_OPTIONS) $(ARGS)
+eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= …]
+	@$(call check_options,eval)
+	@$(COMMAND) eval $(options) $(args)
 
 .PHONY: compare
-compare: $(COMMAND)  ## train the four kinds of attention alike, print the table: SEEDS=1,2,3 and those of train but ATTENTION, SEED
-	$(call refuse,ATTENTION SEED,: SEEDS=1$(comma)2 and ARGS="--kinds talking$(comma)dynamic" say what to train)
-	@$(COMMAND) compare $(COMPARE_OPTIONS) $(ARGS)
+compare: $(COMMAND)  ## train the four kinds of attention alike, print the table: SEEDS=1,2,3 and most options of train
+	@$(call check_options,compare)
+	@$(COMMAND) compare $(options) $(args)
 
 # ---- Measuring it ------------------------------------------------------------------------------------------------
-BENCH_OPTIONS = $(call options,BATCH N THREADS REPETITIONS)
-
 .PHONY: bench
-bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= REPETITIONS= ARGS=
-	@env -u OPENBLAS_CORETYPE $(COMMAND) bench $(call options,FILTER) $(BENCH_OPTIONS) --json $(BUILD)/bench.json $(ARGS)
+bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= …
+	@$(call check_options,bench)
+	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --json $(BUILD)/bench.json $(options) $(args)
 
 .PHONY: bench-scaling
-bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= REPETITIONS= ARGS=
-	$(call refuse,FILTER,: it measures one layer)
-	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling $(BENCH_OPTIONS) --json $(BUILD)/bench-scaling.json $(ARGS)
+bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= …
+	@$(call check_options,bench)
+	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling --json $(BUILD)/bench-scaling.json $(options) $(args)
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
-TEST_JOBS ?= 2
-
 .PHONY: test
 test: $(COMMAND) $(EXAMPLES) $(TESTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
 	@sh tests/run.sh $(BUILD) $(TEST_JOBS)
@@ -57,8 +48,7 @@ HEADERS := $(shell find $(FOLDERS) tools tests/support -name '*.h' 2>/dev/null |
 HEADER_CHECKS := $(patsubst %.h,$(BUILD)/headers/%.ok,$(HEADERS))
 $(BUILD)/headers/%.ok: %.h $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)
-	@echo '#include "$<"' | $(CXX) $(CPPFLAGS) -MF $(@:.ok=.d) -MT $@ $(REQUIRED_CXXFLAGS) -Wno-unused-function \
-	  -x c++ -fsyntax-only -
+	@echo '#include "$<"' | $(COMPILE) -MF $(@:.ok=.d) -MT $@ -Wno-unused-function -x c++ -fsyntax-only -
 	@touch $@
 -include $(HEADER_CHECKS:.ok=.d)
 
@@ -87,7 +77,7 @@ SONAME := libcrosstalk.so.$(firstword $(subst ., ,$(VERSION)))
 $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	@$(CXX) -shared -Wl,-soname,$(SONAME) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) -shared -Wl,-soname,$(SONAME) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 # Installed headers keep their paths, under include/crosstalk: -Iinclude/crosstalk, then "models/t5/t5.h".
 PUBLIC_HEADERS := $(filter-out %-inl.h,$(filter-out tools/% tests/%,$(HEADERS)))
@@ -118,13 +108,14 @@ uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 # ---- This list ---------------------------------------------------------------------------------------------------
 .PHONY: help
 help:  ## this list
-	@echo "make TARGET [VARIABLE=value …]"
+	@echo "make TARGET [VARIABLE=value …]   (a variable that nothing reads is an error)"
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 	@echo "Variables:"
-	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS='-O2 -g1'  SANITIZE=address,undefined"
+	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS='-O2 -g1'  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"
 	@echo "  TEST_JOBS=2      test programs at a time"
-	@echo "  ARGS=\"…\"         any option of the command: build/crosstalk train --help lists them"
+	@echo "  LEARNING_RATE=…  train, eval, compare, bench: --learning-rate, and so every option that has a value;"
+	@echo "  ARGS=\"…\"         or as the command takes them. build/crosstalk train --help lists them"
 
 .PHONY: clean
 clean:  ## delete what was built (runs/ is yours and stays)

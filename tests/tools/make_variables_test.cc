@@ -1,4 +1,5 @@
-// The variables of `make train`, `make eval` and `make compare`: each becomes an option of the command, with any value.
+// What `make` takes from its command line: each variable is its own, or becomes an option of the command, with any
+// value; nothing is dropped without a word.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,13 +9,14 @@
 
 namespace {
 
-// The last line that `make -n` would run; `arguments` are words of a shell.
-std::string LastLine(const std::string& arguments) {
-  const std::string command =
-      "cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -n "
-      "CROSSTALK_SETUP_DONE=1 BUILD=\"$CROSSTALK_BUILD\" " +
-      arguments + " 2>&1 | tail -n 1";
-  FILE* pipe = popen(command.c_str(), "r");
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What `command` prints on both streams.
+std::string Shell(const std::string& command) {
+  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
   EXPECT_NE(pipe, nullptr);
   std::string output;
   std::array<char, 4096> buffer;
@@ -23,10 +25,23 @@ std::string LastLine(const std::string& arguments) {
   return output;
 }
 
+// What `VARIABLES make ARGUMENTS` prints, without what the make that runs this test was given.
+std::string Make(const std::string& arguments, const std::string& variables = "") {
+  return Shell("cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL " + variables +
+               " make CROSSTALK_SETUP_DONE=1 " + arguments);
+}
+
+// The last line that `make -n` would run; `arguments` are words of a shell.
+std::string LastLine(const std::string& arguments, const std::string& variables = "") {
+  std::string output = Make("-n BUILD=\"$CROSSTALK_BUILD\" " + arguments, variables);
+  while (!output.empty() && output.back() == '\n') output.pop_back();
+  return output.substr(output.rfind('\n') + 1);
+}
+
 class MakeVariablesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("CROSSTALK_SOURCE") == nullptr || std::getenv("CROSSTALK_BUILD") == nullptr) {
+    if (Environment("CROSSTALK_SOURCE").empty() || Environment("CROSSTALK_BUILD").empty()) {
       GTEST_SKIP() << "run by `make test`, which says where the sources are";
     }
   }
@@ -43,11 +58,12 @@ TEST_F(MakeVariablesTest, WithoutVariablesThereAreNoOptions) {
 TEST_F(MakeVariablesTest, EachBecomesItsOption) {
   const std::string line = LastLine(
       "train DATA=d ATTENTION=dynamic HEADS=2 STEPS=3 D_MODEL=4 LAYERS=5 BATCH=6 SEED=7 THREADS=8 TOKENIZER=bytes "
-      "OUT=o "
+      "OUT=o LEARNING_RATE=0.1 CHECKPOINT_EVERY=9 "
       "ARGS='--dry-run --json'");
   for (const std::string option :
        {"--data 'd'", "--attention 'dynamic'", "--heads '2'", "--steps '3'", "--d-model '4'", "--layers '5'",
-        "--batch '6'", "--seed '7'", "--threads '8'", "--tokenizer 'bytes'", "--out 'o'", "--dry-run --json"}) {
+        "--batch '6'", "--seed '7'", "--threads '8'", "--tokenizer 'bytes'", "--out 'o'", "--learning-rate '0.1'",
+        "--checkpoint-every '9'", "--dry-run --json"}) {
     EXPECT_NE(line.find(option), std::string::npos) << option << " in " << line;
   }
 }
@@ -55,6 +71,42 @@ TEST_F(MakeVariablesTest, EachBecomesItsOption) {
 TEST_F(MakeVariablesTest, AValueMayHoldSpacesAndQuotes) {
   EXPECT_NE(LastLine("train \"DATA=my folder/it's.txt\"").find("--data 'my folder/it'\\''s.txt'"), std::string::npos);
   EXPECT_NE(LastLine("eval 'RUN=a;b\"c`d`'").find("--run 'a;b\"c`d`'"), std::string::npos);
+}
+
+TEST_F(MakeVariablesTest, TheEnvironmentIsNotTaken) {
+  const std::string line = LastLine("train", "DATA=d BATCH=6 ARGS=--dry-run BUILD=elsewhere SANITIZE=address");
+  EXPECT_EQ(line.find("--"), std::string::npos) << line;
+  EXPECT_EQ(line.find("elsewhere"), std::string::npos) << line;
+}
+
+TEST_F(MakeVariablesTest, OneThatTheGoalDoesNotReadIsAnErrorWithTheNearestName) {
+  EXPECT_NE(Make("-n all D_MODLE=64").find("make all: nothing reads the variable D_MODLE"), std::string::npos);
+  EXPECT_NE(Make("-n test TEST_JOB=4").find("nothing reads the variable TEST_JOB; did you mean TEST_JOBS?"),
+            std::string::npos);
+  EXPECT_NE(Make("-n install ARGS=--help").find("nothing reads the variable ARGS"), std::string::npos);
+}
+
+TEST_F(MakeVariablesTest, OneThatIsNoOptionOfTheCommandIsAnErrorWithTheNearestName) {
+  // As after `make`: the command is there, and is not made again with other flags (-o). --help: nothing is trained,
+  // whatever happens.
+  std::string build = Environment("CROSSTALK_BUILD");
+  const std::string source = Environment("CROSSTALK_SOURCE") + "/";
+  if (build.rfind(source, 0) == 0) build = build.substr(source.size());
+  const std::string options = "BUILD=\"$CROSSTALK_BUILD\" -o '" + build + "/crosstalk' ARGS=--help ";
+  EXPECT_NE(Make(options + "train LEARNING_RATE=0.1").find("Usage: crosstalk train"), std::string::npos);
+  for (const auto& [arguments, message] :
+       {std::pair("train LEARNING_RATE=0.1 D_MODLE=64",
+                  "make train: nothing reads the variable D_MODLE; did you mean D_MODEL?"),
+        std::pair("train BULD=x", "make train: nothing reads the variable BULD; did you mean BUILD?"),
+        std::pair("train heads=4", "make train: nothing reads the variable heads; did you mean HEADS?"),
+        std::pair("compare SEED=1", "make compare: nothing reads the variable SEED; did you mean SEEDS?"),
+        std::pair("eval D_MODEL=64", "make eval: nothing reads the variable D_MODEL"),
+        std::pair("bench-scaling STEPS=3", "make bench-scaling: nothing reads the variable STEPS"),
+        std::pair("train DRY_RUN=1", "make train: DRY_RUN is an option without a value: ARGS=--dry-run")}) {
+    const std::string output = Make(options + arguments);
+    EXPECT_NE(output.find(message), std::string::npos) << arguments << ": " << output;
+    EXPECT_EQ(output.find("Usage:"), std::string::npos) << arguments << ": " << output;
+  }
 }
 
 }  // namespace
