@@ -35,11 +35,17 @@ ifneq ($(strip $(UNREAD)),)
 $(error $(shell $(call check_variables,$(firstword $(GOALS)),$(UNREAD)) 2>&1))
 endif
 endif
+# The same name from wherever it is given, as the compiler's flags hold it.
+override BUILD := $(patsubst %/,%,$(subst $(CURDIR)/,,$(BUILD)))
+ifneq ($(words $(BUILD)),1)
+$(error BUILD='$(BUILD)': make cannot build into a folder without a name or with a space in it)
+endif
 
 # ---- Packages, in one place: packages.txt ------------------------------------------------------------------------
 # Every goal but these first makes sure of its packages; the look takes a moment and installs only what is missing.
+# `make -n` installs nothing.
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
-ifndef CROSSTALK_SETUP_DONE
+ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% everything $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
@@ -111,13 +117,14 @@ $(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS)
 	@echo "  compile $<"
 	@$(COMPILE) -c $< -o $@
 
-# Objects depend on the flags they were compiled with.
+# Objects depend on the flags they were compiled with: the file is made anew where it says something else.
 COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))
-$(BUILD)/flags: FORCE
+ifneq ($(file < $(BUILD)/flags),$(COMPILE))
+.PHONY: $(BUILD)/flags
+endif
+$(BUILD)/flags:
 	@mkdir -p $(@D)
-	@echo '$(subst ','\'',$(COMPILE))' | cmp -s - $@ || echo '$(subst ','\'',$(COMPILE))' > $@
-.PHONY: FORCE
-FORCE:
+	@printf '%s\n' '$(subst ','\'',$(COMPILE))' > $@
 
 define layer_archive
 $(call archive,$(1)): $(call object,$(call sources,$(1)))
@@ -147,7 +154,8 @@ $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/l
 endef
 $(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
 
-$(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
+# A static pattern: objects that only an implicit rule names are deleted after the link.
+$(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@

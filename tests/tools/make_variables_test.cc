@@ -5,9 +5,12 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -107,6 +110,28 @@ TEST_F(MakeVariablesTest, OneThatIsNoOptionOfTheCommandIsAnErrorWithTheNearestNa
     EXPECT_NE(output.find(message), std::string::npos) << arguments << ": " << output;
     EXPECT_EQ(output.find("Usage:"), std::string::npos) << arguments << ": " << output;
   }
+}
+
+TEST_F(MakeVariablesTest, AFolderThatMakeCannotBuildInIsSaidInOneLine) {
+  for (const std::string folder : {"other dir", ""}) {
+    const std::string output = Make("-n all BUILD='" + folder + "'");
+    EXPECT_NE(output.find("BUILD='" + folder + "': make cannot build into"), std::string::npos) << output;
+    EXPECT_EQ(output.find('\n'), output.size() - 1) << output;
+  }
+}
+
+TEST_F(MakeVariablesTest, AnUpToDateTreeHasNothingToDo) {
+  // With what this make was given: other flags would be something to do.
+  const std::string output = Shell("make -C \"$CROSSTALK_SOURCE\" -n BUILD=\"$CROSSTALK_BUILD\" all");
+  EXPECT_NE(output.find("Nothing to be done for 'all'"), std::string::npos) << output.substr(0, 1000);
+}
+
+TEST_F(MakeVariablesTest, ObjectsOfExamplesAreKept) {
+  const fs::path empty = fs::temp_directory_path() / "crosstalk-no-such-build";
+  const std::string output =
+      Make("-n BUILD='" + empty.string() + "' '" + (empty / "examples/whole_stack").string() + "'");
+  EXPECT_NE(output.find("whole_stack.o"), std::string::npos) << output;
+  EXPECT_EQ(output.find("\nrm " + empty.string()), std::string::npos) << output;
 }
 
 }  // namespace
