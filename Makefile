@@ -1,6 +1,7 @@
 # Crosstalk. `make help` lists the targets and variables; `make train` and `make test` do all the set-up.
 
-VERSION := 0.1.0
+# "0.1.0": runtime/version.h says it.
+VERSION := $(shell sed -n 's/^.define CROSSTALK_VERSION_[A-Z]* //p' runtime/version.h | paste -sd.)
 
 .DEFAULT_GOAL := all
 GOALS := $(or $(MAKECMDGOALS),all)
@@ -89,7 +90,7 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
-REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -DCROSSTALK_VERSION='"$(VERSION)"' -MD -MP
+REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 REQUIRED_LDFLAGS := -fopenmp

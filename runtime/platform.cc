@@ -10,13 +10,9 @@
 #include <string_view>
 
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/version.h"
 
 extern char** environ;
-
-// The Makefile says it, once for all.
-#ifndef CROSSTALK_VERSION
-#error "CROSSTALK_VERSION is not defined: build with the Makefile, or pass -DCROSSTALK_VERSION='\"major.minor.patch\"'"
-#endif
 
 namespace crosstalk {
 namespace {
@@ -65,7 +61,12 @@ std::map<std::string, std::string> RelevantEnvironment() {
 
 }  // namespace
 
-const char* Version() { return CROSSTALK_VERSION; }
+#define CROSSTALK_TEXT_OF(number) #number
+#define CROSSTALK_TEXT(number) CROSSTALK_TEXT_OF(number)
+const char* Version() {
+  return CROSSTALK_TEXT(CROSSTALK_VERSION_MAJOR) "." CROSSTALK_TEXT(CROSSTALK_VERSION_MINOR) "." CROSSTALK_TEXT(
+      CROSSTALK_VERSION_PATCH);
+}
 
 PlatformInfo GetPlatformInfo() {
   PlatformInfo info;

@@ -73,7 +73,9 @@ $(BUILD)/lib/libcrosstalk.a: $(LIBRARY_OBJECTS)
 	@rm -f $@
 	@ar rcs $@ $^
 
-SONAME := libcrosstalk.so.$(firstword $(subst ., ,$(VERSION)))
+# A change of this number says that programs must be compiled again (docs/embedding.md): before 1.0 the minor one does.
+version_part = $(word $(1),$(subst ., ,$(VERSION)))
+SONAME := libcrosstalk.so.$(call version_part,1)$(if $(filter 0,$(call version_part,1)),.$(call version_part,2))
 $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	@echo "  link $@"

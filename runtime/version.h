@@ -1,0 +1,7 @@
+// The version of these headers, for a program's #if. The Makefile reads it from here; Version() in platform.h is that
+// of the library that is linked. docs/embedding.md says what a change of version promises.
+#pragma once
+
+#define CROSSTALK_VERSION_MAJOR 0
+#define CROSSTALK_VERSION_MINOR 1
+#define CROSSTALK_VERSION_PATCH 0
