@@ -108,10 +108,10 @@ all: $(COMMAND)  ## build the command, build/crosstalk
 .PHONY: everything
 everything: $(COMMAND) $(EXAMPLES) $(TESTS)
 
-INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%)
+INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h
 $(INCLUDE_LINKS):
 	@mkdir -p $(@D)
-	@ln -sfn '$(CURDIR)/$(@F)' $@
+	@ln -sfn '$(CURDIR)/$(if $(filter %.h,$@),models/)$(@F)' $@
 
 $(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS)
 	@mkdir -p $(@D)

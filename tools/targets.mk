@@ -81,31 +81,37 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS)
 	@echo "  link $@"
 	@$(CXX) -shared -Wl,-soname,$(SONAME) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# Installed headers keep their paths, under include/crosstalk: -Iinclude/crosstalk, then "models/t5/t5.h".
-PUBLIC_HEADERS := $(filter-out %-inl.h,$(filter-out tools/% tests/%,$(HEADERS)))
+# Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>.
+PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
+root = '$(subst ','\'',$(INSTALL_ROOT))'
 
 .PHONY: install
 install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## install: PREFIX=/usr/local DESTDIR=
-	@install -d '$(INSTALL_ROOT)/bin' '$(INSTALL_ROOT)/lib/pkgconfig'
-	@install -m 755 $(COMMAND) '$(INSTALL_ROOT)/bin/crosstalk'
-	@install -m 644 $(BUILD)/lib/libcrosstalk.a '$(INSTALL_ROOT)/lib/'
-	@install -m 755 $(BUILD)/lib/libcrosstalk.so '$(INSTALL_ROOT)/lib/libcrosstalk.so.$(VERSION)'
-	@ln -sf libcrosstalk.so.$(VERSION) '$(INSTALL_ROOT)/lib/$(SONAME)'
-	@ln -sf $(SONAME) '$(INSTALL_ROOT)/lib/libcrosstalk.so'
+	@case '$(subst ','\'',$(PREFIX))' in /*) ;; *) echo "make install: PREFIX=FOLDER must begin with /" >&2; exit 1 ;; esac
+	@{ mkdir -p $(root) && [ -w $(root) ]; } 2>/dev/null || \
+	  { echo "make install: cannot write to "$(root)"; be root, or say PREFIX=FOLDER or DESTDIR=FOLDER" >&2; exit 1; }
+	@install -d $(root)/bin $(root)/lib/pkgconfig
+	@install -m 755 $(COMMAND) $(root)/bin/crosstalk
+	@install -m 644 $(BUILD)/lib/libcrosstalk.a $(root)/lib/
+	@install -m 755 $(BUILD)/lib/libcrosstalk.so $(root)/lib/libcrosstalk.so.$(VERSION)
+	@ln -sf libcrosstalk.so.$(VERSION) $(root)/lib/$(SONAME)
+	@ln -sf $(SONAME) $(root)/lib/libcrosstalk.so
+	@rm -rf $(root)/include/crosstalk
+	@install -d $(root)/include/crosstalk
 	@for header in $(PUBLIC_HEADERS); do \
-	  install -D -m 644 $$header '$(INSTALL_ROOT)/include/crosstalk/'$$header || exit 1; \
+	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS)|' tools/crosstalk.pc.in \
-	  > '$(INSTALL_ROOT)/lib/pkgconfig/crosstalk.pc'
+	  > $(root)/lib/pkgconfig/crosstalk.pc
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
-	@echo "installed under $(INSTALL_ROOT)"
+	@echo "installed under "$(root)
 
 .PHONY: uninstall
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
-	@rm -rf '$(INSTALL_ROOT)/include/crosstalk'
-	@rm -f '$(INSTALL_ROOT)/bin/crosstalk' '$(INSTALL_ROOT)/lib/pkgconfig/crosstalk.pc' \
-	  '$(INSTALL_ROOT)'/lib/libcrosstalk.a '$(INSTALL_ROOT)'/lib/libcrosstalk.so*
+	@rm -rf $(root)/include/crosstalk
+	@rm -f $(root)/bin/crosstalk $(root)/lib/pkgconfig/crosstalk.pc $(root)/lib/libcrosstalk.a \
+	  $(root)/lib/libcrosstalk.so*
 
 # ---- This list ---------------------------------------------------------------------------------------------------
 .PHONY: help

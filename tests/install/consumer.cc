@@ -1,10 +1,42 @@
 // A program of somebody else's: compiled and run by install_test against an installed copy, with nothing but what
-// pkg-config says. It takes one gradient through the paper's notation and prints it.
-#include <cstdio>
+// pkg-config says. It takes one gradient through the paper's notation, has a module of its own, catches an error, and
+// prints how many OpenMP runtimes are loaded.
+#include <crosstalk/crosstalk.h>
 
-#include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/runtime/tensor.h"
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <string>
+
+#if CROSSTALK_VERSION_MAJOR > 0 || CROSSTALK_VERSION_MINOR < 1 || CROSSTALK_VERSION_PATCH < 0
+#error "another version than this program was written for"
+#endif
+
+namespace {
+
+class Doubled : public crosstalk::Module {
+ public:
+  explicit Doubled(const crosstalk::Initializer& init) : linear_(3, 2, crosstalk::LinearBias::kNo, init.At("linear")) {
+    AddModule("linear", linear_);
+  }
+  crosstalk::Variable Forward(const crosstalk::Variable& x) const { return crosstalk::Scale(linear_.Forward(x), 2.0); }
+
+ private:
+  crosstalk::Linear linear_;
+};
+
+size_t OpenMpRuntimes() {
+  std::set<std::string> runtimes;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    for (const char* name : {"libgomp", "libomp", "libiomp"}) {
+      if (line.find(std::string("/") + name) != std::string::npos) runtimes.insert(name);
+    }
+  }
+  return runtimes.size();
+}
+
+}  // namespace
 
 int main() {
   using crosstalk::Tensor;
@@ -14,5 +46,15 @@ int main() {
   const Variable C = crosstalk::Einsum("C[i,k] = einsum(A[i,j], B[j,k])", {A, B});
   crosstalk::Backward(crosstalk::Sum(C));
   std::printf("%g %g %g\n", C.value().At({0, 0}), C.value().At({1, 0}), A.grad().At({1, 2}));
+
+  const Doubled doubled(crosstalk::Initializer(1));
+  std::printf("%d parameters\n", static_cast<int>(doubled.Parameters().size()));
+  crosstalk::Backward(crosstalk::Sum(doubled.Forward(A)));
+  try {
+    doubled.Forward(B);
+  } catch (const crosstalk::Error& error) {
+    std::printf("kind %d\n", static_cast<int>(error.kind()));
+  }
+  std::printf("%d OpenMP runtime\n", static_cast<int>(OpenMpRuntimes()));
   return 0;
 }

@@ -52,39 +52,91 @@ class InstallTest : public ::testing::Test {
     return Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
   }
 
-  std::string source_, build_;
+  // Installs under a prefix with a space in it, which pkg-config escapes for the shell that eval is.
+  void Install() {
+    prefix_ = (folder_ / "prefix with space").string();
+    const CommandResult install = Make("install PREFIX='" + prefix_ + "'");
+    ASSERT_EQ(install.status, 0) << install.output;
+  }
+  // Compiles a source of this tree with what pkg-config says.
+  CommandResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
+                        const std::string& program) {
+    return Shell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
+                 " --cflags --libs crosstalk) && eval \"" + compiler + " '" + source_ + "/" + source + "' $flags -o '" +
+                 (folder_ / program).string() + "'\"");
+  }
+  CommandResult Run(const std::string& program) {
+    return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
+  }
+
+  std::string source_, build_, prefix_;
   fs::path folder_;
 };
 
+constexpr char kConsumerOutput[] = "321 654 100\n1 parameters\nkind 2\n1 OpenMP runtime\n";
+
 TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
-  const std::string prefix = (folder_ / "prefix with space").string();
-  const CommandResult install = Make("install PREFIX='" + prefix + "'");
-  ASSERT_EQ(install.status, 0) << install.output;
-  const std::string program = (folder_ / "consumer").string();
-  const std::string lib = prefix + "/lib";
-  // pkg-config escapes the space in the prefix for the shell that eval is.
-  const CommandResult compile =
-      Shell("flags=$(PKG_CONFIG_PATH='" + lib + "/pkgconfig' pkg-config --cflags --libs crosstalk) && " +
-            "eval \"g++ '" + source_ + "/tests/install/consumer.cc' $flags -o '" + program + "'\"");
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult compile = Compile("g++", "tests/install/consumer.cc", "", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Shell("LD_LIBRARY_PATH='" + lib + "' '" + program + "'");
+  const CommandResult run = Run("consumer");
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_EQ(run.output, "321 654 100\n");
-  const CommandResult version = Shell("'" + prefix + "/bin/crosstalk' --version");
-  EXPECT_EQ(version.status, 0) << version.output;
+  EXPECT_EQ(run.output, kConsumerOutput);
+}
+
+TEST_F(InstallTest, AHostsHeaderOfTheSameNameIsNotTaken) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult compile =
+      Compile("g++ -I'" + source_ + "/tests/install/host'", "tests/install/host/host.cc", "", "host");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  EXPECT_EQ(Run("host").output, "42 and 8\n");
+}
+
+TEST_F(InstallTest, TheExamplesNeedNothingButWhatIsInstalled) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  for (const std::string name : {"whole_stack", "embed_training", "paper_pseudocode"}) {
+    const CommandResult compile = Compile("g++", "examples/" + name + ".cc", "", name);
+    EXPECT_EQ(compile.status, 0) << compile.output;
+  }
+}
+
+TEST_F(InstallTest, OneVersionEverywhere) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult pkg_config =
+      Shell("PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --modversion crosstalk");
+  EXPECT_EQ("crosstalk " + pkg_config.output, Shell("'" + prefix_ + "/bin/crosstalk' --version").output);
+  EXPECT_EQ(pkg_config.output, Shell("sed -n 's/^#define CROSSTALK_VERSION_[A-Z]* //p' '" + prefix_ +
+                                     "/include/crosstalk/runtime/version.h' | paste -sd.")
+                                   .output);
 }
 
 TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   const std::string stage = (folder_ / "stage").string();
   const CommandResult install = Make("install DESTDIR='" + stage + "' PREFIX=/opt/crosstalk");
   ASSERT_EQ(install.status, 0) << install.output;
-  for (const char* path : {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so",
-                           "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
+  for (const char* path :
+       {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
+        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
+  }
+  for (const char* path : {"models/crosstalk.h", "kernels/softmax.h", "kernels/simd-inl.h", "autograd/tape.h"}) {
+    EXPECT_TRUE(fs::exists(source_ + "/" + path)) << path;
+    EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/include/crosstalk" / path)) << path;
   }
   EXPECT_NE(Shell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
   ASSERT_EQ(Make("uninstall DESTDIR='" + stage + "' PREFIX=/opt/crosstalk").status, 0);
   EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/bin/crosstalk"));
+}
+
+TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {
+  const CommandResult relative = Make("install PREFIX=here");
+  EXPECT_NE(relative.status, 0);
+  EXPECT_NE(relative.output.find("make install: PREFIX=FOLDER must begin with /"), std::string::npos)
+      << relative.output;
+  const CommandResult install = Make("install PREFIX=/dev/null/prefix");
+  EXPECT_NE(install.status, 0);
+  EXPECT_NE(install.output.find("make install: cannot write to /dev/null/prefix;"), std::string::npos)
+      << install.output;
 }
 
 }  // namespace

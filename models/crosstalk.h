@@ -1,0 +1,63 @@
+// All of Crosstalk's public interface; installed as <crosstalk/crosstalk.h>. What is included here, directly or by
+// way of another header, is public: installed and exported. Nothing else is. docs/embedding.md says where to begin.
+#pragma once
+
+// Tensors, shapes with named dimensions, threads, random numbers, files, errors.
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/version.h"
+
+// Variables, gradients, differentiable operations, einsum in the paper's notation.
+#include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_attention.h"
+#include "crosstalk/autograd/ops_dropout.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_index.h"
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/autograd/variable.h"
+
+// Modules, layers, the attention family, optimizers.
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/dropout.h"
+#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/nn/norm.h"
+#include "crosstalk/nn/optim/adafactor.h"
+#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/nn/relative_bias.h"
+#include "crosstalk/nn/transformer.h"
+
+// Models, text, training, decoding.
+#include "crosstalk/models/decoding/greedy.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/trainer.h"
