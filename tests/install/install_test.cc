@@ -84,6 +84,31 @@ TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
   EXPECT_EQ(run.output, kConsumerOutput);
 }
 
+TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
+  if (Shell("command -v clang++").status != 0) GTEST_SKIP() << "there is no clang++";
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult compile = Compile("clang++", "tests/install/consumer.cc", "", "consumer");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  const CommandResult run = Run("consumer");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(run.output, kConsumerOutput);
+}
+
+TEST_F(InstallTest, StaticLinksTheArchive) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  // What docs/embedding.md says where both are there, and the plain line where only the archive is.
+  const CommandResult named = Shell(
+      "flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --static --cflags --libs crosstalk | " +
+      "sed 's/-lcrosstalk/-l:libcrosstalk.a/') && eval \"g++ '" + source_ + "/tests/install/consumer.cc' $flags " +
+      "-o '" + (folder_ / "named").string() + "'\" && ldd '" + (folder_ / "named").string() + "'");
+  ASSERT_EQ(named.status, 0) << named.output;
+  EXPECT_EQ(named.output.find("libcrosstalk"), std::string::npos) << named.output;
+  ASSERT_EQ(Shell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
+  const CommandResult compile = Compile("g++", "tests/install/consumer.cc", "--static", "consumer");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  for (const std::string program : {"named", "consumer"}) EXPECT_EQ(Run(program).output, kConsumerOutput);
+}
+
 TEST_F(InstallTest, AHostsHeaderOfTheSameNameIsNotTaken) {
   ASSERT_NO_FATAL_FAILURE(Install());
   const CommandResult compile =
