@@ -91,7 +91,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	@case '$(subst ','\'',$(PREFIX))' in /*) ;; *) echo "make install: PREFIX=FOLDER must begin with /" >&2; exit 1 ;; esac
 	@{ mkdir -p $(root) && [ -w $(root) ]; } 2>/dev/null || \
 	  { echo "make install: cannot write to "$(root)"; be root, or say PREFIX=FOLDER or DESTDIR=FOLDER" >&2; exit 1; }
-	@install -d $(root)/bin $(root)/lib/pkgconfig
+	@install -d $(root)/bin $(root)/lib/pkgconfig $(root)/share/doc/crosstalk
 	@install -m 755 $(COMMAND) $(root)/bin/crosstalk
 	@install -m 644 $(BUILD)/lib/libcrosstalk.a $(root)/lib/
 	@install -m 755 $(BUILD)/lib/libcrosstalk.so $(root)/lib/libcrosstalk.so.$(VERSION)
@@ -102,6 +102,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	@for header in $(PUBLIC_HEADERS); do \
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
+	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS) -lgomp|' tools/crosstalk.pc.in \
 	  > $(root)/lib/pkgconfig/crosstalk.pc
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
@@ -109,7 +110,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 
 .PHONY: uninstall
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
-	@rm -rf $(root)/include/crosstalk
+	@rm -rf $(root)/include/crosstalk $(root)/share/doc/crosstalk
 	@rm -f $(root)/bin/crosstalk $(root)/lib/pkgconfig/crosstalk.pc $(root)/lib/libcrosstalk.a \
 	  $(root)/lib/libcrosstalk.so*
 

@@ -141,7 +141,7 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
-        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc"}) {
+        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc", "share/doc/crosstalk/LICENSE"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
   for (const char* path : {"models/crosstalk.h", "kernels/softmax.h", "kernels/simd-inl.h", "autograd/tape.h"}) {
