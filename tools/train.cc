@@ -70,7 +70,7 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
 Vocabulary VocabularyOf(const TrainingConfig& config) {
   if (config.tokenizer == "sentencepiece") return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
   const auto tokenizer = config.tokenizer == "bytes" ? MakeByteTokenizer() : LoadTokenizerFile(config.tokenizer);
-  return {.size = tokenizer->vocab_size(), .tokens = {}};
+  return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
 }
 
 int DryRun(const ResolvedConfig& config, bool as_json) {

@@ -70,7 +70,7 @@ std::string TokenizerPath(const Checkpoint& checkpoint) {
 // One line each, to follow a colon.
 std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
 
-Vocabulary VocabularyOf(const Tokenizer& tokenizer) { return {.size = tokenizer.vocab_size(), .tokens = {}}; }
+Vocabulary VocabularyOf(const Tokenizer& tokenizer) { return {.size = tokenizer.vocab_size(), .tokens = tokenizer.special_tokens()}; }
 
 }  // namespace
 
