@@ -24,11 +24,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Before a loop over registers.
 #define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
 
-// Brings what a product will read next into the second-level cache while it runs, `step` floats for each step of k: the
-// hardware's own prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can be
-// on their way at a time.
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+inline constexpr int kLanesOf = HWY_LANES(T);
+
+// Brings what a product will read next into the second-level cache while it runs, `step` elements for each step of k:
+// the hardware's own prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can
+// be on their way at a time.
+template <class T>
 struct PrefetchSpread {
-  const float* from;
+  const T* from;
   int64_t step;
   HWY_INLINE void Next() {
     __builtin_prefetch(from, 0, 2);
@@ -36,9 +42,6 @@ struct PrefetchSpread {
   }
   HWY_INLINE void Skip(int64_t steps) { from += steps * step; }
 };
-
-template <class T>
-using Tag = hn::ScalableTag<T>;
 
 // The first n < Lanes(d) elements at p, zeros above. Native masked loads where they cannot touch memory behind p + n,
 // a copy through the stack elsewhere.
@@ -119,7 +122,9 @@ HWY_INLINE double SumVectors(int64_t count, Full full, Rest rest) {
   return total;
 }
 
-// e^x, within 1 ulp; NaN stays NaN, overflow gives infinity, x below the range of subnormals gives 0.
+// e^x, within 1 ulp; NaN stays NaN, overflow gives infinity, x below the range of subnormals gives 0. For float and
+// double. The attention has a shorter one, Exponential in attention/elements-inl.h: float, x ≤ 88, accurate relative
+// to e^0 only.
 template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
 HWY_INLINE V ExpFull(D d, V x) {
   const V limit = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 104 : 720));

@@ -16,30 +16,43 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // out[c · out_stride + r] = scale · in[r · in_stride + c] for a 4 × 4 block.
-HWY_INLINE void Transpose4x4(const float* in, int64_t in_stride, float scale, float* out, int64_t out_stride) {
+template <typename T>
+HWY_INLINE void Transpose4x4(const T* in, int64_t in_stride, T scale, T* out, int64_t out_stride) {
 #if HWY_TARGET == HWY_SCALAR
   for (int r = 0; r < 4; ++r) {
     for (int c = 0; c < 4; ++c) out[c * out_stride + r] = scale * in[r * in_stride + c];
   }
 #else
-  const hn::Full128<float> d;
+  const hn::Full128<T> d;
   const auto factor = hn::Set(d, scale);
-  const auto r0 = hn::Mul(factor, hn::LoadU(d, in));
-  const auto r1 = hn::Mul(factor, hn::LoadU(d, in + in_stride));
-  const auto r2 = hn::Mul(factor, hn::LoadU(d, in + 2 * in_stride));
-  const auto r3 = hn::Mul(factor, hn::LoadU(d, in + 3 * in_stride));
-  const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
-  const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out);
-  hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + out_stride);
-  hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + 2 * out_stride);
-  hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + 3 * out_stride);
+  if constexpr (sizeof(T) == 4) {
+    const auto r0 = hn::Mul(factor, hn::LoadU(d, in));
+    const auto r1 = hn::Mul(factor, hn::LoadU(d, in + in_stride));
+    const auto r2 = hn::Mul(factor, hn::LoadU(d, in + 2 * in_stride));
+    const auto r3 = hn::Mul(factor, hn::LoadU(d, in + 3 * in_stride));
+    const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+    const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+    hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out);
+    hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + out_stride);
+    hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + 2 * out_stride);
+    hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + 3 * out_stride);
+  } else {
+    for (int r = 0; r < 4; r += 2) {
+      for (int c = 0; c < 4; c += 2) {
+        const auto r0 = hn::Mul(factor, hn::LoadU(d, in + r * in_stride + c));
+        const auto r1 = hn::Mul(factor, hn::LoadU(d, in + (r + 1) * in_stride + c));
+        hn::StoreU(hn::InterleaveLower(d, r0, r1), d, out + c * out_stride + r);
+        hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, out + (c + 1) * out_stride + r);
+      }
+    }
+  }
 #endif
 }
 
 // out[c · out_stride + r] = scale · in[r · in_stride + c], r < rows, c < cols; zeros for rows ≤ r < padded_rows.
-HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols, const float* in, int64_t in_stride,
-                                float scale, float* out, int64_t out_stride) {
+template <typename T>
+HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols, const T* in, int64_t in_stride,
+                                T scale, T* out, int64_t out_stride) {
   const int64_t whole_rows = rows / 4 * 4, whole_cols = cols / 4 * 4;
   for (int64_t c = 0; c < whole_cols; c += 4) {
     for (int64_t r = 0; r < whole_rows; r += 4) {
@@ -50,7 +63,7 @@ HWY_INLINE void TransposeScaled(int64_t rows, int64_t padded_rows, int64_t cols,
     for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r) {
       out[c * out_stride + r] = scale * in[r * in_stride + c];
     }
-    for (int64_t r = rows; r < padded_rows; ++r) out[c * out_stride + r] = 0.0f;
+    for (int64_t r = rows; r < padded_rows; ++r) out[c * out_stride + r] = T(0);
   }
 }
 

@@ -149,7 +149,7 @@ HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const floa
                                          const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
                                          int64_t share) {
   const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
-  PrefetchSpread prefetch{next, (share + steps - 1) / steps};
+  PrefetchSpread<float> prefetch{next, (share + steps - 1) / steps};
   for (int64_t q = 0; q < rows; q += kTileRows) {
     const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
     for (int j = 0; j < kChunk; j += kStep) {
@@ -165,7 +165,7 @@ HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const f
                                             const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
                                             int64_t share) {
   const int64_t steps = rows / kTileRows * ((width + 2 * kLanes - 1) / (2 * kLanes)) * kChunk;
-  PrefetchSpread prefetch{next, (share + steps - 1) / steps};
+  PrefetchSpread<float> prefetch{next, (share + steps - 1) / steps};
   int64_t v = 0;
   for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
@@ -189,7 +189,7 @@ HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t tiles, int64_t t
                                           const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                           float* HWY_RESTRICT c, const float* next) {
   constexpr int kBlockFloats = kTileRows * kStep;
-  PrefetchSpread prefetch{next, (kBlockFloats + rows * tiles - 1) / (rows * tiles)};
+  PrefetchSpread<float> prefetch{next, (kBlockFloats + rows * tiles - 1) / (rows * tiles)};
   int64_t e = 0;
   for (; e + kTileRows <= size; e += kTileRows) {
     for (int j = 0; j < kChunk; j += kStep) {

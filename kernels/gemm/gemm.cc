@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <type_traits>
-#include <vector>
 
-#include "crosstalk/kernels/gemm/gemm_internal.h"
-#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 namespace {
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <typename T>
 void CheckArguments(const GemmArguments<T>& g) {
@@ -51,7 +46,7 @@ bool IsSliced(const GemmArguments<T>& g) {
 template <typename T>
 void ComputeSliced(const GemmArguments<T>& g) {
   const int64_t most = CeilDivide(g.k, std::min(kMostSlices, g.k / kSliceLength));
-  const int64_t length = CeilDivide(most, 16) * 16;
+  const int64_t length = RoundUp<int64_t>(most, 16);
   const int64_t slices = CeilDivide(g.k, length);
   const int64_t elements = g.m * g.n;
   const std::shared_ptr<Storage> storage = Storage::Allocate(static_cast<size_t>(slices * elements) * sizeof(T));
@@ -64,7 +59,7 @@ void ComputeSliced(const GemmArguments<T>& g) {
     slice.beta = 0;
     slice.c = partial + s * elements;
     slice.ldc = g.n;
-    ComputeProduct(slice);
+    BlockedGemm(slice);
   });
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
@@ -81,19 +76,7 @@ void ComputeOne(const GemmArguments<T>& g) {
   if (IsSliced(g)) {
     ComputeSliced(g);
   } else {
-    ComputeProduct(g);
-  }
-}
-
-// OpenBLAS, which computes in double, must pass the self-test once, before its first product.
-template <typename T>
-void PrepareBlas() {
-  if constexpr (std::is_same_v<T, double>) {
-    static std::once_flag once;
-    std::call_once(once, [] {
-      const std::string wrong = BlasSelfTest();
-      if (!wrong.empty()) Fail(ErrorKind::kFailure, wrong);
-    });
+    BlockedGemm(g);
   }
 }
 
@@ -102,7 +85,6 @@ void PrepareBlas() {
 template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
-  PrepareBlas<T>();
   if (arguments.m > 0 && arguments.n > 0) ComputeOne(arguments);
 }
 
@@ -114,7 +96,6 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   CROSSTALK_CHECK(offsets_a.size() == offsets_c.size() && offsets_b.size() == offsets_c.size(), "gemm: a batch of ",
                   offsets_c.size(), " products has ", offsets_a.size(), " offsets of A and ", offsets_b.size(),
                   " of B");
-  PrepareBlas<T>();
   if (g.m == 0 || g.n == 0) return;
   const auto compute = [&](int64_t i) {
     GemmArguments<T> product = g;
@@ -144,62 +125,6 @@ template void GemmBatched<float>(const GemmArguments<float>&, std::span<const in
 template void GemmBatched<double>(const GemmArguments<double>&, std::span<const int64_t>, std::span<const int64_t>,
                                   std::span<const int64_t>);
 
-std::string BlasKernelName() { return GetOpenBlas().core; }
-
-namespace {
-
-// One product against plain loops; the operands are small integers over 8, whose sums are exact.
-bool ProductIsRight(Transpose transpose_a, Transpose transpose_b, int64_t m, int64_t n, int64_t k, double beta) {
-  const int64_t lda = (transpose_a == Transpose::kYes ? m : k) + 1;
-  const int64_t ldb = (transpose_b == Transpose::kYes ? k : n) + 2;
-  const int64_t ldc = n + 3;
-  std::vector<double> a((transpose_a == Transpose::kYes ? k : m) * lda + 1);
-  std::vector<double> b((transpose_b == Transpose::kYes ? n : k) * ldb + 1);
-  std::vector<double> c(m * ldc);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = (static_cast<int>(i * 7 % 17) - 8) / 8.0;
-  for (size_t i = 0; i < b.size(); ++i) b[i] = (static_cast<int>(i * 5 % 13) - 6) / 8.0;
-  const double before = beta == 0 ? std::numeric_limits<double>::quiet_NaN() : 3;
-  std::fill(c.begin(), c.end(), before);
-  ComputeProduct(
-      GemmArguments<double>{transpose_a, transpose_b, m, n, k, 2, a.data(), lda, b.data(), ldb, beta, c.data(), ldc});
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      double sum = 0;
-      for (int64_t p = 0; p < k; ++p) {
-        sum += (transpose_a == Transpose::kYes ? a[p * lda + i] : a[i * lda + p]) *
-               (transpose_b == Transpose::kYes ? b[j * ldb + p] : b[p * ldb + j]);
-      }
-      const double expected = 2 * sum + (beta == 0 ? 0 : beta * before);
-      if (!(c[i * ldc + j] == expected)) return false;
-    }
-    for (int64_t j = n; j < ldc; ++j) {  // between the rows nothing may be written
-      const double kept = c[i * ldc + j];
-      if (!(kept == before || (kept != kept && before != before))) return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-std::string BlasSelfTest() {
-  struct Size {
-    int64_t m, n, k;
-  };
-  for (const Size size : {Size{1, 1, 1}, Size{5, 3, 0}, Size{17, 33, 19}, Size{1, 70, 31}, Size{67, 1, 9}}) {
-    for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
-      for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
-        for (const double beta : {0.0, 1.0}) {
-          if (ProductIsRight(ta, tb, size.m, size.n, size.k, beta)) continue;
-          return StrCat("OpenBLAS (", BlasKernelName(), " kernels) computes a wrong product in double: m=", size.m,
-                        " n=", size.n, " k=", size.k, " beta=", beta, " A ", ta == Transpose::kYes ? "" : "not ",
-                        "transposed, B ", tb == Transpose::kYes ? "" : "not ",
-                        "transposed. Try another kernel set (OPENBLAS_CORETYPE) or another OpenBLAS");
-        }
-      }
-    }
-  }
-  return "";
-}
+int64_t GemmPackedFloats(int64_t k, int64_t n) { return std::min(k, kKC) * std::min(n, kNC<float>); }
 
 }  // namespace crosstalk::kernels

@@ -1,12 +1,10 @@
-// Matrix products. float: our own kernel (gemm_float.cc), faster here than single-threaded OpenBLAS with its best
-// kernels, threaded, and with bits that depend neither on threads nor on the machine's BLAS, and are the same on all
-// targets with fused multiply-adds. double: OpenBLAS (kernels/gemm/openblas.h), one single-threaded call for each tile,
-// tiles cut by shape alone; it is there for checking.
+// Matrix products in float and double, by our own kernel (blocked.cc): threaded, with bits that depend neither on the
+// threads nor on a BLAS, and are the same on all targets with fused multiply-adds. OpenBLAS (openblas.h) is the peer
+// that `crosstalk bench` measures it against and an oracle of its tests; nothing here needs it.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 namespace crosstalk::kernels {
 
@@ -41,13 +39,5 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
 
 // Floats of op(B)[k, n] that a product in float packs at a time: its working memory, but for some rows of op(A).
 int64_t GemmPackedFloats(int64_t k, int64_t n);
-
-// OpenBLAS's name for the kernel set in use ("SkylakeX", "Haswell", …). The bits of products in double depend on it.
-std::string BlasKernelName();
-
-// Compares OpenBLAS's products of a few shapes (k = 0, beta = 0 over NaN, every transpose, odd sizes) with plain loops.
-// Empty, or a message that names the first product that is wrong. The first product in double of a process runs it and
-// throws Error(kFailure) with that message.
-std::string BlasSelfTest();
 
 }  // namespace crosstalk::kernels

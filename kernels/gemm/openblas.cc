@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kLibrary = "libopenblas.so.0";
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
+constexpr int kRowMajor = 101, kNoTranspose = 111, kTranspose = 112;  // CBLAS's numbers
+
 // The name of the best kernel set for this CPU, by what it can execute; null where OpenBLAS's own choice is as good.
 const char* BestCore() {
 #if defined(__x86_64__)
@@ -33,9 +35,9 @@ bool IsAsGood(const std::string& core, const std::string& best) {
 }
 
 template <typename Function>
-void Find(void* library, const char* symbol, Function& function) {
+bool Find(void* library, const char* symbol, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, symbol));
-  if (function == nullptr) Fail(ErrorKind::kFailure, kLibrary, " has no ", symbol, ": is it OpenBLAS?");
+  return function != nullptr;
 }
 
 // Sets an environment variable for as long as it lives.
@@ -59,6 +61,13 @@ class ScopedVariable {
   std::optional<std::string> before_;
 };
 
+OpenBlas Unavailable(const std::string& reason) {
+  OpenBlas blas;
+  blas.unavailable = blas.warning = reason;
+  blas.core = "none";
+  return blas;
+}
+
 OpenBlas Load() {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   const bool was_loaded = library != nullptr;
@@ -72,21 +81,21 @@ OpenBlas Load() {
     library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) {
-    Fail(ErrorKind::kFailure, "cannot load ", kLibrary, " (", dlerror(), "): install Debian's libopenblas0");
+    return Unavailable(StrCat("cannot load ", kLibrary, " (", dlerror(), "): install Debian's libopenblas0"));
   }
   OpenBlas blas;
   const char* (*core_name)();
   void (*set_threads)(int);
   int (*get_threads)();
-  Find(library, "cblas_sgemm", blas.sgemm);
-  Find(library, "cblas_dgemm", blas.dgemm);
-  Find(library, "openblas_get_corename", core_name);
-  Find(library, "openblas_set_num_threads", set_threads);
-  Find(library, "openblas_get_num_threads", get_threads);
+  if (!Find(library, "cblas_sgemm", blas.sgemm) || !Find(library, "cblas_dgemm", blas.dgemm) ||
+      !Find(library, "openblas_get_corename", core_name) || !Find(library, "openblas_set_num_threads", set_threads) ||
+      !Find(library, "openblas_get_num_threads", get_threads)) {
+    return Unavailable(StrCat(kLibrary, " lacks functions of OpenBLAS: is it another BLAS?"));
+  }
   blas.core = core_name();
   set_threads(1);
   if (get_threads() != 1) {
-    Fail(ErrorKind::kFailure, "OpenBLAS does not let itself be set to one thread; its bits would depend on threads");
+    return Unavailable("OpenBLAS does not let itself be set to one thread; its bits would depend on threads");
   }
   if (best != nullptr && !IsAsGood(blas.core, best)) {
     blas.warning = StrCat("OpenBLAS runs with its ", blas.core, " kernels, but this CPU can run ", best, ": ",
@@ -97,7 +106,20 @@ OpenBlas Load() {
   return blas;
 }
 
+template <typename T, typename Function>
+void Call(Function OpenBlas::*function, const GemmArguments<T>& g) {
+  const OpenBlas& blas = GetOpenBlas();
+  if (!blas.unavailable.empty()) Fail(ErrorKind::kFailure, blas.unavailable);
+  const auto number = [](Transpose transpose) { return transpose == Transpose::kYes ? kTranspose : kNoTranspose; };
+  (blas.*function)(kRowMajor, number(g.transpose_a), number(g.transpose_b), static_cast<int>(g.m),
+                   static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a, static_cast<int>(g.lda), g.b,
+                   static_cast<int>(g.ldb), g.beta, g.c, static_cast<int>(g.ldc));
+}
+
 }  // namespace
+
+void OpenBlasGemm(const GemmArguments<float>& g) { Call(&OpenBlas::sgemm, g); }
+void OpenBlasGemm(const GemmArguments<double>& g) { Call(&OpenBlas::dgemm, g); }
 
 const OpenBlas& GetOpenBlas() {
   static const OpenBlas* blas = new OpenBlas(Load());  // never unloaded: threads may be inside at exit

@@ -1,8 +1,7 @@
 // The matrix products of a T5: Y = X·W forward, dX = dY·Wᵀ and dW = Xᵀ·dY backward, ours on all threads, and OpenBLAS's
-// with its best kernels on one.
+// with its best kernels on one, where it is installed.
 #include "crosstalk/kernels/gemm/gemm.h"
 
-#include "crosstalk/kernels/gemm/gemm_internal.h"
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tools/bench/bench.h"
@@ -16,13 +15,6 @@ using kernels::Transpose;
 struct ProductSizes {
   int64_t rows, in, out;
 };
-
-void OpenBlasGemm(const GemmArguments<float>& g) {
-  kernels::GetOpenBlas().sgemm(kernels::kCblasRowMajor, kernels::Cblas(g.transpose_a), kernels::Cblas(g.transpose_b),
-                               static_cast<int>(g.m), static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a,
-                               static_cast<int>(g.lda), g.b, static_cast<int>(g.ldb), g.beta, g.c,
-                               static_cast<int>(g.ldc));
-}
 
 BenchResult MeasureProducts(const std::string& name, const ProductSizes& s, const BenchSettings& settings,
                             void (*gemm)(const GemmArguments<float>&)) {
@@ -57,9 +49,10 @@ std::vector<BenchCase> ProductBenchCases() {
     cases.push_back({name, "", [=](const BenchSettings& settings) {
                        return MeasureProducts(name, s, settings, &kernels::Gemm<float>);
                      }});
+    if (!kernels::GetOpenBlas().unavailable.empty()) continue;
     cases.push_back({openblas, "", [=](const BenchSettings& settings) {
                        const ThreadsScope one_thread(1);
-                       return MeasureProducts(openblas, s, settings, &OpenBlasGemm);
+                       return MeasureProducts(openblas, s, settings, &kernels::OpenBlasGemm);
                      }});
   }
   return cases;

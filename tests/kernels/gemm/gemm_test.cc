@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/reference/gemm.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/kernel_test.h"
@@ -87,8 +88,12 @@ const std::vector<Product> kShapes = {
 
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kShapes); }
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
+// Several blocks of each of m, n and k, and sliced k.
 TEST(GemmLargeTest, SeveralTilesMatchTheReference) {
-  CheckShapes<float>({{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530}, {300, 33, 513}, {5, 12, 8200}, {13, 17, 70001}});
+  const std::vector<Product> shapes = {{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530},
+                                       {300, 33, 513},  {5, 12, 8200},  {13, 17, 70001}};
+  CheckShapes<float>(shapes);
+  CheckShapes<double>(shapes);
 }
 
 // Decoding one query gives the bits that it has among many.
@@ -159,24 +164,55 @@ TEST_P(GemmTest, BatchesEqualSingleProducts) {
   }
 }
 
+template <typename T>
+void CheckBitsOnAnyThreads(const Product& s) {
+  const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
+  ExpectSameBitsOnAnyThreads([&] {
+    std::vector<T> c(s.m * s.n);
+    GemmArguments<T> g;
+    g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
+    g.a = a.data(), g.b = b.data(), g.c = c.data();
+    Gemm(g);
+    return c;
+  });
+}
+
 TEST_P(GemmTest, SameBitsOnAnyThreads) {
   for (const Product& s : {Product{600, 70, 50}, Product{40, 3000, 30}, Product{12, 20000, 12}, Product{20000, 24, 24},
                            Product{24, 24, 20000}, Product{48, 12, 9000}}) {
-    const std::vector<float> a = RandomValues<float>(s.m * s.k, "a"), b = RandomValues<float>(s.k * s.n, "b");
-    ExpectSameBitsOnAnyThreads([&] {
-      std::vector<float> c(s.m * s.n);
-      GemmArguments<float> g;
-      g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
-      g.a = a.data(), g.b = b.data(), g.c = c.data();
-      Gemm(g);
-      return c;
-    });
+    CheckBitsOnAnyThreads<float>(s);
+    CheckBitsOnAnyThreads<double>(s);
   }
 }
 
-TEST(GemmLargeTest, BlasPassesItsSelfTest) {
-  EXPECT_EQ(BlasSelfTest(), "") << BlasKernelName();
-  EXPECT_FALSE(BlasKernelName().empty());
+// Beside the plain loops, an implementation that others use.
+template <typename T>
+void CheckAgainstOpenBlas(const Product& s, Transpose ta, Transpose tb) {
+  GemmArguments<T> g;
+  g.transpose_a = ta, g.transpose_b = tb;
+  g.m = s.m, g.n = s.n, g.k = s.k;
+  g.lda = ta == Transpose::kYes ? s.m : s.k, g.ldb = tb == Transpose::kYes ? s.k : s.n, g.ldc = s.n;
+  const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
+  std::vector<T> ours(s.m * s.n), theirs(s.m * s.n);
+  g.a = a.data(), g.b = b.data(), g.c = ours.data();
+  Gemm(g);
+  g.c = theirs.data();
+  OpenBlasGemm(g);
+  // Twice the bound of CheckProduct: both are off.
+  const double bound = 8 * kRoundoff<T> * (static_cast<double>(s.k) + 2);
+  EXPECT_TRUE(AllClose(ours, ToDouble(theirs), {bound, 0})) << s.m << " " << s.n << " " << s.k;
+}
+
+TEST_P(GemmTest, EqualsOpenBlas) {
+  if (!GetOpenBlas().unavailable.empty()) GTEST_SKIP() << GetOpenBlas().unavailable;
+  for (const Product& s : {Product{5, 3, 1}, Product{17, 33, 19}, Product{67, 130, 800}, Product{300, 70, 31}}) {
+    for (const Transpose ta : kBoth) {
+      for (const Transpose tb : kBoth) {
+        CheckAgainstOpenBlas<float>(s, ta, tb);
+        CheckAgainstOpenBlas<double>(s, ta, tb);
+      }
+    }
+  }
 }
 
 }  // namespace

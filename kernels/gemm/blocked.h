@@ -1,0 +1,27 @@
+// One matrix product by itself, blocked and threaded: what kernels/gemm/gemm.h is made of.
+#pragma once
+
+#include <cstdint>
+
+#include "crosstalk/kernels/gemm/gemm.h"
+
+namespace crosstalk::kernels {
+
+// Block sizes in BLIS's terms (Van Zee and van de Geijn 2015); MR and NR, the register tile, depend on the SIMD target.
+//
+// KC, of k: a fixed part of what a product is, as it decides the order of additions. C is read and written once for
+// each block, which costs more than what a shorter panel of B saves.
+inline constexpr int64_t kKC = 768;
+// NC, of n: KC × NC of packed B is 12 MiB, a part of the third-level cache.
+template <typename T>
+inline constexpr int64_t kNC = 16384 / int64_t{sizeof(T)};
+// MC, of m at most: MC × KC of packed A is 648 KiB and stays in the second-level cache.
+template <typename T>
+inline constexpr int64_t kMC = 864 / int64_t{sizeof(T)};
+
+// C ← alpha · op(A) · op(B) + beta · C. Threaded, unless called from a loop that is. The arguments are checked;
+// m, n ≥ 1. T is float or double.
+template <typename T>
+void BlockedGemm(const GemmArguments<T>& g);
+
+}  // namespace crosstalk::kernels
