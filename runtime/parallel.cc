@@ -1,3 +1,17 @@
+// A thread pool of our own, whose threads OpenMP creates.
+//
+// OpenMP gives: the threads, in one team for each time that the pool grows; its count of processors; the places of
+// OMP_PLACES and OMP_PROC_BIND. It does not give: the loops. `omp for` ends with a barrier at which the caller waits
+// for every thread, even one that took no tile because the system has not let it run: on a machine that is busy
+// otherwise, milliseconds for each of a step's thousands of loops. It also spins or sleeps by the host program's
+// settings, and starts a new team for each calling thread. Here a team enters one parallel region that never ends, and
+// serves loops:
+//
+//   caller: publishes a loop, takes tiles like everybody, and leaves when the last tile is done
+//   thread: waits for a loop, spinning for some 100 µs and then asleep, and takes tiles from it, in order, by an atomic
+//           counter
+//
+// A tile is one thread's from start to end, so no bit depends on who takes it.
 #include "crosstalk/runtime/parallel.h"
 
 #include <omp.h>
@@ -17,6 +31,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {
@@ -26,12 +41,12 @@ thread_local bool t_in_parallel = false;  // this thread is running a body
 
 // How often to look before sleeping: some 100 µs, longer than the gaps between the loops of a training step. None where
 // the user asks OpenMP's threads to wait passively.
-int Patience() {
-  static const int patience = [] {
+int SpinLimit() {
+  static const int limit = [] {
     const char* policy = std::getenv("OMP_WAIT_POLICY");
     return policy != nullptr && strcasecmp(policy, "passive") == 0 ? 0 : 4000;
   }();
-  return patience;
+  return limit;
 }
 
 void Pause() {
@@ -44,23 +59,23 @@ void Pause() {
 
 // Returns once `value` is no longer `old`.
 void AwaitChange(const std::atomic<int>& value, int old) {
-  for (int i = Patience(); i > 0; --i) {
+  for (int i = SpinLimit(); i > 0; --i) {
     if (value.load(std::memory_order_acquire) != old) return;
     Pause();
   }
   value.wait(old, std::memory_order_acquire);
 }
 
-// One ParallelFor under way. Its caller and every thread that looks at it hold it, so that none waits for another to
-// let go; `body` lives until the last tile is done, and no one calls it after that.
+// One ParallelFor under way, shared by its caller and every thread that looks at it. `body` lives until the last tile
+// is done; nobody calls it after that.
 class Loop {
  public:
   Loop(int64_t tiles, const std::function<void(int64_t)>& body, int helpers)
-      : tiles_(tiles), body_(body), places_(helpers), failed_tile_(tiles) {}
+      : tiles_(tiles), body_(body), helpers_(helpers), failed_tile_(tiles) {}
 
   // True if the calling thread may take part.
   bool Join() {
-    return next_.load(std::memory_order_relaxed) < tiles_ && places_.fetch_sub(1, std::memory_order_relaxed) > 0;
+    return next_.load(std::memory_order_relaxed) < tiles_ && helpers_.fetch_sub(1, std::memory_order_relaxed) > 0;
   }
 
   // Takes tiles until none is left.
@@ -101,7 +116,7 @@ class Loop {
 
   const int64_t tiles_;
   const std::function<void(int64_t)>& body_;
-  std::atomic<int> places_;  // for threads beside the caller
+  std::atomic<int> helpers_;  // how many threads beside the caller may still join
   std::atomic<int64_t> next_{0}, finished_{0};
   std::atomic<int> done_{0};
   std::mutex mutex_;
@@ -124,10 +139,8 @@ void BindToPlace(int index) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-// The threads beside the callers: OpenMP's, in parallel regions that never end. A region for each loop would close with
-// a barrier, at which the caller waits for every thread, even one that took no tile because the system has not let it
-// run: on a machine that is busy otherwise, milliseconds for each of a step's thousands of loops.
-class Team {
+// The threads beside the callers.
+class ThreadPool {
  public:
   void Run(const std::shared_ptr<Loop>& loop, int helpers) {
     {
@@ -199,13 +212,13 @@ class Team {
 };
 
 // Never destroyed: its threads sleep on it until the process ends.
-Team& GetTeam() {
-  static Team* team = [] {
-    // A process that forks must not do so while another thread holds the lock: the child would wait for ever.
-    pthread_atfork([] { GetTeam().Lock(); }, [] { GetTeam().Unlock(); }, [] { GetTeam().Unlock(); });
-    return new Team;
+ThreadPool& GetPool() {
+  static ThreadPool* pool = [] {
+    // fork() copies the lock as it is: taken first, so that no other thread holds it and the child can unlock it.
+    pthread_atfork([] { GetPool().Lock(); }, [] { GetPool().Unlock(); }, [] { GetPool().Unlock(); });
+    return new ThreadPool;
   }();
-  return *team;
+  return *pool;
 }
 
 }  // namespace
@@ -238,13 +251,33 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, int mo
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }
-  GetTeam().Run(std::make_shared<Loop>(tiles, body, helpers), helpers);
+  GetPool().Run(std::make_shared<Loop>(tiles, body, helpers), helpers);
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   CROSSTALK_DCHECK(grain >= 1);
-  const int64_t tiles = (count + grain - 1) / grain;
+  const int64_t tiles = CeilDivide(count, grain);
   ParallelFor(tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); });
+}
+
+void ParallelForWithScratch(int64_t tasks, int slots, const std::function<void(int64_t, int)>& body) {
+  std::vector<std::atomic<bool>> taken(static_cast<size_t>(slots));
+  // There are as many slots as threads, so one is free.
+  const auto take = [&] {
+    for (;;) {
+      for (size_t slot = 0; slot < taken.size(); ++slot) {
+        bool expected = false;
+        if (taken[slot].compare_exchange_strong(expected, true, std::memory_order_acquire)) return slot;
+      }
+      std::this_thread::yield();
+    }
+  };
+  const auto run = [&](int64_t task) {
+    const size_t slot = take();
+    body(task, static_cast<int>(slot));
+    taken[slot].store(false, std::memory_order_release);
+  };
+  ParallelFor(tasks, run, slots);
 }
 
 }  // namespace crosstalk

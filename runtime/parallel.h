@@ -29,4 +29,8 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body,
 // the number of threads where the bits of the result could.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
+// The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1, begun in that order, on at
+// most `slots` threads; of the tasks that run at the same time no two have the same slot, 0 … slots - 1.
+void ParallelForWithScratch(int64_t tasks, int slots, const std::function<void(int64_t task, int slot)>& body);
+
 }  // namespace crosstalk

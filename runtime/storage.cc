@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// What is held, in use or kept, may be this many times what was ever in use at once. Steps of one size stay far below;
-// a program whose tensors are of ever new sizes would keep some of each.
+// The pool holds at most this many times the memory that was ever in use at once. Training steps of one size stay far
+// below; the limit is for programs whose tensors keep changing size, which would keep blocks of every size.
 constexpr int64_t kMostHeld = 4;
 
 // The blocks of one capacity. Capacities are rounded so that sizes that differ a little share a class: at most an
@@ -46,7 +47,7 @@ struct Pool {
 // Never destroyed: tensors with static lifetime may be freed after any destructor of ours has run.
 Pool& GetPool() {
   static Pool* pool = [] {
-    // A process that forks must not do so while another thread holds the lock: the child would wait for ever.
+    // fork() copies the lock as it is: taken first, so that no other thread holds it and the child can unlock it.
     pthread_atfork([] { GetPool().mutex.lock(); }, [] { GetPool().mutex.unlock(); }, [] { GetPool().mutex.unlock(); });
     return new Pool;
   }();
@@ -56,14 +57,14 @@ Pool& GetPool() {
 size_t RoundedCapacity(size_t bytes) {
   size_t step = kAlignment;
   while (step * 16 < bytes) step *= 2;
-  return (bytes + step - 1) / step * step;
+  return RoundUp(bytes, step);
 }
 
 // Large blocks ask for huge pages, of which only those that a block fills are ever touched: fewer page faults, and
 // fewer misses when many rows far apart are walked. The system may decline; nothing depends on it.
 void* SystemAllocate(size_t capacity) {
   const size_t alignment = capacity < kHugePage ? kAlignment : kHugePage;
-  const size_t bytes = (capacity + kAlignment + alignment - 1) / alignment * alignment;
+  const size_t bytes = RoundUp(capacity + kAlignment, alignment);
   void* data = std::aligned_alloc(alignment, bytes);
   if (data != nullptr && alignment == kHugePage) madvise(data, capacity / kHugePage * kHugePage, MADV_HUGEPAGE);
   return data;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/ordered_reduction.h"
 
 namespace crosstalk {
 namespace {
@@ -203,6 +204,40 @@ TEST_F(ParallelTest, AForkedProcessGoesOn) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_F(ParallelTest, TasksAtTheSameTimeHaveDifferentScratch) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    for (int slots : {1, 2, 5}) {
+      std::vector<std::atomic<int>> users(slots);
+      std::atomic<int> runs{0};
+      ParallelForWithScratch(100, slots, [&](int64_t, int slot) {
+        EXPECT_EQ(users[slot].fetch_add(1), 0) << slot;
+        ++runs;
+        --users[slot];
+      });
+      EXPECT_EQ(runs, 100);
+    }
+  }
+}
+
+TEST_F(ParallelTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    OrderedReduction order(2);
+    std::vector<std::vector<int64_t>> added(2);
+    ParallelFor(200, [&](int64_t tile) {
+      const int64_t sum = tile % 2;
+      order.WaitFor(sum, tile / 2);
+      added[sum].push_back(tile);
+      order.Done(sum);
+    });
+    for (int64_t i = 0; i < 100; ++i) {
+      ASSERT_EQ(added[0][i], 2 * i) << threads << " threads";
+      ASSERT_EQ(added[1][i], 2 * i + 1) << threads << " threads";
+    }
+  }
 }
 
 TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {
