@@ -12,7 +12,7 @@ Tensor Dropped(const Tensor& x, double rate, const RandomKey& key) {
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   DispatchFloat("dropout", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    kernels::Dropout<T>(x.num_elements(), rate, key, 0, values.data<T>(), y.data<T>());
+    kernels::Dropout<T>(x.num_elements(), rate, key, values.data<T>(), y.data<T>());
   });
   return y;
 }

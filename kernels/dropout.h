@@ -7,9 +7,9 @@
 
 namespace crosstalk::kernels {
 
-// y[i] = Uniform(key, first_index + i) < rate ? 0 : x[i] / (1 - rate), with runtime/random.h's Uniform, bit for bit.
-// The gradient is the same function of dy. 0 ≤ rate < 1. first_index is a multiple of 4. y may be x.
+// y[i] = Uniform(key, i) < rate ? 0 : x[i] / (1 - rate), with runtime/random.h's Uniform, bit for bit.
+// The gradient is the same function of dy. 0 ≤ rate < 1. y may be x.
 template <typename T>
-void Dropout(int64_t count, double rate, const RandomKey& key, uint64_t first_index, const T* x, T* y);
+void Dropout(int64_t count, double rate, const RandomKey& key, const T* x, T* y);
 
 }  // namespace crosstalk::kernels

@@ -13,6 +13,7 @@
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
+#include "crosstalk/kernels/philox-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,7 +27,9 @@ inline constexpr float kNoReference = -1.0e30f;
 inline constexpr float kReferenceSlack = 60.0f;
 
 // e^x = 2^n · 2^f with n + f = x·log2(e), |f| ≤ 1/2: for x ≤ 88; 0 for x < -87; NaN stays NaN. The error, 2^-23 +
-// |x|·2^-25 of the value, is below 2^-23 of e^0, which is a row's largest weight. Cephes' polynomial of exp2f.
+// |x|·2^-25 of the value, is below 2^-23 of e^0, which is a row's largest weight. Cephes' polynomial of exp2f. A second
+// exponential beside ExpFull (simd-inl.h), which is accurate relative to each value and takes any x: n·m·h of them are
+// a large part of the attention's work beside its products, and it needs neither.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exponential(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -168,52 +171,22 @@ HWY_INLINE float SumOfLanes(const float* lanes) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
 }
 
-// One row of dropout factors: factors[j] = Uniform(key, first + j) < rate ? 0 : 1 / (1 - rate), j < kChunk. Each
-// Philox block serves four indices; a 64-bit lane computes one block, its upper half ignored (MulEven reads the lower).
+// One row of dropout factors: factors[j] = Uniform(key, first + j) < rate ? 0 : 1 / (1 - rate), j < kChunk.
 HWY_INLINE void DropoutFactors(const RandomKey& key, double rate, uint64_t first, float* factors) {
-  const float kept = static_cast<float>(1.0 / (1.0 - rate));
-#if HWY_TARGET == HWY_SCALAR
-  for (int j = 0; j < kChunk; ++j) factors[j] = Uniform(key, first + j) < rate ? 0.0f : kept;
-#else
-  const hn::ScalableTag<uint64_t> d64;
-  const hn::Repartition<uint32_t, decltype(d64)> d32;
-  const hn::Repartition<int32_t, decltype(d64)> di32;
+  constexpr int kWords = 4 * kPhiloxBlocks;
+  HWY_ALIGN uint32_t words[kChunk + kWords];
+  const int offset = static_cast<int>(first % 4);  // of the row in its first block
+  for (int done = 0; done < kChunk + offset; done += kWords) {
+    PhiloxWords(key, first / 4 + static_cast<uint64_t>(done / 4), words + done);
+  }
   const Lane d;
-  constexpr int kBlocks = HWY_LANES(uint64_t);
-  HWY_ALIGN uint64_t words[(kChunk + 4 * kBlocks) / 2];
-  const uint64_t first_block = first / 4;
-  const int offset = static_cast<int>(first % 4);
-  const auto low = hn::Set(d64, 0xFFFFFFFFull);
-  const auto multiplier0 = hn::BitCast(d32, hn::Set(d64, 0xD2511F53ull));
-  const auto multiplier1 = hn::BitCast(d32, hn::Set(d64, 0xCD9E8D57ull));
-  for (int done = 0; 4 * done < kChunk + offset; done += kBlocks) {
-    const auto index = hn::Add(hn::Set(d64, first_block + done), hn::Iota(d64, 0));
-    auto c0 = index;
-    auto c1 = hn::ShiftRight<32>(index);
-    auto c2 = hn::Set(d64, uint64_t{key.step});
-    auto c3 = hn::Set(d64, uint64_t{key.stream});
-    uint32_t k0 = static_cast<uint32_t>(key.seed), k1 = static_cast<uint32_t>(key.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-      const auto product0 = hn::MulEven(hn::BitCast(d32, c0), multiplier0);
-      const auto product1 = hn::MulEven(hn::BitCast(d32, c2), multiplier1);
-      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), hn::Set(d64, uint64_t{k0}));
-      c1 = product1;
-      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), hn::Set(d64, uint64_t{k1}));
-      c3 = product0;
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
-    }
-    hn::StoreInterleaved2(hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)),
-                          hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3)), d64, words + 2 * done);
-  }
-  const uint32_t* bits = reinterpret_cast<const uint32_t*>(words);
-  const auto threshold = hn::Set(di32, static_cast<int32_t>(std::ceil(rate * 0x1p24)));
+  const hn::RebindToSigned<Lane> di;
+  const auto threshold = hn::Set(di, static_cast<int32_t>(std::ceil(rate * 0x1p24)));
+  const auto kept = hn::Set(d, static_cast<float>(1.0 / (1.0 - rate)));
   for (int j = 0; j < kChunk; j += kLanes) {
-    const auto number = hn::BitCast(di32, hn::ShiftRight<8>(hn::LoadU(d32, bits + offset + j)));
-    const auto dropped = hn::RebindMask(d, hn::Lt(number, threshold));
-    hn::Store(hn::IfThenElse(dropped, hn::Zero(d), hn::Set(d, kept)), d, factors + j);
+    const auto number = hn::BitCast(di, hn::ShiftRight<8>(hn::LoadU(Tag<uint32_t>(), words + offset + j)));
+    hn::Store(hn::IfThenZeroElse(hn::RebindMask(d, hn::Lt(number, threshold)), kept), d, factors + j);
   }
-#endif
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
