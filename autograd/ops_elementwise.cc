@@ -7,18 +7,18 @@
 namespace crosstalk {
 namespace {
 
-using kernels::Unary;
+using kernels::UnaryOp;
 
 // y = f(x); the gradient keeps y or x, whichever f′ is written in.
-Variable MapOp(const char* name, Unary f, const Variable& input) {
+Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   const Tensor x = math::Contiguous(input.value());
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   DispatchFloat(name, x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    kernels::Map<T>(f, x.num_elements(), x.data<T>(), y.data<T>());
+    kernels::Unary<T>(f, x.num_elements(), x.data<T>(), y.data<T>());
   });
   // relu's derivative is written in x, but y > 0 where x > 0, and y is what the next op keeps too.
-  const Tensor kept = GradientReadsOutput(f) || f == Unary::kRelu ? y : x;
+  const Tensor kept = GradientReadsOutput(f) || f == UnaryOp::kRelu ? y : x;
   return MakeOp(name, y, {input}, [name, f, kept](const Tensor& dy_strided, Gradients& gradients) {
     const Tensor dy = math::Contiguous(dy_strided);
     Tensor dx = Tensor::Empty(dy.shape(), dy.dtype());
@@ -26,7 +26,7 @@ Variable MapOp(const char* name, Unary f, const Variable& input) {
       using T = decltype(zero);
       const T* const values = kept.data<T>();
       const bool is_output = GradientReadsOutput(f);
-      kernels::MapGradient<T>(f, dy.num_elements(), is_output ? nullptr : values, is_output ? values : nullptr,
+      kernels::UnaryGradient<T>(f, dy.num_elements(), is_output ? nullptr : values, is_output ? values : nullptr,
                               dy.data<T>(), dx.data<T>());
     });
     gradients.Add(0, dx);  // dx = dy · f′(x)
@@ -98,15 +98,15 @@ Variable AddScalar(const Variable& x, double term) {
                 [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
 }
 
-Variable Exp(const Variable& x) { return MapOp("exp", Unary::kExp, x); }
-Variable Log(const Variable& x) { return MapOp("log", Unary::kLog, x); }
-Variable Sqrt(const Variable& x) { return MapOp("sqrt", Unary::kSqrt, x); }
-Variable Square(const Variable& x) { return MapOp("square", Unary::kSquare, x); }
-Variable Tanh(const Variable& x) { return MapOp("tanh", Unary::kTanh, x); }
-Variable Sigmoid(const Variable& x) { return MapOp("sigmoid", Unary::kSigmoid, x); }
-Variable Relu(const Variable& x) { return MapOp("relu", Unary::kRelu, x); }
-Variable Gelu(const Variable& x) { return MapOp("gelu", Unary::kGelu, x); }
-Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", Unary::kGeluTanh, x); }
+Variable Exp(const Variable& x) { return MapOp("exp", UnaryOp::kExp, x); }
+Variable Log(const Variable& x) { return MapOp("log", UnaryOp::kLog, x); }
+Variable Sqrt(const Variable& x) { return MapOp("sqrt", UnaryOp::kSqrt, x); }
+Variable Square(const Variable& x) { return MapOp("square", UnaryOp::kSquare, x); }
+Variable Tanh(const Variable& x) { return MapOp("tanh", UnaryOp::kTanh, x); }
+Variable Sigmoid(const Variable& x) { return MapOp("sigmoid", UnaryOp::kSigmoid, x); }
+Variable Relu(const Variable& x) { return MapOp("relu", UnaryOp::kRelu, x); }
+Variable Gelu(const Variable& x) { return MapOp("gelu", UnaryOp::kGelu, x); }
+Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", UnaryOp::kGeluTanh, x); }
 
 Variable MaskedFill(const Variable& x, const Tensor& mask, double value) {
   return MakeOp("masked_fill", math::MaskedFill(x.value(), mask, value), {x},

@@ -134,7 +134,7 @@ Variable Softmax(const Variable& x, int dim) {
   if (y.num_elements() > 0) {
     DispatchFloat("softmax", x.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      kernels::Softmax<T>(at.outer, at.reduced, at.inner, values.data<T>(), nullptr, y.data<T>());
+      kernels::Softmax<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>());
     });
   }
   return MakeOp("softmax", y, {x}, [y, at](const Tensor& dy_strided, Gradients& gradients) {

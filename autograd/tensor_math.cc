@@ -10,19 +10,19 @@
 namespace crosstalk::math {
 namespace {
 
-Tensor CombineTensors(const char* name, kernels::Binary op, const Tensor& a, const Tensor& b) {
+Tensor CombineTensors(const char* name, kernels::BinaryOp op, const Tensor& a, const Tensor& b) {
   CROSSTALK_CHECK(a.dtype() == b.dtype(), name, ": ", a.dtype(), a.shape(), " and ", b.dtype(), b.shape(),
                   " have different element types; convert one");
   return DispatchFloat(name, a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if (a.shape() == b.shape() && a.is_contiguous() && b.is_contiguous()) {
       Tensor y = Tensor::Empty(a.shape(), a.dtype());
-      kernels::Combine<T>(op, a.num_elements(), a.data<T>(), b.data<T>(), y.data<T>());
+      kernels::Binary<T>(op, a.num_elements(), a.data<T>(), b.data<T>(), y.data<T>());
       return y;
     }
     const Shape shape = BroadcastShapes(name, a.shape(), b.shape());
     Tensor y = Tensor::Empty(shape, a.dtype());
-    kernels::Combine<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
+    kernels::Binary<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
                         b.BroadcastTo(shape).strides(), y.data<T>());
     return y;
   });
@@ -80,10 +80,10 @@ Tensor Reduce(const char* name, const Tensor& x, const std::vector<int>& dims, K
 
 }  // namespace
 
-Tensor Add(const Tensor& a, const Tensor& b) { return CombineTensors("add", kernels::Binary::kAdd, a, b); }
-Tensor Subtract(const Tensor& a, const Tensor& b) { return CombineTensors("sub", kernels::Binary::kSub, a, b); }
-Tensor Multiply(const Tensor& a, const Tensor& b) { return CombineTensors("mul", kernels::Binary::kMul, a, b); }
-Tensor Divide(const Tensor& a, const Tensor& b) { return CombineTensors("div", kernels::Binary::kDiv, a, b); }
+Tensor Add(const Tensor& a, const Tensor& b) { return CombineTensors("add", kernels::BinaryOp::kAdd, a, b); }
+Tensor Subtract(const Tensor& a, const Tensor& b) { return CombineTensors("sub", kernels::BinaryOp::kSub, a, b); }
+Tensor Multiply(const Tensor& a, const Tensor& b) { return CombineTensors("mul", kernels::BinaryOp::kMul, a, b); }
+Tensor Divide(const Tensor& a, const Tensor& b) { return CombineTensors("div", kernels::BinaryOp::kDiv, a, b); }
 
 Tensor Affine(const Tensor& x, double factor, double term) {
   const Tensor values = Contiguous(x);
@@ -118,9 +118,9 @@ void AddInPlace(const Tensor& accumulator, const Tensor& x) {
     using T = decltype(zero);
     T* const sum = accumulator.data<T>();
     if (x.is_contiguous()) {
-      kernels::Accumulate<T>(x.num_elements(), 1, x.data<T>(), sum);
+      kernels::Axpy<T>(x.num_elements(), 1, x.data<T>(), sum);
     } else {
-      kernels::Combine<T>(kernels::Binary::kAdd, x.shape(), sum, accumulator.strides(), x.data<T>(), x.strides(), sum);
+      kernels::Binary<T>(kernels::BinaryOp::kAdd, x.shape(), sum, accumulator.strides(), x.data<T>(), x.strides(), sum);
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "crosstalk/kernels/strided_loop.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
@@ -79,7 +80,7 @@ void CopyTransposed(const StridedLoop<2>& loop, const T* x, T* y) {
   // A tile is a band of rows of one plane, whole blocks; or, where planes are small, several planes.
   int64_t band = std::max<int64_t>(kTransposeBlock, kCopyTile / cols / kTransposeBlock * kTransposeBlock);
   band = std::min(band, rows);
-  const int64_t bands = (rows + band - 1) / band;
+  const int64_t bands = CeilDivide(rows, band);
   const int64_t grain = std::max<int64_t>(1, kCopyTile / (band * cols));
   ParallelForRange(planes * bands, grain, [&](int64_t begin, int64_t end) {
     for (int64_t tile = begin; tile < end; ++tile) {
@@ -103,7 +104,7 @@ void CopyStrided(const Shape& shape, const T* x, const Strides& strides_x, T* y,
 
   const int64_t step_x = loop.stride[0][loop.rank - 1];
   const int64_t step_y = loop.stride[1][loop.rank - 1];
-  const int64_t pieces = (inner + kCopyTile - 1) / kCopyTile;  // of a row
+  const int64_t pieces = CeilDivide(inner, kCopyTile);  // of a row
   const int64_t grain = std::max<int64_t>(1, kCopyTile / inner);
   ParallelForRange(rows * pieces, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

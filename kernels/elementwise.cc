@@ -6,28 +6,19 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/elementwise.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/strided_loop.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-// Seen once by all targets: the table of single-threaded kernels that each target fills.
-#ifndef CROSSTALK_KERNELS_ELEMENTWISE_TABLE_
-#define CROSSTALK_KERNELS_ELEMENTWISE_TABLE_
+#ifndef CROSSTALK_KERNELS_ELEMENTWISE_SHARED_
+#define CROSSTALK_KERNELS_ELEMENTWISE_SHARED_
 namespace crosstalk::kernels {
 
 // How the two operands of a row y[n] = a ∘ b advance: a vector, or one element for the whole row.
 enum class RowForm { kVectorVector, kVectorScalar, kScalarVector };
-
-template <typename T>
-struct ElementwiseTable {
-  void (*map)(Unary, int64_t, const T*, T*);
-  void (*map_gradient)(Unary, int64_t, const T*, const T*, const T*, T*);
-  void (*affine)(int64_t, T, T, const T*, T*);
-  void (*accumulate)(int64_t, T, const T*, T*);
-  void (*fill)(int64_t, T, T*);
-  void (*combine)(Binary, RowForm, int64_t, const T*, const T*, T*);
-};
 
 }  // namespace crosstalk::kernels
 #endif
@@ -112,42 +103,33 @@ HWY_INLINE hn::Vec<D> GeluTanhGradient(D d, hn::Vec<D> x) {
 }
 
 template <typename T>
-void MapTile(Unary f, int64_t n, const T* x, T* y) {
+void UnaryTile(UnaryOp f, int64_t n, const T* x, T* y) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
-  const V one = hn::Set(d, T(1));
   switch (f) {
-    case Unary::kNeg:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Neg(v); });
-    case Unary::kAbs:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Abs(v); });
-    case Unary::kExp:
+    case UnaryOp::kExp:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return ExpFull(d, v); });
-    case Unary::kLog:
+    case UnaryOp::kLog:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return LogFull(d, v); });
-    case Unary::kSqrt:
+    case UnaryOp::kSqrt:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Sqrt(v); });
-    case Unary::kRsqrt:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Div(one, hn::Sqrt(v)); });
-    case Unary::kReciprocal:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Div(one, v); });
-    case Unary::kSquare:
+    case UnaryOp::kSquare:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::Mul(v, v); });
-    case Unary::kTanh:
+    case UnaryOp::kTanh:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return TanhFull(d, v); });
-    case Unary::kSigmoid:
+    case UnaryOp::kSigmoid:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return Sigmoid(d, v); });
-    case Unary::kRelu:  // NaN stays NaN
+    case UnaryOp::kRelu:  // NaN stays NaN
       return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v); });
-    case Unary::kGelu:
+    case UnaryOp::kGelu:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return Gelu(d, v); });
-    case Unary::kGeluTanh:
+    case UnaryOp::kGeluTanh:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return GeluTanh(d, v); });
   }
 }
 
 template <typename T>
-void MapGradientTile(Unary f, int64_t n, const T* x, const T* y, const T* dy, T* dx) {
+void UnaryGradientTile(UnaryOp f, int64_t n, const T* x, const T* y, const T* dy, T* dx) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
   const V zero = hn::Zero(d);
@@ -155,36 +137,24 @@ void MapGradientTile(Unary f, int64_t n, const T* x, const T* y, const T* dy, T*
   const V two = hn::Set(d, T(2));
   const V half = hn::Set(d, T(0.5));
   switch (f) {
-    case Unary::kNeg:
-      return Map1(n, dy, dx, [&](V g) HWY_ATTR { return hn::Neg(g); });
-    case Unary::kAbs:
-      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR {
-        const V positive = hn::IfThenElse(hn::Gt(v, zero), g, zero);
-        return hn::IfThenElse(hn::Lt(v, zero), hn::Neg(g), positive);
-      });
-    case Unary::kExp:
+    case UnaryOp::kExp:
       return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, v); });
-    case Unary::kLog:
+    case UnaryOp::kLog:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Div(g, v); });
-    case Unary::kSqrt:  // 1 / (2y)
+    case UnaryOp::kSqrt:  // 1 / (2y)
       return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Div(hn::Mul(g, half), v); });
-    case Unary::kRsqrt:  // -y³ / 2
-      return Map2(n, y, dy, dx,
-                  [&](V v, V g) HWY_ATTR { return hn::Neg(hn::Mul(hn::Mul(g, half), hn::Mul(v, hn::Mul(v, v)))); });
-    case Unary::kReciprocal:  // -y²
-      return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Neg(hn::Mul(g, hn::Mul(v, v))); });
-    case Unary::kSquare:
+    case UnaryOp::kSquare:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(two, v)); });
-    case Unary::kTanh:  // 1 - y²
+    case UnaryOp::kTanh:  // 1 - y²
       return Map2(n, y, dy, dx,
                   [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(hn::Sub(one, v), hn::Add(one, v))); });
-    case Unary::kSigmoid:  // y (1 - y)
+    case UnaryOp::kSigmoid:  // y (1 - y)
       return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(v, hn::Sub(one, v))); });
-    case Unary::kRelu:
+    case UnaryOp::kRelu:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, zero), g, zero); });
-    case Unary::kGelu:
+    case UnaryOp::kGelu:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluGradient(d, v)); });
-    case Unary::kGeluTanh:
+    case UnaryOp::kGeluTanh:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluTanhGradient(d, v)); });
   }
 }
@@ -199,24 +169,15 @@ void AffineTile(int64_t n, T scale, T shift, const T* x, T* y) {
 }
 
 template <typename T>
-void AccumulateTile(int64_t n, T scale, const T* x, T* y) {
+void AxpyTile(int64_t n, T scale, const T* x, T* y) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
   const V a = hn::Set(d, scale);
   Map2(n, x, y, y, [&](V v, V sum) HWY_ATTR { return hn::MulAdd(a, v, sum); });
 }
 
-template <typename T>
-void FillTile(int64_t n, T value, T* y) {
-  const Tag<T> d;
-  const auto v = hn::Set(d, value);
-  ForVectors(
-      d, n, [&](int64_t i) HWY_ATTR { hn::StoreU(v, d, y + i); },
-      [&](int64_t i, size_t rest) HWY_ATTR { StoreFirst(v, d, y + i, rest); });
-}
-
 template <typename T, class F>
-HWY_INLINE void CombineRow(RowForm form, int64_t n, const T* a, const T* b, T* y, F f) {
+HWY_INLINE void BinaryRow(RowForm form, int64_t n, const T* a, const T* b, T* y, F f) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
   switch (form) {
@@ -234,66 +195,45 @@ HWY_INLINE void CombineRow(RowForm form, int64_t n, const T* a, const T* b, T* y
 }
 
 template <typename T>
-void CombineTile(Binary op, RowForm form, int64_t n, const T* a, const T* b, T* y) {
+void BinaryTile(BinaryOp op, RowForm form, int64_t n, const T* a, const T* b, T* y) {
   using V = hn::Vec<Tag<T>>;
   switch (op) {
-    case Binary::kAdd:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Add(u, v); });
-    case Binary::kSub:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Sub(u, v); });
-    case Binary::kMul:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Mul(u, v); });
-    case Binary::kDiv:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Div(u, v); });
-    case Binary::kMax:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR {
-        return hn::IfThenElse(hn::IsNaN(u), u, hn::IfThenElse(hn::Gt(u, v), u, v));
-      });
-    case Binary::kMin:
-      return CombineRow(form, n, a, b, y, [](V u, V v) HWY_ATTR {
-        return hn::IfThenElse(hn::IsNaN(u), u, hn::IfThenElse(hn::Lt(u, v), u, v));
-      });
+    case BinaryOp::kAdd:
+      return BinaryRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Add(u, v); });
+    case BinaryOp::kSub:
+      return BinaryRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Sub(u, v); });
+    case BinaryOp::kMul:
+      return BinaryRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Mul(u, v); });
+    case BinaryOp::kDiv:
+      return BinaryRow(form, n, a, b, y, [](V u, V v) HWY_ATTR { return hn::Div(u, v); });
   }
 }
 
-template <typename T>
-ElementwiseTable<T> MakeTable() {
-  return {MapTile<T>, MapGradientTile<T>, AffineTile<T>, AccumulateTile<T>, FillTile<T>, CombineTile<T>};
-}
-ElementwiseTable<float> ElementwiseFloat() { return MakeTable<float>(); }
-ElementwiseTable<double> ElementwiseDouble() { return MakeTable<double>(); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+CROSSTALK_DISPATCH(UnaryTile)
+CROSSTALK_DISPATCH(UnaryGradientTile)
+CROSSTALK_DISPATCH(AffineTile)
+CROSSTALK_DISPATCH(AxpyTile)
+CROSSTALK_DISPATCH(BinaryTile)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-HWY_EXPORT(ElementwiseFloat);
-HWY_EXPORT(ElementwiseDouble);
-
-template <typename T>
-ElementwiseTable<T> Table() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(ElementwiseFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(ElementwiseDouble)();
-  }
-}
-
 // Elements a tile: large enough that handing it out costs nothing beside its work, small enough for the L2 cache.
 constexpr int64_t kLightTile = 32768;  // copies and single operations
 constexpr int64_t kHeavyTile = 8192;   // exponentials and the like
 
-int64_t TileOf(Unary f) {
+int64_t TileOf(UnaryOp f) {
   switch (f) {
-    case Unary::kExp:
-    case Unary::kLog:
-    case Unary::kTanh:
-    case Unary::kSigmoid:
-    case Unary::kGelu:
-    case Unary::kGeluTanh:
+    case UnaryOp::kExp:
+    case UnaryOp::kLog:
+    case UnaryOp::kTanh:
+    case UnaryOp::kSigmoid:
+    case UnaryOp::kGelu:
+    case UnaryOp::kGeluTanh:
       return kHeavyTile;
     default:
       return kLightTile;
@@ -307,7 +247,7 @@ void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
   const int64_t inner = loop.inner();
   const int64_t rows = loop.rows();
   if (inner == 0 || rows == 0) return;
-  const int64_t pieces = (inner + kLightTile - 1) / kLightTile;          // of a row
+  const int64_t pieces = CeilDivide(inner, kLightTile);                  // of a row
   const int64_t rows_a_tile = std::max<int64_t>(1, kLightTile / inner);  // 1 where pieces > 1
   ParallelForRange(rows * pieces, rows_a_tile, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -320,14 +260,12 @@ void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
 
 }  // namespace
 
-bool GradientReadsOutput(Unary f) {
+bool GradientReadsOutput(UnaryOp f) {
   switch (f) {
-    case Unary::kExp:
-    case Unary::kSqrt:
-    case Unary::kRsqrt:
-    case Unary::kReciprocal:
-    case Unary::kTanh:
-    case Unary::kSigmoid:
+    case UnaryOp::kExp:
+    case UnaryOp::kSqrt:
+    case UnaryOp::kTanh:
+    case UnaryOp::kSigmoid:
       return true;
     default:
       return false;
@@ -335,49 +273,43 @@ bool GradientReadsOutput(Unary f) {
 }
 
 template <typename T>
-void Map(Unary f, int64_t count, const T* x, T* y) {
-  const auto table = Table<T>();
-  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { table.map(f, e - b, x + b, y + b); });
+void Unary(UnaryOp f, int64_t count, const T* x, T* y) {
+  const auto unary = UnaryTileOnTarget<T>();
+  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { unary(f, e - b, x + b, y + b); });
 }
 
 template <typename T>
-void MapGradient(Unary f, int64_t count, const T* x, const T* y, const T* dy, T* dx) {
-  const auto table = Table<T>();
+void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx) {
+  const auto gradient = UnaryGradientTileOnTarget<T>();
   ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) {
-    table.map_gradient(f, e - b, x == nullptr ? x : x + b, y == nullptr ? y : y + b, dy + b, dx + b);
+    gradient(f, e - b, x == nullptr ? x : x + b, y == nullptr ? y : y + b, dy + b, dx + b);
   });
 }
 
 template <typename T>
 void Affine(int64_t count, T scale, T shift, const T* x, T* y) {
-  const auto table = Table<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.affine(e - b, scale, shift, x + b, y + b); });
+  const auto affine = AffineTileOnTarget<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { affine(e - b, scale, shift, x + b, y + b); });
 }
 
 template <typename T>
-void Accumulate(int64_t count, T scale, const T* x, T* y) {
-  const auto table = Table<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.accumulate(e - b, scale, x + b, y + b); });
+void Axpy(int64_t count, T scale, const T* x, T* y) {
+  const auto axpy = AxpyTileOnTarget<T>();
+  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { axpy(e - b, scale, x + b, y + b); });
 }
 
 template <typename T>
-void Fill(int64_t count, T value, T* y) {
-  const auto table = Table<T>();
-  ParallelForRange(count, kLightTile, [&](int64_t b, int64_t e) { table.fill(e - b, value, y + b); });
-}
-
-template <typename T>
-void Combine(Binary op, int64_t count, const T* a, const T* b, T* y) {
-  const auto table = Table<T>();
+void Binary(BinaryOp op, int64_t count, const T* a, const T* b, T* y) {
+  const auto binary = BinaryTileOnTarget<T>();
   ParallelForRange(count, kLightTile, [&](int64_t begin, int64_t end) {
-    table.combine(op, RowForm::kVectorVector, end - begin, a + begin, b + begin, y + begin);
+    binary(op, RowForm::kVectorVector, end - begin, a + begin, b + begin, y + begin);
   });
 }
 
 template <typename T>
-void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
-             T* y) {
-  const auto table = Table<T>();
+void Binary(BinaryOp op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
+            T* y) {
+  const auto binary = BinaryTileOnTarget<T>();
   const auto loop = MergeDimensions<2>(shape, {&strides_a, &strides_b});
   const int64_t step_a = loop.stride[0][loop.rank - 1];
   const int64_t step_b = loop.stride[1][loop.rank - 1];
@@ -386,13 +318,13 @@ void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a
     const T* row_a = a + offsets[0] + first * step_a;
     const T* row_b = b + offsets[1] + first * step_b;
     if (single || (step_a == 1 && step_b == 1)) {
-      table.combine(op, RowForm::kVectorVector, n, row_a, row_b, y + out);
+      binary(op, RowForm::kVectorVector, n, row_a, row_b, y + out);
     } else if (step_a == 1 && step_b == 0) {
-      table.combine(op, RowForm::kVectorScalar, n, row_a, row_b, y + out);
+      binary(op, RowForm::kVectorScalar, n, row_a, row_b, y + out);
     } else if (step_a == 0 && step_b == 1) {
-      table.combine(op, RowForm::kScalarVector, n, row_a, row_b, y + out);
+      binary(op, RowForm::kScalarVector, n, row_a, row_b, y + out);
     } else {
-      for (int64_t i = 0; i < n; ++i) y[out + i] = reference::Combine(op, row_a[i * step_a], row_b[i * step_b]);
+      for (int64_t i = 0; i < n; ++i) y[out + i] = reference::Binary(op, row_a[i * step_a], row_b[i * step_b]);
     }
   });
 }
@@ -415,13 +347,12 @@ void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const 
 }
 
 #define CROSSTALK_INSTANTIATE(T) \
-  template void Map<T>(Unary, int64_t, const T*, T*); \
-  template void MapGradient<T>(Unary, int64_t, const T*, const T*, const T*, T*); \
+  template void Unary<T>(UnaryOp, int64_t, const T*, T*); \
+  template void UnaryGradient<T>(UnaryOp, int64_t, const T*, const T*, const T*, T*); \
   template void Affine<T>(int64_t, T, T, const T*, T*); \
-  template void Accumulate<T>(int64_t, T, const T*, T*); \
-  template void Fill<T>(int64_t, T, T*); \
-  template void Combine<T>(Binary, int64_t, const T*, const T*, T*); \
-  template void Combine<T>(Binary, const Shape&, const T*, const Strides&, const T*, const Strides&, T*); \
+  template void Axpy<T>(int64_t, T, const T*, T*); \
+  template void Binary<T>(BinaryOp, int64_t, const T*, const T*, T*); \
+  template void Binary<T>(BinaryOp, const Shape&, const T*, const Strides&, const T*, const Strides&, T*); \
   template void MaskedFill<T>(const Shape&, const T*, const Strides&, const uint8_t*, const Strides&, T, T*)
 CROSSTALK_INSTANTIATE(float);
 CROSSTALK_INSTANTIATE(double);

@@ -1,6 +1,6 @@
-// Elementwise kernels on float and double: maps of one tensor and their gradients, broadcasting combinations of two,
-// fills and accumulation. Threaded; every element is computed alone, so the bits do not depend on the cut.
-// Results may be written over an input that starts at the same address and is walked in the same order.
+// Elementwise kernels on float and double: unary functions and their gradients, broadcasting binary operations, axpy
+// and masked fill. Threaded; every element is computed alone, so the bits do not depend on the cut. Results may be
+// written over an input that starts at the same address and is walked in the same order.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,10 @@
 
 namespace crosstalk::kernels {
 
-enum class Unary {
-  kNeg,
-  kAbs,
+enum class UnaryOp {
   kExp,
   kLog,
   kSqrt,
-  kRsqrt,       // 1 / √x
-  kReciprocal,  // 1 / x
   kSquare,
   kTanh,
   kSigmoid,
@@ -27,13 +23,13 @@ enum class Unary {
 
 // y[i] = f(x[i]).
 template <typename T>
-void Map(Unary f, int64_t count, const T* x, T* y);
+void Unary(UnaryOp f, int64_t count, const T* x, T* y);
 
-// dx[i] = dy[i] · f′(x[i]). Every f takes x; y = f(x) is read by kExp, kSqrt, kRsqrt, kReciprocal, kTanh, kSigmoid
-// alone, which do not read x: the one that is not read may be null. f′(0) = 0 for kRelu and kAbs.
+// dx[i] = dy[i] · f′(x[i]). kExp, kSqrt, kTanh and kSigmoid read y = f(x), the others x: the one that is not read may
+// be null. f′(0) = 0 for kRelu.
 template <typename T>
-void MapGradient(Unary f, int64_t count, const T* x, const T* y, const T* dy, T* dx);
-bool GradientReadsOutput(Unary f);  // true: MapGradient reads y; false: it reads x (kNeg reads neither)
+void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx);
+bool GradientReadsOutput(UnaryOp f);  // true: UnaryGradient reads y; false: it reads x
 
 // y[i] = scale · x[i] + shift.
 template <typename T>
@@ -41,24 +37,20 @@ void Affine(int64_t count, T scale, T shift, const T* x, T* y);
 
 // y[i] += scale · x[i].
 template <typename T>
-void Accumulate(int64_t count, T scale, const T* x, T* y);
+void Axpy(int64_t count, T scale, const T* x, T* y);
 
-// y[i] = value.
-template <typename T>
-void Fill(int64_t count, T value, T* y);
-
-enum class Binary { kAdd, kSub, kMul, kDiv, kMax, kMin };
+enum class BinaryOp { kAdd, kSub, kMul, kDiv };
 
 // y[i] = a[i] ∘ b[i].
 template <typename T>
-void Combine(Binary op, int64_t count, const T* a, const T* b, T* y);
+void Binary(BinaryOp op, int64_t count, const T* a, const T* b, T* y);
 
 // y = a ∘ b with strides in elements, 0 where an input is stretched; y[shape] is contiguous. Dimensions are merged
 // where the strides allow it; rows of equal, repeated (row vector) and constant (column, scalar) operands are vectors,
 // anything else is walked element by element.
 template <typename T>
-void Combine(Binary op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
-             T* y);
+void Binary(BinaryOp op, const Shape& shape, const T* a, const Strides& strides_a, const T* b, const Strides& strides_b,
+            T* y);
 
 // y = mask ? value : x, with strides as above; y[shape] is contiguous. A mask element is 0 or 1.
 template <typename T>

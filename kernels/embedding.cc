@@ -6,7 +6,9 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/embedding.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,31 +18,14 @@ template <typename T>
 void AddRow(int64_t n, const T* x, T* y) {
   Map2(n, x, y, y, [](auto v, auto sum) HWY_ATTR { return hn::Add(sum, v); });
 }
-using AddFloat = void (*)(int64_t, const float*, float*);
-using AddDouble = void (*)(int64_t, const double*, double*);
-AddFloat AddRowFloat() { return AddRow<float>; }
-AddDouble AddRowDouble() { return AddRow<double>; }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+CROSSTALK_DISPATCH(AddRow)
+
 #if HWY_ONCE
 namespace crosstalk::kernels {
-namespace {
-
-HWY_EXPORT(AddRowFloat);
-HWY_EXPORT(AddRowDouble);
-
-template <typename T>
-auto AddRowOnTarget() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(AddRowFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(AddRowDouble)();
-  }
-}
-
-}  // namespace
 
 template <typename T>
 void GatherRows(int64_t count, int64_t cols, const T* table, const int32_t* ids, T* y) {
@@ -58,8 +43,8 @@ void ScatterAddRows(int64_t count, int64_t vocabulary, int64_t cols, const int32
   constexpr int64_t kColumns = 64;
   constexpr int64_t kRanges = 4;
   const auto add = AddRowOnTarget<T>();
-  const int64_t column_tiles = (cols + kColumns - 1) / kColumns;
-  const int64_t range = (vocabulary + kRanges - 1) / kRanges;
+  const int64_t column_tiles = CeilDivide(cols, kColumns);
+  const int64_t range = CeilDivide(vocabulary, kRanges);
   ParallelFor(column_tiles * kRanges, [&](int64_t tile) {
     const int64_t first = tile / kRanges * kColumns;
     const int64_t n = std::min(kColumns, cols - first);

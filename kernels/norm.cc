@@ -6,11 +6,13 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/norm.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_NORM_TABLE_
-#define CROSSTALK_KERNELS_NORM_TABLE_
+#ifndef CROSSTALK_KERNELS_NORM_SHARED_
+#define CROSSTALK_KERNELS_NORM_SHARED_
 namespace crosstalk::kernels {
 
 // What a row tile reads and writes. mean is null in RMS norm, which is layer norm with mean 0.
@@ -36,12 +38,6 @@ struct NormGradientTile {
   T* dx;      // null: not wanted
   T* dscale;  // the tile's own partial sums
   T* dbias;
-};
-template <typename T>
-struct NormTable {
-  void (*forward)(const NormTile<T>&);
-  void (*gradient)(const NormGradientTile<T>&);
-  void (*add)(int64_t, const T*, T*);
 };
 
 }  // namespace crosstalk::kernels
@@ -76,7 +72,7 @@ double SumRow(int64_t n, const T* x) {
 }
 
 template <typename T>
-void Forward(const NormTile<T>& t) {
+void NormForward(const NormTile<T>& t) {
   const Tag<T> d;
   for (int64_t r = 0; r < t.rows; ++r) {
     const T* x = t.x + r * t.cols;
@@ -155,7 +151,7 @@ void InputGradient(const NormGradientTile<T>& t, int64_t r) {
 }
 
 template <typename T>
-void Gradient(const NormGradientTile<T>& t) {
+void NormBackward(const NormGradientTile<T>& t) {
   const Tag<T> d;
   if (t.dscale != nullptr) std::fill_n(t.dscale, t.cols, T(0));
   if (t.dbias != nullptr) std::fill_n(t.dbias, t.cols, T(0));
@@ -184,44 +180,29 @@ void Gradient(const NormGradientTile<T>& t) {
 }
 
 template <typename T>
-void AddTile(int64_t n, const T* x, T* y) {
+void AddRowTo(int64_t n, const T* x, T* y) {
   Map2(n, y, x, y, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
 
-template <typename T>
-NormTable<T> MakeTable() {
-  return {Forward<T>, Gradient<T>, AddTile<T>};
-}
-NormTable<float> NormFloat() { return MakeTable<float>(); }
-NormTable<double> NormDouble() { return MakeTable<double>(); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+CROSSTALK_DISPATCH(NormForward)
+CROSSTALK_DISPATCH(NormBackward)
+CROSSTALK_DISPATCH(AddRowTo)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-HWY_EXPORT(NormFloat);
-HWY_EXPORT(NormDouble);
-
-template <typename T>
-NormTable<T> Table() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(NormFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(NormDouble)();
-  }
-}
-
 // Rows a tile of the gradient; at most 64 tiles, so that their partial sums stay small.
-int64_t GradientRows(int64_t rows) { return std::max<int64_t>(32, (rows + 63) / 64); }
+int64_t GradientRows(int64_t rows) { return std::max<int64_t>(32, CeilDivide<int64_t>(rows, 64)); }
 
 int64_t ForwardRows(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
 
 template <typename T>
 void RunForward(const NormTile<T>& all) {
-  const auto table = Table<T>();
+  const auto forward = NormForwardOnTarget<T>();
   ParallelForRange(all.rows, ForwardRows(all.cols), [&](int64_t begin, int64_t end) {
     NormTile<T> tile = all;
     tile.rows = end - begin;
@@ -229,23 +210,24 @@ void RunForward(const NormTile<T>& all) {
     tile.y += begin * all.cols;
     tile.rstd += begin;
     if (all.mean != nullptr) tile.mean += begin;
-    table.forward(tile);
+    forward(tile);
   });
 }
 
 // result[cols] = Σ_tiles partial[tile, cols], in the order of tiles.
 template <typename T>
-void AddPartials(const NormTable<T>& table, int64_t tiles, int64_t cols, const T* partial, T* result) {
+void AddPartials(int64_t tiles, int64_t cols, const T* partial, T* result) {
   if (result == nullptr) return;
+  const auto add = AddRowToOnTarget<T>();
   std::fill_n(result, cols, T(0));
-  for (int64_t i = 0; i < tiles; ++i) table.add(cols, partial + i * cols, result);
+  for (int64_t i = 0; i < tiles; ++i) add(cols, partial + i * cols, result);
 }
 
 template <typename T>
 void RunGradient(const NormGradientTile<T>& all, T* workspace) {
-  const auto table = Table<T>();
+  const auto backward = NormBackwardOnTarget<T>();
   const int64_t grain = GradientRows(all.rows);
-  const int64_t tiles = (all.rows + grain - 1) / grain;
+  const int64_t tiles = CeilDivide(all.rows, grain);
   ParallelForRange(all.rows, grain, [&](int64_t begin, int64_t end) {
     NormGradientTile<T> tile = all;
     const int64_t partial = begin / grain * all.cols;
@@ -257,17 +239,17 @@ void RunGradient(const NormGradientTile<T>& all, T* workspace) {
     if (all.dx != nullptr) tile.dx += begin * all.cols;
     if (all.dscale != nullptr) tile.dscale = workspace + partial;
     if (all.dbias != nullptr) tile.dbias = workspace + tiles * all.cols + partial;
-    table.gradient(tile);
+    backward(tile);
   });
-  AddPartials(table, tiles, all.cols, workspace, all.dscale);
-  AddPartials(table, tiles, all.cols, workspace + tiles * all.cols, all.dbias);
+  AddPartials(tiles, all.cols, workspace, all.dscale);
+  AddPartials(tiles, all.cols, workspace + tiles * all.cols, all.dbias);
 }
 
 }  // namespace
 
 int64_t NormWorkspace(int64_t rows, int64_t cols) {
   const int64_t grain = GradientRows(rows);
-  return 2 * cols * ((rows + grain - 1) / grain);
+  return 2 * cols * CeilDivide(rows, grain);
 }
 
 template <typename T>

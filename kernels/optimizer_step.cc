@@ -6,11 +6,13 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/optimizer_step.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_OPTIMIZER_STEP_TABLE_
-#define CROSSTALK_KERNELS_OPTIMIZER_STEP_TABLE_
+#ifndef CROSSTALK_KERNELS_OPTIMIZER_STEP_SHARED_
+#define CROSSTALK_KERNELS_OPTIMIZER_STEP_SHARED_
 namespace crosstalk::kernels {
 
 // Sums over one piece of a parameter.
@@ -22,19 +24,6 @@ struct AdafactorSums {
 template <typename T>
 struct AdamWScalars {
   T gradient_scale, beta1, beta2, step_size, inverse_correction2, epsilon, decay_factor;
-};
-
-template <typename T>
-struct OptimizerTable {
-  AdafactorSums (*unfactored_moments)(int64_t n, const AdafactorOptions&, const T* g, const T* p, T* v);
-  void (*unfactored_update)(int64_t n, T step, const T* g, const T* v, T* p);
-  // One row: Σ_j (g² + ε) is returned, and added element by element to columns.
-  double (*row_squares)(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns);
-  double (*sum_of_squares)(int64_t n, const T* p);
-  double (*row_update_squares)(int64_t n, T factor, const T* g, const T* column_factor);  // Σ u²
-  void (*row_update)(int64_t n, T factor, const T* g, const T* column_factor, T* p);
-  void (*inverse_root)(int64_t n, const T* v, T* y);
-  void (*adamw)(int64_t n, const AdamWScalars<T>&, const T* g, T* m, T* v, T* p);
 };
 
 }  // namespace crosstalk::kernels
@@ -103,6 +92,7 @@ void UnfactoredUpdate(int64_t n, T step, const T* g, const T* v, T* p) {
       });
 }
 
+// Of one row: Σ_j (g² + ε) is returned, and added element by element to columns.
 template <typename T>
 double RowSquares(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns) {
   const Tag<T> d;
@@ -124,6 +114,7 @@ double RowSquares(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns
       });
 }
 
+// Σ u² of one row.
 template <typename T>
 double RowUpdateSquares(int64_t n, T factor, const T* g, const T* column_factor) {
   const Tag<T> d;
@@ -198,38 +189,25 @@ void AdamWTile(int64_t n, const AdamWScalars<T>& s, const T* g, T* m, T* v, T* p
       });
 }
 
-template <typename T>
-OptimizerTable<T> MakeTable() {
-  return {UnfactoredMoments<T>, UnfactoredUpdate<T>, RowSquares<T>,  SquareSum<T>,
-          RowUpdateSquares<T>,  RowUpdate<T>,        InverseRoot<T>, AdamWTile<T>};
-}
-OptimizerTable<float> OptimizerFloat() { return MakeTable<float>(); }
-OptimizerTable<double> OptimizerDouble() { return MakeTable<double>(); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+CROSSTALK_DISPATCH(UnfactoredMoments)
+CROSSTALK_DISPATCH(UnfactoredUpdate)
+CROSSTALK_DISPATCH(RowSquares)
+CROSSTALK_DISPATCH(SquareSum)
+CROSSTALK_DISPATCH(RowUpdateSquares)
+CROSSTALK_DISPATCH(RowUpdate)
+CROSSTALK_DISPATCH(InverseRoot)
+CROSSTALK_DISPATCH(AdamWTile)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-HWY_EXPORT(OptimizerFloat);
-HWY_EXPORT(OptimizerDouble);
-
-template <typename T>
-OptimizerTable<T> Table() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(OptimizerFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(OptimizerDouble)();
-  }
-}
-
 constexpr int64_t kTile = 16384;       // elements a tile, at least
 constexpr int64_t kMaxPartials = 256;  // tiles whose partial sums are kept on the stack
 constexpr int64_t kMaxRowTiles = 64;   // of a factored parameter: each keeps a row of column sums
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A tile's size, from the count alone, such that there are at most `most` tiles.
 int64_t Grain(int64_t count, int64_t least, int64_t most) { return std::max(least, CeilDivide(count, most)); }
@@ -252,18 +230,19 @@ int64_t RowGrain(int64_t rows, int64_t cols) {
 template <typename T>
 void FactoredMoments(int64_t rows, int64_t cols, const AdafactorOptions& options, const T* gradient, T* v_row, T* v_col,
                      const T* parameter, T* columns, AdafactorSums* sums) {
-  const auto table = Table<T>();
+  const auto row_squares = RowSquaresOnTarget<T>();
+  const auto sum_of_squares = SquareSumOnTarget<T>();
   const int64_t grain = RowGrain(rows, cols);
   AdafactorSums partial[kMaxRowTiles];
   ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
     T* own = columns + begin / grain * cols;
     std::fill_n(own, cols, T(0));
     for (int64_t i = begin; i < end; ++i) {
-      const double sum = table.row_squares(cols, static_cast<T>(options.gradient_scale),
-                                           static_cast<T>(options.epsilon1), gradient + i * cols, own);
+      const double sum = row_squares(cols, static_cast<T>(options.gradient_scale), static_cast<T>(options.epsilon1),
+                                     gradient + i * cols, own);
       v_row[i] = static_cast<T>(options.decay * v_row[i] + (1 - options.decay) * sum / static_cast<double>(cols));
     }
-    partial[begin / grain] = {0, table.sum_of_squares((end - begin) * cols, parameter + begin * cols)};
+    partial[begin / grain] = {0, sum_of_squares((end - begin) * cols, parameter + begin * cols)};
   });
   const int64_t tiles = CeilDivide(rows, grain);
   *sums = {0, 0};
@@ -282,11 +261,12 @@ void FactoredMoments(int64_t rows, int64_t cols, const AdafactorOptions& options
 template <typename T>
 void AdafactorStep(int64_t count, const AdafactorOptions& options, const T* gradient, T* v, T* parameter) {
   if (count == 0) return;
-  const auto table = Table<T>();
+  const auto unfactored_moments = UnfactoredMomentsOnTarget<T>();
+  const auto unfactored_update = UnfactoredUpdateOnTarget<T>();
   const int64_t grain = Grain(count, kTile, kMaxPartials);
   AdafactorSums partial[kMaxPartials];
   ParallelForRange(count, grain, [&](int64_t b, int64_t e) {
-    partial[b / grain] = table.unfactored_moments(e - b, options, gradient + b, parameter + b, v + b);
+    partial[b / grain] = unfactored_moments(e - b, options, gradient + b, parameter + b, v + b);
   });
   AdafactorSums sums{0, 0};
   for (int64_t t = 0; t < CeilDivide(count, grain); ++t) {
@@ -295,7 +275,7 @@ void AdafactorStep(int64_t count, const AdafactorOptions& options, const T* grad
   }
   const double step = options.gradient_scale * StepSize(options, static_cast<double>(count), sums);
   ParallelForRange(count, grain, [&](int64_t b, int64_t e) {
-    table.unfactored_update(e - b, static_cast<T>(step), gradient + b, v + b, parameter + b);
+    unfactored_update(e - b, static_cast<T>(step), gradient + b, v + b, parameter + b);
   });
 }
 
@@ -307,7 +287,9 @@ template <typename T>
 void AdafactorFactoredStep(int64_t rows, int64_t cols, const AdafactorOptions& options, const T* gradient, T* v_row,
                            T* v_col, T* parameter, T* workspace) {
   if (rows == 0 || cols == 0) return;
-  const auto table = Table<T>();
+  const auto row_update_squares = RowUpdateSquaresOnTarget<T>();
+  const auto row_update = RowUpdateOnTarget<T>();
+  const auto inverse_root = InverseRootOnTarget<T>();
   T* row_factor = workspace;             // √(mean(v_row) / v_row[i]) · gradient_scale
   T* column_factor = row_factor + rows;  // 1 / √v_col[j]
   T* columns = column_factor + cols;     // column sums of each row tile
@@ -320,14 +302,14 @@ void AdafactorFactoredStep(int64_t rows, int64_t cols, const AdafactorOptions& o
   for (int64_t i = 0; i < rows; ++i) {
     row_factor[i] = static_cast<T>(options.gradient_scale * std::sqrt(mean / static_cast<double>(v_row[i])));
   }
-  table.inverse_root(cols, v_col, column_factor);
+  inverse_root(cols, v_col, column_factor);
 
   const int64_t grain = RowGrain(rows, cols);
   double partial[kMaxRowTiles];
   ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
     double sum = 0;
     for (int64_t i = begin; i < end; ++i) {
-      sum += table.row_update_squares(cols, row_factor[i], gradient + i * cols, column_factor);
+      sum += row_update_squares(cols, row_factor[i], gradient + i * cols, column_factor);
     }
     partial[begin / grain] = sum;
   });
@@ -336,15 +318,14 @@ void AdafactorFactoredStep(int64_t rows, int64_t cols, const AdafactorOptions& o
   const double step = StepSize(options, static_cast<double>(rows) * static_cast<double>(cols), sums);
   ParallelForRange(rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      table.row_update(cols, static_cast<T>(step * row_factor[i]), gradient + i * cols, column_factor,
-                       parameter + i * cols);
+      row_update(cols, static_cast<T>(step * row_factor[i]), gradient + i * cols, column_factor, parameter + i * cols);
     }
   });
 }
 
 template <typename T>
 void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T* m, T* v, T* parameter) {
-  const auto table = Table<T>();
+  const auto step = AdamWTileOnTarget<T>();
   double correction1 = 1, correction2 = 1;
   if (options.bias_correction == AdamWOptions::BiasCorrection::kYes) {
     correction1 = 1 - std::pow(options.beta1, static_cast<double>(options.step));
@@ -357,9 +338,8 @@ void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T*
                                 static_cast<T>(1 / correction2),
                                 static_cast<T>(options.epsilon),
                                 static_cast<T>(1 - options.learning_rate * options.weight_decay)};
-  ParallelForRange(count, kTile, [&](int64_t b, int64_t e) {
-    table.adamw(e - b, scalars, gradient + b, m + b, v + b, parameter + b);
-  });
+  ParallelForRange(count, kTile,
+                   [&](int64_t b, int64_t e) { step(e - b, scalars, gradient + b, m + b, v + b, parameter + b); });
 }
 
 #define CROSSTALK_INSTANTIATE(T) \

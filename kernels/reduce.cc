@@ -6,25 +6,16 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/reduce.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_REDUCE_TABLE_
-#define CROSSTALK_KERNELS_REDUCE_TABLE_
+#ifndef CROSSTALK_KERNELS_REDUCE_SHARED_
+#define CROSSTALK_KERNELS_REDUCE_SHARED_
 namespace crosstalk::kernels {
 
 inline constexpr int64_t kColumns = 128;  // columns that one tile of a column reduction holds in cache
-
-template <typename T>
-struct ReduceTable {
-  double (*sum)(int64_t, const T*);
-  double (*sum_of_squares)(int64_t, const T*);
-  double (*dot)(int64_t, const T*, const T*);
-  // total[cols] = Σ_r x[r · stride + j], cols ≤ kColumns.
-  void (*sum_columns)(int64_t rows, int64_t cols, int64_t stride, const T*, T* total);
-  T (*max)(int64_t, const T*);
-  int64_t (*first_non_finite)(int64_t, const T*);
-};
 
 }  // namespace crosstalk::kernels
 #endif
@@ -66,27 +57,7 @@ double SumOfSquaresTile(int64_t n, const T* x) {
   return sum + rest_sum;
 }
 
-template <typename T>
-double DotTile(int64_t n, const T* x, const T* y) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<T, decltype(d)> dt;
-  const auto load = [&](const T* p) HWY_ATTR {
-    if constexpr (sizeof(T) == 8) {
-      return hn::LoadU(d, p);
-    } else {
-      return hn::PromoteTo(d, hn::LoadU(dt, p));
-    }
-  };
-  double rest_sum = 0;
-  const double sum = SumVectors<double>(
-      n, [&](int64_t i) HWY_ATTR { return hn::Mul(load(x + i), load(y + i)); },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        for (size_t k = 0; k < rest; ++k) rest_sum += static_cast<double>(x[i + k]) * static_cast<double>(y[i + k]);
-        return hn::Zero(d);
-      });
-  return sum + rest_sum;
-}
-
+// total[cols] = Σ_r x[r · stride + j], cols ≤ kColumns.
 template <typename T>
 void SumColumnsTile(int64_t rows, int64_t cols, int64_t stride, const T* x, T* total) {
   HWY_ALIGN T block[kColumns];
@@ -145,42 +116,27 @@ int64_t FirstNonFiniteTile(int64_t n, const T* x) {
   return -1;
 }
 
-template <typename T>
-ReduceTable<T> MakeTable() {
-  return {SumTile<T>, SumOfSquaresTile<T>, DotTile<T>, SumColumnsTile<T>, MaxTile<T>, FirstNonFiniteTile<T>};
-}
-ReduceTable<float> ReduceFloat() { return MakeTable<float>(); }
-ReduceTable<double> ReduceDouble() { return MakeTable<double>(); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+CROSSTALK_DISPATCH(SumTile)
+CROSSTALK_DISPATCH(SumOfSquaresTile)
+CROSSTALK_DISPATCH(SumColumnsTile)
+CROSSTALK_DISPATCH(MaxTile)
+CROSSTALK_DISPATCH(FirstNonFiniteTile)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-HWY_EXPORT(ReduceFloat);
-HWY_EXPORT(ReduceDouble);
-
-template <typename T>
-ReduceTable<T> Table() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(ReduceFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(ReduceDouble)();
-  }
-}
-
 constexpr int64_t kTile = 32768;       // elements a tile
 constexpr int64_t kMaxPartials = 256;  // partial sums of a whole array
-
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Σ over pieces of [0, count) of piece(begin, end), in order; at most kMaxPartials pieces, cut by count alone.
 template <typename Piece>
 double SumOverPieces(int64_t count, const Piece& piece) {
   if (count <= 0) return 0;
-  const int64_t grain = std::max(kTile, CeilDivide(CeilDivide(count, kMaxPartials), kTile) * kTile);
+  const int64_t grain = std::max(kTile, RoundUp(CeilDivide(count, kMaxPartials), kTile));
   double partial[kMaxPartials];
   ParallelForRange(count, grain, [&](int64_t begin, int64_t end) { partial[begin / grain] = piece(begin, end); });
   double total = 0;
@@ -190,30 +146,30 @@ double SumOverPieces(int64_t count, const Piece& piece) {
 
 template <typename T>
 void SumRows(int64_t rows, int64_t cols, const T* x, T* y) {
-  const auto table = Table<T>();
+  const auto sum = SumTileOnTarget<T>();
   if (rows <= 8 && cols > 2 * kTile) {
     for (int64_t r = 0; r < rows; ++r) {
       const T* row = x + r * cols;
-      y[r] = static_cast<T>(SumOverPieces(cols, [&](int64_t b, int64_t e) { return table.sum(e - b, row + b); }));
+      y[r] = static_cast<T>(SumOverPieces(cols, [&](int64_t b, int64_t e) { return sum(e - b, row + b); }));
     }
     return;
   }
   ParallelForRange(rows, std::max<int64_t>(1, kTile / std::max<int64_t>(1, cols)), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) y[r] = static_cast<T>(table.sum(cols, x + r * cols));
+    for (int64_t r = begin; r < end; ++r) y[r] = static_cast<T>(sum(cols, x + r * cols));
   });
 }
 
 // Few columns and many rows: the rows are cut into pieces whose column sums meet in order.
 template <typename T>
 void SumFewColumns(int64_t reduced, int64_t inner, const T* x, T* y) {
-  const auto table = Table<T>();
+  const auto sum_columns = SumColumnsTileOnTarget<T>();
   constexpr int64_t kPieces = 32;
   T partial[kPieces * kColumns];
   const int64_t grain = CeilDivide(reduced, kPieces);
   ParallelForRange(reduced, grain, [&](int64_t begin, int64_t end) {
-    table.sum_columns(end - begin, inner, inner, x + begin * inner, partial + begin / grain * inner);
+    sum_columns(end - begin, inner, inner, x + begin * inner, partial + begin / grain * inner);
   });
-  table.sum_columns(CeilDivide(reduced, grain), inner, inner, partial, y);
+  sum_columns(CeilDivide(reduced, grain), inner, inner, partial, y);
 }
 
 template <typename T>
@@ -222,22 +178,22 @@ void SumColumns(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y)
     for (int64_t o = 0; o < outer; ++o) SumFewColumns(reduced, inner, x + o * reduced * inner, y + o * inner);
     return;
   }
-  const auto table = Table<T>();
+  const auto sum_columns = SumColumnsTileOnTarget<T>();
   const int64_t chunks = CeilDivide(inner, kColumns);
   const int64_t work = std::max<int64_t>(1, std::min(inner, kColumns) * reduced);
   ParallelForRange(outer * chunks, std::max<int64_t>(1, kTile / work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t o = i / chunks;
       const int64_t first = i % chunks * kColumns;
-      table.sum_columns(reduced, std::min(kColumns, inner - first), inner, x + o * reduced * inner + first,
-                        y + o * inner + first);
+      sum_columns(reduced, std::min(kColumns, inner - first), inner, x + o * reduced * inner + first,
+                  y + o * inner + first);
     }
   });
 }
 
 template <typename T>
-void MaxRow(const ReduceTable<T>& table, int64_t n, const T* x, T* y, int64_t* index) {
-  *y = table.max(n, x);
+void MaxRow(T (*max)(int64_t, const T*), int64_t n, const T* x, T* y, int64_t* index) {
+  *y = max(n, x);
   if (index == nullptr) return;
   int64_t i = 0;
   while (x[i] != *y && !(*y != *y && x[i] != x[i])) ++i;
@@ -257,7 +213,7 @@ void Sum(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
 
 template <typename T>
 void Max(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y, int64_t* index) {
-  const auto table = Table<T>();
+  const auto max = MaxTileOnTarget<T>();
   const int64_t grain = std::max<int64_t>(1, kTile / std::max<int64_t>(1, reduced * inner));
   ParallelForRange(outer, grain, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
@@ -265,7 +221,7 @@ void Max(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y, int64_
       T* best = y + o * inner;
       int64_t* where = index == nullptr ? nullptr : index + o * inner;
       if (inner == 1) {
-        MaxRow(table, reduced, block, best, where);
+        MaxRow(max, reduced, block, best, where);
         continue;
       }
       std::copy_n(block, inner, best);
@@ -297,24 +253,18 @@ void MaxGradient(int64_t outer, int64_t reduced, int64_t inner, const int64_t* i
 
 template <typename T>
 double SumOfSquares(int64_t count, const T* x) {
-  const auto table = Table<T>();
-  return SumOverPieces(count, [&](int64_t begin, int64_t end) { return table.sum_of_squares(end - begin, x + begin); });
-}
-
-template <typename T>
-double Dot(int64_t count, const T* x, const T* y) {
-  const auto table = Table<T>();
-  return SumOverPieces(count, [&](int64_t begin, int64_t end) { return table.dot(end - begin, x + begin, y + begin); });
+  const auto sum_of_squares = SumOfSquaresTileOnTarget<T>();
+  return SumOverPieces(count, [&](int64_t begin, int64_t end) { return sum_of_squares(end - begin, x + begin); });
 }
 
 template <typename T>
 int64_t FirstNonFinite(int64_t count, const T* x) {
-  const auto table = Table<T>();
+  const auto first_non_finite = FirstNonFiniteTileOnTarget<T>();
   if (count <= 0) return -1;
-  const int64_t grain = std::max(kTile, CeilDivide(CeilDivide(count, kMaxPartials), kTile) * kTile);
+  const int64_t grain = std::max(kTile, RoundUp(CeilDivide(count, kMaxPartials), kTile));
   int64_t found[kMaxPartials];
   ParallelForRange(count, grain, [&](int64_t begin, int64_t end) {
-    found[begin / grain] = table.first_non_finite(end - begin, x + begin);
+    found[begin / grain] = first_non_finite(end - begin, x + begin);
   });
   for (int64_t i = 0; i < CeilDivide(count, grain); ++i) {
     if (found[i] >= 0) return i * grain + found[i];
@@ -327,7 +277,6 @@ int64_t FirstNonFinite(int64_t count, const T* x) {
   template void Max<T>(int64_t, int64_t, int64_t, const T*, T*, int64_t*); \
   template void MaxGradient<T>(int64_t, int64_t, int64_t, const int64_t*, const T*, T*); \
   template double SumOfSquares<T>(int64_t, const T*); \
-  template double Dot<T>(int64_t, const T*, const T*); \
   template int64_t FirstNonFinite<T>(int64_t, const T*)
 CROSSTALK_INSTANTIATE(float);
 CROSSTALK_INSTANTIATE(double);

@@ -22,8 +22,6 @@ void MaxGradient(int64_t outer, int64_t reduced, int64_t inner, const int64_t* i
 // Over a whole contiguous array, accumulated in double.
 template <typename T>
 double SumOfSquares(int64_t count, const T* x);
-template <typename T>
-double Dot(int64_t count, const T* x, const T* y);
 
 // The lowest index whose element is NaN or infinite; -1 if there is none.
 template <typename T>

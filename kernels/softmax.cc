@@ -6,27 +6,18 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/softmax.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-#ifndef CROSSTALK_KERNELS_SOFTMAX_TABLE_
-#define CROSSTALK_KERNELS_SOFTMAX_TABLE_
+#ifndef CROSSTALK_KERNELS_SOFTMAX_SHARED_
+#define CROSSTALK_KERNELS_SOFTMAX_SHARED_
 namespace crosstalk::kernels {
 
-inline constexpr int64_t kSoftmaxColumns = 128;  // columns of one tile where the reduced dimension is not the last
-
-template <typename T>
-struct SoftmaxTable {
-  void (*row)(int64_t n, const T* x, const uint8_t* mask, T* y);
-  void (*row_gradient)(int64_t n, const T* y, const T* dy, T* dx);
-  T (*row_log_sum_exp)(int64_t n, const T* x);
-  void (*row_scaled_exp)(int64_t n, const T* x, T shift, T scale, T* y);
-  // The same for cols ≤ kSoftmaxColumns neighbouring columns, elements of a column `stride` apart.
-  void (*columns)(int64_t n, int64_t cols, int64_t stride, const T* x, const uint8_t* mask, T* y);
-  void (*columns_gradient)(int64_t n, int64_t cols, int64_t stride, const T* y, const T* dy, T* dx);
-  void (*columns_log_sum_exp)(int64_t n, int64_t cols, int64_t stride, const T* x, T* result);
-  void (*columns_scaled_exp)(int64_t n, int64_t cols, int64_t stride, const T* x, const T* shift, const T* scale, T* y);
-};
+// Where the reduced dimension is not the last, a tile is this many neighbouring columns at most, whose elements are
+// `stride` apart.
+inline constexpr int64_t kSoftmaxColumns = 128;
 
 }  // namespace crosstalk::kernels
 #endif
@@ -36,12 +27,6 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 template <typename T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
-
-// y = x where mask is not 0, -infinity elsewhere.
-template <typename T>
-void ApplyMask(int64_t n, const T* x, const uint8_t* mask, T* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] = mask[i] != 0 ? x[i] : kNone<T>;
-}
 
 // The maximum; NaN if x holds one.
 template <typename T>
@@ -87,11 +72,7 @@ double RowExpSum(int64_t n, const T* x, T shift, T* y) {
 }
 
 template <typename T>
-void SoftmaxRow(int64_t n, const T* x, const uint8_t* mask, T* y) {
-  if (mask != nullptr) {
-    ApplyMask(n, x, mask, y);
-    x = y;
-  }
+void SoftmaxRow(int64_t n, const T* x, T* y) {
   const T max = RowMax(n, x);
   if (max == kNone<T>) {
     std::fill_n(y, n, T(0));
@@ -177,13 +158,9 @@ void ColumnsExpSum(int64_t n, int64_t cols, int64_t stride, const T* x, const T*
 }
 
 template <typename T>
-void SoftmaxColumns(int64_t n, int64_t cols, int64_t stride, const T* x, const uint8_t* mask, T* y) {
+void SoftmaxColumns(int64_t n, int64_t cols, int64_t stride, const T* x, T* y) {
   HWY_ALIGN T shift[kSoftmaxColumns];
   HWY_ALIGN T sum[kSoftmaxColumns];
-  if (mask != nullptr) {
-    for (int64_t r = 0; r < n; ++r) ApplyMask(cols, x + r * stride, mask + r * stride, y + r * stride);
-    x = y;
-  }
   ColumnsMax(n, cols, stride, x, shift);
   FiniteShift(cols, shift, shift);
   ColumnsExpSum(n, cols, stride, x, shift, y, stride, sum);
@@ -238,38 +215,27 @@ void ColumnsScaledExp(int64_t n, int64_t cols, int64_t stride, const T* x, const
   }
 }
 
-template <typename T>
-SoftmaxTable<T> MakeTable() {
-  return {SoftmaxRow<T>,     SoftmaxRowGradient<T>,     RowLogSumExp<T>,     RowScaledExp<T>,
-          SoftmaxColumns<T>, SoftmaxColumnsGradient<T>, ColumnsLogSumExp<T>, ColumnsScaledExp<T>};
-}
-SoftmaxTable<float> SoftmaxFloat() { return MakeTable<float>(); }
-SoftmaxTable<double> SoftmaxDouble() { return MakeTable<double>(); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+CROSSTALK_DISPATCH(SoftmaxRow)
+CROSSTALK_DISPATCH(SoftmaxRowGradient)
+CROSSTALK_DISPATCH(RowLogSumExp)
+CROSSTALK_DISPATCH(RowScaledExp)
+CROSSTALK_DISPATCH(SoftmaxColumns)
+CROSSTALK_DISPATCH(SoftmaxColumnsGradient)
+CROSSTALK_DISPATCH(ColumnsLogSumExp)
+CROSSTALK_DISPATCH(ColumnsScaledExp)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
-HWY_EXPORT(SoftmaxFloat);
-HWY_EXPORT(SoftmaxDouble);
-
-template <typename T>
-SoftmaxTable<T> Table() {
-  if constexpr (sizeof(T) == 4) {
-    return HWY_DYNAMIC_DISPATCH(SoftmaxFloat)();
-  } else {
-    return HWY_DYNAMIC_DISPATCH(SoftmaxDouble)();
-  }
-}
-
 // Calls row(o) for inner = 1, or columns(element offset, column offset, cols) for bundles of columns; tiles by shape.
 template <typename Row, typename Columns>
 void ForGroups(int64_t outer, int64_t reduced, int64_t inner, const Row& row, const Columns& columns) {
   constexpr int64_t kTile = 8192;  // elements
-  const int64_t chunks = inner == 1 ? 1 : (inner + kSoftmaxColumns - 1) / kSoftmaxColumns;
+  const int64_t chunks = inner == 1 ? 1 : CeilDivide(inner, kSoftmaxColumns);
   const int64_t work = std::max<int64_t>(1, reduced * std::min(inner, kSoftmaxColumns));
   ParallelForRange(outer * chunks, std::max<int64_t>(1, kTile / work), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -287,53 +253,45 @@ void ForGroups(int64_t outer, int64_t reduced, int64_t inner, const Row& row, co
 }  // namespace
 
 template <typename T>
-void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, const uint8_t* mask, T* y) {
-  const auto table = Table<T>();
+void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
+  const auto row = SoftmaxRowOnTarget<T>();
+  const auto columns = SoftmaxColumnsOnTarget<T>();
   ForGroups(
-      outer, reduced, inner,
-      [&](int64_t o) {
-        const int64_t at = o * reduced;
-        table.row(reduced, x + at, mask == nullptr ? mask : mask + at, y + at);
-      },
-      [&](int64_t at, int64_t, int64_t cols) {
-        table.columns(reduced, cols, inner, x + at, mask == nullptr ? mask : mask + at, y + at);
-      });
+      outer, reduced, inner, [&](int64_t o) { row(reduced, x + o * reduced, y + o * reduced); },
+      [&](int64_t at, int64_t, int64_t cols) { columns(reduced, cols, inner, x + at, y + at); });
 }
 
 template <typename T>
 void SoftmaxGradient(int64_t outer, int64_t reduced, int64_t inner, const T* y, const T* dy, T* dx) {
-  const auto table = Table<T>();
+  const auto row = SoftmaxRowGradientOnTarget<T>();
+  const auto columns = SoftmaxColumnsGradientOnTarget<T>();
   ForGroups(
-      outer, reduced, inner,
-      [&](int64_t o) { table.row_gradient(reduced, y + o * reduced, dy + o * reduced, dx + o * reduced); },
-      [&](int64_t at, int64_t, int64_t cols) {
-        table.columns_gradient(reduced, cols, inner, y + at, dy + at, dx + at);
-      });
+      outer, reduced, inner, [&](int64_t o) { row(reduced, y + o * reduced, dy + o * reduced, dx + o * reduced); },
+      [&](int64_t at, int64_t, int64_t cols) { columns(reduced, cols, inner, y + at, dy + at, dx + at); });
 }
 
 template <typename T>
 void LogSumExp(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
-  const auto table = Table<T>();
+  const auto row = RowLogSumExpOnTarget<T>();
+  const auto columns = ColumnsLogSumExpOnTarget<T>();
   ForGroups(
-      outer, reduced, inner, [&](int64_t o) { y[o] = table.row_log_sum_exp(reduced, x + o * reduced); },
-      [&](int64_t at, int64_t column, int64_t cols) {
-        table.columns_log_sum_exp(reduced, cols, inner, x + at, y + column);
-      });
+      outer, reduced, inner, [&](int64_t o) { y[o] = row(reduced, x + o * reduced); },
+      [&](int64_t at, int64_t column, int64_t cols) { columns(reduced, cols, inner, x + at, y + column); });
 }
 
 template <typename T>
 void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x, const T* y, const T* dy, T* dx) {
-  const auto table = Table<T>();
+  const auto row = RowScaledExpOnTarget<T>();
+  const auto columns = ColumnsScaledExpOnTarget<T>();
   ForGroups(
-      outer, reduced, inner,
-      [&](int64_t o) { table.row_scaled_exp(reduced, x + o * reduced, y[o], dy[o], dx + o * reduced); },
+      outer, reduced, inner, [&](int64_t o) { row(reduced, x + o * reduced, y[o], dy[o], dx + o * reduced); },
       [&](int64_t at, int64_t column, int64_t cols) {
-        table.columns_scaled_exp(reduced, cols, inner, x + at, y + column, dy + column, dx + at);
+        columns(reduced, cols, inner, x + at, y + column, dy + column, dx + at);
       });
 }
 
 #define CROSSTALK_INSTANTIATE(T) \
-  template void Softmax<T>(int64_t, int64_t, int64_t, const T*, const uint8_t*, T*); \
+  template void Softmax<T>(int64_t, int64_t, int64_t, const T*, T*); \
   template void SoftmaxGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, T*); \
   template void LogSumExp<T>(int64_t, int64_t, int64_t, const T*, T*); \
   template void LogSumExpGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, const T*, T*)

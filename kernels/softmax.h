@@ -7,10 +7,9 @@
 
 namespace crosstalk::kernels {
 
-// y = e^(x - max x) / Σ e^(x - max x). `mask`, of x's shape, or null: elements whose mask is 0 take no part
-// (1 = attend). y may be x.
+// y = e^(x - max x) / Σ e^(x - max x). y may be x.
 template <typename T>
-void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, const uint8_t* mask, T* y);
+void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y);
 
 // dx = y · (dy - Σ_r dy · y). dx may be dy.
 template <typename T>

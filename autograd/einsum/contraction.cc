@@ -110,7 +110,7 @@ std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan)
 
 template <typename T>
 void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
-  kernels::LaneProductArguments<T> product;
+  kernels::InterleavedGemmArguments<T> product;
   product.rows = GroupSize(axes, plan.rows);
   product.columns = GroupSize(axes, plan.columns);
   product.inner = GroupSize(axes, plan.inner);
@@ -125,7 +125,7 @@ void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, co
   product.c_row = GroupStride(axes, plan.rows, &Axis::c);
   product.c_column = GroupStride(axes, plan.columns, &Axis::c);
   const std::vector<int> looped = Looped(axes, plan);
-  kernels::LaneProductBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
+  kernels::InterleavedGemmBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
                                  Offsets(axes, looped, &Axis::c));
 }
 
@@ -183,11 +183,11 @@ void MultiplyAndSum(const std::vector<Axis>& axes, const T* a, const T* b, T* c)
     if (axis.kind == Kind::kInner) inner *= axis.size;
   }
   if (inner == 1) {
-    kernels::Combine<T>(kernels::Binary::kMul, shape, a, strides_a, b, strides_b, c);
+    kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, c);
     return;
   }
   const Tensor products = Tensor::Empty(shape, DTypeOf<T>);
-  kernels::Combine<T>(kernels::Binary::kMul, shape, a, strides_a, b, strides_b, products.data<T>());
+  kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, products.data<T>());
   kernels::Sum<T>(products.num_elements() / inner, inner, 1, products.data<T>(), c);
 }
 

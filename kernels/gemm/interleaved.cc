@@ -6,15 +6,17 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/interleaved.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-// A tile is kLaneBlock lanes of kRowBlock rows of one product. Both operands are packed, since their strides are often
-// powers of two that would fall into one set of the caches: kInnerBlock x kColumnBlock vectors of b (48 KiB of float)
-// once for all rows of the tile, then kRowGroup x kInnerBlock of a (16 KiB) at a time.
-#ifndef CROSSTALK_KERNELS_LANE_PRODUCT_SIZES_
-#define CROSSTALK_KERNELS_LANE_PRODUCT_SIZES_
+// Batch-interleaved products: a tile is kLaneBlock lanes of kRowBlock rows of one product. Both operands are packed,
+// since their strides are often powers of two that would fall into one set of the caches: kInnerBlock x kColumnBlock
+// vectors of b (48 KiB of float) once for all rows of the tile, then kRowGroup x kInnerBlock of a (16 KiB) at a time.
+#ifndef CROSSTALK_KERNELS_GEMM_INTERLEAVED_SHARED_
+#define CROSSTALK_KERNELS_GEMM_INTERLEAVED_SHARED_
 namespace crosstalk::kernels {
 inline constexpr int64_t kLaneBlock = 64;
 inline constexpr int64_t kRowBlock = 64;
@@ -116,7 +118,7 @@ HWY_INLINE void PackLanes(int64_t lanes, const T* from, T* to) {
 }
 
 template <int Rows, typename T>
-HWY_INLINE void AllColumns(const LaneProductArguments<T>& g, int64_t inner, int64_t columns, const T* a, const T* b,
+HWY_INLINE void AllColumns(const InterleavedGemmArguments<T>& g, int64_t inner, int64_t columns, const T* a, const T* b,
                            T* c, bool first) {
   const int64_t b_inner = columns * kLaneBlock;
   int64_t j = 0;
@@ -131,7 +133,7 @@ HWY_INLINE void AllColumns(const LaneProductArguments<T>& g, int64_t inner, int6
 
 // One tile: g.rows ≤ kRowBlock, g.lanes ≤ kLaneBlock.
 template <typename T>
-void Tile(const LaneProductArguments<T>& g) {
+void InterleavedTile(const InterleavedGemmArguments<T>& g) {
   HWY_ALIGN T a[kRowGroup * kInnerBlock * kLaneBlock];
   HWY_ALIGN T b[kInnerBlock * kColumnBlock * kLaneBlock];
   for (int64_t k = 0; k < g.inner; k += kInnerBlock) {
@@ -163,51 +165,40 @@ void Tile(const LaneProductArguments<T>& g) {
   }
 }
 
-void TileFloat(const LaneProductArguments<float>& g) { Tile(g); }
-void TileDouble(const LaneProductArguments<double>& g) { Tile(g); }
-
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+CROSSTALK_DISPATCH(InterleavedTile)
+
 #if HWY_ONCE
 namespace crosstalk::kernels {
-namespace {
-
-HWY_EXPORT(TileFloat);
-HWY_EXPORT(TileDouble);
-
-}  // namespace
-
 template <typename T>
-void LaneProductBatched(const LaneProductArguments<T>& arguments, std::span<const int64_t> offsets_a,
-                        std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c) {
+void InterleavedGemmBatched(const InterleavedGemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
+                            std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c) {
   CROSSTALK_DCHECK(arguments.inner >= 1 && offsets_a.size() == offsets_c.size() &&
                    offsets_b.size() == offsets_c.size());
-  const int64_t lane_blocks = (arguments.lanes + kLaneBlock - 1) / kLaneBlock;
-  const int64_t row_blocks = (arguments.rows + kRowBlock - 1) / kRowBlock;
+  const auto tile_product = InterleavedTileOnTarget<T>();
+  const int64_t lane_blocks = CeilDivide(arguments.lanes, kLaneBlock);
+  const int64_t row_blocks = CeilDivide(arguments.rows, kRowBlock);
   const int64_t tiles = static_cast<int64_t>(offsets_c.size()) * lane_blocks * row_blocks;
   ParallelFor(tiles, [&](int64_t tile) {
     const size_t i = static_cast<size_t>(tile / (lane_blocks * row_blocks));
     const int64_t lane = tile / row_blocks % lane_blocks * kLaneBlock;
     const int64_t row = tile % row_blocks * kRowBlock;
-    LaneProductArguments<T> g = arguments;
+    InterleavedGemmArguments<T> g = arguments;
     g.rows = std::min(kRowBlock, arguments.rows - row);
     g.lanes = std::min(kLaneBlock, arguments.lanes - lane);
     g.a += offsets_a[i] + row * g.a_row + lane;
     g.b += offsets_b[i] + lane;
     g.c += offsets_c[i] + row * g.c_row + lane;
-    if constexpr (sizeof(T) == 4) {
-      HWY_DYNAMIC_DISPATCH(TileFloat)(g);
-    } else {
-      HWY_DYNAMIC_DISPATCH(TileDouble)(g);
-    }
+    tile_product(g);
   });
 }
 
-template void LaneProductBatched<float>(const LaneProductArguments<float>&, std::span<const int64_t>,
-                                        std::span<const int64_t>, std::span<const int64_t>);
-template void LaneProductBatched<double>(const LaneProductArguments<double>&, std::span<const int64_t>,
-                                         std::span<const int64_t>, std::span<const int64_t>);
+template void InterleavedGemmBatched<float>(const InterleavedGemmArguments<float>&, std::span<const int64_t>,
+                                            std::span<const int64_t>, std::span<const int64_t>);
+template void InterleavedGemmBatched<double>(const InterleavedGemmArguments<double>&, std::span<const int64_t>,
+                                             std::span<const int64_t>, std::span<const int64_t>);
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -7,20 +7,19 @@
 
 namespace crosstalk::kernels::reference {
 
-// mask may be null. Nothing to attend to: zeros.
+// Nothing but -infinity: zeros.
 template <typename T>
-void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, const uint8_t* mask, T* y) {
+void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
       const int64_t at = o * reduced * inner + j;
-      const auto attends = [&](int64_t r) { return mask == nullptr || mask[at + r * inner] != 0; };
       T max = -std::numeric_limits<T>::infinity();
       for (int64_t r = 0; r < reduced; ++r) {
-        if (attends(r) && x[at + r * inner] > max) max = x[at + r * inner];
+        if (x[at + r * inner] > max) max = x[at + r * inner];
       }
       T sum = 0;
       for (int64_t r = 0; r < reduced; ++r) {
-        const bool counts = attends(r) && x[at + r * inner] > -std::numeric_limits<T>::infinity();
+        const bool counts = x[at + r * inner] > -std::numeric_limits<T>::infinity();
         y[at + r * inner] = counts ? std::exp(x[at + r * inner] - max) : T(0);
         sum += y[at + r * inner];
       }

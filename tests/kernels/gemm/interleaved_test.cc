@@ -10,7 +10,7 @@ using crosstalk::testing::ExpectSameBitsOnAnyThreads;
 using crosstalk::testing::Guarded;
 using crosstalk::testing::kMaxLength;
 
-CROSSTALK_KERNEL_TEST(LaneProductTest);
+CROSSTALK_KERNEL_TEST(InterleavedGemmTest);
 
 // Numbers in [-1, 1) without a visible pattern, cheap to make: the tests need millions.
 template <typename T>
@@ -34,13 +34,13 @@ std::vector<T> Products(const Sizes& s, bool* guards_intact = nullptr) {
   const int64_t size_a = s.rows * s.inner * s.lanes, size_b = s.inner * s.columns * s.lanes;
   const int64_t size_c = s.rows * s.columns * s.lanes;
   Guarded<T> a(Values<T>(2 * size_a, 1)), b(Values<T>(2 * size_b, 2)), c(2 * size_c);
-  LaneProductArguments<T> g;
+  InterleavedGemmArguments<T> g;
   g.rows = s.rows, g.columns = s.columns, g.inner = s.inner, g.lanes = s.lanes;
   g.a = a.data(), g.a_inner = s.rows * s.lanes, g.a_row = s.lanes;
   g.b = b.data(), g.b_column = s.inner * s.lanes, g.b_inner = s.lanes;
   g.c = c.data(), g.c_column = s.rows * s.lanes, g.c_row = s.lanes;
   const int64_t offsets_a[] = {0, size_a}, offsets_b[] = {0, size_b}, offsets_c[] = {0, size_c};
-  LaneProductBatched<T>(g, offsets_a, offsets_b, offsets_c);
+  InterleavedGemmBatched<T>(g, offsets_a, offsets_b, offsets_c);
   if (guards_intact != nullptr) *guards_intact = c.GuardsIntact();
   return c.values();
 }
@@ -73,14 +73,14 @@ void ExpectEqualsLoops(const Sizes& s) {
       << s.rows << " rows, " << s.columns << " columns, " << s.inner << " inner, " << s.lanes << " lanes";
 }
 
-TEST_P(LaneProductTest, EqualsLoopsForEveryNumberOfLanes) {
+TEST_P(InterleavedGemmTest, EqualsLoopsForEveryNumberOfLanes) {
   for (int64_t lanes = 1; lanes <= kMaxLength; ++lanes) {
     ExpectEqualsLoops<float>({5, 4, 3, lanes});
     ExpectEqualsLoops<double>({5, 4, 3, lanes});
   }
 }
 
-TEST_P(LaneProductTest, EqualsLoopsAroundEveryBlockSize) {
+TEST_P(InterleavedGemmTest, EqualsLoopsAroundEveryBlockSize) {
   for (const Sizes& s : {Sizes{1, 1, 1, 65}, Sizes{3, 2, 31, 7}, Sizes{4, 3, 32, 64}, Sizes{7, 5, 33, 66},
                          Sizes{65, 7, 2, 5}, Sizes{67, 1, 70, 3}, Sizes{12, 12, 12, 130}}) {
     ExpectEqualsLoops<float>(s);
@@ -88,7 +88,7 @@ TEST_P(LaneProductTest, EqualsLoopsAroundEveryBlockSize) {
   }
 }
 
-TEST_P(LaneProductTest, BitsDoNotDependOnThreads) {
+TEST_P(InterleavedGemmTest, BitsDoNotDependOnThreads) {
   ExpectSameBitsOnAnyThreads([] { return Products<float>({70, 5, 33, 67}); });
 }
 
