@@ -1,6 +1,8 @@
 // The attention family as plain nested loops, forward and backward: the specification that the fast implementations
-// are tested against, and an evaluation of the paper's pseudocode that shares no code with them. Layouts are the
-// paper's with a leading batch, and so are the names; the gradients are derived by hand. Slow by intent.
+// are tested against, and an evaluation of the paper's pseudocode that shares no code with them. In two parts: the
+// core, from Q, K, V and the R to O, which is what kernels/attention/attention.h computes; and the layer, which
+// projects its inputs, calls the core and projects O. Layouts are the paper's with a leading batch, and so are the
+// names; the gradients are derived by hand. Slow by intent.
 //
 // Dimensions: b batch, n queries, m memory positions; d_X, d_M, d_Y widths; d_k, d_v key and value size; h_k, h, h_v
 // heads of keys, softmax, values.
@@ -55,75 +57,32 @@ class Array {
   std::vector<T> values_;
 };
 
-// What a layer reads. The kind follows from what is present: P_q, P_k and P_o (P_v too, unless V = K); or P and Q; or
-// none of them, plain dot-product attention. Also the type of the gradients, where `mask` and `multiplier` stay absent.
+// What the core reads. Also the type of its gradients, where `mask` and `multiplier` stay absent.
 template <typename T>
-struct AttentionInputs {
-  Array<T> X;           // [b, n, d_X]
-  Array<T> M;           // [b, m, d_M]; self-attention: a copy of X
-  Array<T> P_q;         // [d_X, d_k, h_k]
-  Array<T> P_k;         // [d_M, d_k, h_k]
-  Array<T> P_v;         // [d_M, d_v, h_v]; absent beside P_q: V = K
-  Array<T> P_o;         // [d_Y, d_v, h_v]
+struct CoreInputs {
+  Array<T> Q;           // [b, n, d_k, h_k]
+  Array<T> K;           // [b, m, d_k, h_k]; one head stands for all
+  Array<T> V;           // [b, m, d_v, h_v]; one head stands for all
   Array<T> P_l;         // [h_k, h]
   Array<T> P_w;         // [h, h_v]
-  Array<T> P_Xl;        // [d_X, h_k, h]
-  Array<T> P_Ml;        // [d_M, h_k, h]
-  Array<T> P_Xw;        // [d_X, h, h_v]
-  Array<T> P_Mw;        // [d_M, h, h_v]
-  Array<T> P;           // [d_X, d_M, h]
-  Array<T> Q;           // [d_M, d_Y, h]
+  Array<T> R_Xl;        // [b, n, h_k, h]
+  Array<T> R_Ml;        // [b, m, h_k, h]
+  Array<T> R_Xw;        // [b, n, h, h_v]
+  Array<T> R_Mw;        // [b, m, h, h_v]
   Array<T> bias;        // [h, n, m]
   Array<uint8_t> mask;  // [b, n, m], 1 = attend
   Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
   T scale = T(1);       // of J
 };
 
-// Every tensor of the pseudocode. Without projections, and bilinear, Q, K, V stand for what takes their place: M has
-// one head then, which all softmax heads share.
 template <typename T>
-struct AttentionValues {
-  Array<T> Q;     // [b, n, d_k, h_k]
-  Array<T> K;     // [b, m, d_k, h_k]
-  Array<T> V;     // [b, m, d_v, h_v]
-  Array<T> J;     // [b, n, m, h_k]
-  Array<T> R_Xl;  // [b, n, h_k, h]
-  Array<T> R_Ml;  // [b, m, h_k, h]
-  Array<T> L;     // [b, n, m, h]
-  Array<T> W;     // [b, n, m, h]
-  Array<T> R_Xw;  // [b, n, h, h_v]
-  Array<T> R_Mw;  // [b, m, h, h_v]
-  Array<T> U;     // [b, n, m, h_v], after dropout
-  Array<T> O;     // [b, n, d_v, h_v]
-  Array<T> Y;     // [b, n, d_Y]
+struct CoreValues {
+  Array<T> J;  // [b, n, m, h_k]
+  Array<T> L;  // [b, n, m, h]
+  Array<T> W;  // [b, n, m, h]
+  Array<T> U;  // [b, n, m, h_v], after dropout
+  Array<T> O;  // [b, n, d_v, h_v]
 };
-
-// R[b, i, a, c] = Σ_d S[b, i, d] · P[d, a, c]: every projection is one of these.
-template <typename T>
-Array<T> Project(const Array<T>& S, const Array<T>& P) {
-  if (!P.present()) return {};
-  Array<T> R({S.size(0), S.size(1), P.size(1), P.size(2)});
-  for (int64_t b = 0; b < S.size(0); ++b)
-    for (int64_t i = 0; i < S.size(1); ++i)
-      for (int64_t a = 0; a < P.size(1); ++a)
-        for (int64_t c = 0; c < P.size(2); ++c)
-          for (int64_t d = 0; d < S.size(2); ++d) R(b, i, a, c) += S(b, i, d) * P(d, a, c);
-  return R;
-}
-
-// dS += Σ_ac dR · P;  dP += Σ_bi S · dR.
-template <typename T>
-void ProjectBackward(const Array<T>& S, const Array<T>& P, const Array<T>& dR, Array<T>& dS, Array<T>& dP) {
-  if (!P.present()) return;
-  for (int64_t b = 0; b < S.size(0); ++b)
-    for (int64_t i = 0; i < S.size(1); ++i)
-      for (int64_t a = 0; a < P.size(1); ++a)
-        for (int64_t c = 0; c < P.size(2); ++c)
-          for (int64_t d = 0; d < S.size(2); ++d) {
-            dS(b, i, d) += dR(b, i, a, c) * P(d, a, c);
-            dP(d, a, c) += S(b, i, d) * dR(b, i, a, c);
-          }
-}
 
 // B[b, n, m, c] += Σ_a A[b, n, m, a] · R(b, n, m, a, c), and its gradients; `R` says which matrix mixes the heads of
 // a pair: the same for all, the query's or the memory position's.
@@ -159,25 +118,6 @@ void MixBackward(const Array<T>& A, const Array<T>& R, MixedBy by, const Array<T
           }
 }
 
-// S[b, i, d] as [b, i, d, 1]: one head.
-template <typename T>
-Array<T> OneHead(const Array<T>& S) {
-  Array<T> result({S.size(0), S.size(1), S.size(2), 1});
-  result.values() = S.values();
-  return result;
-}
-
-// P_o[d_Y, d_v, h_v] of any kind that has one: bilinear's Q[d_M, d_Y, h] plays its part.
-template <typename T>
-Array<T> OutputProjection(const AttentionInputs<T>& in) {
-  if (!in.Q.present()) return in.P_o;
-  Array<T> P_o({in.Q.size(1), in.Q.size(0), in.Q.size(2)});
-  for (int64_t e = 0; e < in.Q.size(0); ++e)
-    for (int64_t y = 0; y < in.Q.size(1); ++y)
-      for (int64_t h = 0; h < in.Q.size(2); ++h) P_o(y, e, h) = in.Q(e, y, h);
-  return P_o;
-}
-
 // W[b, n, m, h] = softmax over m of L where mask attends; a query without any gets zeros.
 template <typename T>
 Array<T> MaskedSoftmax(const Array<T>& L, const Array<uint8_t>& mask) {
@@ -198,41 +138,30 @@ Array<T> MaskedSoftmax(const Array<T>& L, const Array<uint8_t>& mask) {
 }
 
 template <typename T>
-AttentionValues<T> AttentionForward(const AttentionInputs<T>& in) {
-  const int64_t B = in.X.size(0), N = in.X.size(1), S = in.M.size(1);
-  const bool bilinear = in.P.present();
-  const bool projected = in.P_q.present();
-  AttentionValues<T> v;
-  v.Q = projected ? Project(in.X, in.P_q) : bilinear ? Project(in.X, in.P) : OneHead(in.X);
-  v.K = projected ? Project(in.M, in.P_k) : OneHead(in.M);
-  v.V = in.P_v.present() ? Project(in.M, in.P_v) : v.K;
-  v.R_Xl = Project(in.X, in.P_Xl);
-  v.R_Ml = Project(in.M, in.P_Ml);
-  v.R_Xw = Project(in.X, in.P_Xw);
-  v.R_Mw = Project(in.M, in.P_Mw);
-
+CoreValues<T> CoreForward(const CoreInputs<T>& in) {
+  CoreValues<T> v;
   // J[b, n, m, h_k] = scale · Σ_dk Q · K
-  const int64_t H_k = v.Q.size(3);
+  const int64_t B = in.Q.size(0), N = in.Q.size(1), S = in.K.size(1), H_k = in.Q.size(3);
   v.J = Array<T>({B, N, S, H_k});
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
       for (int64_t m = 0; m < S; ++m)
         for (int64_t k = 0; k < H_k; ++k) {
           T dot = 0;
-          for (int64_t d = 0; d < v.Q.size(2); ++d) dot += v.Q(b, n, d, k) * v.K(b, m, d, k % v.K.size(3));
+          for (int64_t d = 0; d < in.Q.size(2); ++d) dot += in.Q(b, n, d, k) * in.K(b, m, d, k % in.K.size(3));
           v.J(b, n, m, k) = in.scale * dot;
         }
 
   // L[b, n, m, h] = J·P_l + J·R_Xl + J·R_Ml (J itself without any) + bias
-  const bool mixes_logits = in.P_l.present() || in.P_Xl.present() || in.P_Ml.present();
+  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present();
   const int64_t H = in.P_l.present()    ? in.P_l.size(1)
-                    : in.P_Xl.present() ? in.P_Xl.size(2)
-                    : in.P_Ml.present() ? in.P_Ml.size(2)
+                    : in.R_Xl.present() ? in.R_Xl.size(3)
+                    : in.R_Ml.present() ? in.R_Ml.size(3)
                                         : H_k;
   v.L = mixes_logits ? Array<T>({B, N, S, H}) : v.J;
   Mix(v.J, in.P_l, MixedBy::kStatic, v.L);
-  Mix(v.J, v.R_Xl, MixedBy::kQuery, v.L);
-  Mix(v.J, v.R_Ml, MixedBy::kMemory, v.L);
+  Mix(v.J, in.R_Xl, MixedBy::kQuery, v.L);
+  Mix(v.J, in.R_Ml, MixedBy::kMemory, v.L);
   if (in.bias.present()) {
     for (int64_t b = 0; b < B; ++b)
       for (int64_t n = 0; n < N; ++n)
@@ -242,30 +171,196 @@ AttentionValues<T> AttentionForward(const AttentionInputs<T>& in) {
   v.W = MaskedSoftmax(v.L, in.mask);
 
   // U[b, n, m, h_v] = W·P_w + W·R_Xw + W·R_Mw (W itself without any), times the dropout's multiplier
-  const bool mixes_weights = in.P_w.present() || in.P_Xw.present() || in.P_Mw.present();
+  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present();
   const int64_t H_v = in.P_w.present()    ? in.P_w.size(1)
-                      : in.P_Xw.present() ? in.P_Xw.size(2)
-                      : in.P_Mw.present() ? in.P_Mw.size(2)
+                      : in.R_Xw.present() ? in.R_Xw.size(3)
+                      : in.R_Mw.present() ? in.R_Mw.size(3)
                                           : H;
   v.U = mixes_weights ? Array<T>({B, N, S, H_v}) : v.W;
   Mix(v.W, in.P_w, MixedBy::kStatic, v.U);
-  Mix(v.W, v.R_Xw, MixedBy::kQuery, v.U);
-  Mix(v.W, v.R_Mw, MixedBy::kMemory, v.U);
+  Mix(v.W, in.R_Xw, MixedBy::kQuery, v.U);
+  Mix(v.W, in.R_Mw, MixedBy::kMemory, v.U);
   if (in.multiplier.present()) {
     for (size_t i = 0; i < v.U.values().size(); ++i) v.U.values()[i] *= in.multiplier.values()[i];
   }
 
   // O[b, n, d_v, h_v] = Σ_m U · V
-  v.O = Array<T>({B, N, v.V.size(2), H_v});
+  v.O = Array<T>({B, N, in.V.size(2), H_v});
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
       for (int64_t m = 0; m < S; ++m)
-        for (int64_t d = 0; d < v.V.size(2); ++d)
-          for (int64_t k = 0; k < H_v; ++k) v.O(b, n, d, k) += v.U(b, n, m, k) * v.V(b, m, d, k % v.V.size(3));
+        for (int64_t d = 0; d < in.V.size(2); ++d)
+          for (int64_t k = 0; k < H_v; ++k) v.O(b, n, d, k) += v.U(b, n, m, k) * in.V(b, m, d, k % in.V.size(3));
+  return v;
+}
+
+// dO[b, n, d_v, h_v] → the gradient of every input that is present, each the inverse of one step of CoreForward, last
+// step first.
+template <typename T>
+CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, const Array<T>& dO) {
+  const int64_t B = in.Q.size(0), N = in.Q.size(1), S = in.K.size(1);
+  const int64_t H_k = v.J.size(3), H = v.L.size(3), H_v = v.U.size(3);
+  CoreInputs<T> d;
+  // O = Σ_m U · V:  dU = Σ_dv dO · V,  dV = Σ_n U · dO
+  Array<T> dU(v.U.sizes());
+  d.V = Array<T>(in.V.sizes());
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t n = 0; n < N; ++n)
+      for (int64_t m = 0; m < S; ++m)
+        for (int64_t e = 0; e < in.V.size(2); ++e)
+          for (int64_t k = 0; k < H_v; ++k) {
+            dU(b, n, m, k) += dO(b, n, e, k) * in.V(b, m, e, k % in.V.size(3));
+            d.V(b, m, e, k % in.V.size(3)) += v.U(b, n, m, k) * dO(b, n, e, k);
+          }
+  if (in.multiplier.present()) {
+    for (size_t i = 0; i < dU.values().size(); ++i) dU.values()[i] *= in.multiplier.values()[i];
+  }
+
+  // U = W·P_w + W·R_Xw + W·R_Mw
+  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present();
+  Array<T> dW = mixes_weights ? Array<T>(v.W.sizes()) : dU;
+  MixBackward(v.W, in.P_w, MixedBy::kStatic, dU, dW, d.P_w);
+  MixBackward(v.W, in.R_Xw, MixedBy::kQuery, dU, dW, d.R_Xw);
+  MixBackward(v.W, in.R_Mw, MixedBy::kMemory, dU, dW, d.R_Mw);
+
+  // W = softmax(L):  dL = W ∘ (dW - Σ_m W · dW), zero where masked because W is
+  Array<T> dL(v.L.sizes());
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t n = 0; n < N; ++n)
+      for (int64_t h = 0; h < H; ++h) {
+        T sum = 0;
+        for (int64_t m = 0; m < S; ++m) sum += v.W(b, n, m, h) * dW(b, n, m, h);
+        for (int64_t m = 0; m < S; ++m) dL(b, n, m, h) = v.W(b, n, m, h) * (dW(b, n, m, h) - sum);
+      }
+  if (in.bias.present()) {
+    d.bias = Array<T>(in.bias.sizes());
+    for (int64_t b = 0; b < B; ++b)
+      for (int64_t n = 0; n < N; ++n)
+        for (int64_t m = 0; m < S; ++m)
+          for (int64_t h = 0; h < H; ++h) d.bias(h, n, m) += dL(b, n, m, h);
+  }
+
+  // L = J·P_l + J·R_Xl + J·R_Ml
+  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present();
+  Array<T> dJ = mixes_logits ? Array<T>(v.J.sizes()) : dL;
+  MixBackward(v.J, in.P_l, MixedBy::kStatic, dL, dJ, d.P_l);
+  MixBackward(v.J, in.R_Xl, MixedBy::kQuery, dL, dJ, d.R_Xl);
+  MixBackward(v.J, in.R_Ml, MixedBy::kMemory, dL, dJ, d.R_Ml);
+
+  // J = scale · Σ_dk Q · K:  dQ = scale · Σ_m dJ · K,  dK = scale · Σ_n dJ · Q
+  d.Q = Array<T>(in.Q.sizes());
+  d.K = Array<T>(in.K.sizes());
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t n = 0; n < N; ++n)
+      for (int64_t m = 0; m < S; ++m)
+        for (int64_t e = 0; e < in.Q.size(2); ++e)
+          for (int64_t k = 0; k < H_k; ++k) {
+            d.Q(b, n, e, k) += in.scale * dJ(b, n, m, k) * in.K(b, m, e, k % in.K.size(3));
+            d.K(b, m, e, k % in.K.size(3)) += in.scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
+          }
+  return d;
+}
+
+// ---- The layer: projections around the core ----
+
+// What a layer reads. The kind follows from what is present: P_q, P_k and P_o (P_v too, unless V = K); or P and Q; or
+// none of them, plain dot-product attention. Also the type of the gradients, where `mask` and `multiplier` stay absent.
+template <typename T>
+struct AttentionInputs {
+  Array<T> X;           // [b, n, d_X]
+  Array<T> M;           // [b, m, d_M]; self-attention: a copy of X
+  Array<T> P_q;         // [d_X, d_k, h_k]
+  Array<T> P_k;         // [d_M, d_k, h_k]
+  Array<T> P_v;         // [d_M, d_v, h_v]; absent beside P_q: V = K
+  Array<T> P_o;         // [d_Y, d_v, h_v]
+  Array<T> P_l;         // [h_k, h]
+  Array<T> P_w;         // [h, h_v]
+  Array<T> P_Xl;        // [d_X, h_k, h]
+  Array<T> P_Ml;        // [d_M, h_k, h]
+  Array<T> P_Xw;        // [d_X, h, h_v]
+  Array<T> P_Mw;        // [d_M, h, h_v]
+  Array<T> P;           // [d_X, d_M, h]
+  Array<T> Q;           // [d_M, d_Y, h]
+  Array<T> bias;        // [h, n, m]
+  Array<uint8_t> mask;  // [b, n, m], 1 = attend
+  Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
+  T scale = T(1);       // of J
+};
+
+// Every tensor of the pseudocode. Without projections, and bilinear, Q, K, V stand for what takes their place: M has
+// one head then, which all softmax heads share.
+template <typename T>
+struct AttentionValues : CoreValues<T> {
+  CoreInputs<T> core;  // Q, K, V, R_Xl, R_Ml, R_Xw, R_Mw
+  Array<T> Y;          // [b, n, d_Y]
+};
+
+// R[b, i, a, c] = Σ_d S[b, i, d] · P[d, a, c]: every projection is one of these.
+template <typename T>
+Array<T> Project(const Array<T>& S, const Array<T>& P) {
+  if (!P.present()) return {};
+  Array<T> R({S.size(0), S.size(1), P.size(1), P.size(2)});
+  for (int64_t b = 0; b < S.size(0); ++b)
+    for (int64_t i = 0; i < S.size(1); ++i)
+      for (int64_t a = 0; a < P.size(1); ++a)
+        for (int64_t c = 0; c < P.size(2); ++c)
+          for (int64_t d = 0; d < S.size(2); ++d) R(b, i, a, c) += S(b, i, d) * P(d, a, c);
+  return R;
+}
+
+// dS += Σ_ac dR · P;  dP += Σ_bi S · dR.
+template <typename T>
+void ProjectBackward(const Array<T>& S, const Array<T>& P, const Array<T>& dR, Array<T>& dS, Array<T>& dP) {
+  if (!P.present()) return;
+  for (int64_t b = 0; b < S.size(0); ++b)
+    for (int64_t i = 0; i < S.size(1); ++i)
+      for (int64_t a = 0; a < P.size(1); ++a)
+        for (int64_t c = 0; c < P.size(2); ++c)
+          for (int64_t d = 0; d < S.size(2); ++d) {
+            dS(b, i, d) += dR(b, i, a, c) * P(d, a, c);
+            dP(d, a, c) += S(b, i, d) * dR(b, i, a, c);
+          }
+}
+
+// S[b, i, d] as [b, i, d, 1]: one head.
+template <typename T>
+Array<T> OneHead(const Array<T>& S) {
+  Array<T> result({S.size(0), S.size(1), S.size(2), 1});
+  result.values() = S.values();
+  return result;
+}
+
+// P_o[d_Y, d_v, h_v] of any kind that has one: bilinear's Q[d_M, d_Y, h] plays its part.
+template <typename T>
+Array<T> OutputProjection(const AttentionInputs<T>& in) {
+  if (!in.Q.present()) return in.P_o;
+  Array<T> P_o({in.Q.size(1), in.Q.size(0), in.Q.size(2)});
+  for (int64_t e = 0; e < in.Q.size(0); ++e)
+    for (int64_t y = 0; y < in.Q.size(1); ++y)
+      for (int64_t h = 0; h < in.Q.size(2); ++h) P_o(y, e, h) = in.Q(e, y, h);
+  return P_o;
+}
+
+template <typename T>
+AttentionValues<T> AttentionForward(const AttentionInputs<T>& in) {
+  const bool bilinear = in.P.present();
+  const bool projected = in.P_q.present();
+  AttentionValues<T> v;
+  v.core.Q = projected ? Project(in.X, in.P_q) : bilinear ? Project(in.X, in.P) : OneHead(in.X);
+  v.core.K = projected ? Project(in.M, in.P_k) : OneHead(in.M);
+  v.core.V = in.P_v.present() ? Project(in.M, in.P_v) : v.core.K;
+  v.core.R_Xl = Project(in.X, in.P_Xl);
+  v.core.R_Ml = Project(in.M, in.P_Ml);
+  v.core.R_Xw = Project(in.X, in.P_Xw);
+  v.core.R_Mw = Project(in.M, in.P_Mw);
+  v.core.P_l = in.P_l, v.core.P_w = in.P_w;
+  v.core.bias = in.bias, v.core.mask = in.mask, v.core.multiplier = in.multiplier, v.core.scale = in.scale;
+  static_cast<CoreValues<T>&>(v) = CoreForward(v.core);
 
   // Y[b, n, d_Y] = Σ_dv,hv O · P_o; without projections Y = O
+  const int64_t B = in.X.size(0), N = in.X.size(1);
   const Array<T> P_o = OutputProjection(in);
-  const int64_t D_Y = P_o.present() ? P_o.size(0) : v.V.size(2);
+  const int64_t D_Y = P_o.present() ? P_o.size(0) : v.O.size(2);
   v.Y = Array<T>({B, N, D_Y});
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
@@ -284,16 +379,14 @@ AttentionValues<T> AttentionForward(const AttentionInputs<T>& in) {
 // inverse of one step of AttentionForward, last step first.
 template <typename T>
 AttentionInputs<T> AttentionBackward(const AttentionInputs<T>& in, const AttentionValues<T>& v, const Array<T>& dY) {
-  const int64_t B = in.X.size(0), N = in.X.size(1), S = in.M.size(1);
-  const int64_t H_k = v.J.size(3), H = v.L.size(3), H_v = v.U.size(3);
+  const int64_t B = in.X.size(0), N = in.X.size(1);
   AttentionInputs<T> d;
   d.X = Array<T>(in.X.sizes());
   d.M = Array<T>(in.M.sizes());
   for (Array<T> AttentionInputs<T>::*p :
        {&AttentionInputs<T>::P_q, &AttentionInputs<T>::P_k, &AttentionInputs<T>::P_v, &AttentionInputs<T>::P_o,
-        &AttentionInputs<T>::P_l, &AttentionInputs<T>::P_w, &AttentionInputs<T>::P_Xl, &AttentionInputs<T>::P_Ml,
-        &AttentionInputs<T>::P_Xw, &AttentionInputs<T>::P_Mw, &AttentionInputs<T>::P, &AttentionInputs<T>::Q,
-        &AttentionInputs<T>::bias}) {
+        &AttentionInputs<T>::P_Xl, &AttentionInputs<T>::P_Ml, &AttentionInputs<T>::P_Xw, &AttentionInputs<T>::P_Mw,
+        &AttentionInputs<T>::P, &AttentionInputs<T>::Q}) {
     if ((in.*p).present()) d.*p = Array<T>((in.*p).sizes());
   }
 
@@ -314,82 +407,29 @@ AttentionInputs<T> AttentionBackward(const AttentionInputs<T>& in, const Attenti
           }
       }
 
-  // O = Σ_m U · V:  dU = Σ_dv dO · V,  dV = Σ_n U · dO
-  Array<T> dU(v.U.sizes()), dV(v.V.sizes());
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t m = 0; m < S; ++m)
-        for (int64_t e = 0; e < v.V.size(2); ++e)
-          for (int64_t k = 0; k < H_v; ++k) {
-            dU(b, n, m, k) += dO(b, n, e, k) * v.V(b, m, e, k % v.V.size(3));
-            dV(b, m, e, k % v.V.size(3)) += v.U(b, n, m, k) * dO(b, n, e, k);
-          }
-  if (in.multiplier.present()) {
-    for (size_t i = 0; i < dU.values().size(); ++i) dU.values()[i] *= in.multiplier.values()[i];
-  }
-
-  // U = W·P_w + W·R_Xw + W·R_Mw
-  const bool mixes_weights = in.P_w.present() || in.P_Xw.present() || in.P_Mw.present();
-  Array<T> dW = mixes_weights ? Array<T>(v.W.sizes()) : dU;
-  Array<T> dR_Xw, dR_Mw;
-  MixBackward(v.W, in.P_w, MixedBy::kStatic, dU, dW, d.P_w);
-  MixBackward(v.W, v.R_Xw, MixedBy::kQuery, dU, dW, dR_Xw);
-  MixBackward(v.W, v.R_Mw, MixedBy::kMemory, dU, dW, dR_Mw);
-
-  // W = softmax(L):  dL = W ∘ (dW - Σ_m W · dW), zero where masked because W is
-  Array<T> dL(v.L.sizes());
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t h = 0; h < H; ++h) {
-        T sum = 0;
-        for (int64_t m = 0; m < S; ++m) sum += v.W(b, n, m, h) * dW(b, n, m, h);
-        for (int64_t m = 0; m < S; ++m) dL(b, n, m, h) = v.W(b, n, m, h) * (dW(b, n, m, h) - sum);
-      }
-  if (in.bias.present()) {
-    for (int64_t b = 0; b < B; ++b)
-      for (int64_t n = 0; n < N; ++n)
-        for (int64_t m = 0; m < S; ++m)
-          for (int64_t h = 0; h < H; ++h) d.bias(h, n, m) += dL(b, n, m, h);
-  }
-
-  // L = J·P_l + J·R_Xl + J·R_Ml
-  const bool mixes_logits = in.P_l.present() || in.P_Xl.present() || in.P_Ml.present();
-  Array<T> dJ = mixes_logits ? Array<T>(v.J.sizes()) : dL;
-  Array<T> dR_Xl, dR_Ml;
-  MixBackward(v.J, in.P_l, MixedBy::kStatic, dL, dJ, d.P_l);
-  MixBackward(v.J, v.R_Xl, MixedBy::kQuery, dL, dJ, dR_Xl);
-  MixBackward(v.J, v.R_Ml, MixedBy::kMemory, dL, dJ, dR_Ml);
-
-  // J = scale · Σ_dk Q · K:  dQ = scale · Σ_m dJ · K,  dK = scale · Σ_n dJ · Q
-  Array<T> dQ(v.Q.sizes()), dK(v.K.sizes());
-  for (int64_t b = 0; b < B; ++b)
-    for (int64_t n = 0; n < N; ++n)
-      for (int64_t m = 0; m < S; ++m)
-        for (int64_t e = 0; e < v.Q.size(2); ++e)
-          for (int64_t k = 0; k < H_k; ++k) {
-            dQ(b, n, e, k) += in.scale * dJ(b, n, m, k) * v.K(b, m, e, k % v.K.size(3));
-            dK(b, m, e, k % v.K.size(3)) += in.scale * dJ(b, n, m, k) * v.Q(b, n, e, k);
-          }
+  const CoreInputs<T> core = CoreBackward<T>(v.core, v, dO);
+  d.P_l = core.P_l, d.P_w = core.P_w, d.bias = core.bias;
 
   // The projections, and what stands in their place.
-  ProjectBackward(in.X, in.P_Xl, dR_Xl, d.X, d.P_Xl);
-  ProjectBackward(in.M, in.P_Ml, dR_Ml, d.M, d.P_Ml);
-  ProjectBackward(in.X, in.P_Xw, dR_Xw, d.X, d.P_Xw);
-  ProjectBackward(in.M, in.P_Mw, dR_Mw, d.M, d.P_Mw);
+  ProjectBackward(in.X, in.P_Xl, core.R_Xl, d.X, d.P_Xl);
+  ProjectBackward(in.M, in.P_Ml, core.R_Ml, d.M, d.P_Ml);
+  ProjectBackward(in.X, in.P_Xw, core.R_Xw, d.X, d.P_Xw);
+  ProjectBackward(in.M, in.P_Mw, core.R_Mw, d.M, d.P_Mw);
+  Array<T> dK = core.K;
   if (in.P_v.present()) {
-    ProjectBackward(in.M, in.P_v, dV, d.M, d.P_v);
+    ProjectBackward(in.M, in.P_v, core.V, d.M, d.P_v);
   } else {  // V = K
-    for (size_t i = 0; i < dK.values().size(); ++i) dK.values()[i] += dV.values()[i];
+    for (size_t i = 0; i < dK.values().size(); ++i) dK.values()[i] += core.V.values()[i];
   }
   if (in.P_q.present()) {
-    ProjectBackward(in.X, in.P_q, dQ, d.X, d.P_q);
+    ProjectBackward(in.X, in.P_q, core.Q, d.X, d.P_q);
     ProjectBackward(in.M, in.P_k, dK, d.M, d.P_k);
   } else {
     for (size_t i = 0; i < dK.values().size(); ++i) d.M.values()[i] += dK.values()[i];
     if (in.P.present()) {
-      ProjectBackward(in.X, in.P, dQ, d.X, d.P);
+      ProjectBackward(in.X, in.P, core.Q, d.X, d.P);
     } else {
-      for (size_t i = 0; i < dQ.values().size(); ++i) d.X.values()[i] += dQ.values()[i];
+      for (size_t i = 0; i < core.Q.values().size(); ++i) d.X.values()[i] += core.Q.values()[i];
     }
   }
   return d;
