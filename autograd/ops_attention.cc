@@ -33,7 +33,7 @@ struct Call {
 };
 
 AttentionShape BindShape(const FusedAttentionInputs& in) {
-  const bool shared = in.memory_heads == MemoryHeads::kShared;
+  const bool shared = in.memory_heads == MemoryHeads::kMultiQuery;
   Dims dims("fused attention");
   dims.Bind("Q[b, n, h_k, d_k]", in.Q.shape());
   dims.Bind(shared ? "K[b, m, d_k]" : "K[b, m, h_k, d_k]", in.K.shape());
@@ -56,7 +56,7 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
                   "fused attention: a bias and a bias_table are given; it adds one of them");
   if (bind("bias[h, n, m]", in.bias)) shape.bias = kernels::AttentionBias::kDense;
   if (bind("bias_table[h, buckets]", in.bias_table)) {
-    shape.bias = kernels::AttentionBias::kByDistance;
+    shape.bias = kernels::AttentionBias::kRelativePosition;
     shape.buckets = dims["buckets"];
     dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
     dims.Bind("distance_bucket[distances]", in.distance_bucket.shape());
@@ -131,8 +131,8 @@ AttentionInputs KernelInputs(const Call& call) {
   in.bias_table = DataOrNull(v[kBiasTable]);
   if (call.distance_bucket.defined()) in.distance_bucket = call.distance_bucket.data<int32_t>();
   in.scale = static_cast<float>(call.scale);
-  in.memory_mask = MaskOrNull(call.memory_mask);
-  in.pair_mask = MaskOrNull(call.pair_mask);
+  in.key_padding_mask = MaskOrNull(call.memory_mask);
+  in.attention_mask = MaskOrNull(call.pair_mask);
   in.dropout_rate = call.dropout_rate;
   in.dropout_key = call.dropout_key;
   return in;

@@ -10,9 +10,9 @@ namespace crosstalk {
 
 struct FusedAttentionInputs {
   Variable Q;  // [b, n, h_k, d_k]
-  Variable K;  // [b, m, h_k, d_k]; kShared: [b, m, d_k]
-  Variable V;  // [b, m, h_v, d_v]; kShared: [b, m, d_v]
-  kernels::MemoryHeads memory_heads = kernels::MemoryHeads::kOwn;
+  Variable K;  // [b, m, h_k, d_k]; kMultiQuery: [b, m, d_k]
+  Variable V;  // [b, m, h_v, d_v]; kMultiQuery: [b, m, d_v]
+  kernels::MemoryHeads memory_heads = kernels::MemoryHeads::kPerHead;
   // Mixings of heads; undefined where there are none.
   Variable P_l;   // [h_k, h]
   Variable P_w;   // [h, h_v]

@@ -5,7 +5,7 @@
 //   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
 //   O[b, n, h_v, d_v] = U·V
 //
-// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with MemoryHeads::kShared.
+// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with MemoryHeads::kMultiQuery.
 //
 // A query that may attend to nothing gives O = 0 and no gradient; so does one whose logits are all below -1e30, as an
 // additive mask of the smallest float makes them. The bits do not depend on the number of threads.
@@ -18,12 +18,12 @@
 
 namespace crosstalk::kernels {
 
-// kShared: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use.
-enum class MemoryHeads { kOwn, kShared };
+// kMultiQuery: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use (Shazeer 2019).
+enum class MemoryHeads { kPerHead, kMultiQuery };
 // kCausal: query i sees the memory positions j ≤ i + m - n (with n = m: 0 … i). Needs n ≤ m.
 enum class AttentionCausality { kNone, kCausal };
-// kDense: bias[h, n, m]. kByDistance: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
-enum class AttentionBias { kNone, kDense, kByDistance };
+// kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
+enum class AttentionBias { kNone, kDense, kRelativePosition };
 
 // What decides the work and the memory that it needs.
 struct AttentionShape {
@@ -33,7 +33,7 @@ struct AttentionShape {
   // Head mixings. Without one between two head dimensions those must be equal.
   bool P_l = false, R_Xl = false, R_Ml = false;
   bool P_w = false, R_Xw = false, R_Mw = false;
-  MemoryHeads memory_heads = MemoryHeads::kOwn;  // kShared: no mixing
+  MemoryHeads memory_heads = MemoryHeads::kPerHead;  // kMultiQuery: no mixing
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
   int64_t buckets = 0;  // of bias_table
@@ -43,8 +43,8 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-// What is read lies in rows, as a projection product or a growing buffer has them: that of position i in batch row b
-// begins at data + b · batch + i · stride.
+// An input's rows, one for each position: row i of batch row b begins at data + b · batch + i · stride. So a slice of a
+// fused projection's product can be read in place, and a decoding buffer that has room for more positions.
 struct ConstRows {
   static constexpr int64_t kDense = -1;  // batch = positions · stride
   const float* data = nullptr;
@@ -55,7 +55,7 @@ struct ConstRows {
     return data + b * (batch == kDense ? positions * stride : batch) + i * stride;
   }
 };
-// What is written: row i begins at data + i · stride.
+// A result's rows: row i begins at data + i · stride.
 struct Rows {
   float* data = nullptr;
   int64_t stride = 0;
@@ -75,11 +75,11 @@ struct AttentionInputs {
   float scale = 1.0f;           // of J
 
   const float* bias = nullptr;               // kDense: [h, n, m]
-  const float* bias_table = nullptr;         // kByDistance: [h, buckets]
-  const int32_t* distance_bucket = nullptr;  // kByDistance: [n + m - 1], each in [0, buckets)
-  // Where to attend (1) and where not (0); null: everywhere. Both must allow.
-  const uint8_t* memory_mask = nullptr;  // [b, m]
-  const uint8_t* pair_mask = nullptr;    // [b, n, m]
+  const float* bias_table = nullptr;         // kRelativePosition: [h, buckets]
+  const int32_t* distance_bucket = nullptr;  // kRelativePosition: [n + m - 1], each in [0, buckets)
+  // 1 = attend, 0 = not; null: everywhere. Both must allow.
+  const uint8_t* key_padding_mask = nullptr;  // [b, m]
+  const uint8_t* attention_mask = nullptr;    // [b, n, m]
 
   // U's element ((b·h_v + k)·n + i)·m + j is dropped where Uniform(dropout_key, element) < dropout_rate, else divided
   // by 1 - dropout_rate. 0 ≤ rate < 1; 0 is no dropout.
@@ -87,11 +87,12 @@ struct AttentionInputs {
   RandomKey dropout_key;
 };
 
-// What backward needs beside the inputs: L's reference value and the reciprocal of Σ_m e^(L - reference), each
-// [b, h, n]; the reciprocal is 0 where nothing is attended to. W = e^(L - reference) · reciprocal.
-struct AttentionStatistics {
-  float* reference = nullptr;
-  float* reciprocal = nullptr;
+// What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum. row_max is a running
+// maximum over m, at most 60 below the true one (ExponentialsOnline says why that is enough); inv_row_sum is 1 / Σ_m
+// e^(L - row_max), 0 where nothing is attended to.
+struct SoftmaxStats {
+  float* row_max = nullptr;
+  float* inv_row_sum = nullptr;
 };
 
 // Gradients, overwritten. Q, K, V always; of the others those that are not null (where the shape has them).
@@ -110,19 +111,19 @@ struct AttentionGradients {
 };
 
 // Bytes of workspace for at most `threads` threads; the call uses no more. They grow as n + m (and as the buckets of a
-// bias by distance), not as n·m.
+// relative position bias), not as n·m.
 size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads);
 size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads);
 
-// O[b·n, h_v·d_v] and the statistics. `workspace` is aligned to 64 bytes and holds what
+// O[b·n, h_v·d_v] and the softmax stats. `workspace` is aligned to 64 bytes and holds what
 // AttentionForwardWorkspaceBytes(shape, threads) says; its contents do not matter before or after. Throws a usage
 // error for a shape that is none of the family.
 void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
-                      const AttentionStatistics& statistics, void* workspace, int threads);
+                      const SoftmaxStats& stats, void* workspace, int threads);
 
 // The gradients of everything, from dO[b·n, h_v·d_v], the inputs of the forward call and its results.
 void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
-                       const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& gradients,
+                       const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads);
 
 }  // namespace crosstalk::kernels

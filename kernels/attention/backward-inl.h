@@ -1,4 +1,4 @@
-// Backward, one block of queries at a time, by recomputation from the row statistics:
+// Backward, one block of queries at a time, by recomputation from the row stats:
 //
 //   dU = dO·Vᵀ   dW = dU·P_wᵀ   D = Σ_m W·dW   dL = W·(dW - D)   dJ = dL·P_lᵀ   dQ += dJ·K   dK += dJᵀ·Q   dV += Uᵀ·dO
 //
@@ -13,16 +13,23 @@
 
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/tiles-inl.h"
+#include "crosstalk/runtime/ordered_reduction.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // A tile of a block in the backward pass: its queries, its part of the scratch memory, and where its contributions go.
 struct BackwardTile : QueryTile {
-  const BackwardScratch& scratch;
-  const AttentionGradients& out;
-  float *dbias, *distances;  // of a dense bias, and the task's of one by distance; null where not wanted
-  float *dO, *dQ, *references, *reciprocals, *D, *D_sums, *R_Xl, *R_Xw;
+  const BackwardScratch* scratch = nullptr;
+  const AttentionGradients* out = nullptr;
+  float* dbias = nullptr;      // of a dense bias; null where not wanted
+  float* distances = nullptr;  // the task's, of a relative position bias; null where not wanted
+  float* dO = nullptr;         // packed as Q is
+  float* dQ = nullptr;         // [h_k][rows][d_k_padded]
+  float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
+  float* D_sums = nullptr;                                         // [h][rows][lanes]
+  float* R_Xl = nullptr;  // the sums of dR_Xl: [rows][h_k][h][lanes]; null where not wanted, like R_Xw's
+  float* R_Xw = nullptr;
   PackedMixing logits_back, weights, weights_back;
 };
 
@@ -31,7 +38,7 @@ HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const fl
                                  int64_t h_in, int64_t h_out, bool transposed, const BackwardScratch& scratch,
                                  float* all_packed) {
   if (R == nullptr) return {shared, 0};
-  float* packed = all_packed + tile.index * tile.plan.rows * h_in * h_out;
+  float* packed = all_packed + tile.index * tile.plan->rows * h_in * h_out;
   if (transposed) {
     PackQueryMixingsTransposed(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
   } else {
@@ -40,22 +47,21 @@ HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const fl
   return {packed, h_in * h_out};
 }
 
-HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO,
-                          const AttentionStatistics& statistics) {
-  const AttentionPlan& plan = tile.plan;
+HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const AttentionInputs& in = tile.in;
-  const BackwardScratch& scratch = tile.scratch;
+  const AttentionInputs& in = *tile.in;
+  const BackwardScratch& scratch = *tile.scratch;
   const int64_t t = tile.index, rows = tile.valid_rows;
   float* Q = scratch.Q + t * plan.h_k * plan.rows * s.d_k;
   tile.Q = Q;
   tile.dO = scratch.dO + t * plan.h_v * plan.rows * s.d_v;
   tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
-  const int64_t statistics_size = plan.h * plan.rows;
-  tile.references = scratch.references + t * statistics_size;
-  tile.reciprocals = scratch.reciprocals + t * statistics_size;
-  tile.D = scratch.D + t * statistics_size;
-  tile.D_sums = scratch.D_sums + t * statistics_size * kLanes;
+  const int64_t stats_size = plan.h * plan.rows;
+  tile.row_max = scratch.row_max + t * stats_size;
+  tile.inv_row_sum = scratch.inv_row_sum + t * stats_size;
+  tile.D = scratch.D + t * stats_size;
+  tile.D_sums = scratch.D_sums + t * stats_size * kLanes;
   tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kLanes;
   tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kLanes;
   for (int64_t k = 0; k < plan.h_k; ++k) {
@@ -71,16 +77,16 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
                scratch.dO_rows + (k * plan.block + t * plan.rows) * s.d_v);
   }
   for (int64_t k = 0; k < plan.h; ++k) {
-    float* references = tile.references + k * plan.rows;
-    float* reciprocals = tile.reciprocals + k * plan.rows;
-    std::copy_n(statistics.reference + tile.Statistic(k), rows, references);
-    std::copy_n(statistics.reciprocal + tile.Statistic(k), rows, reciprocals);
-    std::fill(references + rows, references + plan.rows, 0.0f);
-    std::fill(reciprocals + rows, reciprocals + plan.rows, 0.0f);
+    float* row_max = tile.row_max + k * plan.rows;
+    float* inv_row_sum = tile.inv_row_sum + k * plan.rows;
+    std::copy_n(stats.row_max + tile.StatsOffset(k), rows, row_max);
+    std::copy_n(stats.inv_row_sum + tile.StatsOffset(k), rows, inv_row_sum);
+    std::fill(row_max + rows, row_max + plan.rows, 0.0f);
+    std::fill(inv_row_sum + rows, inv_row_sum + plan.rows, 0.0f);
   }
   std::fill_n(tile.dQ, plan.h_k * plan.rows * plan.d_k_padded, 0.0f);
   if (s.MixesWeights()) {
-    std::fill_n(tile.D_sums, statistics_size * kLanes, 0.0f);
+    std::fill_n(tile.D_sums, stats_size * kLanes, 0.0f);
   } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
@@ -98,7 +104,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   const float* P_w = s.P_w ? in.P_w : nullptr;
   const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
   const float* R_Xw = s.R_Xw ? in.R_Xw : nullptr;
-  const PackedMemory& packed = tile.packed;
+  const PackedMemory& packed = *tile.packed;
   tile.logits = MixingOf(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
   tile.logits_back = MixingOf(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
   tile.weights = MixingOf(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
@@ -114,9 +120,9 @@ struct ChunkTile {
 };
 
 HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = tile.scratch;
+  const BackwardScratch& scratch = *tile.scratch;
   const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
   ChunkTile at{chunk,
                ExtentOf(tile, chunk),
@@ -126,38 +132,38 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
                nullptr,
                nullptr,
                nullptr};
-  at.U = s.MixesWeights() || tile.in.dropout_rate > 0 ? scratch.U + tile.index * plan.TileFloats(plan.h_v) : at.W;
+  at.U = s.MixesWeights() || tile.in->dropout_rate > 0 ? scratch.U + tile.index * plan.TileFloats(plan.h_v) : at.W;
   at.dU = s.MixesWeights() ? scratch.dU : at.dW;
   at.dJ = s.MixesLogits() ? scratch.dJ + tile.index * plan.TileFloats(plan.h_k) : at.dW;
   return at;
 }
 
-// The sums of a batch row's and group's memory, from chunk 0 on, and whose turn it is to add to them: those of V and
-// R_Mw in the pass that computes U, those of K and R_Ml in the pass that computes dJ.
+// The sums of a batch row's and group's memory, from chunk 0 on, and the order in which tasks add to them: to those of
+// V and R_Mw in the pass that computes U, to those of K and R_Ml in the pass that computes dJ.
 struct MemorySums {
   float *K, *V, *R_Ml, *R_Mw;
-  Turns *K_turns, *V_turns;
-  int64_t first_chunk;  // of the turns
+  OrderedReduction *K_order, *V_order;
+  int64_t first_chunk;  // of K_order and V_order
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
 // J, W, dU, dW.
 HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   LogitsTile(tile, at.chunk, at.extent, at.J, at.W);
-  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.references, tile.reciprocals);
+  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
   const int64_t V_size = s.d_v * kChunk;
-  const float* V = tile.packed.V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    RowsTimesMemory<false>(plan.rows - first_row, s.d_v, tile.dO + (k * plan.rows + first_row) * s.d_v, V + k * V_size,
-                           at.dU + k * plan.pitch + first_row * kChunk,
-                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+    TileNT<false>(plan.rows - first_row, s.d_v, tile.dO + (k * plan.rows + first_row) * s.d_v, V + k * V_size,
+                  at.dU + k * plan.pitch + first_row * kChunk, NextShare(tile, V + (plan.h_v + k) * V_size, V_size),
+                  V_size / plan.tiles);
   }
-  if (tile.in.dropout_rate > 0) {
-    DropoutFactorsTile(tile, at.chunk, first_row, tile.scratch.dropout);
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch.dropout, at.dU);
+  if (tile.in->dropout_rate > 0) {
+    DropoutFactorsTile(tile, at.chunk, first_row, tile.scratch->dropout);
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.dU);
   }
   if (!s.MixesWeights()) return;
   if (tile.weights_back.data != nullptr) {
@@ -166,24 +172,49 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
     ClearTile(plan, s.h, first_row, at.dW);
   }
   if (s.R_Mw) {
-    const float* R = tile.packed.R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-    MixByPosition(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
+    const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
+    MixHeadsPerKey(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
   }
 }
 
-// The stretch of HeadsByHeads, in vectors of a head: the rows of both operands that stay in the first-level cache, but
-// no fewer than make visiting the sums cheap.
-HWY_INLINE int64_t SumStretch(int64_t a_heads, int64_t b_heads, int64_t rows) {
+// The piece of HeadMixingGradient, in vectors of a head: as many rows of both operands as stay in the first-level
+// cache, but no fewer than make visiting the sums cheap.
+HWY_INLINE int64_t MixingGradientPiece(int64_t a_heads, int64_t b_heads, int64_t rows) {
   constexpr int64_t kOperandFloats = 6144;
   if (a_heads * b_heads > 32 * 32) return rows * kChunkVectors;
   return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), int64_t{kQueryGroup}, rows) * kChunkVectors;
 }
 
+// The gradients of a mixing y[h_out] = x[h_in]·(P + R_X + R_M) from a tile's x and dy, those that are not null:
+// P += Σ x·dy, apart by lane; R_M of the chunk's positions, summed over queries; R_X of the tile's queries, by lane.
+HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
+                                   const float* x, const float* dy, float* P, float* R_M, float* R_X) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kChunk;
+  if (P != nullptr) {
+    HeadMixingGradient(h_in, h_out, rows * kChunkVectors, MixingGradientPiece(h_in, h_out, rows), x + first, dy + first,
+                       plan.pitch, kLanes, P, h_out * kLanes, kLanes);
+  }
+  if (R_M != nullptr) {
+    float* R = R_M + at.chunk * h_in * h_out * kChunk;
+    for (int j = 0; j < kChunk; j += kLanes) {
+      HeadMixingGradient(h_in, h_out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
+                         h_out * kChunk, kChunk);
+    }
+  }
+  if (R_X != nullptr) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      HeadMixingGradient(h_in, h_out, kChunkVectors, kChunkVectors, x + q * kChunk, dy + q * kChunk, plan.pitch, kLanes,
+                         R_X + q * h_in * h_out * kLanes, h_out * kLanes, kLanes);
+    }
+  }
+}
+
 // U, and the gradients of the weights mixing.
 HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
+  const int64_t first_row = at.extent.first_row;
   if (s.MixesWeights()) {
     if (tile.weights.data != nullptr) {
       MixTile<false>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
@@ -191,39 +222,22 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
       ClearTile(plan, s.h_v, first_row, at.U);
     }
     if (s.R_Mw) {
-      const float* R = tile.packed.R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-      MixByPosition(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
+      const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
+      MixHeadsPerKey(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
     }
-  } else if (tile.in.dropout_rate > 0) {
+  } else if (tile.in->dropout_rate > 0) {
     std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
   }
-  if (tile.in.dropout_rate > 0) {
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch.dropout, at.U);
+  if (tile.in->dropout_rate > 0) {
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.U);
   }
-  const float* W = at.W + first_row * kChunk;
-  const float* dU = at.dU + first_row * kChunk;
-  if (tile.scratch.P_w != nullptr) {
-    HeadsByHeads(s.h, s.h_v, rows * kChunkVectors, SumStretch(s.h, s.h_v, rows), W, dU, plan.pitch, kLanes,
-                 tile.scratch.P_w, s.h_v * kLanes, kLanes);
-  }
-  if (sums.R_Mw != nullptr) {
-    float* R = sums.R_Mw + at.chunk * s.h * s.h_v * kChunk;
-    for (int j = 0; j < kChunk; j += kLanes) {
-      HeadsByHeads(s.h, s.h_v, rows, rows, W + j, dU + j, plan.pitch, kChunk, R + j, s.h_v * kChunk, kChunk);
-    }
-  }
-  if (tile.R_Xw != nullptr) {
-    for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadsByHeads(s.h, s.h_v, kChunkVectors, kChunkVectors, at.W + q * kChunk, at.dU + q * kChunk, plan.pitch, kLanes,
-                   tile.R_Xw + q * s.h * s.h_v * kLanes, s.h_v * kLanes, kLanes);
-    }
-  }
+  AddMixingGradients(tile, at, s.h, s.h_v, at.W, at.dU, tile.scratch->P_w, sums.R_Mw, tile.R_Xw);
 }
 
 // dbias += dL for a tile.
 HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at) {
-  const Lane d;
-  const AttentionPlan& plan = tile.plan;
+  const Tag<float> d;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first = at.chunk * kChunk;
   for (int64_t k = 0; k < plan.h; ++k) {
@@ -249,17 +263,17 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
 // What the first pass kept of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
 // computes.
 HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.h;
   const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
   return {{at.W + tiles * plan.TileFloats(plan.h), at.dW + tiles * plan.TileFloats(plan.h),
            at.J + tiles * plan.TileFloats(plan.h_k)},
-          std::min<int64_t>(kLine, (plan.TileFloats(plan.h) + steps - 1) / steps)};
+          std::min<int64_t>(kLine, CeilDivide(plan.TileFloats(plan.h), steps))};
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
 HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
   SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
@@ -271,34 +285,17 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
       ClearTile(plan, s.h_k, first_row, at.dJ);
     }
     if (s.R_Ml) {
-      const float* R = tile.packed.R_Ml + (tile.b * plan.chunks + at.chunk) * s.h_k * s.h * kChunk;
-      MixByPosition(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
+      const float* R = tile.packed->R_Ml + (tile.b * plan.chunks + at.chunk) * s.h_k * s.h * kChunk;
+      MixHeadsPerKey(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
     }
   }
-  const float* J = at.J + first_row * kChunk;
-  const float* dL = at.dW + first_row * kChunk;
-  if (tile.scratch.P_l != nullptr) {
-    HeadsByHeads(s.h_k, s.h, rows * kChunkVectors, SumStretch(s.h_k, s.h, rows), J, dL, plan.pitch, kLanes,
-                 tile.scratch.P_l, s.h * kLanes, kLanes);
-  }
-  if (sums.R_Ml != nullptr) {
-    float* R = sums.R_Ml + at.chunk * s.h_k * s.h * kChunk;
-    for (int j = 0; j < kChunk; j += kLanes) {
-      HeadsByHeads(s.h_k, s.h, rows, rows, J + j, dL + j, plan.pitch, kChunk, R + j, s.h * kChunk, kChunk);
-    }
-  }
-  if (tile.R_Xl != nullptr) {
-    for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadsByHeads(s.h_k, s.h, kChunkVectors, kChunkVectors, at.J + q * kChunk, at.dW + q * kChunk, plan.pitch, kLanes,
-                   tile.R_Xl + q * s.h_k * s.h * kLanes, s.h * kLanes, kLanes);
-    }
-  }
+  AddMixingGradients(tile, at, s.h_k, s.h, at.J, at.dW, tile.scratch->P_l, sums.R_Ml, tile.R_Xl);
   const int64_t K_size = kChunk * plan.d_k_padded;
-  const float* K = tile.packed.K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  const float* K = tile.packed->K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    WeightsTimesValues(rows, plan.d_k_padded, at.dJ + k * plan.pitch + first_row * kChunk, K + k * K_size,
-                       tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
-                       NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+    TileNN(rows, plan.d_k_padded, at.dJ + k * plan.pitch + first_row * kChunk, K + k * K_size,
+           tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+           NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
   }
 }
 
@@ -320,9 +317,9 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
       const float* b = T + t * tile_floats + k * plan.pitch + first_row * kChunk;
       const float* next = sum + heads * size * kChunk;
       if (first) {
-        GradientOfMemory<false>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<false>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
       } else {
-        GradientOfMemory<true>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<true>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
       }
     }
     first = false;
@@ -330,41 +327,36 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
   if (first) std::fill_n(sums, heads * size * kChunk, 0.0f);
 }
 
-// out[i] = Σ lanes of lanes[i].
-HWY_INLINE void SumLanes(int64_t count, const float* lanes, float* out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = SumOfLanes(lanes + i * kLanes);
-}
-
 HWY_INLINE void FinishQueries(const BackwardTile& tile) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t xl = s.h_k * s.h, xw = s.h * s.h_v;
   for (int64_t q = 0; q < tile.valid_rows; ++q) {
-    float* row = tile.out.dQ.data + tile.Query(q) * tile.out.dQ.stride + tile.group * plan.h_k * s.d_k;
+    float* row = tile.out->dQ.data + tile.Query(q) * tile.out->dQ.stride + tile.group * plan.h_k * s.d_k;
     for (int64_t k = 0; k < plan.h_k; ++k) {
-      CopyScaled(s.d_k, tile.in.scale, tile.dQ + (k * plan.rows + q) * plan.d_k_padded, row + k * s.d_k);
+      CopyScaled(s.d_k, tile.in->scale, tile.dQ + (k * plan.rows + q) * plan.d_k_padded, row + k * s.d_k);
     }
-    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kLanes, tile.out.dR_Xl + tile.Query(q) * xl);
-    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kLanes, tile.out.dR_Xw + tile.Query(q) * xw);
+    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kLanes, tile.out->dR_Xl + tile.Query(q) * xl);
+    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kLanes, tile.out->dR_Xw + tile.Query(q) * xw);
   }
 }
 
 // The tiles of one block, chunk by chunk.
 HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemorySums& sums, const ConstRows& O,
-                                       const ConstRows& dO, const AttentionStatistics& statistics) {
-  const AttentionPlan& plan = tile[0].plan;
+                                       const ConstRows& dO, const SoftmaxStats& stats) {
+  const AttentionPlan& plan = *tile[0].plan;
   const AttentionShape& s = plan.shape;
-  const BackwardScratch& scratch = tile[0].scratch;
+  const BackwardScratch& scratch = *tile[0].scratch;
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
-  const auto start_mixing_sums = [&](const Turns& turns, float* R, int64_t size, int64_t c) {
+  const auto start_mixing_sums = [&](const OrderedReduction& order, float* R, int64_t size, int64_t c) {
     if (R == nullptr) return;
-    turns.Await(sums.first_chunk + c, sums.turn);
+    order.WaitFor(sums.first_chunk + c, sums.turn);
     if (sums.turn == 0) std::fill_n(R + c * size * kChunk, size * kChunk, 0.0f);
   };
   // The first pass: everything up to D. Where rows are not kept it yields D alone.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
-    if (with_values) start_mixing_sums(*sums.V_turns, sums.R_Mw, s.h * s.h_v, c);
+    if (with_values) start_mixing_sums(*sums.V_order, sums.R_Mw, s.h * s.h_v, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
@@ -374,30 +366,30 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
       if (with_values) RecomputeValuesTile(tile[t], at, sums);
     }
     if (!with_values) return;
-    const bool own_U = s.MixesWeights() || tile[0].in.dropout_rate > 0;
+    const bool own_U = s.MixesWeights() || tile[0].in->dropout_rate > 0;
     const float* U = own_U ? scratch.U : AtChunk(tile[0], c).W;
-    sums.V_turns->Await(sums.first_chunk + c, sums.turn);
+    sums.V_order->WaitFor(sums.first_chunk + c, sums.turn);
     AddToMemory(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, plan.TileFloats(plan.h_v), sums.turn == 0,
                 sums.V + c * plan.h_v * s.d_v * kChunk);
-    sums.V_turns->Pass(sums.first_chunk + c);
+    sums.V_order->Done(sums.first_chunk + c);
   };
-  for (int64_t t = 0; t < tiles; ++t) StartTile(tile[t], O, dO, statistics);
+  for (int64_t t = 0; t < tiles; ++t) StartTile(tile[t], O, dO, stats);
   if (s.MixesWeights()) {
     for (int64_t c = 0; c < plan.chunks; ++c) recompute(c, plan.keep_rows, true);
     for (int64_t t = 0; t < tiles; ++t) SumLanes(plan.h * plan.rows, tile[t].D_sums, tile[t].D);
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
-    start_mixing_sums(*sums.K_turns, sums.R_Ml, s.h_k * s.h, c);
+    start_mixing_sums(*sums.K_order, sums.R_Ml, s.h_k * s.h, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk(tile[t], c);
       extents[t] = at.extent;
       if (!at.extent.skip) LogitGradients(tile[t], at, sums);
     }
-    sums.K_turns->Await(sums.first_chunk + c, sums.turn);
+    sums.K_order->WaitFor(sums.first_chunk + c, sums.turn);
     AddToMemory(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk(tile[0], c).dJ,
                 plan.TileFloats(plan.h_k), sums.turn == 0, sums.K + c * plan.h_k * s.d_k * kChunk);
-    sums.K_turns->Pass(sums.first_chunk + c);
+    sums.K_order->Done(sums.first_chunk + c);
   }
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);
 }

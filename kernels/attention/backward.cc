@@ -1,4 +1,19 @@
+// The fused attention, backward, by recomputation: from the inputs, O, dO and two numbers a query and head (its softmax
+// stats), without an array of size n·m.
+//
+// What happens. A task is a block of queries, as in the forward pass. For each chunk of 32 memory positions it computes
+// J, W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and adds to dQ (its own) and to dK,
+// dV and the gradients of dynamic mixings (shared by all tasks of a batch row and group: they add in the order of the
+// tasks). backward-inl.h has a block, backward_tasks-inl.h the sums that tasks share, plan.cc the sizes.
+//
+// Bytes, in float. For each block and chunk: K is read in two layouts (for J and for dQ) and V in one; the sums of dK
+// and dV are read and written. That is 4·32·(4·h_k·d_k + 3·h_v·d_v) bytes from the third-level cache or memory, for
+// block·32·(3·h_k·d_k + 2·h_v·d_v) multiply-adds: about block / 6 a byte, so 5 with 32 queries. The tiles of a block
+// share each visit to the sums (AddToMemory). A tile of one head kind is 4·heads·rows·32 bytes, at most 256 KiB; six of
+// them (J, W, U and their gradients) are at work. With weights mixing D needs whole rows: J, W and dW of a block's rows
+// are kept, 4·(2·h + h_k)·m bytes a query, at most 12 MiB a block; longer rows are computed twice.
 #include <algorithm>
+#include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/backward_buffers.h"
@@ -10,21 +25,21 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/attention/backward_tasks-inl.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/ordered_reduction.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O,
-              const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& out,
-              void* workspace, int threads) {
+void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O, const SoftmaxStats& stats,
+              const ConstRows& dO, const AttentionGradients& out, void* workspace, int threads) {
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
-  Carver carver(workspace);
-  const PackedMemory packed(plan, AttentionPass::kBackward, carver);
-  const BackwardSums sums(plan, wanted, carver);
+  Arena arena(workspace);
+  const PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
-  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, carver);
+  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
 
   PackStatic(plan, in, packed);
   ParallelFor(s.b * plan.chunks,
@@ -34,11 +49,11 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   }
   if (wanted.distances) std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
   const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
-  Turns K_turns(memory_chunks), V_turns(memory_chunks), bias_turns(wanted.bias ? plan.groups * plan.blocks : 0),
-      bucket_turns(wanted.distances ? plan.groups : 0);
-  const BackwardCall call{plan, in, packed, sums, O, statistics, dO, out, K_turns, V_turns, bias_turns, bucket_turns};
-  ForTasks(tasks, threads,
-           [&](int64_t task, int slot) { BackwardTask(call, scratch[static_cast<size_t>(slot)], task); });
+  OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
+      bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
+  const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
+  ParallelForWithScratch(tasks, threads,
+                         [&](int64_t task, int slot) { BackwardTask(call, scratch[static_cast<size_t>(slot)], task); });
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
 
@@ -64,19 +79,19 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   const WantedGradients wanted(shape);
-  Carver carver(nullptr);
-  const PackedMemory packed(plan, AttentionPass::kBackward, carver);
-  const BackwardSums sums(plan, wanted, carver);
-  for (int i = 0; i < threads; ++i) BackwardScratch(plan, wanted, carver);
-  return carver.used();
+  Arena arena(nullptr);
+  const PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  const BackwardSums sums(plan, wanted, arena);
+  for (int i = 0; i < threads; ++i) BackwardScratch(plan, wanted, arena);
+  return arena.used();
 }
 
 void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
-                       const AttentionStatistics& statistics, const ConstRows& dO, const AttentionGradients& gradients,
+                       const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads) {
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
-  HWY_DYNAMIC_DISPATCH(Backward)(plan, inputs, O, statistics, dO, gradients, workspace, threads);
+  HWY_DYNAMIC_DISPATCH(Backward)(plan, inputs, O, stats, dO, gradients, workspace, threads);
 }
 
 }  // namespace crosstalk::kernels

@@ -1,5 +1,5 @@
-// The backward pass beyond one block of queries: the tasks, who adds to which sums when, and the sums put in their
-// place. Compiled once per target.
+// The backward pass around one block of queries: the tasks, the order in which they add to shared sums (dK, dV, dR_M,
+// the bias's gradient), and the copy of the sums into the gradients. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_BACKWARD_TASKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_BACKWARD_TASKS_INL_H_
 #undef CROSSTALK_ATTENTION_BACKWARD_TASKS_INL_H_
@@ -8,7 +8,7 @@
 #endif
 
 #include <algorithm>
-#include <new>
+#include <array>
 
 #include "crosstalk/kernels/attention/backward-inl.h"
 #include "crosstalk/kernels/attention/backward_buffers.h"
@@ -23,12 +23,12 @@ struct BackwardCall {
   const PackedMemory& packed;
   const BackwardSums& sums;
   const ConstRows& O;
-  const AttentionStatistics& statistics;
+  const SoftmaxStats& stats;
   const ConstRows& dO;
   const AttentionGradients& out;
-  Turns &K_turns, &V_turns;  // [b][memory group][chunk]
-  Turns& bias_turns;         // [group][block], for a dense bias
-  Turns& bucket_turns;       // [group], for a bias by distance
+  OrderedReduction &K_order, &V_order;  // [b][memory group][chunk]
+  OrderedReduction& bias_order;         // [group][block], for a dense bias
+  OrderedReduction& bucket_order;       // [group], for a relative position bias
 };
 
 // Σ over the block's distances, bucket by bucket: buckets[h][buckets] of the group.
@@ -72,36 +72,24 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
                           from(sums.V, plan.h_v * s.d_v),
                           from(sums.R_Ml, s.h_k * s.h),
                           from(sums.R_Mw, s.h * s.h_v),
-                          &call.K_turns,
-                          &call.V_turns,
+                          &call.K_order,
+                          &call.V_order,
                           first_chunk,
                           shared_memory ? group * plan.blocks + block : block};
 
-  const int64_t tiles = (std::min(plan.block, s.n - block * plan.block) + plan.rows - 1) / plan.rows;
-  alignas(BackwardTile) unsigned char bytes[kMostTiles * sizeof(BackwardTile)];
-  BackwardTile* const tile = reinterpret_cast<BackwardTile*>(bytes);
+  const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
+  std::array<BackwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t) {
-    new (tile + t) BackwardTile{MakeQueryTile(plan, call.in, call.packed, b, group, block, t),
-                                scratch,
-                                call.out,
-                                dense_bias ? call.out.dbias : nullptr,
-                                scratch.distances,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                nullptr,
-                                {},
-                                {},
-                                {}};
+    tile[t] = {MakeQueryTile(plan, call.in, call.packed, b, group, block, t)};
+    tile[t].scratch = &scratch;
+    tile[t].out = &call.out;
+    tile[t].dbias = dense_bias ? call.out.dbias : nullptr;
+    tile[t].distances = scratch.distances;
   }
   // The batch rows share the gradient of a dense bias.
-  if (dense_bias) call.bias_turns.Await(group * plan.blocks + block, b);
-  BackwardBlock(tile, tiles, memory, call.O, call.dO, call.statistics);
-  if (dense_bias) call.bias_turns.Pass(group * plan.blocks + block);
+  if (dense_bias) call.bias_order.WaitFor(group * plan.blocks + block, b);
+  BackwardBlock(tile.data(), tiles, memory, call.O, call.dO, call.stats);
+  if (dense_bias) call.bias_order.Done(group * plan.blocks + block);
 
   if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);
   if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
@@ -109,9 +97,9 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
     SumBuckets(plan, call.in.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
     const int64_t size = plan.h * s.buckets;
     float* total = call.out.dbias_table + group * size;
-    call.bucket_turns.Await(group, b * plan.blocks + block);
+    call.bucket_order.WaitFor(group, b * plan.blocks + block);
     for (int64_t i = 0; i < size; ++i) total[i] += scratch.buckets[i];
-    call.bucket_turns.Pass(group);
+    call.bucket_order.Done(group);
   }
 }
 

@@ -21,10 +21,10 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // A masked logit: minus infinity for every purpose, but finite, so that differences of two are no NaN.
 inline constexpr float kMaskedLogit = -3.0e38f;
-// The reference of a row that has seen no attended position yet; no logit comes near it.
-inline constexpr float kNoReference = -1.0e30f;
-// A row's reference is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
-inline constexpr float kReferenceSlack = 60.0f;
+// The maximum of a row that has seen no attended position yet; no logit comes near it.
+inline constexpr float kNoRowMax = -1.0e30f;
+// A row's running maximum is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
+inline constexpr float kRowMaxSlack = 60.0f;
 
 // e^x = 2^n · 2^f with n + f = x·log2(e), |f| ≤ 1/2: for x ≤ 88; 0 for x < -87; NaN stays NaN. The error, 2^-23 +
 // |x|·2^-25 of the value, is below 2^-23 of e^0, which is a row's largest weight. Cephes' polynomial of exp2f. A second
@@ -47,44 +47,45 @@ HWY_INLINE V Exponential(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Zero(d), scaled);
 }
 
-// Called before a row's reference is raised: everything that was computed for (head, row) is multiplied by `factor`.
+// Raises a row's running maximum to the largest of `row`. Sums so far are multiplied by e^(old - new), and so is, by
+// rescale(factor), everything else that was computed for the row.
 template <typename Rescale>
-HWY_INLINE float RaiseReference(const float* row, float* reference, float* sums, const Rescale& rescale) {
+HWY_INLINE float RaiseRowMax(const float* row, float* row_max, float* sums, const Rescale& rescale) {
   float largest = row[0];
   for (int j = 1; j < kChunk; ++j) largest = std::max(largest, row[j]);
-  const float before = *reference;
-  *reference = largest;
-  if (before == kNoReference) return largest;  // all that came before is 0
-  const Lane d;
+  const float before = *row_max;
+  *row_max = largest;
+  if (before == kNoRowMax) return largest;  // all that came before is 0
+  const Tag<float> d;
   const float factor = hn::GetLane(Exponential(d, hn::Set(d, std::max(before - largest, -88.0f))));
   for (int v = 0; v < kLanes; ++v) sums[v] *= factor;
   rescale(factor);
   return largest;
 }
 
-// W = e^(L - reference) in place, sums += W lane by lane. One reference serves all chunks of a row unless a logit
-// exceeds it by far, so no second exp corrects for a changing maximum.
+// W = e^(L - row_max) in place, sums += W lane by lane. The maximum of a row's first chunk serves for all of them
+// unless a logit exceeds it by far: so no second exp per chunk corrects for a changing maximum, as in online softmax.
 template <typename Rescale>
 HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
-                                   float* references, float* sums, const Rescale& rescale) {
-  const Lane d;
-  const auto slack = hn::Set(d, kReferenceSlack);
+                                   float* row_max, float* sums, const Rescale& rescale) {
+  const Tag<float> d;
+  const auto slack = hn::Set(d, kRowMaxSlack);
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       float* row = tile + k * pitch + q * kChunk;
       float* row_sums = sums + (k * rows + q) * kLanes;
-      auto reference = hn::Set(d, references[k * rows + q]);
+      auto max = hn::Set(d, row_max[k * rows + q]);
       auto largest = hn::Load(d, row);
       CROSSTALK_UNROLL
       for (int j = kLanes; j < kChunk; j += kLanes) largest = hn::Max(largest, hn::Load(d, row + j));
-      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Sub(largest, reference), slack)))) {
-        reference = hn::Set(
-            d, RaiseReference(row, references + k * rows + q, row_sums, [&](float factor) { rescale(k, q, factor); }));
+      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Sub(largest, max), slack)))) {
+        max = hn::Set(d,
+                      RaiseRowMax(row, row_max + k * rows + q, row_sums, [&](float factor) { rescale(k, q, factor); }));
       }
       auto sum = hn::Load(d, row_sums);
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), reference));
+        const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), max));
         hn::Store(w, d, row + j);
         sum = hn::Add(sum, w);
       }
@@ -93,18 +94,18 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
   }
 }
 
-// W = e^(L - reference) · reciprocal in place.
+// W = e^(L - row_max) · inv_row_sum in place.
 HWY_INLINE void ExponentialsGiven(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
-                                  const float* references, const float* reciprocals) {
-  const Lane d;
+                                  const float* row_max, const float* inv_row_sum) {
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       float* row = tile + k * pitch + q * kChunk;
-      const auto reference = hn::Set(d, references[k * rows + q]);
-      const auto reciprocal = hn::Set(d, reciprocals[k * rows + q]);
+      const auto max = hn::Set(d, row_max[k * rows + q]);
+      const auto inverse = hn::Set(d, inv_row_sum[k * rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(hn::Mul(Exponential(d, hn::Sub(hn::Load(d, row + j), reference)), reciprocal), d, row + j);
+        hn::Store(hn::Mul(Exponential(d, hn::Sub(hn::Load(d, row + j), max)), inverse), d, row + j);
       }
     }
   }
@@ -113,7 +114,7 @@ HWY_INLINE void ExponentialsGiven(int64_t heads, int64_t rows, int64_t first_row
 // Each row times its factor.
 HWY_INLINE void ScaleRows(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* factors,
                           float* tile) {
-  const Lane d;
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       float* row = tile + k * pitch + q * kChunk;
@@ -127,7 +128,7 @@ HWY_INLINE void ScaleRows(int64_t heads, int64_t rows, int64_t first_row, int64_
 // sums[head, row, lane] += A · B.
 HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* a,
                                const float* b, float* sums) {
-  const Lane d;
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       const int64_t at = k * pitch + q * kChunk;
@@ -143,7 +144,7 @@ HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, i
 // dL = W · (dW - D), in place of dW.
 HWY_INLINE void SoftmaxGradientTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* W,
                                     const float* D, float* dW) {
-  const Lane d;
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       const int64_t at = k * pitch + q * kChunk;
@@ -158,7 +159,7 @@ HWY_INLINE void SoftmaxGradientTile(int64_t heads, int64_t rows, int64_t first_r
 
 HWY_INLINE void MultiplyTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* factors,
                              float* tile) {
-  const Lane d;
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t at = k * pitch + first_row * kChunk; at < k * pitch + rows * kChunk; at += kLanes) {
       hn::Store(hn::Mul(hn::Load(d, tile + at), hn::Load(d, factors + at)), d, tile + at);
@@ -167,8 +168,13 @@ HWY_INLINE void MultiplyTile(int64_t heads, int64_t rows, int64_t first_row, int
 }
 
 HWY_INLINE float SumOfLanes(const float* lanes) {
-  const Lane d;
+  const Tag<float> d;
   return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
+}
+
+// out[i] = Σ lanes of lanes[i].
+HWY_INLINE void SumLanes(int64_t count, const float* lanes, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = SumOfLanes(lanes + i * kLanes);
 }
 
 // One row of dropout factors: factors[j] = Uniform(key, first + j) < rate ? 0 : 1 / (1 - rate), j < kChunk.
@@ -179,8 +185,8 @@ HWY_INLINE void DropoutFactors(const RandomKey& key, double rate, uint64_t first
   for (int done = 0; done < kChunk + offset; done += kWords) {
     PhiloxWords(key, first / 4 + static_cast<uint64_t>(done / 4), words + done);
   }
-  const Lane d;
-  const hn::RebindToSigned<Lane> di;
+  const Tag<float> d;
+  const hn::RebindToSigned<Tag<float>> di;
   const auto threshold = hn::Set(di, static_cast<int32_t>(std::ceil(rate * 0x1p24)));
   const auto kept = hn::Set(d, static_cast<float>(1.0 / (1.0 - rate)));
   for (int j = 0; j < kChunk; j += kLanes) {

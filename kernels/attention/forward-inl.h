@@ -8,7 +8,7 @@
 #define CROSSTALK_ATTENTION_FORWARD_INL_H_
 #endif
 
-#include <new>
+#include <array>
 
 #include "crosstalk/kernels/attention/tiles-inl.h"
 
@@ -18,27 +18,27 @@ namespace crosstalk::kernels {
 
 // What one thread needs for a block of queries; [tile] is that of the block.
 struct ForwardScratch {
-  ForwardScratch(const AttentionPlan& plan, Carver& carver) {
+  ForwardScratch(const AttentionPlan& plan, Arena& arena) {
     const AttentionShape& s = plan.shape;
-    Q = carver.Floats(plan.h_k * plan.block * s.d_k);
-    J = carver.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
-    W = carver.Floats(plan.TileFloats(plan.h) * (plan.keep_rows ? plan.chunks * plan.tiles : 1));
-    U = carver.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dropout = carver.Floats(plan.TileFloats(plan.h_v));
-    O = carver.Floats(plan.h_v * plan.block * plan.d_v_padded);
-    references = carver.Floats(plan.h * plan.block);
-    reciprocals = carver.Floats(plan.h * plan.block);
-    sums = carver.Floats(plan.h * plan.block * kMaxLanes);
-    logits = carver.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
-    weights = carver.Floats(s.MixesWeights() ? plan.block * s.h * s.h_v : 0);
-    matrix = carver.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+    Q = arena.Floats(plan.h_k * plan.block * s.d_k);
+    J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
+    W = arena.Floats(plan.TileFloats(plan.h) * (plan.keep_rows ? plan.chunks * plan.tiles : 1));
+    U = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
+    dropout = arena.Floats(plan.TileFloats(plan.h_v));
+    O = arena.Floats(plan.h_v * plan.block * plan.d_v_padded);
+    row_max = arena.Floats(plan.h * plan.block);
+    inv_row_sum = arena.Floats(plan.h * plan.block);
+    sums = arena.Floats(plan.h * plan.block * kMaxLanes);
+    logits = arena.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
+    weights = arena.Floats(s.MixesWeights() ? plan.block * s.h * s.h_v : 0);
+    matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
   }
-  float* Q;                         // [tile][h_k], see PackQueries
-  float *J, *W, *U, *dropout;       // tiles; W of all [chunk][tile] if rows are kept
-  float* O;                         // [tile][h_v][rows][d_v_padded]
-  float *references, *reciprocals;  // [tile][h][rows]
-  float* sums;                      // [tile][h][rows][lanes]
-  float *logits, *weights;          // [tile][rows], packed mixings
+  float* Q;                      // [tile][h_k], see PackQueries
+  float *J, *W, *U, *dropout;    // tiles; W of all [chunk][tile] if rows are kept
+  float* O;                      // [tile][h_v][rows][d_v_padded]
+  float *row_max, *inv_row_sum;  // [tile][h][rows]
+  float* sums;                   // [tile][h][rows][lanes]
+  float *logits, *weights;       // [tile][rows], packed mixings
   float* matrix;
 };
 
@@ -50,15 +50,18 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // One tile of a block: its queries and its part of the scratch memory.
 struct ForwardTile : QueryTile {
-  float *O, *references, *reciprocals, *sums;
-  PackedMixing weights;
+  float* O = nullptr;        // [h_v][rows][d_v_padded]
+  float* row_max = nullptr;  // [h][rows], like inv_row_sum
+  float* inv_row_sum = nullptr;
+  float* sums = nullptr;  // [h][rows][lanes]
+  PackedMixing weights;   // P_w + R_Xw
 };
 
 HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
                                  const ForwardScratch& scratch, int64_t b, int64_t group, int64_t block,
                                  int64_t index) {
   const AttentionShape& s = plan.shape;
-  ForwardTile tile{MakeQueryTile(plan, in, packed, b, group, block, index), nullptr, nullptr, nullptr, nullptr, {}};
+  ForwardTile tile{MakeQueryTile(plan, in, packed, b, group, block, index)};
   const int64_t Q_size = plan.rows * s.d_k, O_size = plan.h_v * plan.rows * plan.d_v_padded;
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
@@ -73,21 +76,21 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
   } else if (s.P_l) {
     tile.logits = {packed.logits, 0};
   }
-  const int64_t statistics = plan.h * plan.rows;
+  const int64_t stats = plan.h * plan.rows;
   tile.O = scratch.O + index * O_size;
-  tile.references = scratch.references + index * statistics;
-  tile.reciprocals = scratch.reciprocals + index * statistics;
-  tile.sums = scratch.sums + index * statistics * kLanes;
-  std::fill_n(tile.references, statistics, kNoReference);
-  std::fill_n(tile.sums, statistics * kLanes, 0.0f);
+  tile.row_max = scratch.row_max + index * stats;
+  tile.inv_row_sum = scratch.inv_row_sum + index * stats;
+  tile.sums = scratch.sums + index * stats * kLanes;
+  std::fill_n(tile.row_max, stats, kNoRowMax);
+  std::fill_n(tile.sums, stats * kLanes, 0.0f);
   std::fill_n(tile.O, O_size, 0.0f);
   return tile;
 }
 
 // O += U · V for one chunk, U with dropout.
 HWY_INLINE void AddValues(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, float* dropout, float* U) {
-  const AttentionPlan& plan = tile.plan;
-  if (tile.in.dropout_rate > 0) {
+  const AttentionPlan& plan = *tile.plan;
+  if (tile.in->dropout_rate > 0) {
     DropoutFactorsTile(tile, chunk, extent.first_row, dropout);
     MultiplyTile(plan.h_v, plan.rows, extent.first_row, plan.pitch, dropout, U);
   }
@@ -96,17 +99,17 @@ HWY_INLINE void AddValues(const ForwardTile& tile, int64_t chunk, const TileExte
     return;
   }
   const int64_t V_size = kChunk * plan.d_v_padded;
-  const float* V = tile.packed.V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
+  const float* V = tile.packed->V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    WeightsTimesValues(plan.rows - extent.first_row, plan.d_v_padded, U + k * plan.pitch + extent.first_row * kChunk,
-                       V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
-                       NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+    TileNN(plan.rows - extent.first_row, plan.d_v_padded, U + k * plan.pitch + extent.first_row * kChunk,
+           V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
+           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
 }
 
 // W of one chunk, not yet normalised, and the running sums. Without weights mixing W goes into O at once.
 HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const bool mixes = plan.shape.MixesWeights();
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
@@ -114,7 +117,7 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
   float* first_W = scratch.W + (plan.keep_rows ? tile.index * floats : 0);
   float* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
   LogitsTile(tile, chunk, extent, scratch.J, W);
-  ExponentialsOnline(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.references, tile.sums,
+  ExponentialsOnline(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.sums,
                      [&](int64_t k, int64_t q, float factor) {
                        if (!mixes) {
                          float* row = tile.O + (k * plan.rows + q) * plan.d_v_padded;
@@ -131,41 +134,41 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
 
 // The normalisers, and each query's P_w + R_Xw. The normalisers scale the rows of that matrix, which are fewer than
 // the weights; only a mixing by position needs W itself.
-HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, const AttentionStatistics& statistics,
+HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, const SoftmaxStats& stats,
                               bool normalise) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   for (int64_t k = 0; k < plan.h; ++k) {
     for (int64_t q = 0; q < plan.rows; ++q) {
       const int64_t at = k * plan.rows + q;
       const float sum = SumOfLanes(tile.sums + at * kLanes);
-      tile.reciprocals[at] = sum == 0.0f ? 0.0f : 1.0f / sum;  // NaN stays NaN
+      tile.inv_row_sum[at] = sum == 0.0f ? 0.0f : 1.0f / sum;  // NaN stays NaN
       if (q < tile.valid_rows) {
-        statistics.reference[tile.Statistic(k) + q] = tile.references[at];
-        statistics.reciprocal[tile.Statistic(k) + q] = tile.reciprocals[at];
+        stats.row_max[tile.StatsOffset(k) + q] = tile.row_max[at];
+        stats.inv_row_sum[tile.StatsOffset(k) + q] = tile.inv_row_sum[at];
       }
     }
   }
   if (s.P_w || s.R_Xw) {
     float* weights = scratch.weights + tile.index * plan.rows * s.h * s.h_v;
-    PackQueryMixings(tile, s.h, s.h_v, s.P_w ? tile.in.P_w : nullptr, s.R_Xw ? tile.in.R_Xw : nullptr,
-                     normalise ? nullptr : tile.reciprocals, scratch.matrix, weights);
+    PackQueryMixings(tile, s.h, s.h_v, s.P_w ? tile.in->P_w : nullptr, s.R_Xw ? tile.in->R_Xw : nullptr,
+                     normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
     tile.weights = {weights, s.h * s.h_v};
   }
 }
 
 // U of one chunk, and O. With weights mixing only.
 HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk, bool normalise) {
-  const AttentionPlan& plan = tile.plan;
+  const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
   float* W = scratch.W + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * plan.TileFloats(plan.h) : 0);
   if (!plan.keep_rows) {
     LogitsTile(tile, chunk, extent, scratch.J, W);
-    ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.references, tile.reciprocals);
+    ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
   } else if (normalise) {
-    ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.reciprocals, W);
+    ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.inv_row_sum, W);
   }
   if (tile.weights.data != nullptr) {
     MixTile<false>(plan, s.h, s.h_v, tile.weights, extent.first_row, W, scratch.U);
@@ -173,28 +176,26 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
     ClearTile(plan, s.h_v, extent.first_row, scratch.U);
   }
   if (s.R_Mw) {
-    MixByPosition(plan, s.h, s.h_v, tile.packed.R_Mw + (tile.b * plan.chunks + chunk) * s.h * s.h_v * kChunk,
-                  s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
+    MixHeadsPerKey(plan, s.h, s.h_v, tile.packed->R_Mw + (tile.b * plan.chunks + chunk) * s.h * s.h_v * kChunk,
+                   s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
   }
   AddValues(tile, chunk, extent, scratch.dropout, scratch.U);
 }
 
 HWY_NOINLINE inline void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
-                                      const ForwardScratch& scratch, const Rows& O,
-                                      const AttentionStatistics& statistics, int64_t b, int64_t group, int64_t index) {
+                                      const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats,
+                                      int64_t b, int64_t group, int64_t index) {
   const AttentionShape& s = plan.shape;
   const int64_t queries = std::min(plan.block, s.n - index * plan.block);
-  const int64_t tiles = (queries + plan.rows - 1) / plan.rows;
+  const int64_t tiles = CeilDivide(queries, plan.rows);
   const bool normalise = s.R_Mw || !plan.keep_rows;
 
-  alignas(ForwardTile) unsigned char memory[kMostTiles * sizeof(ForwardTile)];
-  ForwardTile* const tile = reinterpret_cast<ForwardTile*>(memory);
-  for (int64_t t = 0; t < tiles; ++t)
-    new (tile + t) ForwardTile(StartTile(plan, in, packed, scratch, b, group, index, t));
+  std::array<ForwardTile, kMostTiles> tile;
+  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile(plan, in, packed, scratch, b, group, index, t);
   for (int64_t c = 0; c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) FirstPass(tile[t], scratch, c);
   }
-  for (int64_t t = 0; t < tiles; ++t) BetweenPasses(tile[t], scratch, statistics, normalise);
+  for (int64_t t = 0; t < tiles; ++t) BetweenPasses(tile[t], scratch, stats, normalise);
   for (int64_t c = 0; s.MixesWeights() && c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) SecondPass(tile[t], scratch, c, normalise);
   }
@@ -202,7 +203,7 @@ HWY_NOINLINE inline void ForwardBlock(const AttentionPlan& plan, const Attention
     for (int64_t q = 0; q < tile[t].valid_rows && q < plan.rows; ++q) {
       float* row = O.data + tile[t].Query(q) * O.stride + group * plan.h_v * s.d_v;
       for (int64_t k = 0; k < plan.h_v; ++k) {
-        const float factor = s.MixesWeights() ? 1.0f : tile[t].reciprocals[k * plan.rows + q];
+        const float factor = s.MixesWeights() ? 1.0f : tile[t].inv_row_sum[k * plan.rows + q];
         CopyScaled(s.d_v, factor, tile[t].O + (k * plan.rows + q) * plan.d_v_padded, row + k * s.d_v);
       }
     }

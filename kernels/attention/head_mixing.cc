@@ -17,8 +17,8 @@ void MixBackward(const AttentionPlan& plan, const float* packed_transposed, cons
                  float* dP_l) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
   MixTile<false>(plan, h, h_k, {packed_transposed, 0}, 0, dL, dJ);
-  HeadsByHeads(h_k, h, plan.rows * kChunkVectors, SumStretch(h_k, h, plan.rows), J, dL, plan.pitch, kLanes, dP_l,
-               h * kLanes, kLanes);
+  HeadMixingGradient(h_k, h, plan.rows * kChunkVectors, MixingGradientPiece(h_k, h, plan.rows), J, dL, plan.pitch,
+                     kLanes, dP_l, h * kLanes, kLanes);
 }
 
 int64_t MixingLanes() { return kLanes; }

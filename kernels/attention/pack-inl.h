@@ -38,13 +38,13 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const float* in, int64_
   }
 }
 
-// Queries for RowsTimesMemory: out[group][size][kQueryGroup], scaled.
+// Queries for TileNT: out[group][size][kQueryGroup], scaled.
 HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const float* in, int64_t in_stride,
                             float scale, float* out) {
   PrefetchRows(rows, size, in, in_stride);
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
-    TransposeScaled(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size, kQueryGroup);
+    TransposeScaled<float>(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size, kQueryGroup);
   }
 }
 
@@ -52,14 +52,14 @@ HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, con
 // factors[in · factor_stride] where factors are given. A has a vector of readable slack behind it; so has `packed`.
 HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
                            float* packed) {
-  const Lane d;
+  const Tag<float> d;
   const HeadBlocks blocks(h_out, kMixRows);
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int64_t rows = blocks.Rows(i);
     for (int64_t k = 0; k < h_in; ++k) {
       const auto factor = hn::Set(d, factors == nullptr ? 1.0f : factors[k * factor_stride]);
-      // What a store writes beyond the block's rows the next one overwrites.
+      // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
       for (int64_t r = 0; r < rows; r += kLanes) {
         hn::StoreU(hn::Mul(factor, hn::LoadU(d, A + k * h_out + first + r)), d, packed + r);
       }
@@ -128,7 +128,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   float* mask = packed.mask + b * plan.m_padded() + first;
   int64_t open = 0;
   for (int64_t j = 0; j < kChunk; ++j) {
-    const bool attend = j < valid && (in.memory_mask == nullptr || in.memory_mask[b * s.m + first + j] != 0);
+    const bool attend = j < valid && (in.key_padding_mask == nullptr || in.key_padding_mask[b * s.m + first + j] != 0);
     mask[j] = attend ? 0.0f : kMaskedLogit;
     open += attend;
   }
@@ -151,7 +151,7 @@ inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_
   }
 }
 
-// The static mixings and the bias by distance: little, and once.
+// The static mixings and the relative position bias: little, and once.
 HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
   if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, in.P_l, s.h, 1, packed.logits);

@@ -2,13 +2,11 @@
 // follows from the shape alone, so that the bits do not depend on the number of threads.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk::kernels {
 
@@ -18,12 +16,10 @@ inline constexpr int kMaxLanes = 16;       // floats of the widest vector
 inline constexpr int kMostTiles = 8;       // of a block
 inline constexpr int kInPlaceQueries = 4;  // queries at most for which K and V are read in place
 
-inline constexpr int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
 // `heads` rows of a mixing matrix, in blocks of at most `limit` rows, as equal as possible.
 struct HeadBlocks {
   HeadBlocks(int64_t heads, int64_t limit)
-      : count((heads + limit - 1) / limit), base(heads / count), larger(heads % count) {}
+      : count(CeilDivide(heads, limit)), base(heads / count), larger(heads % count) {}
   int64_t Rows(int64_t block) const { return base + (block < larger ? 1 : 0); }
   int64_t count, base, larger;
 };
@@ -55,9 +51,9 @@ struct AttentionPlan {
   bool in_place = false;
 
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
-  int64_t Distances() const;  // length of a head's bias by distance, padded: index j - i + n_padded - 1
+  int64_t Distances() const;  // length of a head's relative position bias, padded: index j - i + n_padded - 1
   // The same of one block, whose first query is i_0: index j - i + i_0 + block - 1.
-  int64_t BlockDistances() const { return RoundUp(block + m_padded(), kMaxLanes); }
+  int64_t BlockDistances() const { return RoundUp<int64_t>(block + m_padded(), kMaxLanes); }
   int64_t n_padded() const { return RoundUp(shape.n, block); }
   int64_t m_padded() const { return chunks * kChunk; }
 };
@@ -65,10 +61,10 @@ struct AttentionPlan {
 // Throws a usage error unless `shape` is one of the family.
 void CheckAttentionShape(const AttentionShape& shape);
 
-// Hands out aligned pieces of the workspace; over a null base it only counts.
-class Carver {
+// A bump allocator: hands out aligned pieces of the workspace; over a null base it only counts.
+class Arena {
  public:
-  explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
+  explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
   float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * static_cast<int64_t>(sizeof(float)))); }
   uint8_t* Flags(int64_t count) { return static_cast<uint8_t*>(Bytes(count)); }
   size_t used() const { return used_; }
@@ -77,7 +73,7 @@ class Carver {
   void* Bytes(int64_t bytes) {
     void* piece = base_ == nullptr ? nullptr : base_ + used_;
     // A vector of slack after each piece: packing writes whole vectors. An odd number of lines keeps pieces apart.
-    used_ += static_cast<size_t>(RoundUp(bytes + 64, 64) | 64);
+    used_ += static_cast<size_t>(RoundUp<int64_t>(bytes + 64, 64) | 64);
     return piece;
   }
   char* base_;
@@ -87,7 +83,7 @@ class Carver {
 // What all tasks read, packed once per call. MemoryTile (pack-inl.h) finds a tile of
 // [b][group][chunk]; groups are memory_groups.
 struct PackedMemory {
-  PackedMemory(const AttentionPlan& plan, AttentionPass pass, Carver& carver);
+  PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
   float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
   float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward
   float* K_by_size = nullptr;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
@@ -96,7 +92,7 @@ struct PackedMemory {
   float* R_Mw = nullptr;           // [b][chunk][h][h_v][kChunk]
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
-  float* distance_bias = nullptr;  // [h][Distances()]
+  float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias
   float* logits = nullptr;         // P_l, packed for MixHeads; static mixing only, like the next three
   float* logits_back = nullptr;    // its transpose
   float* weights = nullptr;        // P_w
@@ -104,22 +100,5 @@ struct PackedMemory {
 };
 
 enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
-
-// Tasks that add to the same sums take turns, so that the order of additions, and with it every bit, is that of the
-// tasks; they are begun in that order, so whoever waits does so for a task that is under way. One turn for each sum.
-class Turns {
- public:
-  explicit Turns(int64_t sums) : passed_(static_cast<size_t>(sums)) {}
-  // Returns once `turn` others have added to the sum.
-  void Await(int64_t sum, int64_t turn) const;
-  void Pass(int64_t sum) { passed_[static_cast<size_t>(sum)].fetch_add(1, std::memory_order_release); }
-
- private:
-  std::vector<std::atomic<int64_t>> passed_;
-};
-
-// body(task, slot) for task = 0 … tasks - 1, begun in that order, on at most `slots` threads; of the tasks that run at
-// the same time no two have the same slot, 0 … slots - 1: that of the scratch memory that a task may use.
-void ForTasks(int64_t tasks, int slots, const std::function<void(int64_t task, int slot)>& body);
 
 }  // namespace crosstalk::kernels

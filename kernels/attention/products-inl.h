@@ -1,5 +1,13 @@
-// The micro-kernels: small matrix products whose accumulators stay in registers. Every product of the attention is one
-// of two: a broadcast scalar times a vector (BlockProduct), or lane by lane (LaneProduct). Compiled once per target.
+// The micro-kernels: small matrix products whose accumulators stay in registers. Two register tiles make all products
+// of the attention: BlockProduct, a broadcast scalar times a vector, and InterleavedProduct, lane by lane. From the
+// first come, named by BLAS's transposes (N as stored, T transposed; keys and values are stored by position, as rows):
+//
+//   TileNT   C = A·Bᵀ   J = Q·Kᵀ, dU = dO·Vᵀ       B packed by position: [size][kChunk]
+//   TileNN   C += A·B   O += U·V, dQ += dJ·K       B packed by size: [kChunk][size]
+//   TileTN   C += Aᵀ·B  dKᵀ += Qᵀ·dJ, dVᵀ += dOᵀ·U   summed over queries
+//   MixHeads            L = J·P_l and its like, for each query and memory position
+//
+// from the second HeadMixingGradient, dP_l = Σ J·dL. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
 #undef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
@@ -19,13 +27,12 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Lane = hn::ScalableTag<float>;
-inline constexpr int kLanes = HWY_LANES(float);
+inline constexpr int kLanes = kLanesOf<float>;
 
 // Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors.
 inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;  // rows of a head mixing
 inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
-inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // LaneProduct: kLaneRows × 4 accumulators
+inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
 
 // What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
@@ -51,14 +58,14 @@ struct PrefetchThree {
 };
 
 // C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
-// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` stretches of
-// `depth`; A runs on, B begins anew b_segment further.
+// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` pieces of
+// `depth`: A is contiguous over all of them, B's are b_segment apart.
 template <int R, int NV, bool kAccumulate, class Prefetch = PrefetchNothing>
 HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
                              Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
-  const Lane d;
-  hn::Vec<Lane> sum[R][NV];
+  const Tag<float> d;
+  hn::Vec<Tag<float>> sum[R][NV];
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
     CROSSTALK_UNROLL
@@ -69,7 +76,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
   for (int64_t segment = 0; segment < segments; ++segment) {
     const float* HWY_RESTRICT b_row = b + segment * b_segment;
     for (int64_t k = 0; k < depth; ++k) {
-      hn::Vec<Lane> y[NV];
+      hn::Vec<Tag<float>> y[NV];
       CROSSTALK_UNROLL
       for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b_row + v * kLanes);
       CROSSTALK_UNROLL
@@ -142,14 +149,13 @@ HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_
   }
 }
 
-// J[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup]. `next`:
+// C[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup]. `next`:
 // `share` floats that will be asked for soon.
 template <bool kAccumulate>
-HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const float* HWY_RESTRICT a,
-                                         const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
-                                         int64_t share) {
+HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                float* HWY_RESTRICT c, const float* next, int64_t share) {
   const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
-  PrefetchSpread<float> prefetch{next, (share + steps - 1) / steps};
+  PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
   for (int64_t q = 0; q < rows; q += kTileRows) {
     const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
     for (int j = 0; j < kChunk; j += kStep) {
@@ -161,11 +167,10 @@ HWY_NOINLINE inline void RowsTimesMemory(int64_t rows, int64_t depth, const floa
 }
 
 // C[rows, width] += Σ_j A[row, j] · B[j, width] over one chunk; width is a multiple of the vector.
-HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const float* HWY_RESTRICT a,
-                                            const float* HWY_RESTRICT b, float* HWY_RESTRICT c, const float* next,
-                                            int64_t share) {
-  const int64_t steps = rows / kTileRows * ((width + 2 * kLanes - 1) / (2 * kLanes)) * kChunk;
-  PrefetchSpread<float> prefetch{next, (share + steps - 1) / steps};
+HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                float* HWY_RESTRICT c, const float* next, int64_t share) {
+  const int64_t steps = rows / kTileRows * CeilDivide<int64_t>(width, 2 * kLanes) * kChunk;
+  PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
   int64_t v = 0;
   for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
@@ -183,13 +188,13 @@ HWY_NOINLINE inline void WeightsTimesValues(int64_t rows, int64_t width, const f
   }
 }
 
-// C[size, kChunk] (+)= Σ_q A[q, size] · B[q, kChunk] over `tiles` stretches of `rows` queries, B's tile_floats apart.
+// C[size, kChunk] (+)= Σ_q A[q, size] · B[q, kChunk] over `tiles` tiles of `rows` queries; B's are tile_floats apart.
 template <bool kAccumulate>
-HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
-                                          const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                          float* HWY_RESTRICT c, const float* next) {
+HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
+                                const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
+                                const float* next) {
   constexpr int kBlockFloats = kTileRows * kStep;
-  PrefetchSpread<float> prefetch{next, (kBlockFloats + rows * tiles - 1) / (rows * tiles)};
+  PrefetchSpread<float> prefetch{next, CeilDivide<int64_t>(kBlockFloats, rows * tiles)};
   int64_t e = 0;
   for (; e + kTileRows <= size; e += kTileRows) {
     for (int j = 0; j < kChunk; j += kStep) {
@@ -209,17 +214,17 @@ HWY_NOINLINE inline void GradientOfMemory(int64_t rows, int64_t tiles, int64_t t
 
 // C[r, s, lane] += Σ_k A[k, r, lane] · B[k, s, lane], R × S accumulators.
 template <int R, int S>
-HWY_INLINE void LaneProduct(int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
-                            int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
-  const Lane d;
-  hn::Vec<Lane> sum[R][S];
+HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                   int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+  const Tag<float> d;
+  hn::Vec<Tag<float>> sum[R][S];
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
     CROSSTALK_UNROLL
     for (int s = 0; s < S; ++s) sum[r][s] = hn::Load(d, c + r * c_row + s * c_col);
   }
   for (int64_t k = 0; k < count; ++k) {
-    hn::Vec<Lane> y[S];
+    hn::Vec<Tag<float>> y[S];
     CROSSTALK_UNROLL
     for (int s = 0; s < S; ++s) y[s] = hn::Load(d, b + s * pitch);
     CROSSTALK_UNROLL
@@ -238,36 +243,36 @@ HWY_INLINE void LaneProduct(int64_t count, const float* HWY_RESTRICT a, const fl
   }
 }
 
-// LaneProduct for run-time counts rows ≤ R, cols ≤ S.
+// InterleavedProduct for run-time counts rows ≤ R, cols ≤ S.
 template <int R, int S>
-HWY_INLINE void LaneProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a,
-                              const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
-                              int64_t c_row, int64_t c_col) {
+HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a,
+                                     const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
+                                     int64_t c_row, int64_t c_col) {
   if (rows == R && cols == S) {
-    LaneProduct<R, S>(count, a, b, pitch, step, c, c_row, c_col);
+    InterleavedProduct<R, S>(count, a, b, pitch, step, c, c_row, c_col);
   } else if (cols < S) {
-    if constexpr (S > 1) LaneProductOf<R, S - 1>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+    if constexpr (S > 1) InterleavedProductOf<R, S - 1>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
   } else {
-    if constexpr (R > 1) LaneProductOf<R - 1, S>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+    if constexpr (R > 1) InterleavedProductOf<R - 1, S>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
   }
 }
 
 // C[a_head, b_head, lane] += Σ_k A[a_head, k, lane] · B[b_head, k, lane]: the gradient of a head mixing before its
 // lanes are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col. k is cut into
-// stretches, whose A and B stay in the first-level cache for all pairs of heads.
-HWY_NOINLINE inline void HeadsByHeads(int64_t a_heads, int64_t b_heads, int64_t count, int64_t stretch,
-                                      const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
-                                      int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+// pieces of `piece`, whose A and B stay in the first-level cache for all pairs of heads.
+HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, int64_t count, int64_t piece,
+                                            const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
+                                            int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
   const HeadBlocks rows(a_heads, kLaneRows), cols(b_heads, kLaneCols);
-  for (int64_t k = 0; k < count; k += stretch) {
-    const int64_t steps = stretch < count - k ? stretch : count - k;
+  for (int64_t k = 0; k < count; k += piece) {
+    const int64_t steps = piece < count - k ? piece : count - k;
     int64_t r = 0;
     for (int64_t i = 0; i < rows.count; ++i) {
       int64_t s = 0;
       for (int64_t j = 0; j < cols.count; ++j) {
-        LaneProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), steps,
-                                            a + r * pitch + k * step, b + s * pitch + k * step, pitch, step,
-                                            c + r * c_row + s * c_col, c_row, c_col);
+        InterleavedProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)),
+                                                   steps, a + r * pitch + k * step, b + s * pitch + k * step, pitch,
+                                                   step, c + r * c_row + s * c_col, c_row, c_col);
         s += cols.Rows(j);
       }
       r += rows.Rows(i);

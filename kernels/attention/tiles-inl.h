@@ -26,29 +26,38 @@ struct PackedMixing {
 
 // A tile's queries, of one batch row and head group, and what its tiles read.
 struct QueryTile {
-  const AttentionPlan& plan;
-  const AttentionInputs& in;
-  const PackedMemory& packed;
-  int64_t b, group;
-  int64_t index;  // of the tile in its block
-  int64_t first_query, valid_rows;
+  const AttentionPlan* plan = nullptr;
+  const AttentionInputs* in = nullptr;
+  const PackedMemory* packed = nullptr;
+  int64_t b = 0, group = 0;
+  int64_t index = 0;  // of the tile in its block
+  int64_t first_query = 0, valid_rows = 0;
   const float* Q = nullptr;  // PackQueries of each head: [h_k][rows/8][d_k][8]
   PackedMixing logits;       // P_l + R_Xl
 
-  int64_t Query(int64_t row) const { return b * plan.shape.n + first_query + row; }
+  int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
   // First element of row 0 and this group's head `k` in a [b, h, n] array.
-  int64_t Statistic(int64_t k) const { return (b * plan.shape.h + group * plan.h + k) * plan.shape.n + first_query; }
+  int64_t StatsOffset(int64_t k) const {
+    return (b * plan->shape.h + group * plan->h + k) * plan->shape.n + first_query;
+  }
 };
 
 inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
                                int64_t b, int64_t group, int64_t block, int64_t index) {
   const int64_t first = block * plan.block + index * plan.rows;
-  return {plan, in, packed, b, group, index, first, std::min(plan.rows, plan.shape.n - first), nullptr, {}};
+  return {.plan = &plan,
+          .in = &in,
+          .packed = &packed,
+          .b = b,
+          .group = group,
+          .index = index,
+          .first_query = first,
+          .valid_rows = std::min(plan.rows, plan.shape.n - first)};
 }
 
 // The part of an operand of the next chunk that this tile's products should prefetch, `floats` of the whole.
 HWY_INLINE const float* NextShare(const QueryTile& queries, const float* next, int64_t floats) {
-  return next + queries.index * (floats / queries.plan.tiles);
+  return next + queries.index * (floats / queries.plan->tiles);
 }
 
 // Each query's P + R, packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
@@ -56,11 +65,11 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, int64_t h_in, int64_t
                                  const float* factors, float* matrix, float* packed) {
   const int64_t size = h_in * h_out;
   if (R == nullptr) AddMatrices(size, P, nullptr, matrix);
-  for (int64_t q = 0; q < queries.plan.rows; ++q) {
+  for (int64_t q = 0; q < queries.plan->rows; ++q) {
     // Rows behind the last query take its matrix: their results are not used.
     const int64_t query = queries.Query(std::min(q, queries.valid_rows - 1));
     if (R != nullptr) AddMatrices(size, P, R + query * size, matrix);
-    PackMixing(h_in, h_out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan.rows, packed + q * size);
+    PackMixing(h_in, h_out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows, packed + q * size);
   }
 }
 
@@ -68,7 +77,7 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, int64_t h_in, int64_t
 HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, int64_t h_in, int64_t h_out, const float* P,
                                            const float* R, float* matrix, float* transposed, float* packed) {
   const int64_t size = h_in * h_out;
-  for (int64_t q = 0; q < queries.plan.rows; ++q) {
+  for (int64_t q = 0; q < queries.plan->rows; ++q) {
     AddMatrices(size, P, R + queries.Query(std::min(q, queries.valid_rows - 1)) * size, matrix);
     TransposeScaled(h_out, h_out, h_in, matrix, h_in, 1.0f, transposed, h_out);
     PackMixing(h_in, h_out, transposed, nullptr, 0, packed + q * size);
@@ -77,7 +86,7 @@ HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, int64_t h_i
 
 // to[i] = factor · from[i]; from is aligned and padded to whole vectors.
 HWY_INLINE void CopyScaled(int64_t count, float factor, const float* from, float* to) {
-  const Lane d;
+  const Tag<float> d;
   const auto f = hn::Set(d, factor);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::Mul(f, hn::Load(d, from + i)), d, to + i);
@@ -86,7 +95,7 @@ HWY_INLINE void CopyScaled(int64_t count, float factor, const float* from, float
 
 // Σ a·b, in the order that the vector width decides.
 HWY_INLINE float DotProduct(int64_t count, const float* a, const float* b) {
-  const Lane d;
+  const Tag<float> d;
   auto sum = hn::Zero(d);
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
@@ -103,11 +112,12 @@ struct TileExtent {
 };
 
 inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
-  const AttentionShape& s = queries.plan.shape;
+  const AttentionShape& s = queries.plan->shape;
   TileExtent extent;
-  const uint8_t state = queries.packed.chunk_state[queries.b * queries.plan.chunks + chunk];
+  const uint8_t state = queries.packed->chunk_state[queries.b * queries.plan->chunks + chunk];
   extent.skip = state == kChunkMasked;
-  extent.starts = state == kChunkPartlyMasked || s.bias != AttentionBias::kNone || queries.in.pair_mask != nullptr;
+  extent.starts =
+      state == kChunkPartlyMasked || s.bias != AttentionBias::kNone || queries.in->attention_mask != nullptr;
   if (s.causality == AttentionCausality::kCausal) {
     const int64_t last_seen = queries.first_query + s.m - s.n;  // by row 0
     const int64_t first = chunk * kChunk;
@@ -120,12 +130,12 @@ inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
 
 // tile = bias, or kMaskedLogit where not to attend.
 HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, int64_t first_row, float* tile) {
-  const Lane d;
-  const AttentionPlan& plan = queries.plan;
+  const Tag<float> d;
+  const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
-  const float* memory_mask = queries.packed.mask + queries.b * plan.m_padded() + first;
+  const float* key_padding_mask = queries.packed->mask + queries.b * plan.m_padded() + first;
   const auto masked = hn::Set(d, kMaskedLogit);
   const int64_t distances = plan.Distances(), origin = plan.n_padded() - 1;
   HWY_ALIGN float start[kChunk];
@@ -133,23 +143,23 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   for (int64_t q = first_row; q < plan.rows; ++q) {
     const int64_t i = queries.first_query + q;
     const bool real = i < s.n;
-    std::copy_n(memory_mask, kChunk, start);
+    std::copy_n(key_padding_mask, kChunk, start);
     if (s.causality == AttentionCausality::kCausal) {
       for (int64_t j = std::clamp<int64_t>(i + s.m - s.n + 1 - first, 0, kChunk); j < kChunk; ++j)
         start[j] = kMaskedLogit;
     }
-    if (queries.in.pair_mask != nullptr && real) {
-      const uint8_t* pairs = queries.in.pair_mask + (queries.b * s.n + i) * s.m + first;
-      for (int64_t j = 0; j < valid; ++j) start[j] = pairs[j] != 0 ? start[j] : kMaskedLogit;
+    if (queries.in->attention_mask != nullptr && real) {
+      const uint8_t* allowed = queries.in->attention_mask + (queries.b * s.n + i) * s.m + first;
+      for (int64_t j = 0; j < valid; ++j) start[j] = allowed[j] != 0 ? start[j] : kMaskedLogit;
     }
     for (int64_t k = 0; k < plan.h; ++k) {
       float* row = tile + k * plan.pitch + q * kChunk;
       const int64_t head = queries.group * plan.h + k;
       const float* bias = tail;
-      if (queries.packed.distance_bias != nullptr && real) {
-        bias = queries.packed.distance_bias + head * distances + (first - i + origin);
-      } else if (queries.in.bias != nullptr && s.bias == AttentionBias::kDense && real) {
-        bias = queries.in.bias + (head * s.n + i) * s.m + first;
+      if (queries.packed->distance_bias != nullptr && real) {
+        bias = queries.packed->distance_bias + head * distances + (first - i + origin);
+      } else if (queries.in->bias != nullptr && s.bias == AttentionBias::kDense && real) {
+        bias = queries.in->bias + (head * s.n + i) * s.m + first;
         if (valid < kChunk) {
           std::copy_n(bias, valid, tail);
           bias = tail;
@@ -169,23 +179,23 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
 // The row of K or V at memory position `first` + j of this group's head 0.
 HWY_INLINE const float* MemoryRow(const QueryTile& queries, const ConstRows& rows, int64_t position, int64_t heads,
                                   int64_t size) {
-  const int64_t group = queries.plan.memory_groups == 1 ? 0 : queries.group;
-  return rows.Row(queries.b, position, queries.plan.shape.m) + group * heads * size;
+  const int64_t group = queries.plan->memory_groups == 1 ? 0 : queries.group;
+  return rows.Row(queries.b, position, queries.plan->shape.m) + group * heads * size;
 }
 
 // tile[head][row][j] = scale · Q·K (plus what the tile holds already), straight from the inputs.
 HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, bool accumulate, float* tile) {
-  const AttentionPlan& plan = queries.plan;
+  const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   if (!accumulate) std::fill_n(tile, plan.TileFloats(plan.h_k), 0.0f);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* K = MemoryRow(queries, queries.in.K, first + j, plan.h_k, s.d_k);
+    const float* K = MemoryRow(queries, queries.in->K, first + j, plan.h_k, s.d_k);
     for (int64_t k = 0; k < plan.h_k; ++k) {
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float* Q =
-            queries.in.Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
-        tile[k * plan.pitch + q * kChunk + j] += queries.in.scale * DotProduct(s.d_k, Q, K + k * s.d_k);
+            queries.in->Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
+        tile[k * plan.pitch + q * kChunk + j] += queries.in->scale * DotProduct(s.d_k, Q, K + k * s.d_k);
       }
     }
   }
@@ -193,12 +203,12 @@ HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, 
 
 // O[head][row] += Σ_j U[head][row][j] · V, straight from the input.
 HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chunk, const float* U, float* O) {
-  const Lane d;
-  const AttentionPlan& plan = queries.plan;
+  const Tag<float> d;
+  const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* V = MemoryRow(queries, queries.in.V, first + j, plan.h_v, s.d_v);
+    const float* V = MemoryRow(queries, queries.in->V, first + j, plan.h_v, s.d_v);
     for (int64_t k = 0; k < plan.h_v; ++k) {
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float u = U[k * plan.pitch + q * kChunk + j];
@@ -234,14 +244,14 @@ HWY_INLINE void ClearTile(const AttentionPlan& plan, int64_t heads, int64_t firs
   }
 }
 
-// One 4-query × 3-head step of MixByPosition.
+// One 4-query × 3-head step of MixHeadsPerKey.
 template <int S>
-HWY_INLINE void MixByPositionColumns(int64_t h_in, const float* R, int64_t in_stride, int64_t out_stride,
-                                     const float* from, float* to, int64_t pitch) {
-  const Lane d;
+HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_stride, int64_t out_stride,
+                                      const float* from, float* to, int64_t pitch) {
+  const Tag<float> d;
   constexpr int kQueries = 4;
   constexpr int kV = kStepVectors;
-  hn::Vec<Lane> sum[kQueries][S][kV];
+  hn::Vec<Tag<float>> sum[kQueries][S][kV];
   CROSSTALK_UNROLL
   for (int q = 0; q < kQueries; ++q) {
     CROSSTALK_UNROLL
@@ -251,7 +261,7 @@ HWY_INLINE void MixByPositionColumns(int64_t h_in, const float* R, int64_t in_st
     }
   }
   for (int64_t k = 0; k < h_in; ++k) {
-    hn::Vec<Lane> r[S][kV];
+    hn::Vec<Tag<float>> r[S][kV];
     CROSSTALK_UNROLL
     for (int o = 0; o < S; ++o) {
       CROSSTALK_UNROLL
@@ -281,22 +291,22 @@ HWY_INLINE void MixByPositionColumns(int64_t h_in, const float* R, int64_t in_st
 
 // to[out][row] += Σ_in R[in, out, position] · from[in][row], lane by lane; element (in, out) of R lies at
 // R + in · in_stride + out · out_stride.
-HWY_NOINLINE inline void MixByPosition(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* R,
-                                       int64_t in_stride, int64_t out_stride, int64_t first_row, const float* from,
-                                       float* to) {
+HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* R,
+                                        int64_t in_stride, int64_t out_stride, int64_t first_row, const float* from,
+                                        float* to) {
   constexpr int kHeads = HWY_LANES(float) >= 16 ? 3 : 1;
   for (int64_t j = 0; j < kChunk; j += kStep) {
     int64_t o = 0;
     for (; o + kHeads <= h_out; o += kHeads) {
       for (int64_t q = first_row; q < plan.rows; q += 4) {
-        MixByPositionColumns<kHeads>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
-                                     to + o * plan.pitch + q * kChunk + j, plan.pitch);
+        MixHeadsPerKeyColumns<kHeads>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
+                                      to + o * plan.pitch + q * kChunk + j, plan.pitch);
       }
     }
     for (; o < h_out; ++o) {
       for (int64_t q = first_row; q < plan.rows; q += 4) {
-        MixByPositionColumns<1>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
-                                to + o * plan.pitch + q * kChunk + j, plan.pitch);
+        MixHeadsPerKeyColumns<1>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
+                                 to + o * plan.pitch + q * kChunk + j, plan.pitch);
       }
     }
   }
@@ -304,14 +314,14 @@ HWY_NOINLINE inline void MixByPosition(const AttentionPlan& plan, int64_t h_in, 
 
 // J = scale · Q·K and L = J·P_l + … + bias, masked. Without logits mixing J is not written.
 HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileExtent& extent, float* J, float* L) {
-  const AttentionPlan& plan = queries.plan;
+  const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   const int64_t rows = plan.rows - extent.first_row;
   if (extent.starts) StartLogits(queries, chunk, extent.first_row, L);
   const int64_t K_size = s.d_k * kChunk, share = K_size / plan.tiles;
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
   const float* K = plan.in_place ? nullptr
-                                 : queries.packed.K_by_position +
+                                 : queries.packed->K_by_position +
                                        MemoryTile(plan, queries.b, queries.group, chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     const float* K_head = K + k * K_size;
@@ -319,11 +329,11 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
     const float* Q = queries.Q + (k * plan.rows + extent.first_row) * s.d_k;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
-      RowsTimesMemory<false>(rows, s.d_k, Q, K_head, J + at, next, share);
+      TileNT<false>(rows, s.d_k, Q, K_head, J + at, next, share);
     } else if (extent.starts) {
-      RowsTimesMemory<true>(rows, s.d_k, Q, K_head, L + at, next, share);
+      TileNT<true>(rows, s.d_k, Q, K_head, L + at, next, share);
     } else {
-      RowsTimesMemory<false>(rows, s.d_k, Q, K_head, L + at, next, share);
+      TileNT<false>(rows, s.d_k, Q, K_head, L + at, next, share);
     }
   }
   if (!s.MixesLogits()) return;
@@ -335,21 +345,21 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   }
   if (s.R_Ml) {
     if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
-    const float* R = queries.packed.R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
-    MixByPosition(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
+    const float* R = queries.packed->R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
+    MixHeadsPerKey(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
   }
 }
 
 // Dropout's factors for the tile's rows and the group's value heads.
 HWY_NOINLINE inline void DropoutFactorsTile(const QueryTile& queries, int64_t chunk, int64_t first_row,
                                             float* factors) {
-  const AttentionPlan& plan = queries.plan;
+  const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const int64_t head = queries.b * s.h_v + queries.group * plan.h_v + k;
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const int64_t element = (head * s.n + queries.first_query + q) * s.m + chunk * kChunk;
-      DropoutFactors(queries.in.dropout_key, queries.in.dropout_rate, static_cast<uint64_t>(element),
+      DropoutFactors(queries.in->dropout_key, queries.in->dropout_rate, static_cast<uint64_t>(element),
                      factors + k * plan.pitch + q * kChunk);
     }
   }

@@ -93,9 +93,9 @@ kernels::AttentionShape FusedShape(const AttentionUse& use) {
   shape.d_k = projected ? c.d_k : c.d_M, shape.d_v = projected ? c.d_v : c.d_M;
   shape.P_l = c.mixing.P_l, shape.R_Xl = c.mixing.P_Xl, shape.R_Ml = c.mixing.P_Ml;
   shape.P_w = c.mixing.P_w, shape.R_Xw = c.mixing.P_Xw, shape.R_Mw = c.mixing.P_Mw;
-  if (!projected) shape.memory_heads = kernels::MemoryHeads::kShared;
+  if (!projected) shape.memory_heads = kernels::MemoryHeads::kMultiQuery;
   if (c.causality == Causality::kCausal) shape.causality = kernels::AttentionCausality::kCausal;
-  if (buckets > 0) shape.bias = kernels::AttentionBias::kByDistance;
+  if (buckets > 0) shape.bias = kernels::AttentionBias::kRelativePosition;
   shape.buckets = buckets;
   return shape;
 }

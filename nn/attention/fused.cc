@@ -19,7 +19,7 @@ AttentionResult AttendFused(const AttentionConfig& config, const AttentionParame
   inputs.Q = queries.Q;
   inputs.K = memory.K;
   inputs.V = own_memory && !config.tied() ? memory.V : memory.K;
-  inputs.memory_heads = own_memory ? kernels::MemoryHeads::kOwn : kernels::MemoryHeads::kShared;
+  inputs.memory_heads = own_memory ? kernels::MemoryHeads::kPerHead : kernels::MemoryHeads::kMultiQuery;
   inputs.P_l = p.P_l;
   inputs.P_w = p.P_w;
   inputs.R_Xl = queries.R_Xl;

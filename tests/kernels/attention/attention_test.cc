@@ -1,5 +1,5 @@
-// The fused attention against plain loops in double: every member of the family, every SIMD target, sizes around the
-// borders of tiles and vectors.
+// The fused attention against kernels/reference in double: every member of the family, every SIMD target, sizes around
+// the borders of tiles and vectors.
 #include "crosstalk/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/parallel.h"
-#include "tests/kernels/attention/plain_attention.h"
+#include "tests/kernels/attention/attention_problem.h"
 
 namespace crosstalk::kernels {
 namespace {
@@ -24,7 +24,7 @@ constexpr double kTolerance = 2e-5;
 // `smallest`: what stands for the largest magnitude of a result that is smaller, because its terms cancel (with one
 // memory position every dL is 0).
 void ExpectEqual(const AttentionProblem& p, double smallest = 0.1) {
-  const AttentionResults<double> expected = PlainAttention(p);
+  const AttentionResults<double> expected = ReferenceAttention(p);
   const AttentionResults<float> actual = FusedAttention(p);
   using E = AttentionResults<double>;
   std::vector<std::pair<const char*, const std::vector<double>*>> want;
@@ -111,7 +111,7 @@ TEST(AttentionTest, MasksOfEveryKindAndQueriesThatSeeNothing) {
   for (const bool talking : {false, true}) {
     for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
       for (const ProblemMasks masks :
-           {ProblemMasks{}, {.memory = true}, {.pairs = true}, {.memory = true, .pairs = true}}) {
+           {ProblemMasks{}, {.key_padding = true}, {.attention = true}, {.key_padding = true, .attention = true}}) {
         AttentionShape s = Shape(2, 41, 70, 3, 3, 3, 2, 3);
         s.P_l = s.P_w = talking;
         s.causality = causality;
@@ -123,19 +123,19 @@ TEST(AttentionTest, MasksOfEveryKindAndQueriesThatSeeNothing) {
   }
   AttentionShape s = Talking(Shape(3, 41, 70, 3, 4, 5, 5, 6));
   s.causality = AttentionCausality::kCausal;
-  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}));
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}));
 }
 
-TEST(AttentionTest, BiasDenseAndByDistance) {
+TEST(AttentionTest, BiasDenseAndByRelativePosition) {
   for (const bool talking : {false, true}) {
-    for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kByDistance}) {
+    for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
       AttentionShape s = Shape(3, 41, 70, 3, 3, 3, 5, 6);
       s.P_l = s.P_w = talking;
       s.bias = bias;
       s.buckets = 7;
       ExpectEqualOnEveryTarget(AttentionProblem(s));
       s.causality = AttentionCausality::kCausal;
-      ExpectEqual(AttentionProblem(s, {.memory = true}));
+      ExpectEqual(AttentionProblem(s, {.key_padding = true}));
     }
   }
 }
@@ -161,18 +161,18 @@ TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
   }
   AttentionShape s = Talking(Shape(2, 11, 37, 3, 4, 5, 5, 6));
   s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = true;
-  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}, 0.2));
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
 }
 
 TEST(AttentionTest, HeadsThatShareKeysAndValues) {
   AttentionShape s = Shape(2, 19, 37, 5, 5, 5, 11, 13);
-  s.memory_heads = MemoryHeads::kShared;
+  s.memory_heads = MemoryHeads::kMultiQuery;
   ExpectEqualOnEveryTarget(AttentionProblem(s));
-  s.bias = AttentionBias::kByDistance;
+  s.bias = AttentionBias::kRelativePosition;
   s.buckets = 3;
-  ExpectEqual(AttentionProblem(s, {.memory = true}, 0.1));
+  ExpectEqual(AttentionProblem(s, {.key_padding = true}, 0.1));
   s.bias = AttentionBias::kDense;
-  ExpectEqual(AttentionProblem(s, {.memory = true}, 0.1));
+  ExpectEqual(AttentionProblem(s, {.key_padding = true}, 0.1));
 }
 
 // A few queries, as in decoding, read K and V in place.
@@ -180,15 +180,15 @@ TEST(AttentionTest, FewQueriesOfEveryKind) {
   for (const int64_t n : {1, 3, 4, 5}) {
     AttentionShape s = Talking(Shape(2, n, 37, 3, 4, 5, 17, 18));
     s.causality = AttentionCausality::kCausal;
-    ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true, .pairs = true}, 0.2));
+    ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
     s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = true;
-    s.bias = AttentionBias::kByDistance;
+    s.bias = AttentionBias::kRelativePosition;
     s.buckets = 3;
     ExpectEqual(AttentionProblem(s), 1.0);  // a bucket's terms cancel
     s = Shape(2, n, 37, 3, 3, 3, 17, 18);
     s.bias = AttentionBias::kDense;
-    ExpectEqual(AttentionProblem(s, {.memory = true}));
-    s.memory_heads = MemoryHeads::kShared;
+    ExpectEqual(AttentionProblem(s, {.key_padding = true}));
+    s.memory_heads = MemoryHeads::kMultiQuery;
     ExpectEqual(AttentionProblem(s));
   }
 }
@@ -198,7 +198,7 @@ TEST(AttentionTest, BlocksOfSeveralTiles) {
   AttentionShape s = Talking(Shape(1, 37, 35, 1, 130, 2, 2, 3));
   s.causality = AttentionCausality::kCausal;
   s.n = s.m;
-  ExpectEqualOnEveryTarget(AttentionProblem(s, {.memory = true}));
+  ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true}));
   s.P_w = false;
   s.h_v = s.h;
   ExpectEqual(AttentionProblem(s, {}, 0.1));
@@ -217,7 +217,7 @@ TEST(AttentionTest, AnEvenBiasOfAnySizeChangesNothing) {
     for (const bool talking : {false, true}) {
       AttentionShape s = Shape(1, 5, 37, 3, 3, 3, 4, 7);
       s.P_l = s.P_w = talking;
-      s.bias = AttentionBias::kByDistance;
+      s.bias = AttentionBias::kRelativePosition;
       s.buckets = 2;
       AttentionProblem p(s);
       // Small enough for the rounding of logit + bias not to show.
@@ -236,9 +236,9 @@ TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
     s.bias = AttentionBias::kDense;
     AttentionProblem p(s);
     for (int64_t b = 0; b < s.b; ++b) {
-      for (int64_t j = 0; j < s.m; ++j) p.memory_mask.push_back(j % 3 != 0);
+      for (int64_t j = 0; j < s.m; ++j) p.key_padding_mask.push_back(j % 3 != 0);
     }
-    p.inputs.memory_mask = p.memory_mask.data();
+    p.inputs.key_padding_mask = p.key_padding_mask.data();
     const AttentionResults<float> expected = FusedAttention(p);
     for (const float bias : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(),
                              -std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -253,7 +253,7 @@ TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
   }
 }
 
-// A rising sequence of logits makes the reference of every row rise too, again and again.
+// A rising sequence of logits makes the running maximum of every row rise too, again and again.
 TEST(AttentionTest, LogitsThatGrowAlongTheRow) {
   for (const bool talking : {false, true}) {
     AttentionShape s = Shape(1, 9, 200, 2, 2, 2, 1, 3);
@@ -318,7 +318,7 @@ TEST(AttentionTest, InputsInPlaceOfABufferWithRoomForMore) {
 
 TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   AttentionShape s = Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8));
-  s.bias = AttentionBias::kByDistance;
+  s.bias = AttentionBias::kRelativePosition;
   s.buckets = 5;
   const AttentionProblem p(s, {}, 0.1);
   const int before = NumThreads();
@@ -342,17 +342,17 @@ TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
   const AttentionResults<float> expected = FusedAttention(p);
   const Floats::size_type floats = AttentionForwardWorkspaceBytes(s, 2) / sizeof(float) + 16;
   SetNumThreads(8);
-  Floats workspace(floats), O(expected.O.size()), reference(s.b * s.h * s.n), reciprocal(s.b * s.h * s.n);
+  Floats workspace(floats), O(expected.O.size()), row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
   void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  AttentionForward(s, p.inputs, {O.data(), s.h_v * s.d_v}, {reference.data(), reciprocal.data()}, aligned, 2);
+  AttentionForward(s, p.inputs, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data()}, aligned, 2);
   SetNumThreads(before);
   EXPECT_EQ(O, expected.O);
 }
 
-// The backward pass takes turns at the table's gradient: a bucket for each distance costs no more than n + m.
+// The tasks of the backward pass share the table's gradient: a bucket for each distance costs no more than n + m.
 TEST(AttentionTest, TheWorkspaceGrowsAsTheRows) {
   AttentionShape s = Talking(Shape(1, 4096, 4096, 12, 12, 12, 64, 64));
-  s.bias = AttentionBias::kByDistance;
+  s.bias = AttentionBias::kRelativePosition;
   s.buckets = s.n + s.m - 1;
   const size_t once = AttentionBackwardWorkspaceBytes(s, 1);
   s.n = s.m = 8192;
@@ -364,7 +364,7 @@ TEST(AttentionTest, RefusesWhatIsNoneOfTheFamily) {
   EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 3, 2, 3, 3, 4, 4), 1), Error);
   EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 0, 3, 3, 3, 4, 4), 1), Error);
   AttentionShape s = Talking(Shape(1, 2, 3, 3, 3, 3, 4, 4));
-  s.memory_heads = MemoryHeads::kShared;
+  s.memory_heads = MemoryHeads::kMultiQuery;
   EXPECT_THROW(AttentionBackwardWorkspaceBytes(s, 1), Error);
 }
 

@@ -1,5 +1,5 @@
-// The fused attention's specification as plain loops in double over the fused kernels' own layouts, and a random
-// problem of any shape for both.
+// A random attention problem of any shape, and its results by the fused kernels and by their specification,
+// kernels/reference/attention.h, in double.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/reference/attention.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
@@ -28,19 +30,24 @@ inline Floats RandomFloats(int64_t count, const char* name, double stddev = 1.0)
 
 // Which masks a problem has beside its causality.
 struct ProblemMasks {
-  bool memory = false, pairs = false;
+  bool key_padding = false, attention = false;
 };
 
 struct AttentionProblem {
   AttentionShape shape;
   Floats Q, K, V, P_l, P_w, R_Xl, R_Ml, R_Xw, R_Mw, bias, bias_table, dO;
   std::vector<int32_t> distance_bucket;
-  std::vector<uint8_t> memory_mask, pair_mask;
+  std::vector<uint8_t> key_padding_mask, attention_mask;
   AttentionInputs inputs;
   int64_t k_heads, v_heads;  // of K and V as stored
 
+  // Of bias_table, for head h, query i and memory position j.
+  int64_t BiasTableIndex(int64_t h, int64_t i, int64_t j) const {
+    return h * shape.buckets + distance_bucket[j - i + shape.n - 1];
+  }
+
   explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0) : shape(s) {
-    const bool shared = s.memory_heads == MemoryHeads::kShared;
+    const bool shared = s.memory_heads == MemoryHeads::kMultiQuery;
     k_heads = shared ? 1 : s.h_k;
     v_heads = shared ? 1 : s.h_v;
     Q = RandomFloats(s.b * s.n * s.h_k * s.d_k, "Q");
@@ -55,23 +62,23 @@ struct AttentionProblem {
     if (s.R_Xw) R_Xw = RandomFloats(s.b * s.n * s.h * s.h_v, "R_Xw", mix_h);
     if (s.R_Mw) R_Mw = RandomFloats(s.b * s.m * s.h * s.h_v, "R_Mw", mix_h);
     if (s.bias == AttentionBias::kDense) bias = RandomFloats(s.h * s.n * s.m, "bias");
-    if (s.bias == AttentionBias::kByDistance) {
+    if (s.bias == AttentionBias::kRelativePosition) {
       bias_table = RandomFloats(s.h * s.buckets, "table");
       for (int64_t i = 0; i < s.n + s.m - 1; ++i) {
         distance_bucket.push_back(static_cast<int32_t>(std::abs(i - s.n + 1) * 3 % s.buckets));
       }
     }
     const RandomKey coins{.seed = 3, .stream = StreamId("mask"), .step = 0};
-    if (masks.memory) {
+    if (masks.key_padding) {
       // The last third of each row is padding, and the second row is padding altogether.
       for (int64_t b = 0; b < s.b; ++b) {
-        for (int64_t j = 0; j < s.m; ++j) memory_mask.push_back(b != 1 && j < s.m - s.m / 3 - b);
+        for (int64_t j = 0; j < s.m; ++j) key_padding_mask.push_back(b != 1 && j < s.m - s.m / 3 - b);
       }
     }
-    if (masks.pairs) {
+    if (masks.attention) {
       for (int64_t i = 0; i < s.b * s.n; ++i) {
         // Every fifth query sees nothing.
-        for (int64_t j = 0; j < s.m; ++j) pair_mask.push_back(i % 5 != 2 && UniformInt(coins, i * s.m + j, 3) > 0);
+        for (int64_t j = 0; j < s.m; ++j) attention_mask.push_back(i % 5 != 2 && UniformInt(coins, i * s.m + j, 3) > 0);
       }
     }
     const auto pointer = [](const Floats& values) { return values.empty() ? nullptr : values.data(); };
@@ -83,8 +90,8 @@ struct AttentionProblem {
     inputs.R_Ml = {pointer(R_Ml), s.h_k * s.h}, inputs.R_Mw = {pointer(R_Mw), s.h * s.h_v};
     inputs.bias = pointer(bias), inputs.bias_table = pointer(bias_table);
     inputs.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
-    inputs.memory_mask = memory_mask.empty() ? nullptr : memory_mask.data();
-    inputs.pair_mask = pair_mask.empty() ? nullptr : pair_mask.data();
+    inputs.key_padding_mask = key_padding_mask.empty() ? nullptr : key_padding_mask.data();
+    inputs.attention_mask = attention_mask.empty() ? nullptr : attention_mask.data();
     inputs.scale = static_cast<float>(1 / std::sqrt(double(s.d_k)));
     inputs.dropout_rate = dropout_rate;
     inputs.dropout_key = {.seed = 11, .stream = 5, .step = 9};
@@ -112,109 +119,97 @@ struct AttentionResults {
   }
 };
 
-inline AttentionResults<double> PlainAttention(const AttentionProblem& p) {
+// values[outer, heads, size] as [outer, size, heads]: the kernels keep a head's elements together, the paper all
+// heads'.
+template <typename T, typename From>
+std::vector<T> SwapHeads(const std::vector<From>& values, int64_t heads, int64_t size) {
+  std::vector<T> swapped(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t at = static_cast<int64_t>(i), head = at / size % heads, e = at % size;
+    swapped[static_cast<size_t>(at - head * size - e + e * heads + head)] = static_cast<T>(values[i]);
+  }
+  return swapped;
+}
+
+// Absent where there are no values.
+template <typename From>
+reference::Array<double> ToArray(std::vector<int64_t> sizes, const std::vector<From>& values) {
+  if (values.empty()) return {};
+  reference::Array<double> array(std::move(sizes));
+  array.values().assign(values.begin(), values.end());
+  return array;
+}
+
+// The problem in the reference's terms: causality and both masks as one, a relative position bias spread out.
+inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) {
   const AttentionShape& s = p.shape;
-  AttentionResults<double> r(p);
-  const double scale = p.inputs.scale;
-  using Matrix = std::vector<double>;  // [m, heads]
-  const auto mixing = [&](const Floats& P, const Floats& RX, const Floats& RM, int64_t b, int64_t i, int64_t j,
-                          int64_t a, int64_t c, int64_t h_in, int64_t h_out) {
-    double x = 0;
-    if (!P.empty()) x += P[a * h_out + c];
-    if (!RX.empty()) x += RX[((b * s.n + i) * h_in + a) * h_out + c];
-    if (!RM.empty()) x += RM[((b * s.m + j) * h_in + a) * h_out + c];
-    if (P.empty() && RX.empty() && RM.empty()) x = a == c;
-    return x;
-  };
+  reference::CoreInputs<double> in;
+  in.Q = ToArray({s.b, s.n, s.d_k, s.h_k}, SwapHeads<double>(p.Q, s.h_k, s.d_k));
+  in.K = ToArray({s.b, s.m, s.d_k, p.k_heads}, SwapHeads<double>(p.K, p.k_heads, s.d_k));
+  in.V = ToArray({s.b, s.m, s.d_v, p.v_heads}, SwapHeads<double>(p.V, p.v_heads, s.d_v));
+  in.P_l = ToArray({s.h_k, s.h}, p.P_l);
+  in.P_w = ToArray({s.h, s.h_v}, p.P_w);
+  in.R_Xl = ToArray({s.b, s.n, s.h_k, s.h}, p.R_Xl);
+  in.R_Ml = ToArray({s.b, s.m, s.h_k, s.h}, p.R_Ml);
+  in.R_Xw = ToArray({s.b, s.n, s.h, s.h_v}, p.R_Xw);
+  in.R_Mw = ToArray({s.b, s.m, s.h, s.h_v}, p.R_Mw);
+  in.bias = ToArray({s.h, s.n, s.m}, p.bias);
+  in.scale = p.inputs.scale;
+  if (!p.bias_table.empty()) {
+    in.bias = reference::Array<double>({s.h, s.n, s.m});
+    for (int64_t h = 0; h < s.h; ++h) {
+      for (int64_t i = 0; i < s.n; ++i) {
+        for (int64_t j = 0; j < s.m; ++j) in.bias(h, i, j) = p.bias_table[p.BiasTableIndex(h, i, j)];
+      }
+    }
+  }
+  in.mask = reference::Array<uint8_t>({s.b, s.n, s.m}, 1);
   for (int64_t b = 0; b < s.b; ++b) {
     for (int64_t i = 0; i < s.n; ++i) {
-      const int64_t query = b * s.n + i;
-      Matrix J(s.m * s.h_k), L(s.m * s.h), W(s.m * s.h), U(s.m * s.h_v), F(s.m * s.h_v, 1.0);
-      std::vector<char> attend(s.m, 1);
       for (int64_t j = 0; j < s.m; ++j) {
-        if (s.causality == AttentionCausality::kCausal && j > i + s.m - s.n) attend[j] = 0;
-        if (!p.memory_mask.empty() && !p.memory_mask[b * s.m + j]) attend[j] = 0;
-        if (!p.pair_mask.empty() && !p.pair_mask[query * s.m + j]) attend[j] = 0;
-        for (int64_t k = 0; k < s.h_k; ++k) {
-          for (int64_t e = 0; e < s.d_k; ++e) {
-            J[j * s.h_k + k] += scale * p.Q[(query * s.h_k + k) * s.d_k + e] *
-                                p.K[((b * s.m + j) * p.k_heads + k % p.k_heads) * s.d_k + e];
-          }
-        }
-        for (int64_t c = 0; c < s.h; ++c) {
-          for (int64_t a = 0; a < s.h_k; ++a) {
-            L[j * s.h + c] += J[j * s.h_k + a] * mixing(p.P_l, p.R_Xl, p.R_Ml, b, i, j, a, c, s.h_k, s.h);
-          }
-          if (!p.bias.empty()) L[j * s.h + c] += p.bias[(c * s.n + i) * s.m + j];
-          if (!p.bias_table.empty()) L[j * s.h + c] += p.bias_table[c * s.buckets + p.distance_bucket[j - i + s.n - 1]];
-        }
+        const bool in_future = s.causality == AttentionCausality::kCausal && j > i + s.m - s.n;
+        const bool is_padding = !p.key_padding_mask.empty() && !p.key_padding_mask[b * s.m + j];
+        const bool is_masked = !p.attention_mask.empty() && !p.attention_mask[(b * s.n + i) * s.m + j];
+        in.mask(b, i, j) = !in_future && !is_padding && !is_masked;
       }
-      for (int64_t c = 0; c < s.h; ++c) {
-        double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-        for (int64_t j = 0; j < s.m; ++j) {
-          if (attend[j]) largest = std::max(largest, L[j * s.h + c]);
-        }
-        for (int64_t j = 0; j < s.m; ++j) {
-          if (attend[j]) sum += W[j * s.h + c] = std::exp(L[j * s.h + c] - largest);
-        }
-        for (int64_t j = 0; j < s.m; ++j) W[j * s.h + c] = sum > 0 ? W[j * s.h + c] / sum : 0;
-      }
-      Matrix dU(s.m * s.h_v), dW(s.m * s.h), dL(s.m * s.h), dJ(s.m * s.h_k);
-      for (int64_t j = 0; j < s.m; ++j) {
-        for (int64_t k = 0; k < s.h_v; ++k) {
-          double& u = U[j * s.h_v + k];
-          for (int64_t c = 0; c < s.h; ++c) {
-            u += W[j * s.h + c] * mixing(p.P_w, p.R_Xw, p.R_Mw, b, i, j, c, k, s.h, s.h_v);
-          }
-          if (p.inputs.dropout_rate > 0) {
+    }
+  }
+  const double rate = p.inputs.dropout_rate;
+  if (rate > 0) {
+    in.multiplier = reference::Array<double>({s.b, s.n, s.m, s.h_v});
+    for (int64_t b = 0; b < s.b; ++b) {
+      for (int64_t k = 0; k < s.h_v; ++k) {
+        for (int64_t i = 0; i < s.n; ++i) {
+          for (int64_t j = 0; j < s.m; ++j) {
             const auto element = static_cast<uint64_t>(((b * s.h_v + k) * s.n + i) * s.m + j);
-            F[j * s.h_v + k] =
-                Uniform(p.inputs.dropout_key, element) < p.inputs.dropout_rate ? 0 : 1 / (1 - p.inputs.dropout_rate);
-          }
-          const double f = F[j * s.h_v + k];
-          for (int64_t e = 0; e < s.d_v; ++e) {
-            const int64_t o = (query * s.h_v + k) * s.d_v + e;
-            const int64_t v = ((b * s.m + j) * p.v_heads + k % p.v_heads) * s.d_v + e;
-            r.O[o] += u * f * p.V[v];
-            dU[j * s.h_v + k] += f * p.dO[o] * p.V[v];
-            r.dV[v] += u * f * p.dO[o];
-          }
-        }
-        for (int64_t c = 0; c < s.h; ++c) {
-          for (int64_t k = 0; k < s.h_v; ++k) {
-            dW[j * s.h + c] += dU[j * s.h_v + k] * mixing(p.P_w, p.R_Xw, p.R_Mw, b, i, j, c, k, s.h, s.h_v);
-            const double g = W[j * s.h + c] * dU[j * s.h_v + k];
-            if (s.P_w) r.dP_w[c * s.h_v + k] += g;
-            if (s.R_Xw) r.dR_Xw[(query * s.h + c) * s.h_v + k] += g;
-            if (s.R_Mw) r.dR_Mw[((b * s.m + j) * s.h + c) * s.h_v + k] += g;
+            in.multiplier(b, i, j, k) = Uniform(p.inputs.dropout_key, element) < rate ? 0 : 1 / (1 - rate);
           }
         }
       }
-      for (int64_t c = 0; c < s.h; ++c) {
-        double D = 0;
-        for (int64_t j = 0; j < s.m; ++j) D += W[j * s.h + c] * dW[j * s.h + c];
-        for (int64_t j = 0; j < s.m; ++j) {
-          const double g = dL[j * s.h + c] = W[j * s.h + c] * (dW[j * s.h + c] - D);
-          if (!p.bias.empty()) r.dbias[(c * s.n + i) * s.m + j] += g;
-          if (!p.bias_table.empty()) r.dbias_table[c * s.buckets + p.distance_bucket[j - i + s.n - 1]] += g;
-        }
-      }
-      for (int64_t j = 0; j < s.m; ++j) {
-        for (int64_t a = 0; a < s.h_k; ++a) {
-          for (int64_t c = 0; c < s.h; ++c) {
-            dJ[j * s.h_k + a] += dL[j * s.h + c] * mixing(p.P_l, p.R_Xl, p.R_Ml, b, i, j, a, c, s.h_k, s.h);
-            const double g = J[j * s.h_k + a] * dL[j * s.h + c];
-            if (s.P_l) r.dP_l[a * s.h + c] += g;
-            if (s.R_Xl) r.dR_Xl[(query * s.h_k + a) * s.h + c] += g;
-            if (s.R_Ml) r.dR_Ml[((b * s.m + j) * s.h_k + a) * s.h + c] += g;
-          }
-          for (int64_t e = 0; e < s.d_k; ++e) {
-            const int64_t q = (query * s.h_k + a) * s.d_k + e;
-            const int64_t k = ((b * s.m + j) * p.k_heads + a % p.k_heads) * s.d_k + e;
-            r.dQ[q] += scale * dJ[j * s.h_k + a] * p.K[k];
-            r.dK[k] += scale * dJ[j * s.h_k + a] * p.Q[q];
-          }
-        }
+    }
+  }
+  return in;
+}
+
+inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
+  const AttentionShape& s = p.shape;
+  const reference::CoreInputs<double> in = ReferenceInputs(p);
+  const reference::CoreValues<double> values = reference::CoreForward(in);
+  const reference::Array<double> dO = ToArray({s.b, s.n, s.d_v, s.h_v}, SwapHeads<double>(p.dO, s.h_v, s.d_v));
+  const reference::CoreInputs<double> d = reference::CoreBackward(in, values, dO);
+  AttentionResults<double> r(p);
+  // The way back: [outer, size, heads] as [outer, heads, size].
+  r.O = SwapHeads<double>(values.O.values(), s.d_v, s.h_v);
+  r.dQ = SwapHeads<double>(d.Q.values(), s.d_k, s.h_k);
+  r.dK = SwapHeads<double>(d.K.values(), s.d_k, p.k_heads);
+  r.dV = SwapHeads<double>(d.V.values(), s.d_v, p.v_heads);
+  r.dP_l = d.P_l.values(), r.dP_w = d.P_w.values();
+  r.dR_Xl = d.R_Xl.values(), r.dR_Ml = d.R_Ml.values(), r.dR_Xw = d.R_Xw.values(), r.dR_Mw = d.R_Mw.values();
+  if (!p.bias.empty()) r.dbias = d.bias.values();
+  if (!p.bias_table.empty()) {
+    for (int64_t h = 0; h < s.h; ++h) {
+      for (int64_t i = 0; i < s.n; ++i) {
+        for (int64_t j = 0; j < s.m; ++j) r.dbias_table[p.BiasTableIndex(h, i, j)] += d.bias(h, i, j);
       }
     }
   }
@@ -229,8 +224,8 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
     std::fill((r.*member).begin(), (r.*member).end(), std::numeric_limits<float>::quiet_NaN());
   });
   const int threads = NumThreads();
-  Floats reference(s.b * s.h * s.n), reciprocal(s.b * s.h * s.n);
-  const AttentionStatistics statistics{reference.data(), reciprocal.data()};
+  Floats row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
+  const SoftmaxStats stats{row_max.data(), inv_row_sum.data()};
   const auto workspace = [&](size_t bytes) {
     // NaN everywhere: nothing may be read before it is written.
     std::vector<float> memory(bytes / sizeof(float) + 32, std::numeric_limits<float>::quiet_NaN());
@@ -240,7 +235,7 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
     return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
   };
   Floats memory = workspace(AttentionForwardWorkspaceBytes(s, threads));
-  AttentionForward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, statistics, aligned(memory), threads);
+  AttentionForward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, stats, aligned(memory), threads);
   const auto pointer = [](Floats& values) { return values.empty() ? nullptr : values.data(); };
   AttentionGradients out;
   out.dQ = {r.dQ.data(), s.h_k * s.d_k};
@@ -250,8 +245,8 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
   out.dR_Xw = pointer(r.dR_Xw), out.dR_Mw = pointer(r.dR_Mw), out.dbias = pointer(r.dbias);
   out.dbias_table = pointer(r.dbias_table);
   Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
-  AttentionBackward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, statistics, {p.dO.data(), s.h_v * s.d_v}, out,
-                    aligned(more), threads);
+  AttentionBackward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, aligned(more),
+                    threads);
   return r;
 }
 
