@@ -27,7 +27,7 @@ Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
       const T* const values = kept.data<T>();
       const bool is_output = GradientReadsOutput(f);
       kernels::UnaryGradient<T>(f, dy.num_elements(), is_output ? nullptr : values, is_output ? values : nullptr,
-                              dy.data<T>(), dx.data<T>());
+                                dy.data<T>(), dx.data<T>());
     });
     gradients.Add(0, dx);  // dx = dy · f′(x)
   });

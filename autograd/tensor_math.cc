@@ -23,7 +23,7 @@ Tensor CombineTensors(const char* name, kernels::BinaryOp op, const Tensor& a, c
     const Shape shape = BroadcastShapes(name, a.shape(), b.shape());
     Tensor y = Tensor::Empty(shape, a.dtype());
     kernels::Binary<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
-                        b.BroadcastTo(shape).strides(), y.data<T>());
+                       b.BroadcastTo(shape).strides(), y.data<T>());
     return y;
   });
 }

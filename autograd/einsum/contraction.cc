@@ -126,7 +126,7 @@ void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, co
   product.c_column = GroupStride(axes, plan.columns, &Axis::c);
   const std::vector<int> looped = Looped(axes, plan);
   kernels::InterleavedGemmBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
-                                 Offsets(axes, looped, &Axis::c));
+                                     Offsets(axes, looped, &Axis::c));
 }
 
 template <typename T>
