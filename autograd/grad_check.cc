@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

@@ -12,22 +12,18 @@
 // lets go of it.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
 
-namespace internal {
-void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest);
-}
-
 // Where a backward function puts its results.
 class Gradients {
  public:
+  explicit Gradients(internal::Node* node) : node_(node) {}  // the tape's to call
+
   // True if input `i` (its place in MakeOp's list) needs a gradient. Skip the work where it does not.
   bool Needs(int i) const;
   // Adds to the gradient of input `i`; ignored if it needs none. `gradient` has the input's shape and dtype, any
@@ -35,24 +31,26 @@ class Gradients {
   void Add(int i, Tensor gradient);
   // The gradient of input `i` so far, where the op may add to its elements itself: contiguous, shared with nothing.
   // Null where there is none yet, or it is shared: then Add.
-  Tensor* SumInPlace(int i);
+  Tensor* Accumulator(int i);
 
  private:
-  friend void internal::RunBackward(const std::shared_ptr<internal::Node>&, Tensor, uint64_t);
-  explicit Gradients(internal::Node* node) : node_(node) {}
   internal::Node* node_;
 };
 
 using BackwardFunction = std::function<void(const Tensor& dy, Gradients& gradients)>;
 
-// `name` must outlive the program (a literal). dy has the value's shape and dtype and may be strided.
-// Records nothing if no input requires a gradient or recording is off.
-Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward);
+// What sets an op apart from the others.
+struct OpTraits {
+  // The result may hold -infinity where no input does, on purpose: FiniteCheckScope lets it pass.
+  bool introduces_minus_infinity = false;
+  // The backward function reaches leaves that are not among the inputs: the op is recorded whether or not an input
+  // requires a gradient. Its result is not tested by FiniteCheckScope: the ops inside were.
+  bool captures_leaves = false;
+};
 
-// Activation recomputation: computes function(inputs) without recording its inside, and computes it again when its
-// gradient is asked for. Leaves that `function` captures (parameters) receive their gradients too. `function` must be
-// a pure function of its inputs and of captured leaves (dropout is, its numbers come from a key).
-Variable Recompute(const std::function<Variable(const std::vector<Variable>&)>& function,
-                   const std::vector<Variable>& inputs);
+// `name` must outlive the program (a literal). dy has the value's shape and dtype and may be strided.
+// Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
+Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
+                const OpTraits& traits = {});
 
 }  // namespace crosstalk

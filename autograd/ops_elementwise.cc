@@ -110,7 +110,8 @@ Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", UnaryOp::kGeluT
 
 Variable MaskedFill(const Variable& x, const Tensor& mask, double value) {
   return MakeOp("masked_fill", math::MaskedFill(x.value(), mask, value), {x},
-                [mask](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::MaskedFill(dy, mask, 0)); });
+                [mask](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::MaskedFill(dy, mask, 0)); },
+                {.introduces_minus_infinity = true});
 }
 
 Variable MaskedFillUnless(const Variable& x, const Tensor& mask, double value) {

@@ -62,7 +62,7 @@ Variable Embedding(const Variable& table, const Tensor& ids) {
                 [checked, rows, cols, table_shape = table.shape()](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
                   // A table is large, and few of its rows are looked up: only those are touched where there is a sum.
-                  Tensor* const sum = gradients.SumInPlace(0);
+                  Tensor* const sum = gradients.Accumulator(0);
                   const Tensor dtable = sum != nullptr ? *sum : Tensor::Zeros(table_shape, dy.dtype());
                   DispatchFloat("embedding", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);

@@ -1,9 +1,8 @@
+// The walk over the tape. What a tape is, what it holds and when it frees memory stands in tape.h.
 #include "crosstalk/autograd/tape.h"
 
 #include <atomic>
-#include <cmath>
 #include <queue>
-#include <stdexcept>
 #include <utility>
 
 #include "crosstalk/autograd/tensor_math.h"
@@ -12,12 +11,13 @@ namespace crosstalk {
 namespace internal {
 namespace {
 
-// What a dying node leaves to be destroyed. Nodes that die while another is being taken apart add to its list.
-struct Remains {
+// What a dying node held: its edges and its saved tensors. Nodes that die while another is being taken apart add to
+// its list.
+struct SavedTensors {
   std::vector<std::shared_ptr<Node>> inputs;
   BackwardFunction backward;
 };
-thread_local std::vector<Remains>* being_destroyed = nullptr;
+thread_local std::vector<SavedTensors>* being_destroyed = nullptr;
 
 std::atomic<uint64_t> next_sequence{1};
 
@@ -27,17 +27,6 @@ struct Older {
   }
 };
 
-template <typename T>
-int64_t FirstNonFinite(const T* values, int64_t count, MinusInfinity minus_infinity) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) {
-      if (minus_infinity == MinusInfinity::kAccept && values[i] < 0) continue;
-      return i;
-    }
-  }
-  return -1;
-}
-
 }  // namespace
 
 Node::~Node() {
@@ -45,11 +34,11 @@ Node::~Node() {
     being_destroyed->push_back({std::move(inputs), std::move(backward)});
     return;
   }
-  std::vector<Remains> pending;
+  std::vector<SavedTensors> pending;
   being_destroyed = &pending;
   pending.push_back({std::move(inputs), std::move(backward)});
   while (!pending.empty()) {
-    const Remains remains = std::move(pending.back());
+    const SavedTensors destroyed = std::move(pending.back());
     pending.pop_back();
   }
   being_destroyed = nullptr;
@@ -125,68 +114,7 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
   }
 }
 
-bool HoldsMinusInfinity(const Tensor& tensor) {
-  if (!IsFloating(tensor.dtype())) return false;
-  const Tensor values = tensor.Contiguous();
-  return DispatchFloat("finite check", values.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    for (int64_t i = 0; i < values.num_elements(); ++i) {
-      if (std::isinf(values.data<T>()[i]) && values.data<T>()[i] < 0) return true;
-    }
-    return false;
-  });
-}
-
-void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
-                 MinusInfinity minus_infinity) {
-  if (!IsFloating(tensor.dtype())) return;
-  const Tensor values = tensor.Contiguous();
-  DispatchFloat("finite check", values.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t at = FirstNonFinite(values.data<T>(), values.num_elements(), minus_infinity);
-    if (at < 0) return;
-    Shape index = values.shape();
-    for (int64_t dim = index.rank() - 1, rest = at; dim >= 0; --dim) {
-      const int64_t size = values.shape()[static_cast<int>(dim)];
-      index[static_cast<int>(dim)] = rest % size;
-      rest /= size;
-    }
-    Fail(ErrorKind::kNumerical, layer.empty() ? "model" : layer, ": the ", what, " of op ", op, " has ",
-         values.data<T>()[at], " at ", index, " of ", values.shape());
-  });
-}
-
 }  // namespace internal
-
-Variable OpBuilder::Make(Tensor value, std::shared_ptr<internal::Node> node) {
-  Variable result;
-  result.impl_ = std::make_shared<Variable::Impl>();
-  result.impl_->value = std::move(value);
-  result.impl_->node = std::move(node);
-  return result;
-}
-
-bool Gradients::Needs(int i) const { return node_->inputs[static_cast<size_t>(i)] != nullptr; }
-
-void Gradients::Add(int i, Tensor gradient) {
-  const std::shared_ptr<internal::Node>& input = node_->inputs[static_cast<size_t>(i)];
-  if (input == nullptr) return;
-  if (gradient.shape() != input->shape || gradient.dtype() != input->dtype) {
-    throw std::logic_error(StrCat("op ", node_->name, ": the gradient of input ", i, " is ", gradient.dtype(),
-                                  gradient.shape(), ", but the input is ", input->dtype, input->shape));
-  }
-  if (internal::FiniteChecksOn()) {
-    internal::CheckFinite(gradient, node_->layer, node_->name, "gradient", internal::MinusInfinity::kReject);
-  }
-  internal::Accumulate(input->gradient, std::move(gradient));
-}
-
-Tensor* Gradients::SumInPlace(int i) {
-  const std::shared_ptr<internal::Node>& input = node_->inputs[static_cast<size_t>(i)];
-  if (input == nullptr || internal::FiniteChecksOn()) return nullptr;  // the checks look at each contribution
-  Tensor& sum = input->gradient;
-  return sum.defined() && sum.unique() && sum.is_contiguous() ? &sum : nullptr;
-}
 
 void Backward(const Variable& output, const Tensor& seed) {
   CROSSTALK_CHECK(output.defined(), "Backward: the output is an undefined Variable");
@@ -200,7 +128,7 @@ void Backward(const Variable& output, const Tensor& seed) {
                     ", not one element; give a seed of that shape");
     dy = Tensor::Full(output.shape(), 1, output.dtype());
   }
-  internal::RunBackward(OpBuilder::NodeOf(output), std::move(dy), 0);
+  internal::RunBackward(internal::VariableAccess::NodeOf(output), std::move(dy), 0);
 }
 
 }  // namespace crosstalk

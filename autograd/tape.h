@@ -1,20 +1,38 @@
-// The tape's inside: what an op leaves behind, and the walk that turns it into gradients. For the .cc files of this
-// folder; programs use variable.h and op.h.
+// The tape: one node for each op that was applied to something that needs a gradient, and Backward, which walks them.
+//
+// What it does. MakeOp (autograd/op.h) adds a node; its edges point to the nodes of the op's inputs, so the tape is a
+// graph that the results own. Backward visits the nodes behind a result in the reverse order of creation: by then every
+// op that read a value has added to the value's gradient, and the node's backward function turns that gradient into
+// those of its inputs.
+//
+// What it holds. A node holds no values but what its backward function captured, and between two visits the sum of the
+// gradients that have reached it. A leaf's node keeps that sum: it is Variable::grad().
+//
+// When it frees memory. A node's captured values go as soon as its backward function has run, its gradient with them,
+// so that activations go as gradients come; a node that nothing refers to any more goes at once. A result that is let
+// go of without a Backward takes with it the whole tape behind it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
 
 namespace crosstalk {
+
+// Fills grad() of every leaf that `output` depends on and that requires a gradient, adding to what is there.
+// `output` has one element, or `seed` gives d loss / d output. Iterative (depth is not limited by the stack), in
+// reverse order of creation (so the order of every sum is fixed). The tape behind `output` is used up: a second
+// Backward through it is a usage error. Nodes that need no gradient are never visited.
+void Backward(const Variable& output, const Tensor& seed = Tensor());
+
 namespace internal {
 
-// One op application, or one leaf that requires a gradient. Edges point from results to inputs. A node holds no
-// values: only what its backward function captured.
+// One op application, or one leaf that requires a gradient. Edges point from results to inputs.
 struct Node {
   ~Node();  // iterative: a chain of any length is destroyed without recursion
 
@@ -41,21 +59,6 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
 // A number larger than that of every node made so far.
 uint64_t NextSequence();
 
-enum class MinusInfinity { kReject, kAccept };
-// Throws Error(kNumerical) if `tensor` holds a NaN or infinity; -infinity passes with kAccept. `what` is "result" or
-// "gradient".
-void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
-                 MinusInfinity minus_infinity);
-bool HoldsMinusInfinity(const Tensor& tensor);
-bool FiniteChecksOn();
-
-// Per-thread switches. The setters return the value before.
-bool SetGradEnabled(bool enabled);
-bool SetFiniteChecks(bool on);
-std::string SetLayer(std::string layer);
-// Set when an op ran with recording off although an input requires a gradient.
-bool& SkippedRecording();
-
 }  // namespace internal
 
 struct Variable::Impl {
@@ -63,11 +66,20 @@ struct Variable::Impl {
   std::shared_ptr<internal::Node> node;  // null: needs no gradient
 };
 
-// The doors into Variable for MakeOp and Backward.
-class OpBuilder {
+namespace internal {
+
+// What MakeOp and the tape may do to a Variable and nobody else.
+class VariableAccess {
  public:
-  static const std::shared_ptr<internal::Node>& NodeOf(const Variable& variable) { return variable.impl_->node; }
-  static Variable Make(Tensor value, std::shared_ptr<internal::Node> node);
+  static const std::shared_ptr<Node>& NodeOf(const Variable& variable) { return variable.impl_->node; }
+  static Variable Make(Tensor value, std::shared_ptr<Node> node) {
+    Variable result;
+    result.impl_ = std::make_shared<Variable::Impl>();
+    result.impl_->value = std::move(value);
+    result.impl_->node = std::move(node);
+    return result;
+  }
 };
 
+}  // namespace internal
 }  // namespace crosstalk

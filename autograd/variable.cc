@@ -5,27 +5,6 @@
 #include "crosstalk/autograd/tape.h"
 
 namespace crosstalk {
-namespace {
-
-thread_local bool grad_enabled = true;
-thread_local bool finite_checks = false;
-thread_local bool skipped_recording = false;
-
-// The dotted name; the function-local object outlives every scope of its thread.
-std::string& Layer() {
-  thread_local std::string layer;
-  return layer;
-}
-
-}  // namespace
-
-namespace internal {
-bool SetGradEnabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
-bool SetFiniteChecks(bool on) { return std::exchange(finite_checks, on); }
-bool FiniteChecksOn() { return finite_checks; }
-std::string SetLayer(std::string layer) { return std::exchange(Layer(), std::move(layer)); }
-bool& SkippedRecording() { return skipped_recording; }
-}  // namespace internal
 
 Variable::Variable(Tensor value, RequiresGrad requires_grad) : impl_(std::make_shared<Impl>()) {
   CROSSTALK_CHECK(value.defined(), "Variable: the tensor is undefined");
@@ -73,19 +52,5 @@ void Variable::SetValue(Tensor value) const {
 }
 
 Variable Variable::Detach() const { return Variable(value()); }
-
-NoGradScope::NoGradScope() : before_(internal::SetGradEnabled(false)) {}
-NoGradScope::~NoGradScope() { internal::SetGradEnabled(before_); }
-bool GradEnabled() { return grad_enabled; }
-
-LayerScope::LayerScope(const std::string& name) : length_before_(Layer().size()) {
-  if (!Layer().empty()) Layer() += '.';
-  Layer() += name;
-}
-LayerScope::~LayerScope() { Layer().resize(length_before_); }
-const std::string& CurrentLayer() { return Layer(); }
-
-FiniteCheckScope::FiniteCheckScope() : before_(internal::SetFiniteChecks(true)) {}
-FiniteCheckScope::~FiniteCheckScope() { internal::SetFiniteChecks(before_); }
 
 }  // namespace crosstalk

@@ -4,6 +4,7 @@
 
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/random.h"

@@ -5,6 +5,8 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/runtime/check.h"
 

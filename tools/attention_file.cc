@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 
 namespace crosstalk {
 namespace {

@@ -19,7 +19,7 @@ using math::Labels;
 // Adds Σ a · b to the gradient of input i, within the product where it can: one pass over the gradient less.
 void AddGradient(Gradients& gradients, int i, const Tensor& a, const Labels& labels_a, const Tensor& b,
                  const Labels& labels_b, const Labels& labels) {
-  if (Tensor* sum = gradients.SumInPlace(i); sum != nullptr) {
+  if (Tensor* sum = gradients.Accumulator(i); sum != nullptr) {
     math::AddContraction(a, labels_a, b, labels_b, labels, *sum);
   } else {
     gradients.Add(i, math::Contract(a, labels_a, b, labels_b, labels));

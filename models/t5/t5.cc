@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

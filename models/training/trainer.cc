@@ -2,7 +2,10 @@
 
 #include <cmath>
 
+#include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/check.h"

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/fused.h"
 #include "crosstalk/nn/attention/projections.h"

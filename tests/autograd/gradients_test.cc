@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 

@@ -8,6 +8,8 @@
 
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/storage.h"
 

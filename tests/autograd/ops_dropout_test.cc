@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

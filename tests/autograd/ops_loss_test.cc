@@ -8,6 +8,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

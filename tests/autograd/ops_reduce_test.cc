@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

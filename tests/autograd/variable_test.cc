@@ -5,11 +5,15 @@
 #include <cmath>
 #include <memory>
 
+#include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 
 namespace crosstalk {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/linear.h"
 #include "crosstalk/runtime/check.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/storage.h"
 

@@ -12,6 +12,7 @@
 #include "crosstalk/autograd/ops_norm.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/recompute.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk::testing {

@@ -2,6 +2,7 @@
 // against n.
 #include <algorithm>
 
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/attention/head_mixing.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/t5_cases.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
