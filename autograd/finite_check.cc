@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "crosstalk/runtime/shapes_only.h"
+
 namespace crosstalk {
 namespace {
 
@@ -32,7 +34,7 @@ int64_t FirstNonFinite(const T* values, int64_t count, MinusInfinity minus_infin
 bool FiniteChecksOn() { return finite_checks; }
 
 bool HoldsMinusInfinity(const Tensor& tensor) {
-  if (!IsFloating(tensor.dtype())) return false;
+  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return false;
   const Tensor values = tensor.Contiguous();
   return DispatchFloat("finite check", values.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -45,7 +47,7 @@ bool HoldsMinusInfinity(const Tensor& tensor) {
 
 void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
                  MinusInfinity minus_infinity) {
-  if (!IsFloating(tensor.dtype())) return;
+  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return;
   const Tensor values = tensor.Contiguous();
   DispatchFloat("finite check", values.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -6,6 +6,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -88,11 +89,13 @@ Tensor CheckedBuckets(const Tensor& distance_bucket, int64_t buckets) {
   CROSSTALK_CHECK(distance_bucket.dtype() == DType::kInt32, "fused attention: distance_bucket is ",
                   distance_bucket.dtype(), ", not int32");
   const Tensor checked = distance_bucket.Contiguous();
-  for (int64_t i = 0; i < checked.num_elements(); ++i) {
-    const int32_t bucket = checked.data<int32_t>()[i];
-    CROSSTALK_CHECK(bucket >= 0 && bucket < buckets, "fused attention: distance_bucket[", i, "] = ", bucket,
-                    ", but bias_table[h, buckets] has buckets=", buckets);
-  }
+  Launch([&] {
+    for (int64_t i = 0; i < checked.num_elements(); ++i) {
+      const int32_t bucket = checked.data<int32_t>()[i];
+      CROSSTALK_CHECK(bucket >= 0 && bucket < buckets, "fused attention: distance_bucket[", i, "] = ", bucket,
+                      ", but bias_table[h, buckets] has buckets=", buckets);
+    }
+  });
   return checked;
 }
 
@@ -138,6 +141,13 @@ AttentionInputs KernelInputs(const Call& call) {
   return in;
 }
 
+// Of J = Q·K, each mixing of logits and of weights, and O = U·V.
+int64_t EquationMultiplications(const AttentionShape& s) {
+  const int64_t logits = int64_t{s.P_l} + int64_t{s.R_Xl} + int64_t{s.R_Ml};
+  const int64_t weights = int64_t{s.P_w} + int64_t{s.R_Xw} + int64_t{s.R_Mw};
+  return s.b * s.n * s.m * (s.h_k * s.d_k + logits * s.h_k * s.h + weights * s.h * s.h_v + s.h_v * s.d_v);
+}
+
 Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
@@ -166,9 +176,11 @@ void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
   const int threads = NumThreads();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
-  kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOf(call.O),
-                             {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
-                             workspace.raw_data(), threads);
+  Launch([&] {
+    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOf(call.O),
+                               {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
+                               workspace.raw_data(), threads);
+  });
   for (int i = 0; i < kNumInputs; ++i) {
     if (d[i].defined() && gradients.Needs(i)) gradients.Add(i, d[i]);
   }
@@ -207,9 +219,12 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
   {
     const int threads = NumThreads();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
-    kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O),
-                              {call.reference.data<float>(), call.reciprocal.data<float>()}, workspace.raw_data(),
-                              threads);
+    Launch([&] {
+      kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O),
+                                {call.reference.data<float>(), call.reciprocal.data<float>()}, workspace.raw_data(),
+                                threads);
+    });
+    CountMultiplications(EquationMultiplications(s));
   }
   const Tensor O = call.O;
   return MakeOp("fused_attention", O, inputs, [call](const Tensor& dO, Gradients& gradients) {

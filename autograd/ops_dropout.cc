@@ -3,6 +3,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/dropout.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 Tensor Dropped(const Tensor& x, double rate, const RandomKey& key) {
   const Tensor values = math::Contiguous(x);
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  DispatchFloat("dropout", x.dtype(), [&](auto zero) {
+  Launch("dropout", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::Dropout<T>(x.num_elements(), rate, key, values.data<T>(), y.data<T>());
   });

@@ -3,6 +3,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -13,7 +14,7 @@ using kernels::UnaryOp;
 Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   const Tensor x = math::Contiguous(input.value());
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  DispatchFloat(name, x.dtype(), [&](auto zero) {
+  Launch(name, x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::Unary<T>(f, x.num_elements(), x.data<T>(), y.data<T>());
   });
@@ -22,7 +23,7 @@ Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   return MakeOp(name, y, {input}, [name, f, kept](const Tensor& dy_strided, Gradients& gradients) {
     const Tensor dy = math::Contiguous(dy_strided);
     Tensor dx = Tensor::Empty(dy.shape(), dy.dtype());
-    DispatchFloat(name, dy.dtype(), [&](auto zero) {
+    Launch(name, dy.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const T* const values = kept.data<T>();
       const bool is_output = GradientReadsOutput(f);
@@ -40,7 +41,9 @@ Tensor Inverted(const Tensor& mask) {
   Tensor result = Tensor::Empty(mask.shape(), DType::kBool);
   const uint8_t* const from = values.data<uint8_t>();
   uint8_t* const to = result.data<uint8_t>();
-  for (int64_t i = 0; i < values.num_elements(); ++i) to[i] = from[i] == 0;
+  Launch([&] {
+    for (int64_t i = 0; i < values.num_elements(); ++i) to[i] = from[i] == 0;
+  });
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/embedding.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -21,12 +22,14 @@ Tensor CheckedIndices(const char* name, const Tensor& ids, int64_t bound) {
   const Tensor values = math::Contiguous(ids);
   Tensor result = Tensor::Empty(ids.shape(), DType::kInt32);
   int32_t* const out = result.data<int32_t>();
-  for (int64_t i = 0; i < values.num_elements(); ++i) {
-    const int64_t id = values.dtype() == DType::kInt32 ? values.data<int32_t>()[i] : values.data<int64_t>()[i];
-    CROSSTALK_CHECK(id >= 0 && id < bound, name, ": index ", id, " at position ", i, " of ids", ids.shape(),
-                    " is not in [0, ", bound, ")");
-    out[i] = static_cast<int32_t>(id);
-  }
+  Launch([&] {
+    for (int64_t i = 0; i < values.num_elements(); ++i) {
+      const int64_t id = values.dtype() == DType::kInt32 ? values.data<int32_t>()[i] : values.data<int64_t>()[i];
+      CROSSTALK_CHECK(id >= 0 && id < bound, name, ": index ", id, " at position ", i, " of ids", ids.shape(),
+                      " is not in [0, ", bound, ")");
+      out[i] = static_cast<int32_t>(id);
+    }
+  });
   return result;
 }
 
@@ -54,7 +57,7 @@ Variable Embedding(const Variable& table, const Tensor& ids) {
     cols *= table.shape()[i];
   }
   Tensor y = Tensor::Empty(shape, table.dtype());
-  DispatchFloat("embedding", table.dtype(), [&](auto zero) {
+  Launch("embedding", table.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::GatherRows<T>(checked.num_elements(), cols, values.data<T>(), checked.data<int32_t>(), y.data<T>());
   });
@@ -64,7 +67,7 @@ Variable Embedding(const Variable& table, const Tensor& ids) {
                   // A table is large, and few of its rows are looked up: only those are touched where there is a sum.
                   Tensor* const sum = gradients.Accumulator(0);
                   const Tensor dtable = sum != nullptr ? *sum : Tensor::Zeros(table_shape, dy.dtype());
-                  DispatchFloat("embedding", dy.dtype(), [&](auto zero) {
+                  Launch("embedding", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
                     kernels::ScatterAddRows<T>(checked.num_elements(), rows, cols, checked.data<int32_t>(),
                                                dy.data<T>(), dtable.data<T>());
@@ -108,7 +111,7 @@ Variable Gather(const Variable& x, int dim, const Tensor& index) {
   const Around from = AroundDim(source.shape(), at);
   const int64_t count = index.shape()[at];
   Tensor y = Tensor::Empty(index.shape(), x.dtype());
-  DispatchFloat("gather", x.dtype(), [&](auto zero) {
+  Launch("gather", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const in = values.data<T>();
     const int32_t* const ids = checked.data<int32_t>();
@@ -126,7 +129,7 @@ Variable Gather(const Variable& x, int dim, const Tensor& index) {
                 [checked, from, count, shape = source.shape()](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
                   const Tensor dx = Tensor::Zeros(shape, dy.dtype());
-                  DispatchFloat("gather", dy.dtype(), [&](auto zero) {
+                  Launch("gather", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
                     const T* const in = dy.data<T>();
                     const int32_t* const ids = checked.data<int32_t>();

@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -27,14 +28,17 @@ Targets CheckTargets(const char* name, const Tensor& targets, int64_t rows, int6
   const Tensor values = math::Contiguous(targets);
   Targets result;
   result.classes = Tensor::Empty({rows}, DType::kInt32);
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t target = values.dtype() == DType::kInt32 ? values.data<int32_t>()[i] : values.data<int64_t>()[i];
-    const bool ignored = target == ignore_index;
-    CROSSTALK_CHECK(ignored || (target >= 0 && target < classes), name, ": target ", target, " in row ", i,
-                    " is not a class in [0, ", classes, ")");
-    result.classes.data<int32_t>()[i] = ignored ? kIgnored : static_cast<int32_t>(target);
-    result.count += ignored ? 0 : 1;
-  }
+  result.count = rows;
+  Launch([&] {
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t target = values.dtype() == DType::kInt32 ? values.data<int32_t>()[i] : values.data<int64_t>()[i];
+      const bool ignored = target == ignore_index;
+      CROSSTALK_CHECK(ignored || (target >= 0 && target < classes), name, ": target ", target, " in row ", i,
+                      " is not a class in [0, ", classes, ")");
+      result.classes.data<int32_t>()[i] = ignored ? kIgnored : static_cast<int32_t>(target);
+      result.count -= ignored ? 1 : 0;
+    }
+  });
   return result;
 }
 
@@ -53,7 +57,7 @@ struct Sums {
 // In row order, in double: the same bits however the rows were computed.
 Sums SumRows(const Tensor& nll, const Tensor& log_z, double z_loss) {
   Sums sums;
-  DispatchFloat("cross_entropy", nll.dtype(), [&](auto zero) {
+  Launch("cross_entropy", nll.dtype(), [&](auto zero) {
     using T = decltype(zero);
     double squares = 0;
     for (int64_t i = 0; i < nll.num_elements(); ++i) {
@@ -106,8 +110,10 @@ void LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& opt
     const int64_t count = std::min(chunk, linear.rows() - begin);
     ChunkLogits<T>(count, linear.classes(), linear.d(), static_cast<T>(linear.scale),
                    linear.hidden.data<T>() + begin * linear.d(), linear.table.data<T>(), logits.data<T>());
-    kernels::CrossEntropy<T>(count, linear.classes(), logits.data<T>(), linear.targets.data<int32_t>() + begin, options,
-                             nll.data<T>() + begin, log_z.data<T>() + begin);
+    Launch([&] {
+      kernels::CrossEntropy<T>(count, linear.classes(), logits.data<T>(), linear.targets.data<int32_t>() + begin,
+                               options, nll.data<T>() + begin, log_z.data<T>() + begin);
+    });
   }
 }
 
@@ -123,8 +129,11 @@ void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& op
     const T* const hidden = linear.hidden.data<T>() + begin * linear.d();
     ChunkLogits<T>(count, linear.classes(), linear.d(), static_cast<T>(linear.scale), hidden, linear.table.data<T>(),
                    logits.data<T>());
-    kernels::CrossEntropyGradient<T>(count, linear.classes(), logits.data<T>(), linear.targets.data<int32_t>() + begin,
-                                     log_z.data<T>() + begin, options, dloss, nullptr, dlogits);
+    Launch([&] {
+      kernels::CrossEntropyGradient<T>(count, linear.classes(), logits.data<T>(),
+                                       linear.targets.data<int32_t>() + begin, log_z.data<T>() + begin, options, dloss,
+                                       nullptr, dlogits);
+    });
     kernels::GemmArguments<T> gemm;
     gemm.alpha = static_cast<T>(linear.scale);
     gemm.a = dlogits, gemm.lda = linear.classes();
@@ -159,7 +168,7 @@ CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, c
   const Tensor values = math::Contiguous(logits.value());
   const Tensor nll = Tensor::Empty({rows}, logits.dtype());
   const Tensor log_z = Tensor::Empty({rows}, logits.dtype());
-  DispatchFloat("cross_entropy", logits.dtype(), [&](auto zero) {
+  Launch("cross_entropy", logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::CrossEntropy<T>(rows, classes, values.data<T>(), checked.classes.data<int32_t>(), kernel_options,
                              nll.data<T>(), log_z.data<T>());
@@ -173,7 +182,7 @@ CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, c
       [values, log_z, classes_of_rows = checked.classes, kernel_options](const Tensor& dy, Gradients& gradients) {
         // Over the logits themselves where nothing else holds them any more.
         const Tensor dlogits = values.unique() ? values : Tensor::Empty(values.shape(), values.dtype());
-        DispatchFloat("cross_entropy", dy.dtype(), [&](auto zero) {
+        Launch("cross_entropy", dy.dtype(), [&](auto zero) {
           using T = decltype(zero);
           kernels::CrossEntropyGradient<T>(values.size(0), values.size(1), values.data<T>(),
                                            classes_of_rows.data<int32_t>(), log_z.data<T>(), kernel_options,
@@ -197,6 +206,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
   const Linear linear = {math::Contiguous(hidden.value()), math::Contiguous(table.value()), checked.classes, scale};
   const Tensor nll = Tensor::Empty({linear.rows()}, hidden.dtype());
   const Tensor log_z = Tensor::Empty({linear.rows()}, hidden.dtype());
+  CountMultiplications(linear.rows() * linear.classes() * linear.d());
   DispatchFloat("linear_cross_entropy", hidden.dtype(),
                 [&](auto zero) { LinearForward<decltype(zero)>(linear, kernel_options, nll, log_z); });
   const Sums sums = SumRows(nll, log_z, options.z_loss);

@@ -3,6 +3,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/norm.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -23,6 +24,15 @@ void CheckParameter(const char* name, const char* parameter, const Variable& val
                   " does not fit x[…, d] = ", x.shape());
 }
 
+// A gradient's tensor where it is needed, else undefined.
+Tensor ResultIf(bool needed, const Shape& shape, DType dtype) {
+  return needed ? Tensor::Empty(shape, dtype) : Tensor();
+}
+template <typename T>
+T* DataOrNull(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+
 }  // namespace
 
 Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
@@ -32,27 +42,23 @@ Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
   const Tensor factors = math::Contiguous(scale.value());
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   Tensor rstd = Tensor::Empty({size.rows}, x.dtype());
-  DispatchFloat("rms_norm", x.dtype(), [&](auto zero) {
+  Launch("rms_norm", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::RmsNorm<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), eps, y.data<T>(), rstd.data<T>());
   });
   return MakeOp(
       "rms_norm", y, {x, scale}, [values, factors, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
         const Tensor dy = math::Contiguous(dy_strided);
-        DispatchFloat("rms_norm", dy.dtype(), [&](auto zero) {
+        const Tensor dx = ResultIf(gradients.Needs(0), values.shape(), dy.dtype());
+        const Tensor dscale = ResultIf(gradients.Needs(1), factors.shape(), dy.dtype());
+        const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
+        Launch("rms_norm", dy.dtype(), [&](auto zero) {
           using T = decltype(zero);
-          const auto result = [&](int input, const Shape& shape) {
-            return gradients.Needs(input) ? Tensor::Empty(shape, dy.dtype()) : Tensor();
-          };
-          const auto pointer = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<T>() : nullptr; };
-          const Tensor dx = result(0, values.shape());
-          const Tensor dscale = result(1, factors.shape());
-          const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
           kernels::RmsNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), rstd.data<T>(),
-                                      dy.data<T>(), pointer(dx), pointer(dscale), workspace.data<T>());
-          if (dx.defined()) gradients.Add(0, dx);
-          if (dscale.defined()) gradients.Add(1, dscale);
+                                      dy.data<T>(), DataOrNull<T>(dx), DataOrNull<T>(dscale), workspace.data<T>());
         });
+        if (dx.defined()) gradients.Add(0, dx);
+        if (dscale.defined()) gradients.Add(1, dscale);
       });
 }
 
@@ -66,7 +72,7 @@ Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bia
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   Tensor mean = Tensor::Empty({size.rows}, x.dtype());
   Tensor rstd = Tensor::Empty({size.rows}, x.dtype());
-  DispatchFloat("layer_norm", x.dtype(), [&](auto zero) {
+  Launch("layer_norm", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::LayerNorm<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), terms.data<T>(), eps, y.data<T>(),
                           mean.data<T>(), rstd.data<T>());
@@ -74,25 +80,19 @@ Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bia
   return MakeOp("layer_norm", y, {x, scale, bias},
                 [values, factors, mean, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
-                  DispatchFloat("layer_norm", dy.dtype(), [&](auto zero) {
+                  const Tensor dx = ResultIf(gradients.Needs(0), values.shape(), dy.dtype());
+                  const Tensor dscale = ResultIf(gradients.Needs(1), factors.shape(), dy.dtype());
+                  const Tensor dbias = ResultIf(gradients.Needs(2), factors.shape(), dy.dtype());
+                  const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
+                  Launch("layer_norm", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
-                    const auto result = [&](int input, const Shape& shape) {
-                      return gradients.Needs(input) ? Tensor::Empty(shape, dy.dtype()) : Tensor();
-                    };
-                    const auto pointer = [](const Tensor& tensor) {
-                      return tensor.defined() ? tensor.data<T>() : nullptr;
-                    };
-                    const Tensor dx = result(0, values.shape());
-                    const Tensor dscale = result(1, factors.shape());
-                    const Tensor dbias = result(2, factors.shape());
-                    const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
                     kernels::LayerNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(),
-                                                  mean.data<T>(), rstd.data<T>(), dy.data<T>(), pointer(dx),
-                                                  pointer(dscale), pointer(dbias), workspace.data<T>());
-                    if (dx.defined()) gradients.Add(0, dx);
-                    if (dscale.defined()) gradients.Add(1, dscale);
-                    if (dbias.defined()) gradients.Add(2, dbias);
+                                                  mean.data<T>(), rstd.data<T>(), dy.data<T>(), DataOrNull<T>(dx),
+                                                  DataOrNull<T>(dscale), DataOrNull<T>(dbias), workspace.data<T>());
                   });
+                  if (dx.defined()) gradients.Add(0, dx);
+                  if (dscale.defined()) gradients.Add(1, dscale);
+                  if (dbias.defined()) gradients.Add(2, dbias);
                 });
 }
 

@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/kernels/softmax.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -54,7 +55,7 @@ Variable MaxRun(const Variable& x, int begin, int end) {
   const Tensor values = math::Contiguous(x.value());
   Tensor y = Tensor::Empty(shape, x.dtype());
   Tensor index = Tensor::Empty(shape, DType::kInt64);
-  DispatchFloat("max", x.dtype(), [&](auto zero) {
+  Launch("max", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::Max<T>(outer, reduced, inner, values.data<T>(), y.data<T>(), index.data<int64_t>());
   });
@@ -62,7 +63,7 @@ Variable MaxRun(const Variable& x, int begin, int end) {
                 [index, outer, reduced, inner, shape = x.shape()](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
                   Tensor dx = Tensor::Empty(shape, dy.dtype());
-                  DispatchFloat("max", dy.dtype(), [&](auto zero) {
+                  Launch("max", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
                     kernels::MaxGradient<T>(outer, reduced, inner, index.data<int64_t>(), dy.data<T>(), dx.data<T>());
                   });
@@ -111,14 +112,14 @@ Variable LogSumExp(const Variable& x, int dim, KeepDims keep) {
   const Tensor values = math::Contiguous(x.value());
   Tensor y =
       Tensor::Empty(keep == KeepDims::kYes ? KeptShape(x.shape(), {dim}) : Without(x.shape(), at.dim), x.dtype());
-  DispatchFloat("logsumexp", x.dtype(), [&](auto zero) {
+  Launch("logsumexp", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::LogSumExp<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>());
   });
   return MakeOp("logsumexp", y, {x}, [values, y, at](const Tensor& dy_strided, Gradients& gradients) {
     const Tensor dy = math::Contiguous(dy_strided);
     Tensor dx = Tensor::Empty(values.shape(), dy.dtype());
-    DispatchFloat("logsumexp", dy.dtype(), [&](auto zero) {
+    Launch("logsumexp", dy.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::LogSumExpGradient<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>(), dy.data<T>(),
                                     dx.data<T>());
@@ -132,7 +133,7 @@ Variable Softmax(const Variable& x, int dim) {
   const Tensor values = math::Contiguous(x.value());
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   if (y.num_elements() > 0) {
-    DispatchFloat("softmax", x.dtype(), [&](auto zero) {
+    Launch("softmax", x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::Softmax<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>());
     });
@@ -141,7 +142,7 @@ Variable Softmax(const Variable& x, int dim) {
     const Tensor dy = math::Contiguous(dy_strided);
     Tensor dx = Tensor::Empty(y.shape(), dy.dtype());
     if (y.num_elements() > 0) {
-      DispatchFloat("softmax", dy.dtype(), [&](auto zero) {
+      Launch("softmax", dy.dtype(), [&](auto zero) {
         using T = decltype(zero);
         kernels::SoftmaxGradient<T>(at.outer, at.reduced, at.inner, y.data<T>(), dy.data<T>(), dx.data<T>());
       });

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace internal {
@@ -60,6 +61,7 @@ void Accumulate(Tensor& gradient, Tensor contribution) {
 }
 
 void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest) {
+  const UncountedScope uncounted;  // what is recomputed was counted in the forward pass
   std::vector<std::shared_ptr<Node>> leaves;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
   const auto reach = [&](const std::shared_ptr<Node>& node) {

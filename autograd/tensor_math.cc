@@ -6,6 +6,7 @@
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/reduce.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk::math {
 namespace {
@@ -13,19 +14,19 @@ namespace {
 Tensor CombineTensors(const char* name, kernels::BinaryOp op, const Tensor& a, const Tensor& b) {
   CROSSTALK_CHECK(a.dtype() == b.dtype(), name, ": ", a.dtype(), a.shape(), " and ", b.dtype(), b.shape(),
                   " have different element types; convert one");
-  return DispatchFloat(name, a.dtype(), [&](auto zero) {
+  const bool plain = a.shape() == b.shape() && a.is_contiguous() && b.is_contiguous();
+  const Shape shape = plain ? a.shape() : BroadcastShapes(name, a.shape(), b.shape());
+  Tensor y = Tensor::Empty(shape, a.dtype());
+  Launch(name, a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    if (a.shape() == b.shape() && a.is_contiguous() && b.is_contiguous()) {
-      Tensor y = Tensor::Empty(a.shape(), a.dtype());
+    if (plain) {
       kernels::Binary<T>(op, a.num_elements(), a.data<T>(), b.data<T>(), y.data<T>());
-      return y;
+    } else {
+      kernels::Binary<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
+                         b.BroadcastTo(shape).strides(), y.data<T>());
     }
-    const Shape shape = BroadcastShapes(name, a.shape(), b.shape());
-    Tensor y = Tensor::Empty(shape, a.dtype());
-    kernels::Binary<T>(op, shape, a.data<T>(), a.BroadcastTo(shape).strides(), b.data<T>(),
-                       b.BroadcastTo(shape).strides(), y.data<T>());
-    return y;
   });
+  return y;
 }
 
 // Which dimensions are named by `dims` (negative from the end, none: all).
@@ -88,7 +89,7 @@ Tensor Divide(const Tensor& a, const Tensor& b) { return CombineTensors("div", k
 Tensor Affine(const Tensor& x, double factor, double term) {
   const Tensor values = Contiguous(x);
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  DispatchFloat("scale", x.dtype(), [&](auto zero) {
+  Launch("scale", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::Affine<T>(y.num_elements(), static_cast<T>(factor), static_cast<T>(term), values.data<T>(), y.data<T>());
   });
@@ -102,7 +103,7 @@ Tensor MaskedFill(const Tensor& x, const Tensor& mask, double value) {
   CROSSTALK_CHECK(BroadcastShapes("masked_fill", x.shape(), mask.shape()) == x.shape(), "masked_fill: a mask of shape ",
                   mask.shape(), " does not broadcast to ", x.shape());
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  DispatchFloat("masked_fill", x.dtype(), [&](auto zero) {
+  Launch("masked_fill", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::MaskedFill<T>(x.shape(), x.data<T>(), x.strides(), mask.data<uint8_t>(),
                            mask.BroadcastTo(x.shape()).strides(), static_cast<T>(value), y.data<T>());
@@ -114,7 +115,7 @@ void AddInPlace(const Tensor& accumulator, const Tensor& x) {
   CROSSTALK_CHECK(accumulator.shape() == x.shape() && accumulator.dtype() == x.dtype(), "add: cannot add ", x.dtype(),
                   x.shape(), " to ", accumulator.dtype(), accumulator.shape(), " in place");
   CROSSTALK_DCHECK(accumulator.is_contiguous());
-  DispatchFloat("add", x.dtype(), [&](auto zero) {
+  Launch("add", x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const sum = accumulator.data<T>();
     if (x.is_contiguous()) {
@@ -127,7 +128,7 @@ void AddInPlace(const Tensor& accumulator, const Tensor& x) {
 
 Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
   return Reduce("sum", x, dims, keep, [&](int64_t outer, int64_t count, int64_t inner, const Tensor& in, Tensor& out) {
-    DispatchFloat("sum", x.dtype(), [&](auto zero) {
+    Launch("sum", x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::Sum<T>(outer, count, inner, in.data<T>(), out.data<T>());
     });
@@ -137,7 +138,7 @@ Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
 Tensor Max(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
   CROSSTALK_CHECK(x.num_elements() > 0, "max: the tensor of shape ", x.shape(), " is empty");
   return Reduce("max", x, dims, keep, [&](int64_t outer, int64_t count, int64_t inner, const Tensor& in, Tensor& out) {
-    DispatchFloat("max", x.dtype(), [&](auto zero) {
+    Launch("max", x.dtype(), [&](auto zero) {
       using T = decltype(zero);
       kernels::Max<T>(outer, count, inner, in.data<T>(), out.data<T>(), nullptr);
     });
@@ -164,9 +165,11 @@ Tensor Contiguous(const Tensor& x) {
 void CopyTo(const Tensor& x, const Tensor& target) {
   CROSSTALK_CHECK(x.shape() == target.shape() && x.dtype() == target.dtype(), "copy: ", x.dtype(), x.shape(), " into ",
                   target.dtype(), target.shape());
-  DispatchAny(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::CopyStrided<T>(x.shape(), x.data<T>(), x.strides(), target.data<T>(), target.strides());
+  Launch([&] {
+    DispatchAny(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::CopyStrided<T>(x.shape(), x.data<T>(), x.strides(), target.data<T>(), target.strides());
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -38,7 +39,7 @@ double InverseNormal(double p) {
 template <typename Distribution>
 void FillWith(const Tensor& tensor, const Distribution& distribution) {
   CROSSTALK_CHECK(tensor.is_contiguous(), "random fill: needs a contiguous tensor, got strides ", tensor.strides());
-  DispatchFloat("random fill", tensor.dtype(), [&](auto zero) {
+  Launch("random fill", tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* data = tensor.data<T>();
     ParallelForRange(tensor.num_elements(), kFillGrain, [&](int64_t begin, int64_t end) {

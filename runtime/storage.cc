@@ -11,6 +11,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -32,7 +33,10 @@ struct Pool {
   std::mutex mutex;
   std::map<size_t, SizeClass> classes;
   MemoryStats stats{};
-  int64_t most_live = 0;
+  int64_t unbacked = 0;   // of stats.live_bytes, what no memory stands behind
+  int64_t most_live = 0;  // with memory behind it
+
+  int64_t Live() const { return stats.live_bytes - unbacked; }
 
   void ReleaseAll() {
     for (auto& [capacity, size_class] : classes) {
@@ -70,6 +74,15 @@ void* SystemAllocate(size_t capacity) {
   return data;
 }
 
+// Address space without memory: reads give zeros, and pages that nobody writes cost nothing. The system's overcommit
+// limit does not count it.
+void* ReserveAddresses(size_t capacity) {
+  void* data =
+      mmap(nullptr, capacity + kAlignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) Fail(ErrorKind::kResource, "out of address space: ", capacity, " bytes asked for");
+  return data;
+}
+
 // A block, new or used before. The pool's mutex is held.
 void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
   SizeClass& size_class = pool.classes[capacity];
@@ -79,7 +92,7 @@ void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
     pool.stats.cached_bytes -= static_cast<int64_t>(capacity);
     return data;
   }
-  const int64_t held = pool.stats.live_bytes + pool.stats.cached_bytes + static_cast<int64_t>(capacity);
+  const int64_t held = pool.Live() + pool.stats.cached_bytes + static_cast<int64_t>(capacity);
   if (held > kMostHeld * std::max(pool.most_live, static_cast<int64_t>(capacity))) pool.ReleaseAll();
   if (size_class.free.capacity() <= size_class.blocks) size_class.free.reserve(2 * size_class.blocks + 1);
   void* data = SystemAllocate(capacity);
@@ -88,7 +101,7 @@ void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
     data = SystemAllocate(capacity);
   }
   if (data == nullptr) {
-    Fail(ErrorKind::kResource, "out of memory: ", bytes, " bytes asked for, ", pool.stats.live_bytes,
+    Fail(ErrorKind::kResource, "out of memory: ", bytes, " bytes asked for, ", pool.Live(),
          " in use; a smaller batch or recomputation needs less");
   }
   ++size_class.blocks;
@@ -100,25 +113,34 @@ void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
 
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
-  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes)));
+  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes), !ShapesOnly()));
+  const int64_t capacity = static_cast<int64_t>(storage->capacity_);
+  if (!storage->backed_) storage->data_ = ReserveAddresses(storage->capacity_);
   {
     Pool& pool = GetPool();
     const std::lock_guard<std::mutex> lock(pool.mutex);
-    storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
-    pool.stats.live_bytes += static_cast<int64_t>(storage->capacity_);
+    if (storage->backed_) storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
+    if (!storage->backed_) pool.unbacked += capacity;
+    pool.stats.live_bytes += capacity;
     pool.stats.peak_bytes = std::max(pool.stats.peak_bytes, pool.stats.live_bytes);
-    pool.most_live = std::max(pool.most_live, pool.stats.live_bytes);
+    pool.most_live = std::max(pool.most_live, pool.Live());
   }
   return storage;
 }
 
 Storage::~Storage() {
   if (data_ == nullptr) return;
+  const int64_t capacity = static_cast<int64_t>(capacity_);
   Pool& pool = GetPool();
   const std::lock_guard<std::mutex> lock(pool.mutex);
-  pool.classes.find(capacity_)->second.free.push_back(data_);
-  pool.stats.live_bytes -= static_cast<int64_t>(capacity_);
-  pool.stats.cached_bytes += static_cast<int64_t>(capacity_);
+  pool.stats.live_bytes -= capacity;
+  if (backed_) {
+    pool.classes.find(capacity_)->second.free.push_back(data_);
+    pool.stats.cached_bytes += capacity;
+  } else {
+    munmap(data_, capacity_ + kAlignment);
+    pool.unbacked -= capacity;
+  }
 }
 
 MemoryStats GetMemoryStats() {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -40,10 +41,10 @@ To Convert(From value) {
   }
 }
 
-// destination = source, element by element, with conversion. Both have `shape`.
+// destination = source, element by element, with conversion. Both have `shape`. Nothing where only shapes count.
 template <typename To, typename From>
 void CopyStrided(const Shape& shape, To* destination, const Strides& to, const From* source, const Strides& from) {
-  if (shape.NumElements() == 0) return;
+  if (shape.NumElements() == 0 || ShapesOnly()) return;
   if (shape.rank() == 0) {
     *destination = Convert<To>(*source);
     return;
@@ -125,8 +126,10 @@ Tensor Tensor::Zeros(const Shape& shape, DType dtype) {
   Tensor tensor = Empty(shape, dtype);
   constexpr int64_t kGrain = 1 << 22;  // bytes: below this a second thread costs more than it saves
   char* bytes = static_cast<char*>(tensor.raw_data());
-  ParallelForRange(tensor.num_elements_ * static_cast<int64_t>(SizeOf(dtype)), kGrain,
-                   [&](int64_t begin, int64_t end) { std::memset(bytes + begin, 0, end - begin); });
+  Launch([&] {
+    ParallelForRange(tensor.num_elements_ * static_cast<int64_t>(SizeOf(dtype)), kGrain,
+                     [&](int64_t begin, int64_t end) { std::memset(bytes + begin, 0, end - begin); });
+  });
   return tensor;
 }
 

@@ -10,6 +10,7 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/gemm/interleaved.h"
 #include "crosstalk/kernels/reduce.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk::math {
 namespace {
@@ -72,7 +73,7 @@ Tensor Rearranged(const T* source, const std::vector<Axis>& from, const std::vec
     source_strides.Append(from[i].*stride);
     target_strides.Append(to[i].*stride);
   }
-  kernels::CopyStrided<T>(shape, source, source_strides, copy.data<T>(), target_strides);
+  Launch([&] { kernels::CopyStrided<T>(shape, source, source_strides, copy.data<T>(), target_strides); });
   return copy;
 }
 
@@ -125,8 +126,10 @@ void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, co
   product.c_row = GroupStride(axes, plan.rows, &Axis::c);
   product.c_column = GroupStride(axes, plan.columns, &Axis::c);
   const std::vector<int> looped = Looped(axes, plan);
-  kernels::InterleavedGemmBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
-                                     Offsets(axes, looped, &Axis::c));
+  Launch([&] {
+    kernels::InterleavedGemmBatched<T>(product, Offsets(axes, looped, &Axis::a), Offsets(axes, looped, &Axis::b),
+                                       Offsets(axes, looped, &Axis::c));
+  });
 }
 
 template <typename T>
@@ -183,12 +186,14 @@ void MultiplyAndSum(const std::vector<Axis>& axes, const T* a, const T* b, T* c)
     if (axis.kind == Kind::kInner) inner *= axis.size;
   }
   if (inner == 1) {
-    kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, c);
+    Launch([&] { kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, c); });
     return;
   }
   const Tensor products = Tensor::Empty(shape, DTypeOf<T>);
-  kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, products.data<T>());
-  kernels::Sum<T>(products.num_elements() / inner, inner, 1, products.data<T>(), c);
+  Launch([&] {
+    kernels::Binary<T>(kernels::BinaryOp::kMul, shape, a, strides_a, b, strides_b, products.data<T>());
+    kernels::Sum<T>(products.num_elements() / inner, inner, 1, products.data<T>(), c);
+  });
 }
 
 int64_t PartialSums(const std::vector<Axis>& axes, const ContractPlan& plan) {
@@ -238,7 +243,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
       rearranged = Tensor::Empty({elements}, DTypeOf<T>);
       sums = rearranged.data<T>();
     }
-    kernels::Sum<T>(1, partial_sums, elements, products, sums);
+    Launch([&] { kernels::Sum<T>(1, partial_sums, elements, products, sums); });
     products = sums;
   }
   if (!plan.copy_c) return;
@@ -250,7 +255,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
     from.Append(effective[i].c);
     to.Append(axes[i].c);
   }
-  kernels::CopyStrided<T>(shape, products, from, c, to);
+  Launch([&] { kernels::CopyStrided<T>(shape, products, from, c, to); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -80,6 +81,7 @@ Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& o
       values.push_back(SumAndPermute(values[a], labels[a], step.labels));
     } else {
       const size_t b = static_cast<size_t>(step.b);
+      CountMultiplications(step.multiplications);
       values.push_back(ContractTwo(values[a], labels[a], values[b], labels[b], step.labels));
       // Each value is used once: let go of what was made on the way.
       if (a >= operands.size()) values[a] = Variable();

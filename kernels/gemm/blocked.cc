@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -35,11 +36,13 @@ constexpr int64_t kTasksPerThread = 4;
 template <typename T>
 class PackBuffer {
  public:
-  explicit PackBuffer(int64_t elements) {
-    if (elements <= kOnStack) return;
-    storage_ = Storage::Allocate(static_cast<size_t>(elements) * sizeof(T));
-  }
+  explicit PackBuffer(int64_t elements) : storage_(FromPool(elements)) {}
   T* data() { return storage_ == nullptr ? stack_ : static_cast<T*>(storage_->data()); }
+
+  // Null where the stack has room.
+  static std::shared_ptr<Storage> FromPool(int64_t elements) {
+    return elements <= kOnStack ? nullptr : Storage::Allocate(static_cast<size_t>(elements) * sizeof(T));
+  }
 
  private:
   static constexpr int64_t kOnStack = 16384 / int64_t{sizeof(T)};
@@ -251,6 +254,14 @@ Update<T> UpdateOf(const GemmArguments<T>& g, int64_t k) {
   return {g.alpha, k == 0 ? g.beta : T(1)};
 }
 
+// B's panels of one task of a product of few rows.
+template <typename T>
+int64_t PanelsPerTask(const GemmArguments<T>& g) {
+  constexpr double kLeastWork = 1 << 18;  // multiplications
+  const double work = static_cast<double>(g.m) * static_cast<double>(g.k) * kNR<T>;
+  return std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / work));
+}
+
 // Few rows: B is read where it lies, or packed panel by panel, used at once, and never written to memory.
 template <typename T>
 void FewRowsProduct(const GemmArguments<T>& g) {
@@ -263,10 +274,7 @@ void FewRowsProduct(const GemmArguments<T>& g) {
     const int64_t k = i * depths.size;
     PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
   }
-  constexpr double kLeastWork = 1 << 18;  // multiplications of a task
-  const double work = static_cast<double>(g.m) * static_cast<double>(g.k) * kPanel;
-  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kLeastWork / work));
-  ParallelForRange(panels, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+  ParallelForRange(panels, PanelsPerTask(g), [&](int64_t begin, int64_t end) HWY_ATTR {
     const bool in_place = g.transpose_b == Transpose::kNo;
     const bool packs = !in_place || end * kPanel > g.n;
     PackBuffer<T> panel(packs ? std::min(depths.size, g.k) * kPanel + kSlack<T> : 0);
@@ -331,6 +339,30 @@ void ManyRowsProduct(const GemmArguments<T>& g) {
   }
 }
 
+// The elements of each PackBuffer that is there at once in a product of that many threads, all of them busy.
+template <typename T>
+std::vector<int64_t> BufferSizes(const GemmArguments<T>& g, int64_t threads) {
+  constexpr int64_t kPanel = kNR<T>;
+  const Blocks depths(g.k, kKC, 1);
+  const int64_t depth = std::min(depths.size, g.k);
+  if (g.m <= kFewRows) {
+    const int64_t all_rows = PackedBlock(g, g.m, depths.size) * depths.count + kSlack<T>;
+    const bool in_place = g.transpose_b == Transpose::kNo;
+    const int64_t packing =
+        in_place ? int64_t{g.n % kPanel != 0} : CeilDivide(CeilDivide(g.n, kPanel), PanelsPerTask(g));
+    std::vector<int64_t> sizes(static_cast<size_t>(1 + std::min(threads, packing)), depth * kPanel + kSlack<T>);
+    sizes[0] = all_rows;
+    return sizes;
+  }
+  const Blocks columns(g.n, kNC<T>, kPanel);
+  const Shares shares(g.m, kMC<T>, CeilDivide(std::min(columns.size, g.n), kPanel));
+  const int64_t rows = std::min(g.m, CeilDivide(shares.tiles, shares.rows) * kMR);
+  std::vector<int64_t> sizes(static_cast<size_t>(1 + std::min(threads, shares.rows * shares.columns)),
+                             PackedBlock(g, rows, depth) + kSlack<T>);
+  sizes[0] = depth * RoundUp(columns.size, kPanel) + kSlack<T>;
+  return sizes;
+}
+
 template <typename T>
 void Product(const GemmArguments<T>& g) {
   if (g.m <= kFewRows) {
@@ -344,6 +376,7 @@ void Product(const GemmArguments<T>& g) {
 HWY_AFTER_NAMESPACE();
 
 CROSSTALK_DISPATCH(Product)
+CROSSTALK_DISPATCH(BufferSizes)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
@@ -369,8 +402,20 @@ void BlockedGemm(const GemmArguments<T>& g) {
   }
 }
 
+template <typename T>
+void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products) {
+  if (g.k == 0 || g.alpha == T(0)) return;
+  std::vector<std::shared_ptr<Storage>> buffers;
+  const std::vector<int64_t> sizes = BufferSizesOnTarget<T>()(g, threads);
+  for (int64_t i = 0; i < products; ++i) {
+    for (const int64_t elements : sizes) buffers.push_back(PackBuffer<T>::FromPool(elements));
+  }
+}
+
 template void BlockedGemm<float>(const GemmArguments<float>&);
 template void BlockedGemm<double>(const GemmArguments<double>&);
+template void AllocateAsBlockedGemm<float>(const GemmArguments<float>&, int64_t, int64_t);
+template void AllocateAsBlockedGemm<double>(const GemmArguments<double>&, int64_t, int64_t);
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -24,4 +24,9 @@ inline constexpr int64_t kMC = 864 / int64_t{sizeof(T)};
 template <typename T>
 void BlockedGemm(const GemmArguments<T>& g);
 
+// Takes from the pool what `products` of these, each computed by that many threads, hold at once, and gives it back:
+// for ShapesOnlyScope.
+template <typename T>
+void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products);
+
 }  // namespace crosstalk::kernels

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
@@ -44,9 +46,13 @@ bool IsSliced(const GemmArguments<T>& g) {
 }
 
 template <typename T>
+int64_t SliceLength(const GemmArguments<T>& g) {
+  return RoundUp<int64_t>(CeilDivide(g.k, std::min(kMostSlices, g.k / kSliceLength)), 16);
+}
+
+template <typename T>
 void ComputeSliced(const GemmArguments<T>& g) {
-  const int64_t most = CeilDivide(g.k, std::min(kMostSlices, g.k / kSliceLength));
-  const int64_t length = RoundUp<int64_t>(most, 16);
+  const int64_t length = SliceLength(g);
   const int64_t slices = CeilDivide(g.k, length);
   const int64_t elements = g.m * g.n;
   const std::shared_ptr<Storage> storage = Storage::Allocate(static_cast<size_t>(slices * elements) * sizeof(T));
@@ -80,12 +86,27 @@ void ComputeOne(const GemmArguments<T>& g) {
   }
 }
 
+// In a ShapesOnlyScope: allocates what `products` of these, each computed by that many threads, hold at once.
+template <typename T>
+void AllocateAsComputeOne(const GemmArguments<T>& g, int64_t threads, int64_t products) {
+  if (!IsSliced(g)) return AllocateAsBlockedGemm(g, threads, products);
+  GemmArguments<T> slice = g;
+  slice.k = SliceLength(g);
+  const int64_t slices = CeilDivide(g.k, slice.k);
+  const size_t bytes = static_cast<size_t>(slices * g.m * g.n) * sizeof(T);
+  std::vector<std::shared_ptr<Storage>> partial;
+  for (int64_t i = 0; i < products; ++i) partial.push_back(Storage::Allocate(bytes));
+  AllocateAsBlockedGemm(slice, 1, products * std::min(threads, slices));
+}
+
 }  // namespace
 
 template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
-  if (arguments.m > 0 && arguments.n > 0) ComputeOne(arguments);
+  if (arguments.m == 0 || arguments.n == 0) return;
+  if (ShapesOnly()) return AllocateAsComputeOne(arguments, NumThreads(), 1);
+  ComputeOne(arguments);
 }
 
 template <typename T>
@@ -108,14 +129,19 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   // no difference to the bits.
   const int64_t count = static_cast<int64_t>(offsets_c.size());
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k + 1);
-  if (work > kLargeProduct || (count < NumThreads() && work > kSmallProduct)) {
+  const bool one_by_one = work > kLargeProduct || (count < NumThreads() && work > kSmallProduct);
+  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work));
+  if (ShapesOnly()) {
+    if (one_by_one) return AllocateAsComputeOne(g, NumThreads(), 1);
+    return AllocateAsComputeOne(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
+  }
+  if (one_by_one) {
     for (int64_t i = 0; i < count; ++i) compute(i);
     return;
   }
-  ParallelForRange(count, std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t i = begin; i < end; ++i) compute(i);
-                   });
+  ParallelForRange(count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) compute(i);
+  });
 }
 
 template void Gemm<float>(const GemmArguments<float>&);

@@ -2,6 +2,7 @@
 
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 
@@ -14,9 +15,11 @@ Variable DenseBias(const LogitsBias& bias, int64_t n, int64_t m) {
   Tensor ids = Tensor::Empty({n, m}, DType::kInt32);
   const int32_t* const bucket = buckets.data<int32_t>();
   int32_t* id = ids.data<int32_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < m; ++j) *id++ = bucket[j - i + n - 1];
-  }
+  Launch([&] {
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < m; ++j) *id++ = bucket[j - i + n - 1];
+    }
+  });
   return Take(bias.values, 1, ids);
 }
 

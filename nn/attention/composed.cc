@@ -9,6 +9,7 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -28,14 +29,16 @@ Tensor CombinedMask(const AttentionConfig& config, const AttentionMask& mask, in
   const uint8_t* const memory_data = memory.defined() ? memory.data<uint8_t>() : nullptr;
   const uint8_t* const pairs_data = pairs.defined() ? pairs.data<uint8_t>() : nullptr;
   uint8_t* const out = combined.data<uint8_t>();
-  ParallelForRange(batches * n, 64, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t batch = row / n, query = row % n;
-      for (int64_t j = 0; j < m; ++j) {
-        out[row * m + j] = (!causal || j <= query) && (memory_data == nullptr || memory_data[batch * m + j]) &&
-                           (pairs_data == nullptr || pairs_data[row * m + j]);
+  Launch([&] {
+    ParallelForRange(batches * n, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t batch = row / n, query = row % n;
+        for (int64_t j = 0; j < m; ++j) {
+          out[row * m + j] = (!causal || j <= query) && (memory_data == nullptr || memory_data[batch * m + j]) &&
+                             (pairs_data == nullptr || pairs_data[row * m + j]);
+        }
       }
-    }
+    });
   });
   return combined;
 }
@@ -45,6 +48,10 @@ Tensor CombinedMask(const AttentionConfig& config, const AttentionMask& mask, in
 // beside a dynamic projection costs no multiplications. Nothing here is as large as n·m·s·t.
 Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, const Variable& R_M) {
   const auto plus_static = [&](const Variable& R) { return P.defined() ? Add(R, P) : R; };
+  // The equation has a product with P all the same, and so has the fused implementation's count.
+  if (P.defined() && (R_X.defined() || R_M.defined())) {
+    CountMultiplications(from.value().num_elements() * P.size(1));
+  }
   Variable to;
   if (R_X.defined()) {
     to = Einsum("to[b,t,n,m] = einsum(from[b,s,n,m], R_X[b,n,s,t])", {from, plus_static(R_X)});

@@ -5,6 +5,7 @@
 
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 
@@ -45,15 +46,18 @@ void Adafactor::Update(size_t i, const Tensor& gradient, double learning_rate, d
                            : kernels::AdafactorOptions::StepScale::kAbsolute;
   const NamedParameter& parameter = parameters()[i];
   const Tensor& value = parameter.value.value();
-  DispatchFloat("Adafactor", value.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if (!IsFactored(i)) {
+  if (!IsFactored(i)) {
+    Launch("Adafactor", value.dtype(), [&](auto zero) {
+      using T = decltype(zero);
       kernels::AdafactorStep<T>(value.num_elements(), options, gradient.data<T>(), Slot(i, 0).template data<T>(),
                                 value.data<T>());
-      return;
-    }
-    const int64_t rows = parameter.matrix_shape[0], cols = parameter.matrix_shape[1];
-    const Tensor workspace = Tensor::Empty({kernels::AdafactorWorkspace(rows, cols)}, value.dtype());
+    });
+    return;
+  }
+  const int64_t rows = parameter.matrix_shape[0], cols = parameter.matrix_shape[1];
+  const Tensor workspace = Tensor::Empty({kernels::AdafactorWorkspace(rows, cols)}, value.dtype());
+  Launch("Adafactor", value.dtype(), [&](auto zero) {
+    using T = decltype(zero);
     kernels::AdafactorFactoredStep<T>(rows, cols, options, gradient.data<T>(), Slot(i, 0).template data<T>(),
                                       Slot(i, 1).template data<T>(), value.data<T>(), workspace.data<T>());
   });

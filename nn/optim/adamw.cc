@@ -5,6 +5,7 @@
 
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 
@@ -41,7 +42,7 @@ void AdamW::Update(size_t i, const Tensor& gradient, double learning_rate, doubl
                                 : kernels::AdamWOptions::BiasCorrection::kNo;
   options.step = step() + 1;
   const Tensor& value = parameters()[i].value.value();
-  DispatchFloat("AdamW", value.dtype(), [&](auto zero) {
+  Launch("AdamW", value.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::AdamWStep<T>(value.num_elements(), options, gradient.data<T>(), Slot(i, 0).template data<T>(),
                           Slot(i, 1).template data<T>(), value.data<T>());

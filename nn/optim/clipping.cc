@@ -5,6 +5,7 @@
 
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 
@@ -13,9 +14,9 @@ double GradientNorm(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& parameter : parameters) {
     if (!parameter.trainable || !parameter.value.grad().defined()) continue;
     const Tensor gradient = parameter.value.grad().Contiguous();
-    sum += DispatchFloat("gradient norm", gradient.dtype(), [&](auto zero) {
+    Launch("gradient norm", gradient.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      return kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
+      sum += kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
     });
   }
   return std::sqrt(sum);

@@ -1,0 +1,71 @@
+// Execution of shapes alone: a training step that computes every shape and allocates every tensor as a real one does,
+// but runs no kernel and touches no memory. It answers within milliseconds how much memory a step takes and how many
+// multiplications, for models of any size.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "crosstalk/runtime/dtype.h"
+
+namespace crosstalk {
+
+// While one lives, on its thread:
+// - Storage is address space that the system backs with nothing, counted in MemoryStats as ever;
+// - kernels do not run (see Launch), nor do Tensor's own fills and copies, so that tensors made in the scope read as
+//   zeros (Item() is 0), but for what the host itself writes (FromValues, data());
+// - ids and targets are not checked against their bounds, and each row of a loss counts;
+// - tensors made outside, such as parameters, are as they were when the scope ends.
+// Ops, Backward, Initializer and the optimizers' updates all obey it. MemoryStats then goes through the values of a
+// real step. (A real product packs its operands in each thread that takes part; here every thread takes part that
+// could.)
+class ShapesOnlyScope {
+ public:
+  ShapesOnlyScope();
+  ~ShapesOnlyScope();
+  ShapesOnlyScope(const ShapesOnlyScope&) = delete;
+
+  // Multiplications of the equations evaluated in the scope so far, forward, once each: of matrix products, attention
+  // (the same whichever implementation computes it) and the classifier within a loss. What Backward computes, also
+  // again, is not counted.
+  int64_t Multiplications() const { return multiplications_; }
+
+ private:
+  friend void CountMultiplications(int64_t count);
+
+  ShapesOnlyScope* outer_;
+  int64_t multiplications_ = 0;
+};
+
+// True while a ShapesOnlyScope lives on this thread.
+bool ShapesOnly();
+
+// Adds to the thread's scopes; nothing where there is none.
+void CountMultiplications(int64_t count);
+
+// While one lives, CountMultiplications adds nothing on its thread.
+class UncountedScope {
+ public:
+  UncountedScope();
+  ~UncountedScope();
+  UncountedScope(const UncountedScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The gate before everything that reads or writes the elements of tensors: runs kernel() unless only shapes count.
+// Allocate in front of it.
+template <typename Kernel>
+void Launch(Kernel&& kernel) {
+  if (!ShapesOnly()) std::forward<Kernel>(kernel)();
+}
+
+// Launch of kernel(T()), T the float type; anything but float and double is a usage error that names `op`.
+//   Launch("exp", x.dtype(), [&](auto zero) { using T = decltype(zero); … });
+template <typename Kernel>
+void Launch(const char* op, DType dtype, Kernel&& kernel) {
+  DispatchFloat(op, dtype, [&](auto zero) { Launch([&] { kernel(zero); }); });
+}
+
+}  // namespace crosstalk

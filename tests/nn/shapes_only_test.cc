@@ -1,0 +1,59 @@
+// Layers in a ShapesOnlyScope: how many multiplications they take, and layers too large for any machine.
+#include "crosstalk/runtime/shapes_only.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/runtime/storage.h"
+
+namespace crosstalk {
+namespace {
+
+TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations) {
+  constexpr int64_t b = 2, n = 7, m = 11, d = 24;
+  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
+    AttentionOptions options;
+    options.kind = kind;
+    options.heads = 3;
+    AttentionConfig config = MakeAttentionConfig(options, d);
+    for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
+      config.implementation = implementation;
+      const ShapesOnlyScope shapes_only;
+      const AttentionModule attention(config, Initializer(1, DType::kFloat32));
+      const Variable X(Tensor::Zeros({b, n, d}, DType::kFloat32)), M(Tensor::Zeros({b, m, d}, DType::kFloat32));
+      const AttentionResult result = attention.Forward(X, M, {}, ForwardContext());
+      EXPECT_EQ(result.implementation, implementation) << kind;
+      EXPECT_EQ(shapes_only.Multiplications(), b * CostOf(config, n, m).multiplications)
+          << kind << " " << Name(implementation);
+    }
+  }
+}
+
+TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t before = GetMemoryStats().live_bytes;
+  {
+    const ShapesOnlyScope shapes_only;
+    constexpr int64_t d_in = 400'000, d_out = 250'000;
+    const Linear linear(d_in, d_out, LinearBias::kYes, Initializer(1, DType::kFloat32));
+    AdamW optimizer(linear.Parameters(), {});
+    Backward(Sum(linear.Forward(Variable(Tensor::Zeros({8, d_in}, DType::kFloat32)))));
+    optimizer.Step(0.1);
+    EXPECT_EQ(shapes_only.Multiplications(), 8 * d_in * d_out);
+    // Weights, their gradient and AdamW's two moments.
+    EXPECT_GE(GetMemoryStats().live_bytes - before, 16 * d_in * d_out);
+  }
+  EXPECT_EQ(GetMemoryStats().live_bytes, before);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(seconds.count(), 1.0);  // it takes milliseconds; a machine may be busy
+  ResetPeakMemory();
+}
+
+}  // namespace
+}  // namespace crosstalk
