@@ -64,6 +64,9 @@ Variable SumAndPermute(const Variable& x, const Labels& from, const Labels& to) 
 Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& operands) {
   std::vector<Shape> shapes;
   for (size_t i = 0; i < operands.size(); ++i) {
+    CROSSTALK_CHECK(operands[i].defined(), "einsum: operand ", i + 1,
+                    i < equation.operands.size() ? ", " + ToString(equation.operands[i]) + "," : "",
+                    " is an undefined Variable (in '", ToString(equation), "')");
     shapes.push_back(operands[i].shape());
     const DType dtype = operands[i].dtype();
     CROSSTALK_CHECK(IsFloating(dtype) && dtype == operands[0].dtype(),

@@ -247,6 +247,18 @@ TEST(EinsumErrorTest, MixedElementTypesNameTheOperands) {
   }
 }
 
+TEST(EinsumErrorTest, AnUndefinedOperandIsNamed) {
+  const Variable a(Tensor::Zeros({3}, DType::kFloat32));
+  try {
+    Einsum("Y[n] = einsum(A[n], B[n], C[n])", {a, Variable(), a});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(),
+                 "einsum: operand 2, B[n], is an undefined Variable (in 'Y[n] = einsum(A[n], B[n], C[n])')");
+  }
+}
+
 TEST(EinsumPlanTest, MultiplicationsAreThoseOfThePapersComments) {
   const Shape X{512, 768}, P_q{768, 64, 12};
   EXPECT_EQ(EinsumMultiplications("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q}), 512LL * 768 * 64 * 12);
