@@ -7,7 +7,6 @@
 #include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/shapes_only.h"
@@ -42,23 +41,12 @@ Variable ContractTwo(const Variable& a, const Labels& labels_a, const Variable& 
                 });
 }
 
-// Sums over the labels that `to` lacks, then puts the rest into the order of `to`.
-Variable SumAndPermute(const Variable& x, const Labels& from, const Labels& to) {
-  std::vector<int> summed;
-  Labels left;
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (std::find(to.begin(), to.end(), from[i]) == to.end()) {
-      summed.push_back(static_cast<int>(i));
-    } else {
-      left.push_back(from[i]);
-    }
-  }
-  Variable y = summed.empty() ? x : Sum(x, summed);
-  if (left == to) return y;
+Variable InOrder(const Variable& x, const Labels& from, const Labels& to) {
   std::vector<int> order;
-  for (const int label : to)
-    order.push_back(static_cast<int>(std::find(left.begin(), left.end(), label) - left.begin()));
-  return Permute(y, order);
+  for (const int label : to) {
+    order.push_back(static_cast<int>(std::find(from.begin(), from.end(), label) - from.begin()));
+  }
+  return Permute(x, order);
 }
 
 Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& operands) {
@@ -81,7 +69,7 @@ Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& o
   for (const EinsumStep& step : plan.steps) {
     const size_t a = static_cast<size_t>(step.a);
     if (step.b < 0) {
-      values.push_back(SumAndPermute(values[a], labels[a], step.labels));
+      values.push_back(InOrder(values[a], labels[a], step.labels));
     } else {
       const size_t b = static_cast<size_t>(step.b);
       CountMultiplications(step.multiplications);
@@ -149,7 +137,7 @@ std::string DescribeEinsum(std::string_view equation, const std::vector<Shape>& 
     brackets.push_back(ToString(bracket));
     text += StrCat(brackets.back(), " = einsum(", brackets[static_cast<size_t>(step.a)],
                    step.b < 0 ? "" : ", " + brackets[static_cast<size_t>(step.b)], ")  # ");
-    text += step.b < 0 ? "sum\n" : StrCat(step.multiplications, " multiplications\n");
+    text += step.b < 0 ? "permutation\n" : StrCat(step.multiplications, " multiplications\n");
   }
   return text;
 }

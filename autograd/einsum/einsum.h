@@ -13,11 +13,12 @@ namespace crosstalk {
 
 // Takes the paper's lines as they stand:
 //   Variable Q = Einsum("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q});
-// Spaces and line breaks are free, a trailing "# comment" is ignored, and any number of operands ≥ 1 is taken: one
-// sums and permutes, several are contracted two at a time in the order of least cost (see DescribeEinsum). The result
-// is contiguous, in the order of its bracket. Differentiable; float and double.
+// Spaces and line breaks are free, a trailing "# comment" is ignored, and any number of operands ≥ 1 is taken: one is
+// permuted, several are contracted two at a time in the order of least cost (see DescribeEinsum). The result is
+// contiguous, in the order of its bracket. Differentiable; float and double.
 // Usage errors, naming the dimension and the tensors: a size that differs, a rank that does not fit, a dimension of
-// the result that no operand has, a dimension twice in one bracket, a number of operands that does not fit.
+// the result that no operand has, a dimension that stands in one operand and nowhere else (Sum is for those), a
+// dimension twice in one bracket, a number of operands that does not fit, an operand that is undefined.
 Variable Einsum(std::string_view equation, const std::vector<Variable>& operands);
 
 // The same with dimension objects instead of text. Dimensions are equal if their names are.
@@ -41,7 +42,7 @@ Variable Einsum(const std::vector<Dim>& result, const std::vector<EinsumOperand>
 // sizes of all dimensions that either has (the cost that the paper's comments count). 0 for one operand.
 int64_t EinsumMultiplications(std::string_view equation, const std::vector<Shape>& shapes);
 
-// The plan in words, one line for each sum or contraction, what is made on the way named T1, T2, …:
+// The plan in words, one line for each contraction, what is made on the way named T1, T2, …:
 //   T1[n, h] = einsum(X[n, d], P[d, h])  # 105 multiplications
 //   L[n, m] = einsum(T1[n, h], K[m, h])  # 63 multiplications
 std::string DescribeEinsum(std::string_view equation, const std::vector<Shape>& shapes);

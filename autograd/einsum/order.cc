@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -35,9 +36,9 @@ struct Cost {
 // Adds the steps of the contractions to `plan`.
 class Contractions {
  public:
-  // values[i]: the number of what is left of operand i after the first sums; labels[i]: its labels.
-  Contractions(EinsumPlan& plan, std::vector<int> values, std::vector<Labels> labels)
-      : plan_(plan), values_(std::move(values)), labels_(std::move(labels)) {}
+  Contractions(EinsumPlan& plan, std::vector<Labels> labels) : plan_(plan), labels_(std::move(labels)) {
+    for (size_t i = 0; i < labels_.size(); ++i) values_.push_back(static_cast<int>(i));
+  }
 
   void Add() {
     if (static_cast<int>(values_.size()) <= kMaxExhaustive) {
@@ -177,10 +178,30 @@ class Contractions {
   }
 
   EinsumPlan& plan_;
-  std::vector<int> values_;
-  std::vector<Labels> labels_;
+  std::vector<int> values_;     // what is left to contract: numbers of values
+  std::vector<Labels> labels_;  // of each
   std::vector<Best> best_;
 };
+
+// True if an operand beside number i has the label.
+bool IsShared(const std::vector<Labels>& operands, size_t i, int label) {
+  for (size_t j = 0; j < operands.size(); ++j) {
+    if (j != i && Has(operands[j], label)) return true;
+  }
+  return false;
+}
+
+// Most likely another name was meant, one that X itself does not have.
+[[noreturn]] void FailAlone(const EinsumEquation& equation, const EinsumPlan& plan, size_t i, int label) {
+  std::vector<std::string> others;
+  for (size_t other = 0; other < plan.names.size(); ++other) {
+    if (!Has(plan.operands[i], static_cast<int>(other))) others.push_back(plan.names[other]);
+  }
+  const std::string& name = plan.names[static_cast<size_t>(label)];
+  Fail(ErrorKind::kUsage, "einsum: the dimension ", name, " of ", ToString(equation.operands[i]),
+       " is in no other operand and not in the result of '", ToString(equation), "'", DidYouMean(name, others),
+       " (Sum(x, dims) sums over a tensor's own dimensions)");
+}
 
 // Names and sizes to labels, with all checks.
 EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shapes) {
@@ -209,6 +230,11 @@ EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shape
                     ", which no operand of '", ToString(equation), "' has");
     plan.result.push_back(static_cast<int>(at - plan.names.begin()));
   }
+  for (size_t i = 0; i < plan.operands.size(); ++i) {
+    for (const int label : plan.operands[i]) {
+      if (!Has(plan.result, label) && !IsShared(plan.operands, i, label)) FailAlone(equation, plan, i, label);
+    }
+  }
   return plan;
 }
 
@@ -217,27 +243,11 @@ EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shape
 EinsumPlan PlanEinsum(const EinsumEquation& equation, const std::vector<Shape>& shapes) {
   EinsumPlan plan = Label(equation, shapes);
   const size_t count = plan.operands.size();
-  std::vector<int> values;
-  std::vector<Labels> labels;
-  for (size_t i = 0; i < count; ++i) {
-    Labels kept;
-    for (const int label : plan.operands[i]) {
-      bool needed = Has(plan.result, label);
-      for (size_t j = 0; j < count; ++j) needed = needed || (j != i && Has(plan.operands[j], label));
-      if (needed) kept.push_back(label);
-    }
-    if (count == 1) kept = plan.result;
-    values.push_back(static_cast<int>(i));
-    if (kept != plan.operands[i]) {
-      EinsumStep sum;
-      sum.a = static_cast<int>(i);
-      sum.labels = kept;
-      plan.steps.push_back(sum);
-      values.back() = static_cast<int>(count + plan.steps.size()) - 1;
-    }
-    labels.push_back(kept);
+  if (count == 1) {
+    if (plan.operands[0] != plan.result) plan.steps.push_back({.a = 0, .b = -1, .labels = plan.result});
+    return plan;
   }
-  if (count > 1) Contractions(plan, values, labels).Add();
+  Contractions(plan, plan.operands).Add();
   for (const EinsumStep& step : plan.steps) {
     plan.multiplications = SaturatingSum(plan.multiplications, step.multiplications);
   }

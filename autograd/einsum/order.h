@@ -1,4 +1,5 @@
-// Turns an einsum equation and the shapes of its operands into steps: sums of one tensor, contractions of two.
+// Turns an einsum equation and the shapes of its operands into steps: contractions of two tensors in the order of least
+// cost, or the permutation of one.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@ namespace crosstalk {
 
 struct EinsumStep {
   int a = 0;                    // values are numbered: the operands, then the result of each step
-  int b = -1;                   // -1: a sum of `a` over the dimensions that `labels` lacks, in the order of `labels`
+  int b = -1;                   // -1: `a` in the order of `labels`
   math::Labels labels;          // of the result
-  int64_t multiplications = 0;  // the product of the sizes of all dimensions of a and b; 0 for a sum
+  int64_t multiplications = 0;  // the product of the sizes of all dimensions of a and b; 0 without b
 };
 
 struct EinsumPlan {
@@ -27,9 +28,8 @@ struct EinsumPlan {
   int64_t multiplications = 0;
 };
 
-// Dimensions that only one operand has and the result has not are summed first. Then pairs: every order is weighed for
-// up to 6 operands; above, the cheapest pair is taken each time. The cost is the number of multiplications, then the
-// size of what is kept in between, then the order in which the operands stand.
+// Every order of pairs is weighed for up to 6 operands; above, the cheapest pair is taken each time. The cost is the
+// number of multiplications, then the size of what is kept in between, then the order in which the operands stand.
 // Usage errors as documented at Einsum.
 EinsumPlan PlanEinsum(const EinsumEquation& equation, const std::vector<Shape>& shapes);
 

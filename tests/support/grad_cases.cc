@@ -194,13 +194,10 @@ void AddNormsIndexLoss(Table& table) {
 }
 
 void AddEinsums(Table& table) {
-  table.AddEinsum("sum", "Y[] = einsum(X[n, d])", {{3, 5}});
   table.AddEinsum("permute", "Y[d, n, b] = einsum(X[b, n, d])", {{3, 5, 7}});
-  table.AddEinsum("sum_permute", "Y[d, b] = einsum(X[b, n, d])", {{3, 5, 7}});
   table.AddEinsum("outer", "Y[n, m] = einsum(X[n], M[m])", {{5}, {7}});
   table.AddEinsum("elementwise", "Y[m, n] = einsum(X[n, m], M[m, n])", {{5, 7}, {7, 5}});
   table.AddEinsum("dot", "Y[] = einsum(X[n, m], M[m, n])", {{5, 7}, {7, 5}});
-  table.AddEinsum("lone_dimension", "Y[n] = einsum(X[n, k], M[m])", {{5, 3}, {7}});
   table.AddEinsum("projection", "Q[b,n,d_k,h] = einsum(X[b,n,d_X], P_q[d_X,d_k,h])", {{2, 5, 7}, {7, 3, 9}});
   table.AddEinsum("projection_heads_first", "Q[b,h,n,d_k] = einsum(X[b,n,d_X], P_q[d_X,h,d_k])",
                   {{2, 5, 7}, {7, 3, 9}});

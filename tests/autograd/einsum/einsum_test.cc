@@ -141,12 +141,9 @@ TEST(EinsumTest, EveryLineOfThePaperEqualsNestedLoopsOnStridedOperands) {
 
 TEST(EinsumTest, OtherFormsEqualNestedLoops) {
   for (const char* const text : {
-           "Y[] = einsum(X[n])",                                     // a sum
            "Y[n,m,d] = einsum(X[d,m,n])",                            // a permutation
-           "Y[m] = einsum(X[d,m,n])",                                // both
            "Y[n,m]=einsum(X[n],M[m])",                               // an outer product
            "Y[m,n] = einsum(X[n,m], M[m,n])",                        // elementwise
-           "Y[n] = einsum(X[n,d], M[m])",                            // dimensions of one operand alone
            "Y[] = einsum(X[b,n,m], M[m,n,b])",                       // a dot product
            "Y[n] = einsum(X[n], A[n], B[n])",                        // elementwise, three
            "Y[b,h,n,m] = einsum(J[b,h_k,n,m], P_l[h_k,h])",          // heads before positions
@@ -171,8 +168,8 @@ TEST(EinsumTest, DimensionObjectsMeanTheSameAsText) {
   const Variable by_text = Einsum("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q});
   const Variable by_objects = Einsum({n, d_k, h}, {{X, {n, d_X}}, {P_q, {d_X, d_k, h}}});
   EXPECT_EQ(by_text.value().ToVector<double>(), by_objects.value().ToVector<double>());
-  const Variable total = Einsum({}, {{X, {n, d_X}}});
-  EXPECT_EQ(total.rank(), 0);
+  const Variable transposed = Einsum({d_X, n}, {{X, {n, d_X}}});
+  EXPECT_EQ(transposed.shape(), Shape({9, 5}));
 }
 
 TEST(EinsumTest, StretchedOperandsAreReadThroughTheirStrides) {
@@ -217,6 +214,16 @@ TEST(EinsumErrorTest, AResultDimensionOfNoOperandIsNamed) {
   EXPECT_EQ(MessageOf("R_Ml[n,h_k,h] = einsum(M[m,d_M], P_Ml[d_M,h_k,h])", {{7, 11}, {11, 4, 2}}),
             "einsum: R_Ml[n, h_k, h] has the dimension n, which no operand of "
             "'R_Ml[n, h_k, h] = einsum(M[m, d_M], P_Ml[d_M, h_k, h])' has");
+}
+
+TEST(EinsumErrorTest, ADimensionOfOneOperandAloneIsNamedWithTheNearestName) {
+  EXPECT_EQ(MessageOf("Q[n,h,d_k] = einsum(X[n,d_x], P_q[d_X,h,d_k])", {{5, 9}, {9, 3, 2}}),
+            "einsum: the dimension d_x of X[n, d_x] is in no other operand and not in the result of "
+            "'Q[n, h, d_k] = einsum(X[n, d_x], P_q[d_X, h, d_k])'; did you mean \"d_X\"? "
+            "(Sum(x, dims) sums over a tensor's own dimensions)");
+  EXPECT_EQ(MessageOf("Y[] = einsum(X[batch])", {{3}}),
+            "einsum: the dimension batch of X[batch] is in no other operand and not in the result of "
+            "'Y[] = einsum(X[batch])' (Sum(x, dims) sums over a tensor's own dimensions)");
 }
 
 TEST(EinsumErrorTest, OtherMistakesSayWhatIsWrong) {
@@ -273,11 +280,11 @@ TEST(EinsumPlanTest, TheConciseFormCostsWhatTheStepsCost) {
 }
 
 TEST(EinsumPlanTest, DescribesEveryStep) {
-  EXPECT_EQ(DescribeEinsum("L[n,m] = einsum(X[n,d], K[m,h], P[d,h], s[k])", {{3, 5}, {7, 11}, {5, 11}, {2}}),
-            "T1[] = einsum(s[k])  # sum\n"
-            "T2[n, d] = einsum(X[n, d], T1[])  # 15 multiplications\n"
-            "T3[n, h] = einsum(T2[n, d], P[d, h])  # 165 multiplications\n"
-            "L[n, m] = einsum(T3[n, h], K[m, h])  # 231 multiplications\n");
+  EXPECT_EQ(DescribeEinsum("L[n,m] = einsum(X[n,d], K[m,h], P[d,h], s[])", {{3, 5}, {7, 11}, {5, 11}, {}}),
+            "T1[n, d] = einsum(X[n, d], s[])  # 15 multiplications\n"
+            "T2[n, h] = einsum(T1[n, d], P[d, h])  # 165 multiplications\n"
+            "L[n, m] = einsum(T2[n, h], K[m, h])  # 231 multiplications\n");
+  EXPECT_EQ(DescribeEinsum("Y[d,n] = einsum(X[n,d])", {{3, 5}}), "Y[d, n] = einsum(X[n, d])  # permutation\n");
 }
 
 TEST(EinsumPlanTest, TheOrderOfOperandsDoesNotChangeTheCost) {
