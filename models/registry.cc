@@ -5,6 +5,7 @@
 #include "crosstalk/models/t5/build.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -40,6 +41,7 @@ std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, 
 
 ModelDescription DescribeModel(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   Json json = FindModel(config->model).configure(*config, vocabulary);
+  const ShapesOnlyScope no_values;
   const std::unique_ptr<Model> model = MakeModel(json, "configuration", config->seed);
   return {std::move(json), model->Describe(), model->AttentionPlaces(), AttentionImplementationText(*model)};
 }

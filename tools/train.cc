@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/models/memory_estimate.h"
+#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
@@ -84,7 +84,7 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
                                   {"data", data},
                                   {"implementation", model.implementation},
                                   {"parameters", cost.parameters},
-                                  {"memory_bytes", cost.total_bytes()},
+                                  {"memory_bytes", cost.total_bytes},
                                   {"parameter_bytes", cost.parameter_bytes},
                                   {"optimizer_bytes", cost.optimizer_bytes},
                                   {"activation_bytes", cost.activation_bytes},
@@ -102,7 +102,7 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
   for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
   line("implementation", model.implementation, " attention, by which memory is estimated");
   line("parameters", CountText(cost.parameters));
-  line("memory of tensors", BytesText(cost.total_bytes()), " (parameters and gradients ",
+  line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ",
        BytesText(cost.parameter_bytes), ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
        BytesText(cost.activation_bytes), ")");
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");

@@ -1,11 +1,10 @@
-// T5Config: the dimensions and options that define a T5, as JSON, and what a training step of it costs.
+// T5Config: the dimensions and options that define a T5, and their JSON.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/runtime/json.h"
@@ -55,24 +54,5 @@ struct T5Config {
 Json ToJson(const T5Config& config);
 // The opposite. Errors are Error(kind) with `source` and the key; unknown and missing keys are errors.
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind = ErrorKind::kData);
-
-// What one training step costs. Formulas are in t5_cost.cc; bytes are for float.
-struct T5Cost {
-  int64_t parameters = 0;
-  // Multiplications of a forward pass over the batch, as the pseudocode and the matrix products have them (no
-  // elementwise work). A training step is 3 times this, 4 times with recomputation.
-  int64_t forward_multiplications = 0;
-  int64_t step_multiplications = 0;
-  int64_t parameter_bytes = 0;   // parameters and their gradients
-  int64_t optimizer_bytes = 0;   // Adafactor's state
-  int64_t activation_bytes = 0;  // what the peak takes beyond these two: activations, less the gradients still to come
-  int64_t total_bytes() const { return parameter_bytes + optimizer_bytes + activation_bytes; }
-};
-
-// A batch of `batch` examples with n input and m target positions, in float. total_bytes() is within 20 % of the
-// measured peak of one micro-batch, for the implementation of attention that each layer's configuration names; the
-// fused one's workspace is for NumThreads() threads.
-T5Cost EstimateT5(const T5Config& config, int64_t batch, int64_t n, int64_t m,
-                  Activations activations = Activations::kKeep);
 
 }  // namespace crosstalk

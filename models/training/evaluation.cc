@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "crosstalk/autograd/variable.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/stopwatch.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/models/memory_estimate.h"
+#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/runtime/check.h"
@@ -157,7 +157,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
 
 void TrainingRun::BuildModel() {
   const Vocabulary vocabulary = VocabularyOf(*data_.tokenizer);
-  const int64_t bytes = EstimateStep(config_, vocabulary).total_bytes();
+  const int64_t bytes = EstimateStep(config_, vocabulary).total_bytes;
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   if (memory > 0 && bytes > memory) {
     Fail(ErrorKind::kResource, "a training step needs about ", bytes / 1'000'000, " MB, and this machine has ",

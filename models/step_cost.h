@@ -1,0 +1,28 @@
+// What a training step of a configuration costs: a step is executed on shapes alone, so the answer is that of the code
+// that trains, takes milliseconds, and needs no memory whatever the size of the model.
+#pragma once
+
+#include <cstdint>
+
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/config.h"
+
+namespace crosstalk {
+
+struct StepCost {
+  int64_t parameters = 0;
+  // Of the forward passes over the step's whole batch, as the pseudocode and the matrix products have them (no
+  // elementwise work), and of the step with its gradient: 3 times that, 4 times with recomputation.
+  int64_t forward_multiplications = 0;
+  int64_t step_multiplications = 0;
+  int64_t total_bytes = 0;       // the most that tensors take at once
+  int64_t parameter_bytes = 0;   // of it: parameters and their gradients
+  int64_t optimizer_bytes = 0;   // the optimizer's state
+  int64_t activation_bytes = 0;  // what the peak takes beyond these two
+};
+
+// For NumThreads() threads: each has buffers of its own. total_bytes is the peak of a real step on one thread to the
+// byte, and a bound of it on more. Counts into the process's MemoryStats, and resets their peak.
+StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary);
+
+}  // namespace crosstalk

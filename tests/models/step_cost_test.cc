@@ -1,0 +1,117 @@
+// What a step is said to cost, against the paper's numbers and against a step that is made.
+#include "crosstalk/models/step_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
+
+namespace crosstalk {
+namespace {
+
+// T5 base on the paper's examples: 512 inputs, 114 targets.
+TrainingConfig Base() {
+  TrainingConfig config;
+  config.attention.kind = "multihead";
+  config.attention.heads = 12;
+  config.d_model = 768;
+  config.d_ff = 3072;
+  config.layers = 12;
+  config.input_length = 512;
+  config.batch = 3;
+  return config;
+}
+constexpr int64_t kBaseVocabulary = 32100;
+
+TEST(StepCostTest, ParametersOfBaseAreThePublishedNumber) {
+  // 222,903,552: 2 stacks' bias tables of 32 × 12 and their norms included.
+  EXPECT_EQ(EstimateStep(ResolvedConfig(Base()), {kBaseVocabulary, {}}).parameters, 222903552);
+}
+
+TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
+  const int64_t n = 512, m = 114, d = 768;
+  const int64_t encoder = 12 * (4 * n * d * d + 2 * n * n * d + 2 * n * d * 3072);
+  const int64_t decoder = 12 * (4 * m * d * d + 2 * m * m * d) + 12 * (2 * m * d * d + 2 * n * d * d + 2 * n * m * d) +
+                          12 * 2 * m * d * 3072;
+  TrainingConfig config = Base();
+  const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
+  // A padded row of the classifier is a product's row, too.
+  EXPECT_EQ(cost.forward_multiplications, 3 * (encoder + decoder + m * d * 32128));
+  EXPECT_EQ(cost.step_multiplications, 3 * cost.forward_multiplications);
+  config.activations = Activations::kRecompute;
+  EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
+            4 * cost.forward_multiplications);
+  config = Base();
+  config.accumulate = 3;
+  EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
+            cost.step_multiplications);
+}
+
+TEST(StepCostTest, FusedAndComposedAttentionMultiplyAlike) {
+  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
+    TrainingConfig config;
+    config.attention.kind = kind;
+    const int64_t fused = EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications;
+    config.implementation = AttentionImplementation::kComposed;
+    EXPECT_EQ(EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications, fused) << kind;
+  }
+}
+
+// The peak of what a run allocates for its first step.
+int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+  ReleaseCachedMemory();
+  const int64_t before = GetMemoryStats().live_bytes;
+  ResetPeakMemory();
+  const auto model = MakeModel(FindModel(config->model).configure(*config, vocabulary), "test", 1);
+  model->SetActivations(config->activations);
+  const auto optimizer = MakeOptimizer(*config, model->Parameters());
+  const Batch batch =
+      FindObjective(*config->objective).empty_batch(*config, vocabulary.tokens, config->batch / config->accumulate);
+  for (const char* name : {"inputs", "targets"}) {
+    const Tensor& ids = batch.Get(name);
+    for (int64_t i = 0; i < ids.num_elements(); ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(3 + i % 200);
+  }
+  for (int64_t part = 0; part < config->accumulate; ++part) {
+    const LossResult loss = model->Loss(batch, {.z_loss = config->z_loss}, {.phase = ForwardContext::Phase::kTraining});
+    Backward(Scale(loss.sum, 0.1));
+  }
+  optimizer->Step(0.01, 1.0);
+  return GetMemoryStats().peak_bytes - before;
+}
+
+TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
+  const int threads_before = NumThreads();
+  SetNumThreads(1);
+  for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
+    for (const int64_t accumulate : {1, 3}) {
+      TrainingConfig config;
+      config.batch = 6;
+      config.d_model = 64;
+      config.optimizer = optimizer;
+      config.accumulate = accumulate;
+      const ResolvedConfig resolved(config);
+      EXPECT_EQ(EstimateStep(resolved, {300, {}}).total_bytes, PeakOfAStep(resolved, {300, {}}))
+          << Name(optimizer) << ", " << accumulate;
+    }
+  }
+  SetNumThreads(threads_before);
+}
+
+// 1.1 trillion parameters: nothing of it is allocated.
+TEST(StepCostTest, AModelOfAnySizeIsEstimatedAtOnce) {
+  TrainingConfig config = Base();
+  config.d_model = 65536;
+  config.d_ff = 262144;
+  config.attention.heads = 64;
+  config.layers = 8;
+  config.batch = 1;
+  const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
+  EXPECT_GT(cost.parameters, int64_t{900'000'000'000});
+  EXPECT_GT(cost.total_bytes, 4 * cost.parameters);
+}
+
+}  // namespace
+}  // namespace crosstalk
