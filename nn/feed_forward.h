@@ -39,7 +39,6 @@ class FeedForward : public Module {
 
  private:
   FeedForwardConfig config_;
-  std::string path_;
   Variable wi_, wi_gate_, wo_;
 };
 

@@ -1,26 +1,45 @@
 #include "crosstalk/nn/init.h"
 
+#include <utility>
+
+#include "crosstalk/nn/modules_by_path.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
+Initializer::Initializer(uint64_t seed, DType dtype, std::string path)
+    : seed_(seed), dtype_(dtype), path_(std::move(path)), modules_(std::make_shared<ModulesByPath>()) {}
+
 Initializer Initializer::At(std::string_view name) const {
-  return Initializer(seed_, dtype_, path_.empty() ? std::string(name) : StrCat(path_, ".", name));
+  Initializer child = *this;
+  child.path_ = path_.empty() ? std::string(name) : StrCat(path_, ".", name);
+  return child;
 }
 
-Tensor Initializer::Zeros(const Shape& shape) const { return Tensor::Zeros(shape, dtype_); }
-
-Tensor Initializer::Ones(const Shape& shape) const { return Tensor::Full(shape, 1.0, dtype_); }
-
-Tensor Initializer::Normal(const Shape& shape, double stddev) const {
+Tensor Initializer::Make(const Shape& shape, const InitialValues& values) const {
+  using enum InitialValues::Distribution;
+  switch (values.distribution) {
+    case kZeros:
+      return Tensor::Zeros(shape, dtype_);
+    case kOnes:
+      return Tensor::Full(shape, 1.0, dtype_);
+    case kIdentity: {
+      CROSSTALK_CHECK(shape.rank() == 2 && shape[0] == shape[1], "initial values: ", shape,
+                      " is no square matrix, so it cannot start as the identity");
+      Tensor identity = Tensor::Zeros(shape, dtype_);
+      for (int64_t i = 0; i < shape[0]; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
+      return identity;
+    }
+    case kNormal: {
+      Tensor tensor = Tensor::Empty(shape, dtype_);
+      FillNormal(tensor, key(), 0.0, values.stddev);
+      return tensor;
+    }
+    case kTruncatedNormal:
+      break;
+  }
   Tensor tensor = Tensor::Empty(shape, dtype_);
-  FillNormal(tensor, key(), 0.0, stddev);
-  return tensor;
-}
-
-Tensor Initializer::TruncatedNormal(const Shape& shape, double stddev) const {
-  Tensor tensor = Tensor::Empty(shape, dtype_);
-  FillTruncatedNormal(tensor, key(), stddev);
+  FillTruncatedNormal(tensor, key(), values.stddev);
   return tensor;
 }
 

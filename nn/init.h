@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -12,11 +13,31 @@
 
 namespace crosstalk {
 
-// Handed down a tree of modules as it is built; each level appends its name.
+// How a parameter starts.
+struct InitialValues {
+  enum class Distribution {
+    kZeros,
+    kOnes,
+    kIdentity,  // ones on the diagonal of a square matrix
+    kNormal,
+    kTruncatedNormal,  // mean 0, cut at ±2 stddev
+  };
+  Distribution distribution = Distribution::kZeros;
+  double stddev = 0;
+
+  static constexpr InitialValues Zeros() { return {Distribution::kZeros, 0}; }
+  static constexpr InitialValues Ones() { return {Distribution::kOnes, 0}; }
+  static constexpr InitialValues Identity() { return {Distribution::kIdentity, 0}; }
+  static constexpr InitialValues Normal(double stddev) { return {Distribution::kNormal, stddev}; }
+  static constexpr InitialValues TruncatedNormal(double stddev) { return {Distribution::kTruncatedNormal, stddev}; }
+};
+
+// Seed, type and path of what is being built. Child (nn/module.h) hands it down a tree of modules; each level appends
+// its name. Copies, and what At gives, remember together which paths have a module, so that none gets two: two layers
+// of one path would start with the same values. Not to be used by several threads at once.
 class Initializer {
  public:
-  explicit Initializer(uint64_t seed, DType dtype = DType::kFloat32, std::string path = "")
-      : seed_(seed), dtype_(dtype), path_(std::move(path)) {}
+  explicit Initializer(uint64_t seed, DType dtype = DType::kFloat32, std::string path = "");
 
   // The same for a child: At("encoder").At("block_0").path() == "encoder.block_0".
   Initializer At(std::string_view name) const;
@@ -27,15 +48,16 @@ class Initializer {
   // What the numbers of this path are drawn from: (seed, StreamId(path)), step 0.
   RandomKey key() const { return {.seed = seed_, .stream = StreamId(path_), .step = 0}; }
 
-  Tensor Zeros(const Shape& shape) const;
-  Tensor Ones(const Shape& shape) const;
-  Tensor Normal(const Shape& shape, double stddev) const;
-  Tensor TruncatedNormal(const Shape& shape, double stddev) const;  // mean 0, cut at ±2 stddev
+  Tensor Make(const Shape& shape, const InitialValues& values) const;
 
  private:
+  friend class Module;
+  struct ModulesByPath;
+
   uint64_t seed_;
   DType dtype_;
   std::string path_;
+  std::shared_ptr<ModulesByPath> modules_;
 };
 
 }  // namespace crosstalk

@@ -22,10 +22,10 @@ Variable ApplyWeight(const Variable& x, const Variable& weight) {
 Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, const Initializer& init)
     : Linear(d_in, d_out, bias, 1.0 / std::sqrt(static_cast<double>(d_in)), init) {}
 
-Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, double stddev, const Initializer& init) {
+Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, double stddev, const Initializer& init) : Module(init) {
   CROSSTALK_CHECK(d_in > 0 && d_out > 0, "linear: d_in = ", d_in, " and d_out = ", d_out, " must be positive");
-  weight_ = AddParameter("weight", init.At("weight").TruncatedNormal({d_in, d_out}, stddev));
-  if (bias == LinearBias::kYes) bias_ = AddParameter("bias", init.At("bias").Zeros({d_out}));
+  weight_ = AddParameter("weight", {d_in, d_out}, InitialValues::TruncatedNormal(stddev));
+  if (bias == LinearBias::kYes) bias_ = AddParameter("bias", {d_out}, InitialValues::Zeros());
 }
 
 Variable Linear::Forward(const Variable& x) const {

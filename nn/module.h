@@ -1,21 +1,31 @@
 // Module: learned tensors with dotted names, and what a forward pass needs to know beside its inputs.
 //
-//   class Linear : public Module {
+//   class TwoLayers : public Module {
 //    public:
-//     Linear(int64_t in, int64_t out, const Initializer& init)
-//         : weight_(AddParameter("weight", init.At("weight").Normal({in, out}, 1 / std::sqrt(in)))) {}
-//     Variable Forward(const Variable& x) const { return MatMul(x, weight_); }
+//     TwoLayers(int64_t d, int64_t d_ff, const Initializer& init)
+//         : Module(init),
+//           scale_(AddParameter("scale", {d}, InitialValues::Ones())),
+//           wi_(this, "wi", d, d_ff, LinearBias::kYes),  // makes a Linear(d, d_ff, …) named "wi", and registers it
+//           wo_(this, "wo", d_ff, d, LinearBias::kYes) {}
+//     Variable Forward(const Variable& x) const { return wo_->Forward(Relu(wi_->Forward(x * scale_))); }
 //    private:
-//     Variable weight_;
+//     Variable scale_;
+//     Child<Linear> wi_, wo_;
 //   };
+//
+//   TwoLayers model(64, 256, Initializer(seed));
+//   AdamW optimizer(model.Parameters());  // scale, wi.weight, wi.bias, wo.weight, wo.bias
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
@@ -29,16 +39,20 @@ struct NamedParameter {
   bool trainable = true;  // false: optimizers leave it as it is
 };
 
-// A tree of modules; a node owns its parameters and refers to its children, which are usually its members. Neither
-// copyable nor movable, because parents hold addresses.
+template <typename T>
+class Child;
+
+// A tree of modules. A module that belongs to another is a Child<T> of it, which makes it, names it and registers it in
+// one step. Neither copyable nor movable; a Child is both, so that children stand in a std::vector<Child<T>>.
 class Module {
  public:
-  virtual ~Module() = default;
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // All parameters, own and children's, in the order of registration. A parameter that several modules share is
-  // registered by one of them, so each appears once. Values are shared with the module, not copied.
+  // All parameters, own and children's, in the order of registration; those of a module that is shared once, under the
+  // first of its names. Values are shared with the module, not copied. A usage error if a module was made under this
+  // one's path that no Child registers: its parameters would be missing.
   std::vector<NamedParameter> Parameters() const;
   int64_t NumParameters() const;  // scalars in Parameters()
 
@@ -50,29 +64,75 @@ class Module {
   enum class Trainable { kNo, kYes };
   void SetTrainable(std::string_view path, Trainable trainable);
 
- protected:
-  Module() = default;
+  // Where the module stands in the model that it was made in: "encoder.block_0".
+  const std::string& path() const { return init_.path(); }
+  DType dtype() const { return init_.dtype(); }
 
-  // Makes `value` a leaf and registers it. Without a matrix_shape a tensor of rank 2 is its own matrix, and any other
-  // has none; a given one must have as many elements as `value`. Names are unique in a module and hold no dots.
+ protected:
+  // A usage error if `init` has made a module of the same path that still lives: the two would start alike.
+  explicit Module(const Initializer& init);
+
+  // A leaf with initial values of its own path, registered. Without a matrix_shape a tensor of rank 2 is its own
+  // matrix, and any other has none; a given one must have as many elements. Names are unique in a module and hold no
+  // dots.
+  Variable AddParameter(std::string_view name, const Shape& shape, const InitialValues& values,
+                        const Shape& matrix_shape = {});
+  // The same with values that the caller has.
   Variable AddParameter(std::string_view name, Tensor value, const Shape& matrix_shape = {});
-  // `module` must live as long as this one.
-  void AddModule(std::string_view name, Module& module);
+  // Registers a module that is another's child too, under a name that it has here. It stays one set of parameters.
+  template <typename T>
+  void AddShared(std::string_view name, const Child<T>& child);
 
  private:
+  template <typename T>
+  friend class Child;
   struct Entry {
     std::string name;
-    Module* module = nullptr;  // or a parameter:
+    std::shared_ptr<Module> module;  // or a parameter:
     Variable value;
     Shape matrix_shape;
     bool trainable = true;
   };
+  void AddModule(std::string_view name, std::shared_ptr<Module> module);
   void CheckName(std::string_view name) const;
-  void Collect(const std::string& prefix, std::vector<NamedParameter>& parameters) const;
+  void CheckAllRegistered() const;
+  void Collect(const std::string& prefix, std::vector<const Module*>& seen,
+               std::vector<NamedParameter>& parameters) const;
   int64_t SetTrainableUnder(const std::string& prefix, std::string_view path, Trainable trainable);
 
+  Initializer init_;
+  bool registered_ = false;  // with a parent
   std::vector<Entry> entries_;
 };
+
+// A handle to a module that belongs to another. Copies refer to the same module: layers that hold copies share its
+// parameters, which are registered once, by the handle that made it.
+template <typename T>
+class Child {
+ public:
+  Child() = default;  // none
+  // Makes T(args…, init), with the parent's Initializer at `name`, and registers it with the parent.
+  template <typename... Args>
+  Child(Module* parent, std::string_view name, Args&&... args)
+      : module_(std::make_shared<T>(std::forward<Args>(args)..., parent->init_.At(name))) {
+    parent->AddModule(name, module_);
+  }
+
+  explicit operator bool() const { return module_ != nullptr; }
+  T* operator->() { return module_.get(); }
+  const T* operator->() const { return module_.get(); }
+  T& operator*() { return *module_; }
+  const T& operator*() const { return *module_; }
+
+ private:
+  friend class Module;
+  std::shared_ptr<T> module_;
+};
+
+template <typename T>
+void Module::AddShared(std::string_view name, const Child<T>& child) {
+  AddModule(name, child.module_);
+}
 
 // Which forward pass this is. Random numbers depend on nothing else, so a step can be computed again bit for bit.
 struct ForwardContext {
@@ -81,6 +141,7 @@ struct ForwardContext {
   uint64_t seed = 0;
   uint32_t step = 0;
   uint32_t micro_batch = 0;  // which part of the step's batch, when gradients are accumulated
+  uint32_t use = 0;          // which use of a module that several layers share
 
   bool training() const { return phase == Phase::kTraining; }
   // The numbers of one dropout: `site` is the dotted path of the layer, and names it alone.

@@ -46,10 +46,10 @@ int64_t RelativeBucket(int64_t relative_position, RelativeDirection direction, i
 
 RelativeBias::RelativeBias(int64_t heads, int64_t buckets, RelativeDirection direction, double stddev,
                            const Initializer& init)
-    : buckets_(buckets), direction_(direction) {
+    : Module(init), buckets_(buckets), direction_(direction) {
   CROSSTALK_CHECK(heads >= 1, "relative bias: h = ", heads, " must be at least 1");
   CheckBuckets(direction, buckets);
-  table_ = AddParameter("table", init.At("table").Normal({heads, buckets}, stddev));
+  table_ = AddParameter("table", {heads, buckets}, InitialValues::Normal(stddev));
 }
 
 LogitsBias RelativeBias::Forward(int64_t n, int64_t m, int64_t first_query) const {

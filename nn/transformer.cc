@@ -38,29 +38,22 @@ void TransformerCache::SelectRows(const std::vector<int64_t>& rows) {
 }
 
 TransformerBlock::TransformerBlock(const TransformerStackConfig& config, const Initializer& init)
-    : dropout_rate_(config.dropout_rate),
-      path_(init.path()),
-      self_norm_(config.self_attention.d_X, config.norm_epsilon, init.At("self_attention_norm")),
-      self_attention_(config.self_attention, init.At("self_attention")),
-      feed_forward_norm_(config.feed_forward.d_model, config.norm_epsilon, init.At("feed_forward_norm")),
-      feed_forward_(config.feed_forward, init.At("feed_forward")) {
-  AddModule("self_attention_norm", self_norm_);
-  AddModule("self_attention", self_attention_);
+    : Module(init),
+      dropout_rate_(config.dropout_rate),
+      self_norm_(this, "self_attention_norm", config.self_attention.d_X, config.norm_epsilon),
+      self_attention_(this, "self_attention", config.self_attention) {
   if (config.cross_attention.has_value()) {
-    cross_norm_ = std::make_unique<RmsNormLayer>(config.cross_attention->d_X, config.norm_epsilon,
-                                                 init.At("cross_attention_norm"));
-    cross_attention_ = std::make_unique<AttentionModule>(*config.cross_attention, init.At("cross_attention"));
-    AddModule("cross_attention_norm", *cross_norm_);
-    AddModule("cross_attention", *cross_attention_);
+    cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm_epsilon};
+    cross_attention_ = {this, "cross_attention", *config.cross_attention};
   }
-  AddModule("feed_forward_norm", feed_forward_norm_);
-  AddModule("feed_forward", feed_forward_);
+  feed_forward_norm_ = {this, "feed_forward_norm", config.feed_forward.d_model, config.norm_epsilon};
+  feed_forward_ = {this, "feed_forward", config.feed_forward};
 }
 
 // x + dropout(y)
 Variable TransformerBlock::Residual(const Variable& x, const Variable& y, const char* layer,
                                     const ForwardContext& context) const {
-  return Add(x, ApplyDropout(y, dropout_rate_, StrCat(path_, ".", layer, ".output_dropout"), context));
+  return Add(x, ApplyDropout(y, dropout_rate_, StrCat(path(), ".", layer, ".output_dropout"), context));
 }
 
 Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mask, const LogitsBias& bias,
@@ -68,11 +61,11 @@ Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mas
   Variable x = input;
   {
     const LayerScope scope("self_attention");
-    const Variable normed = self_norm_.Forward(x);
+    const Variable normed = self_norm_->Forward(x);
     const AttentionExtras extras = {.mask = {.memory = self_mask, .pairs = {}}, .bias = bias};
-    x = Residual(x, self_attention_.Forward(normed, normed, extras, context).Y, "self_attention", context);
+    x = Residual(x, self_attention_->Forward(normed, normed, extras, context).Y, "self_attention", context);
   }
-  if (cross_attention_ != nullptr) {
+  if (cross_attention_) {
     const LayerScope scope("cross_attention");
     const AttentionExtras extras = {.mask = {.memory = memory.mask, .pairs = {}}, .bias = {}};
     const Variable M = AsOneInput(memory.encoded);
@@ -80,42 +73,37 @@ Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mas
     x = Residual(x, y, "cross_attention", context);
   }
   const LayerScope scope("feed_forward");
-  return Residual(x, feed_forward_.Forward(feed_forward_norm_.Forward(x), context), "feed_forward", context);
+  return Residual(x, feed_forward_->Forward(feed_forward_norm_->Forward(x), context), "feed_forward", context);
 }
 
 Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, AttentionCache& self_cache,
                                 const AttentionCache& cross_cache, const Tensor& memory_mask) const {
   const AttentionExtras self_extras = {.mask = {}, .bias = bias};
-  Variable x = Add(input, self_attention_.Step(self_norm_.Forward(input), self_cache, self_extras).Y);
-  if (cross_attention_ != nullptr) {
+  Variable x = Add(input, self_attention_->Step(self_norm_->Forward(input), self_cache, self_extras).Y);
+  if (cross_attention_) {
     const AttentionExtras extras = {.mask = {.memory = memory_mask, .pairs = {}}, .bias = {}};
     x = Add(x, cross_attention_->Attend(cross_norm_->Forward(x), cross_cache, extras).Y);
   }
-  return Add(x, feed_forward_.Forward(feed_forward_norm_.Forward(x), ForwardContext()));
+  return Add(x, feed_forward_->Forward(feed_forward_norm_->Forward(x), ForwardContext()));
 }
 
 AttentionCache TransformerBlock::PrecomputeMemory(const Variable& encoded) const {
-  return cross_attention_ != nullptr ? cross_attention_->Precompute(encoded) : AttentionCache();
+  return cross_attention_ ? cross_attention_->Precompute(encoded) : AttentionCache();
 }
 
 TransformerStack::TransformerStack(const TransformerStackConfig& config, const Initializer& init)
-    : config_(config),
-      path_(init.path()),
-      relative_bias_(config.self_attention.h, config.relative_buckets, DirectionOf(config.self_attention),
-                     1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model)), init.At("relative_bias")),
-      final_norm_(config.feed_forward.d_model, config.norm_epsilon, init.At("final_norm")) {
+    : Module(init),
+      config_(config),
+      relative_bias_(this, "relative_bias", config.self_attention.h, config.relative_buckets,
+                     DirectionOf(config.self_attention),
+                     1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model))) {
   CROSSTALK_CHECK(config.layers >= 0, "transformer: layers = ", config.layers, " must not be negative");
-  AddModule("relative_bias", relative_bias_);
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string name = StrCat("block_", i);
-    blocks_.push_back(std::make_unique<TransformerBlock>(config, init.At(name)));
-    AddModule(name, *blocks_.back());
-  }
-  AddModule("final_norm", final_norm_);
+  for (int64_t i = 0; i < config.layers; ++i) blocks_.emplace_back(this, StrCat("block_", i), config);
+  final_norm_ = {this, "final_norm", config.feed_forward.d_model, config.norm_epsilon};
 }
 
 LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const {
-  const LogitsBias bias = relative_bias_.Forward(n, m, first_query);
+  const LogitsBias bias = relative_bias_->Forward(n, m, first_query);
   // The composed attention needs the dense form: made here, once for all blocks.
   const bool fused = ImplementationFor(config_.self_attention, dtype, AttentionOutputs::kOutputOnly) ==
                      AttentionImplementation::kFused;
@@ -133,7 +121,7 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
     if (memory.mask.defined()) dims.Bind("memory_mask[b, m]", memory.mask.shape());
   }
 
-  Variable x = ApplyDropout(embedded, config_.dropout_rate, path_ + ".input_dropout", context);
+  Variable x = ApplyDropout(embedded, config_.dropout_rate, path() + ".input_dropout", context);
   const LogitsBias bias = Bias(dims["n"], dims["n"], 0, embedded.dtype());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const LayerScope scope(StrCat("block_", i));
@@ -152,7 +140,7 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
     x = Recompute(run, inputs);
   }
   const LayerScope scope("final_norm");
-  return ApplyDropout(final_norm_.Forward(x), config_.dropout_rate, path_ + ".output_dropout", context);
+  return ApplyDropout(final_norm_->Forward(x), config_.dropout_rate, path() + ".output_dropout", context);
 }
 
 TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory) const {
@@ -178,7 +166,7 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
     x = blocks_[i]->Step(x, bias, cache.self_attention[i], cache.cross_attention[i], cache.memory_mask);
   }
   ++cache.length;
-  return final_norm_.Forward(x);
+  return final_norm_->Forward(x);
 }
 
 }  // namespace crosstalk

@@ -61,13 +61,12 @@ class TransformerBlock : public Module {
   Variable Residual(const Variable& x, const Variable& y, const char* layer, const ForwardContext& context) const;
 
   double dropout_rate_;
-  std::string path_;
-  RmsNormLayer self_norm_;
-  AttentionModule self_attention_;
-  std::unique_ptr<RmsNormLayer> cross_norm_;  // null without cross-attention
-  std::unique_ptr<AttentionModule> cross_attention_;
-  RmsNormLayer feed_forward_norm_;
-  FeedForward feed_forward_;
+  Child<RmsNormLayer> self_norm_;
+  Child<AttentionModule> self_attention_;
+  Child<RmsNormLayer> cross_norm_;  // none without cross-attention
+  Child<AttentionModule> cross_attention_;
+  Child<RmsNormLayer> feed_forward_norm_;
+  Child<FeedForward> feed_forward_;
 };
 
 class TransformerStack : public Module {
@@ -91,11 +90,10 @@ class TransformerStack : public Module {
   LogitsBias Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const;
 
   TransformerStackConfig config_;
-  std::string path_;
   Recomputation recomputation_ = Recomputation::kNone;
-  RelativeBias relative_bias_;
-  std::vector<std::unique_ptr<TransformerBlock>> blocks_;
-  RmsNormLayer final_norm_;
+  Child<RelativeBias> relative_bias_;
+  std::vector<Child<TransformerBlock>> blocks_;
+  Child<RmsNormLayer> final_norm_;
 };
 
 }  // namespace crosstalk

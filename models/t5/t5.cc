@@ -34,6 +34,11 @@ TransformerStackConfig DecoderConfig(const T5Config& config) {
   return stack;
 }
 
+const T5Config& Validated(const T5Config& config) {
+  config.Validate();
+  return config;
+}
+
 void CheckIds(const char* name, const Tensor& ids) {
   CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32, "T5: ", name, " must be int32");
 }
@@ -65,20 +70,15 @@ void T5DecodingState::SelectRows(const std::vector<int64_t>& rows) {
   memory_mask = cache.memory_mask;
 }
 
-T5::T5(const T5Config& config, uint64_t seed, DType dtype) : config_(config) {
-  config.Validate();
-  const Initializer init(seed, dtype);
-  const int64_t rows = config.padded_vocabulary();
-  embedding_ = std::make_unique<EmbeddingLayer>(rows, config.d_model, 1.0, init.At("embedding"));
-  encoder_ = std::make_unique<TransformerStack>(EncoderConfig(config), init.At("encoder"));
-  decoder_ = std::make_unique<TransformerStack>(DecoderConfig(config), init.At("decoder"));
-  AddModule("embedding", *embedding_);
-  AddModule("encoder", *encoder_);
-  AddModule("decoder", *decoder_);
+T5::T5(const T5Config& config, uint64_t seed, DType dtype)
+    : Module(Initializer(seed, dtype)),
+      config_(Validated(config)),
+      embedding_(this, "embedding", config.padded_vocabulary(), config.d_model, 1.0),
+      encoder_(this, "encoder", EncoderConfig(config)),
+      decoder_(this, "decoder", DecoderConfig(config)) {
   if (config.classifier == ClassifierKind::kUntied) {
     const double stddev = 1.0 / std::sqrt(static_cast<double>(config.d_model));
-    classifier_ = std::make_unique<EmbeddingLayer>(rows, config.d_model, stddev, init.At("classifier"));
-    AddModule("classifier", *classifier_);
+    classifier_ = {this, "classifier", config.padded_vocabulary(), config.d_model, stddev};
   }
 }
 
@@ -89,13 +89,9 @@ void T5::SetActivations(Activations activations) {
   decoder_->SetRecomputation(recomputation);
 }
 
-double T5::ClassifierScale() const {
-  return classifier_ != nullptr ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.d_model));
-}
+double T5::ClassifierScale() const { return classifier_ ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.d_model)); }
 
-const Variable& T5::ClassifierTable() const {
-  return classifier_ != nullptr ? classifier_->table() : embedding_->table();
-}
+const Variable& T5::ClassifierTable() const { return classifier_ ? classifier_->table() : embedding_->table(); }
 
 Variable T5::Encode(const Tensor& inputs, const ForwardContext& context) const {
   CheckIds("inputs", inputs);

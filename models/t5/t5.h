@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "crosstalk/models/model.h"
@@ -81,10 +80,10 @@ class T5 : public Model {
   const Variable& ClassifierTable() const;
 
   T5Config config_;
-  std::unique_ptr<EmbeddingLayer> embedding_;
-  std::unique_ptr<TransformerStack> encoder_;
-  std::unique_ptr<TransformerStack> decoder_;
-  std::unique_ptr<EmbeddingLayer> classifier_;  // null if tied
+  Child<EmbeddingLayer> embedding_;
+  Child<TransformerStack> encoder_;
+  Child<TransformerStack> decoder_;
+  Child<EmbeddingLayer> classifier_;  // none if tied
 };
 
 }  // namespace crosstalk

@@ -13,13 +13,6 @@
 namespace crosstalk {
 namespace {
 
-// Ones on the diagonal of a square matrix.
-Tensor Identity(int64_t size, DType dtype) {
-  Tensor identity = Tensor::Zeros({size, size}, dtype);
-  for (int64_t i = 0; i < size; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
-  return identity;
-}
-
 AttentionResult AttendAs(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
                          const AttentionMemory& memory, const AttentionExtras& extras,
                          const std::optional<RandomKey>& dropout_key) {
@@ -116,16 +109,16 @@ AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionP
 }
 
 AttentionModule::AttentionModule(const AttentionConfig& config, const Initializer& init)
-    : config_(config), path_(init.path()) {
+    : Module(init), config_(config) {
   config.Validate();
   const auto& c = config_;
   // std = scale / sqrt(fan), truncated at 2 std.
   const auto add = [&](const char* name, const Shape& shape, double factor, int64_t fan, const Shape& matrix) {
     const double stddev = factor / std::sqrt(static_cast<double>(fan));
-    return AddParameter(name, init.At(name).TruncatedNormal(shape, stddev), matrix);
+    return AddParameter(name, shape, InitialValues::TruncatedNormal(stddev), matrix);
   };
   const auto add_static = [&](const char* name, int64_t from, int64_t to) {
-    if (c.mixing_init == MixingInit::kIdentity) return AddParameter(name, Identity(from, init.dtype()), {from, to});
+    if (c.mixing_init == MixingInit::kIdentity) return AddParameter(name, {from, to}, InitialValues::Identity());
     return add(name, {from, to}, 1.0, from, {from, to});
   };
   const auto add_dynamic = [&](const char* name, int64_t width, int64_t from, int64_t to) {
@@ -154,7 +147,7 @@ AttentionModule::AttentionModule(const AttentionConfig& config, const Initialize
 AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, const AttentionExtras& extras,
                                          const ForwardContext& context) const {
   std::optional<RandomKey> dropout_key;
-  if (context.training() && config_.dropout_rate > 0) dropout_key = context.DropoutKey(path_ + ".weights");
+  if (context.training() && config_.dropout_rate > 0) dropout_key = context.DropoutKey(path() + ".weights");
   return AttendAs(config_, parameters_, X, ProjectMemory(config_, parameters_, M), extras, dropout_key);
 }
 

@@ -138,7 +138,6 @@ class AttentionModule : public Module {
 
  private:
   AttentionConfig config_;
-  std::string path_;
   AttentionParameters parameters_;
 };
 

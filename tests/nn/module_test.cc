@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/linear.h"
+#include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -18,24 +21,139 @@ namespace {
 class Pair : public Module {
  public:
   explicit Pair(const Initializer& init)
-      : first(3, 5, LinearBias::kYes, init.At("first")), second(5, 2, LinearBias::kNo, init.At("second")) {
-    AddModule("first", first);
-    cube = AddParameter("cube", init.At("cube").Normal({2, 3, 4}, 1.0), {2, 12});
-    AddModule("second", second);
-  }
+      : Module(init),
+        first(this, "first", 3, 5, LinearBias::kYes),
+        cube(AddParameter("cube", {2, 3, 4}, InitialValues::Normal(1.0), {2, 12})),
+        second(this, "second", 5, 2, LinearBias::kNo) {}
   // Opens the protected functions to the tests.
   void Add(std::string_view name, Tensor value, const Shape& matrix = {}) { AddParameter(name, value, matrix); }
 
-  Linear first;
+  Child<Linear> first;
   Variable cube;
-  Linear second;
+  Child<Linear> second;
 };
+
+std::vector<std::string> NamesIn(const Module& module) {
+  std::vector<std::string> names;
+  for (const NamedParameter& parameter : module.Parameters()) names.push_back(parameter.name);
+  return names;
+}
+
+template <typename Function>
+std::string UsageError(const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+// What a user writes: layers in a vector, one of them used twice, and a head.
+class Tower : public Module {
+ public:
+  Tower(int64_t d, int64_t layers, const Initializer& init)
+      : Module(init), head_(this, "head", d, 1, LinearBias::kYes) {
+    for (int64_t i = 0; i < layers; ++i) layers_.emplace_back(this, StrCat("layer_", i), d, d, LinearBias::kNo);
+    layers_.push_back(layers_.back());
+  }
+  Variable Forward(Variable x) const {
+    for (const Child<Linear>& layer : layers_) x = Relu(layer->Forward(x));
+    return head_->Forward(x);
+  }
+
+ private:
+  Child<Linear> head_;
+  std::vector<Child<Linear>> layers_;
+};
+
+TEST(ModuleTest, LayersInAVectorTrainAndASharedOneIsOneSetOfParameters) {
+  Tower tower(4, 2, Initializer(1, DType::kFloat64));
+  EXPECT_EQ(NamesIn(tower), (std::vector<std::string>{"head.weight", "head.bias", "layer_0.weight", "layer_1.weight"}));
+  EXPECT_EQ(tower.NumParameters(), 4 + 1 + 16 + 16);
+  const std::vector<NamedParameter> parameters = tower.Parameters();
+  Tensor x = Tensor::Full({3, 4}, 1.0, DType::kFloat64);
+  for (const NamedParameter& parameter : parameters) parameter.value.value().Fill(0.5);
+  AdamW optimizer(parameters, {.weight_decay = 0});
+  Backward(Sum(tower.Forward(Variable(x))));
+  // x·w with all weights 1/2 doubles a row of equal numbers: 2, 4 (layer_1), 8 (again), then the head's gradient.
+  EXPECT_EQ(parameters[0].value.grad().At({0, 0}), 3 * 8);
+  // Both uses of layer_1 give the same: input · head · (dy through the later use) = 3 · (2 · 1/2 · 2 + 4 · 1/2).
+  EXPECT_EQ(parameters[3].value.grad().At({0, 0}), 3 * (2 * 1 + 4 * 0.5));
+  optimizer.Step(0.1);
+  EXPECT_NE(parameters[3].value.value().At({0, 0}), 0.5);
+}
+
+// One table that two parts of a model use.
+class TwoTowers : public Module {
+ public:
+  explicit TwoTowers(const Initializer& init)
+      : Module(init), left_(this, "left", 3, 3, LinearBias::kNo), right_(this, "right", left_) {}
+
+ private:
+  class Right : public Module {
+   public:
+    Right(const Child<Linear>& shared, const Initializer& init) : Module(init) { AddShared("own_name", shared); }
+  };
+  Child<Linear> left_;
+  Child<Right> right_;
+};
+
+TEST(ModuleTest, AModuleThatTwoOthersHoldIsListedOnceUnderItsFirstName) {
+  TwoTowers towers(Initializer(1));
+  EXPECT_EQ(NamesIn(towers), (std::vector<std::string>{"left.weight"}));
+  EXPECT_EQ(towers.NumParameters(), 9);
+  towers.SetTrainable("right.own_name", Module::Trainable::kNo);
+  EXPECT_FALSE(towers.Parameters()[0].trainable);
+}
+
+// A module that is a plain member, as nothing prevents.
+class Forgetful : public Module {
+ public:
+  explicit Forgetful(const Initializer& init) : Module(init), forgotten_(3, 5, LinearBias::kNo, init.At("forgotten")) {}
+
+ private:
+  Linear forgotten_;
+};
+
+TEST(ModuleTest, AModuleThatNobodyRegisteredIsAnErrorThatNamesIt) {
+  const Forgetful at_the_root(Initializer(1)), below(Initializer(1).At("model"));
+  const std::string expected = "\"forgotten\" was made under \"\" but not registered";
+  EXPECT_NE(UsageError([&] { at_the_root.NumParameters(); }).find(expected), std::string::npos);
+  EXPECT_NE(UsageError([&] { below.Parameters(); }).find("\"model.forgotten\""), std::string::npos);
+}
+
+TEST(ModuleTest, APathUsedTwiceIsAnError) {
+  const Initializer init(1);
+  const Linear first(3, 5, LinearBias::kNo, init.At("layer"));
+  EXPECT_NE(UsageError([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }).find("\"layer\" has a module already"),
+            std::string::npos);
+  const Linear other_name(3, 5, LinearBias::kNo, init.At("other"));
+  const Linear other_model(3, 5, LinearBias::kNo, Initializer(1).At("layer"));
+  { const Linear gone(3, 5, LinearBias::kNo, init.At("gone")); }
+  const Linear again(3, 5, LinearBias::kNo, init.At("gone"));
+}
+
+// One that makes two layers of one name.
+class Twins : public Module {
+ public:
+  explicit Twins(const Initializer& init)
+      : Module(init), a_(this, "a", 3, 5, LinearBias::kNo), b_(this, "a", 3, 5, LinearBias::kNo) {}
+
+ private:
+  Child<Linear> a_, b_;
+};
+
+TEST(ModuleTest, ANameUsedTwiceIsAnErrorAndNoModuleCanBeMoved) {
+  EXPECT_THROW(Twins{Initializer(1)}, Error);
+  static_assert(!std::is_move_constructible_v<Linear> && !std::is_copy_constructible_v<Linear>);
+  static_assert(std::is_move_constructible_v<Child<Linear>> && std::is_copy_constructible_v<Child<Linear>>);
+}
 
 TEST(ModuleTest, ParametersHaveDottedPathsInOrderOfRegistration) {
   const Pair pair(Initializer(1));
-  std::vector<std::string> names;
-  for (const NamedParameter& parameter : pair.Parameters()) names.push_back(parameter.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"first.weight", "first.bias", "cube", "second.weight"}));
+  EXPECT_EQ(NamesIn(pair), (std::vector<std::string>{"first.weight", "first.bias", "cube", "second.weight"}));
   EXPECT_EQ(pair.NumParameters(), 3 * 5 + 5 + 24 + 10);
 }
 
@@ -98,11 +216,12 @@ TEST(ForwardContextTest, DropoutKeysDifferInEveryField) {
   const auto differs = [&](const RandomKey& other) { return key.Block(0) != other.Block(0); };
   EXPECT_EQ(key.Block(0), context.DropoutKey("a").Block(0));
   EXPECT_TRUE(differs(context.DropoutKey("b")));
-  for (int field = 0; field < 3; ++field) {
+  for (int field = 0; field < 4; ++field) {
     ForwardContext other = context;
     if (field == 0) other.seed = 4;
     if (field == 1) other.step = 6;
     if (field == 2) other.micro_batch = 1;
+    if (field == 3) other.use = 1;
     EXPECT_TRUE(differs(other.DropoutKey("a"))) << "field " << field;
   }
 }
