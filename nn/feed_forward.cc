@@ -9,14 +9,6 @@
 
 namespace crosstalk {
 
-FeedForwardKind ParseFeedForwardKind(std::string_view name) {
-  if (name == "relu") return FeedForwardKind::kRelu;
-  if (name == "gated-gelu") return FeedForwardKind::kGatedGelu;
-  Fail(ErrorKind::kUsage, "unknown feed-forward layer \"", name, "\": there are relu, gated-gelu");
-}
-
-const char* Name(FeedForwardKind kind) { return kind == FeedForwardKind::kRelu ? "relu" : "gated-gelu"; }
-
 FeedForward::FeedForward(const FeedForwardConfig& config, const Initializer& init) : Module(init), config_(config) {
   CROSSTALK_CHECK(config.d_model > 0 && config.d_ff > 0, "feed-forward: d_model = ", config.d_model,
                   " and d_ff = ", config.d_ff, " must be positive");

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 
@@ -17,9 +16,11 @@ enum class FeedForwardKind {
   kGatedGelu,  // T5 1.1: gelu (tanh form) of one half gates the other
 };
 
-// "relu", "gated-gelu". Anything else is a usage error that lists them.
-FeedForwardKind ParseFeedForwardKind(std::string_view name);
-const char* Name(FeedForwardKind kind);
+template <>
+struct EnumNames<FeedForwardKind> {
+  static constexpr EnumName<FeedForwardKind> kTable[] = {{FeedForwardKind::kRelu, "relu"},
+                                                         {FeedForwardKind::kGatedGelu, "gated-gelu"}};
+};
 
 struct FeedForwardConfig {
   int64_t d_model = 0;

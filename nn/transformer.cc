@@ -87,6 +87,10 @@ Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, A
   return Add(x, feed_forward_->Forward(feed_forward_norm_->Forward(x), ForwardContext()));
 }
 
+LogitsBias TransformerBlock::PreparedBias(const LogitsBias& bias, int64_t n, int64_t m) const {
+  return self_attention_->Prepared(bias, n, m);
+}
+
 AttentionCache TransformerBlock::PrecomputeMemory(const Variable& encoded) const {
   return cross_attention_ ? cross_attention_->Precompute(encoded) : AttentionCache();
 }
@@ -102,12 +106,9 @@ TransformerStack::TransformerStack(const TransformerStackConfig& config, const I
   final_norm_ = {this, "final_norm", config.feed_forward.d_model, config.norm_epsilon};
 }
 
-LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const {
+LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query) const {
   const LogitsBias bias = relative_bias_->Forward(n, m, first_query);
-  // The composed attention needs the dense form: made here, once for all blocks.
-  const bool fused = ImplementationFor(config_.self_attention, dtype, AttentionOutputs::kOutputOnly) ==
-                     AttentionImplementation::kFused;
-  return fused ? bias : DenseBias(bias, n, m);
+  return blocks_.empty() ? bias : blocks_.front()->PreparedBias(bias, n, m);
 }
 
 Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
@@ -122,7 +123,7 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
   }
 
   Variable x = ApplyDropout(embedded, config_.dropout_rate, path() + ".input_dropout", context);
-  const LogitsBias bias = Bias(dims["n"], dims["n"], 0, embedded.dtype());
+  const LogitsBias bias = Bias(dims["n"], dims["n"], 0);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const LayerScope scope(StrCat("block_", i));
     const TransformerBlock& block = *blocks_[i];
@@ -160,7 +161,7 @@ TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory
 Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cache) const {
   Dims("transformer step").Bind("embedded[b, 1, d]", embedded.shape());
   const NoGradScope no_grad;
-  const LogitsBias bias = Bias(1, cache.length + 1, cache.length, embedded.dtype());
+  const LogitsBias bias = Bias(1, cache.length + 1, cache.length);
   Variable x = embedded;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     x = blocks_[i]->Step(x, bias, cache.self_attention[i], cache.cross_attention[i], cache.memory_mask);

@@ -54,6 +54,8 @@ class TransformerBlock : public Module {
   // One position x[b, 1, d], with the bias of one query and length + 1 keys; appends to self_cache.
   Variable Step(const Variable& x, const LogitsBias& bias, AttentionCache& self_cache,
                 const AttentionCache& cross_cache, const Tensor& memory_mask) const;
+  // The bias in the form that the self-attention computes with.
+  LogitsBias PreparedBias(const LogitsBias& bias, int64_t n, int64_t m) const;
   // The projected memory of the cross-attention.
   AttentionCache PrecomputeMemory(const Variable& encoded) const;
 
@@ -87,7 +89,7 @@ class TransformerStack : public Module {
 
  private:
   // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, in the form that the blocks compute with.
-  LogitsBias Bias(int64_t n, int64_t m, int64_t first_query, DType dtype) const;
+  LogitsBias Bias(int64_t n, int64_t m, int64_t first_query) const;
 
   TransformerStackConfig config_;
   Recomputation recomputation_ = Recomputation::kNone;

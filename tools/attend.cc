@@ -24,14 +24,16 @@ struct Settings {
 
 int Run(const Settings& settings) {
   AttentionTensorsOptions options;
-  if (settings.implementation) options.implementation = ParseAttentionImplementation(*settings.implementation);
+  if (settings.implementation)
+    options.implementation = ParseName<AttentionImplementation>("implementation", *settings.implementation);
   options.scale = settings.scale;
   options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
-  const AttentionImplementation implementation = ImplementationFor(options);
-  WriteSafetensors(settings.output, EvaluateAttention(ReadSafetensors(settings.input), options));
-  const bool apart = implementation == AttentionImplementation::kFused && !settings.no_weights;
-  Say("attend: computed by the ", Name(implementation), " implementation", apart ? ", W by the composed one" : "");
+  const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
+  WriteSafetensors(settings.output, evaluation.tensors);
+  const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;
+  Say("attend: computed by the ", Name(evaluation.implementation), " implementation",
+      apart ? ", W by the composed one" : "");
   return 0;
 }
 
@@ -43,6 +45,7 @@ constexpr const char* kDescription =
     "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; beside them, any of\n"
     "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n"
     "P_Xl[d_X,h_k,h] P_Ml[d_M,h_k,h] P_Xw[d_X,h,h_v] P_Mw[d_M,h,h_v] dynamic projections\n"
+    "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections, all or none\n"
     "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
     "none of these: dot-product attention, where d_X = d_M = d_Y\n"
     "mask[b,n,m] BOOL, true = attend; a query that may attend to nothing gets zeros\n"

@@ -1,46 +1,36 @@
 #include "tools/attention_file.h"
 
-#include <initializer_list>
-#include <optional>
+#include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
 
-// Every tensor that may be given, and the order in which storage holds the paper's dimensions (AttentionParameters).
-struct KnownTensor {
-  std::string_view name;
-  std::vector<int> storage_order;
-  Variable AttentionParameters::*parameter;
-};
-
-const std::vector<KnownTensor>& ProjectionTensors() {
-  using P = AttentionParameters;
-  static const std::vector<KnownTensor> tensors = {
-      {"P_q", {0, 2, 1}, &P::P_q},   {"P_k", {0, 2, 1}, &P::P_k},   {"P_v", {0, 2, 1}, &P::P_v},
-      {"P_o", {2, 1, 0}, &P::P_o},   {"P_l", {0, 1}, &P::P_l},      {"P_w", {0, 1}, &P::P_w},
-      {"P_Xl", {0, 1, 2}, &P::P_Xl}, {"P_Ml", {0, 1, 2}, &P::P_Ml}, {"P_Xw", {0, 1, 2}, &P::P_Xw},
-      {"P_Mw", {0, 1, 2}, &P::P_Mw}, {"P", {0, 2, 1}, &P::P},       {"Q", {2, 0, 1}, &P::Q}};
-  return tensors;
+std::vector<std::string> KnownNames() {
+  std::vector<std::string> names = {"X", "M"};
+  for (const AttentionProjection& projection : kAttentionProjections) names.emplace_back(projection.name());
+  names.insert(names.end(), {"mask", "bias", "dY"});
+  return names;
 }
 
-constexpr std::string_view kKnownNames =
-    "X, M, P_q, P_k, P_v, P_o, P_l, P_w, P_Xl, P_Ml, P_Xw, P_Mw, P, Q, mask, bias, dY";
-
-bool IsKnown(std::string_view name) {
-  for (const std::string_view other : {"X", "M", "mask", "bias", "dY"}) {
-    if (name == other) return true;
-  }
-  for (const KnownTensor& tensor : ProjectionTensors()) {
-    if (name == tensor.name) return true;
-  }
-  return false;
+bool IsKnown(const std::string& name) {
+  const std::vector<std::string> names = KnownNames();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
+
+// P_q, P_k, P_v, P_o (or P, Q): what a file of that form must have, as it has no way to say V = K.
+bool IsRequired(const AttentionProjection& projection) {
+  return projection.condition == ProjectionCondition::kAlways || projection.condition == ProjectionCondition::kUntied;
+}
+
+bool IsBias(const AttentionProjection& projection) { return projection.source == ProjectionSource::kAdded; }
 
 void CheckTensors(const TensorFile& file) {
   for (const NamedTensor& entry : file.tensors) {
@@ -48,7 +38,7 @@ void CheckTensors(const TensorFile& file) {
     const auto fail = [&](const auto&... why) {
       Fail(ErrorKind::kData, file.path, ": tensor '", entry.name, "' (", tensor.dtype(), tensor.shape(), ") ", why...);
     };
-    if (!IsKnown(entry.name)) fail("is not part of an attention layer; known are ", kKnownNames);
+    if (!IsKnown(entry.name)) fail("is not part of an attention layer; known are ", Join(KnownNames(), ", "));
     if (entry.name == "mask") {
       if (tensor.dtype() != DType::kBool) fail("must be BOOL, true where a query may attend");
     } else if (!IsFloating(tensor.dtype())) {
@@ -63,12 +53,11 @@ class Layout {
  public:
   explicit Layout(const TensorFile& file) : file_(file), dims_("attention") {
     ChooseForm();
-    config.mixing = {.P_l = Has("P_l"),
-                     .P_w = Has("P_w"),
-                     .P_Xl = Has("P_Xl"),
-                     .P_Ml = Has("P_Ml"),
-                     .P_Xw = Has("P_Xw"),
-                     .P_Mw = Has("P_Mw")};
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (projection.mixing != nullptr) config.mixing.*projection.mixing = Has(projection.name());
+      if (IsBias(projection)) config.projection_biases |= Has(projection.name());
+    }
+    RequireBiases();
     try {
       BindSizes();
       config.Validate();
@@ -86,33 +75,48 @@ class Layout {
     if (!Has(name)) Fail(ErrorKind::kData, file_.path, ": there is no tensor '", name, "' (", bracket, "): ", why);
   }
 
-  // Error where one of `names` is there.
-  void Refuse(std::initializer_list<std::string_view> names, std::string_view why) const {
-    for (const std::string_view name : names) {
-      if (const Tensor* tensor = file_.Find(name)) {
-        Fail(ErrorKind::kData, file_.path, ": tensor '", name, "' (", tensor->dtype(), tensor->shape(), ") ", why);
-      }
+  bool HasAnyOf(AttentionForm form) const {
+    return std::any_of(kAttentionProjections.begin(), kAttentionProjections.end(), [&](const auto& projection) {
+      return projection.form == form && IsRequired(projection) && Has(projection.name());
+    });
+  }
+
+  void RequireAllOf(AttentionForm form, std::string_view why) const {
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (projection.form == form && IsRequired(projection)) Require(projection.name(), projection.paper, why);
+    }
+  }
+
+  // Error where a projection of another form is there.
+  void RefuseOthers(std::string_view why) const {
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      const Tensor* const tensor = file_.Find(projection.name());
+      if (projection.form == config.form || tensor == nullptr) continue;
+      Fail(ErrorKind::kData, file_.path, ": tensor '", projection.name(), "' (", tensor->dtype(), tensor->shape(), ") ",
+           why);
     }
   }
 
   void ChooseForm() {
     Require("X", "X[b, n, d_X]", "it holds the queries");
-    constexpr std::string_view kAllFour = "a layer with projections has all of P_q, P_k, P_v and P_o";
-    if (Has("P") || Has("Q")) {
+    if (HasAnyOf(AttentionForm::kBilinear)) {
       config.form = AttentionForm::kBilinear;
-      Require("P", "P[d_X, d_M, h]", "a bilinear layer has both P and Q");
-      Require("Q", "Q[d_M, d_Y, h]", "a bilinear layer has both P and Q");
-      Refuse({"P_q", "P_k", "P_v", "P_o", "P_l", "P_w", "P_Xl", "P_Ml", "P_Xw", "P_Mw"},
-             "cannot stand beside P and Q, which make a bilinear layer");
-    } else if (Has("P_q") || Has("P_k") || Has("P_v") || Has("P_o")) {
+      RequireAllOf(config.form, "a bilinear layer has both P and Q");
+      RefuseOthers("cannot stand beside P and Q, which make a bilinear layer");
+    } else if (HasAnyOf(AttentionForm::kProjected)) {
       config.form = AttentionForm::kProjected;
-      Require("P_q", "P_q[d_X, d_k, h_k]", kAllFour);
-      Require("P_k", "P_k[d_M, d_k, h_k]", kAllFour);
-      Require("P_v", "P_v[d_M, d_v, h_v]", kAllFour);
-      Require("P_o", "P_o[d_Y, d_v, h_v]", kAllFour);
+      RequireAllOf(config.form, "a layer with projections has all of P_q, P_k, P_v and P_o");
     } else {
       config.form = AttentionForm::kDotProduct;
-      Refuse({"P_l", "P_w", "P_Xl", "P_Ml", "P_Xw", "P_Mw"}, "needs P_q, P_k, P_v and P_o beside it");
+      RefuseOthers("needs P_q, P_k, P_v and P_o beside it");
+    }
+  }
+
+  void RequireBiases() const {
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (IsBias(projection) && config.projection_biases) {
+        Require(projection.name(), projection.paper, "a layer with biases has all of b_q, b_k, b_v and b_o");
+      }
     }
   }
 
@@ -141,8 +145,7 @@ class Layout {
         break;
       }
       case AttentionForm::kBilinear:
-        Bind("P[d_X, d_M, h]");
-        Bind("Q[d_M, d_Y, h]");
+        BindAll(HeadsBetween::kNone);
         break;
       case AttentionForm::kProjected:
         BindProjections();
@@ -152,35 +155,31 @@ class Layout {
     Bind("bias[h, n, m]");
     Bind("dY[b, n, d_Y]");
 
-    config.d_X = dims_["d_X"];
-    config.d_M = dims_["d_M"];
-    config.d_Y = dims_["d_Y"];
-    config.h = dims_["h"];
-    if (config.form != AttentionForm::kProjected) return;
-    config.h_k = dims_["h_k"];
-    config.h_v = dims_["h_v"];
-    config.d_k = dims_["d_k"];
-    config.d_v = dims_["d_v"];
+    for (const AttentionDim& dim : kAttentionDims) {
+      if (dims_.Has(dim.name)) config.*dim.size = dims_[dim.name];
+    }
+  }
+
+  void BindAll(HeadsBetween between) {
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (projection.between == between) Bind(projection.paper);
+    }
   }
 
   // Where no head projection stands between them, one number of heads is the other.
   void BindProjections() {
     Bind("P_q[d_X, d_k, h_k]");
-    Bind("P_k[d_M, d_k, h_k]");
     if (!config.mixing.MixesLogits()) {
-      dims_.Set("h", dims_["h_k"], ShapeOf("P_q[d_X, d_k, h]") + " without P_l, P_Xl or P_Ml");
+      dims_.Set("h", dims_["h_k"],
+                StrCat(ShapeOf("P_q[d_X, d_k, h]"), " without ", NamesBetween(HeadsBetween::kLogits)));
     }
-    Bind("P_l[h_k, h]");
-    Bind("P_Xl[d_X, h_k, h]");
-    Bind("P_Ml[d_M, h_k, h]");
+    BindAll(HeadsBetween::kLogits);
     if (!config.mixing.MixesWeights()) {
-      dims_.Set("h_v", dims_["h"], StrCat("the softmax heads h=", dims_["h"], " without P_w, P_Xw or P_Mw"));
+      dims_.Set("h_v", dims_["h"],
+                StrCat("the softmax heads h=", dims_["h"], " without ", NamesBetween(HeadsBetween::kWeights)));
     }
-    Bind("P_w[h, h_v]");
-    Bind("P_Xw[d_X, h, h_v]");
-    Bind("P_Mw[d_M, h, h_v]");
-    Bind("P_v[d_M, d_v, h_v]");
-    Bind("P_o[d_Y, d_v, h_v]");
+    BindAll(HeadsBetween::kWeights);
+    BindAll(HeadsBetween::kNone);
   }
 
   const TensorFile& file_;
@@ -189,21 +188,24 @@ class Layout {
 
 }  // namespace
 
-AttentionImplementation ImplementationFor(const AttentionTensorsOptions& options) {
+namespace {
+
+AttentionImplementation Requested(const AttentionTensorsOptions& options) {
   const bool in_float = options.precision == DType::kFloat32;
-  if (!options.implementation.has_value()) {
-    return in_float ? AttentionImplementation::kFused : AttentionImplementation::kComposed;
-  }
-  CROSSTALK_CHECK(*options.implementation == AttentionImplementation::kComposed || in_float,
-                  "the fused implementation computes in float; ask for the composed one in double");
-  return *options.implementation;
+  const auto implementation =
+      options.implementation.value_or(in_float ? AttentionImplementation::kFused : AttentionImplementation::kComposed);
+  CROSSTALK_CHECK_FIELD(implementation == AttentionImplementation::kComposed || in_float, "implementation",
+                        "the fused one computes in float; ask for the composed one in double");
+  return implementation;
 }
 
-std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
+}  // namespace
+
+AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
   AttentionConfig config = Layout(file).config;
   config.scale = options.scale;
-  config.implementation = ImplementationFor(options);
+  config.implementation = Requested(options);
 
   const Tensor* const dY = file.Find("dY");
   const auto requires_grad = dY != nullptr ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo;
@@ -218,24 +220,27 @@ std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const Attenti
   const Variable X = leaf("X");
   const Variable M = file.Find("M") != nullptr ? leaf("M") : X;
   AttentionParameters parameters;
-  for (const KnownTensor& tensor : ProjectionTensors()) {
-    const Variable value = leaf(tensor.name);
-    if (value.defined()) parameters.*tensor.parameter = Permute(value, tensor.storage_order);
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    const Variable value = leaf(projection.name());
+    if (value.defined()) parameters.*projection.parameter = Permute(value, PaperToStorage(projection));
   }
   AttentionExtras extras;
   extras.bias = leaf("bias");
   if (const Tensor* const mask = file.Find("mask")) extras.mask.pairs = *mask;
 
-  const bool fused = config.implementation == AttentionImplementation::kFused;
+  // The fused kernel never holds W: the composed path computes it beside Y.
+  const bool fused =
+      ImplementationFor(config, options.precision, AttentionOutputs::kOutputOnly) == AttentionImplementation::kFused;
   const auto compute = [&](AttentionOutputs wanted) {
     AttentionExtras call = extras;
     call.outputs = wanted;
     return ComputeAttention(config, parameters, X, M, call);
   };
   const AttentionResult result = compute(fused ? AttentionOutputs::kOutputOnly : options.outputs);
-  std::vector<NamedTensor> outputs = {{"Y", result.Y.value()}};
+  AttentionEvaluation evaluation = {.tensors = {{"Y", result.Y.value()}}, .implementation = result.implementation};
+  std::vector<NamedTensor>& outputs = evaluation.tensors;
   if (options.outputs == AttentionOutputs::kWithWeights) {
-    const NoGradScope no_grad;  // the fused kernel never holds W: the composed path computes it beside Y
+    const NoGradScope no_grad;
     outputs.push_back({"W", fused ? compute(AttentionOutputs::kWithWeights).W.value() : result.W.value()});
   }
   if (dY != nullptr) {
@@ -246,7 +251,7 @@ std::vector<NamedTensor> EvaluateAttention(const TensorFile& file, const Attenti
           {"d" + name, gradient.defined() ? gradient : Tensor::Zeros(variable.shape(), variable.dtype())});
     }
   }
-  return outputs;
+  return evaluation;
 }
 
 }  // namespace crosstalk

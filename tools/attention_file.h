@@ -18,21 +18,25 @@ struct AttentionTensorsOptions {
   AttentionOutputs outputs = AttentionOutputs::kWithWeights;
 };
 
-// The implementation that computes Y and the gradients. W, which the fused one never holds, is the composed one's
-// always. Usage error where the fused one is asked for in double.
-AttentionImplementation ImplementationFor(const AttentionTensorsOptions& options);
+struct AttentionEvaluation {
+  std::vector<NamedTensor> tensors;
+  // That computed Y and the gradients. W, which the fused one never holds, is the composed one's always.
+  AttentionImplementation implementation = AttentionImplementation::kComposed;
+};
 
 // Inputs, float32 or float64 unless a line says otherwise:
 //   X[b, n, d_X]; M[b, m, d_M] (absent: M is X)
 //   P_q[d_X, d_k, h_k], P_k[d_M, d_k, h_k], P_v[d_M, d_v, h_v], P_o[d_Y, d_v, h_v], and with them any of P_l[h_k, h],
-//   P_w[h, h_v], P_Xl[d_X, h_k, h], P_Ml[d_M, h_k, h], P_Xw[d_X, h, h_v], P_Mw[d_M, h, h_v]
+//   P_w[h, h_v], P_Xl[d_X, h_k, h], P_Ml[d_M, h_k, h], P_Xw[d_X, h, h_v], P_Mw[d_M, h, h_v],
+//   and all or none of b_q[d_k, h_k], b_k[d_k, h_k], b_v[d_v, h_v], b_o[d_Y]
 //   or P[d_X, d_M, h] and Q[d_M, d_Y, h]: general bilinear
 //   or none of these: plain dot-product attention, d_X = d_M = d_Y, h = 1
 //   mask bool[b, n, m] (true = attend); bias[h, n, m]; dY[b, n, d_Y]
 // Results: Y[b, n, d_Y]; W[b, n, m, h] if asked for; where dY is given, "d" + name for every floating-point input but
 // dY (dX holds both parts where M is X).
 // Throws Error(kData) that names the file, the tensor and the shapes for a tensor that is missing, not known, out of
-// place, empty, of a wrong type, or of a shape that does not fit the others.
-std::vector<NamedTensor> EvaluateAttention(const TensorFile& inputs, const AttentionTensorsOptions& options);
+// place, empty, of a wrong type, or of a shape that does not fit the others; a usage error where the fused
+// implementation is asked for in double.
+AttentionEvaluation EvaluateAttention(const TensorFile& inputs, const AttentionTensorsOptions& options);
 
 }  // namespace crosstalk

@@ -11,6 +11,7 @@
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/command.h"
 #include "tools/format.h"
 #include "tools/output.h"
@@ -132,7 +133,7 @@ int Compare(CompareSettings& settings) {
   std::vector<KindResult> results;
   for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
     TrainingConfig config = settings.config;
-    config.attention.kind = kind;
+    config.attention.kind = ParseName<AttentionKind>("kinds", kind);
     const ResolvedConfig resolved(config);
     KindResult result;
     result.kind = kind;
@@ -148,7 +149,7 @@ int Compare(CompareSettings& settings) {
   for (uint64_t seed : settings.seeds) {  // seed by seed, so that an early look compares all kinds
     for (KindResult& result : results) {
       TrainingConfig config = settings.config;
-      config.attention.kind = result.kind;
+      config.attention.kind = ParseName<AttentionKind>("attention", result.kind);
       config.seed = seed;
       Progress progress(std::chrono::seconds(30));
       ResumeOptions resume;
@@ -198,7 +199,7 @@ Command CompareCommand() {
         settings->config.steps = 600;
         AddTrainingOptions(options, &settings->config, kFixed);
         options.Group("Comparison");
-        options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", kAttentionKinds, "."));
+        options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));
         options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");
         options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");
         options.AddFlag("--json", &settings->json, "The table as one JSON object on standard output.");

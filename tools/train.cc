@@ -142,7 +142,7 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   MakePathsAbsolute(&settings.config);
   const ResolvedConfig resolved(settings.config);
   if (settings.dry_run) return DryRun(resolved, settings.json);
-  if (settings.out.empty()) settings.out = UnusedRunPath("runs", resolved->model + "-" + resolved->attention.kind);
+  if (settings.out.empty()) settings.out = UnusedRunPath("runs", StrCat(resolved->model, "-", Name(resolved->attention.kind)));
 
   CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNothing || !RunFolder(settings.out).HoldsRun(), settings.out,
                   ": holds a run already; continue it with --resume auto, or choose another --out");

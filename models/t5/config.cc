@@ -25,14 +25,6 @@ void CheckAttention(const T5Config& config, const char* place, const AttentionCo
 
 }  // namespace
 
-ClassifierKind ParseClassifierKind(std::string_view name) {
-  if (name == "tied") return ClassifierKind::kTied;
-  if (name == "untied") return ClassifierKind::kUntied;
-  Fail(ErrorKind::kUsage, "unknown classifier \"", name, "\": there are tied, untied");
-}
-
-const char* Name(ClassifierKind kind) { return kind == ClassifierKind::kTied ? "tied" : "untied"; }
-
 void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
                             const AttentionConfig& encoder_decoder_layer) {
   encoder_self = encoder_self_layer;
@@ -103,8 +95,8 @@ T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind
   const std::string& classifier = reader.String("classifier");
   reader.RejectUnread();
   try {
-    config.feed_forward = ParseFeedForwardKind(feed_forward);
-    config.classifier = ParseClassifierKind(classifier);
+    config.feed_forward = ParseName<FeedForwardKind>("feed_forward", feed_forward);
+    config.classifier = ParseName<ClassifierKind>("classifier", classifier);
     config.Validate();
   } catch (const Error& error) {
     Fail(kind, source, ": ", error.what());

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -15,9 +15,11 @@ enum class ClassifierKind {
   kTied,    // logits = d_model^-0.5 · hidden · embeddingᵀ (T5)
   kUntied,  // logits = hidden · tableᵀ, with a table of its own (T5 1.1)
 };
-// "tied", "untied". Anything else is a usage error that lists them.
-ClassifierKind ParseClassifierKind(std::string_view name);
-const char* Name(ClassifierKind kind);
+template <>
+struct EnumNames<ClassifierKind> {
+  static constexpr EnumName<ClassifierKind> kTable[] = {{ClassifierKind::kTied, "tied"},
+                                                        {ClassifierKind::kUntied, "untied"}};
+};
 
 // Defaults are T5 "base" but for the attention layers, which have none: fill them with MakeAttentionConfig or
 // SetAttention.

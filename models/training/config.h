@@ -11,7 +11,6 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
-#include "crosstalk/models/training/nn_enum_names.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/optim/optimizer.h"
@@ -59,9 +58,9 @@ struct TrainingConfig {
   // Model.
   std::string model = "t5";
   AttentionOptions attention = {.heads = 8};
-  std::optional<std::string> encoder_self_kind;
-  std::optional<std::string> decoder_self_kind;
-  std::optional<std::string> encoder_decoder_kind;
+  std::optional<AttentionKind> encoder_self_kind;
+  std::optional<AttentionKind> decoder_self_kind;
+  std::optional<AttentionKind> encoder_decoder_kind;
   AttentionScale attention_scale = AttentionScale::kFolded;
   MixingInit mixing_init = MixingInit::kRandom;
   KeyValueProjection keys_values = KeyValueProjection::kSeparate;
@@ -124,7 +123,7 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
 
 // An attention layer of a model: the fields' one, but for the kind where a place has its own.
-AttentionConfig MakeAttentionLayer(const TrainingConfig& config, const std::optional<std::string>& kind = std::nullopt);
+AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<AttentionKind> kind = std::nullopt);
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters);
 ScheduleConfig MakeSchedule(const TrainingConfig& config);
 

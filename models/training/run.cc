@@ -211,7 +211,7 @@ void TrainingRun::WriteRunFile() const {
   }
   const Json session = SessionJson(step());
   Json run = Json::MakeObject({{"format", kFormat}, {"version", Version()}});
-  run.Set("seed", Json(config_->seed)).Set("attention", config_->attention.kind);
+  run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
   for (const char* key : {"threads", "simd_target"}) run.Set(key, session.At(key));
   run.Set("environment", session.At("platform").At("environment"));

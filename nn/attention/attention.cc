@@ -1,13 +1,13 @@
 #include "crosstalk/nn/attention/attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/fused.h"
+#include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/attention/projections.h"
 
 namespace crosstalk {
@@ -62,7 +62,7 @@ void SelectRowsOf(Tensor& buffer, const std::vector<int64_t>& rows) {
 
 AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs) {
   const bool fused = config.implementation == AttentionImplementation::kFused && dtype == DType::kFloat32 &&
-                     outputs == AttentionOutputs::kOutputOnly;
+                     outputs == AttentionOutputs::kOutputOnly && HaveKernels(kAttentionProjections, config);
   return fused ? AttentionImplementation::kFused : AttentionImplementation::kComposed;
 }
 
@@ -111,37 +111,20 @@ AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionP
 AttentionModule::AttentionModule(const AttentionConfig& config, const Initializer& init)
     : Module(init), config_(config) {
   config.Validate();
-  const auto& c = config_;
-  // std = scale / sqrt(fan), truncated at 2 std.
-  const auto add = [&](const char* name, const Shape& shape, double factor, int64_t fan, const Shape& matrix) {
-    const double stddev = factor / std::sqrt(static_cast<double>(fan));
-    return AddParameter(name, shape, InitialValues::TruncatedNormal(stddev), matrix);
-  };
-  const auto add_static = [&](const char* name, int64_t from, int64_t to) {
-    if (c.mixing_init == MixingInit::kIdentity) return AddParameter(name, {from, to}, InitialValues::Identity());
-    return add(name, {from, to}, 1.0, from, {from, to});
-  };
-  const auto add_dynamic = [&](const char* name, int64_t width, int64_t from, int64_t to) {
-    return add(name, {width, from, to}, 0.1, width * from, {width, from * to});
-  };
-
-  AttentionParameters& p = parameters_;
-  if (c.form == AttentionForm::kBilinear) {
-    p.P = add("P", {c.d_X, c.h, c.d_M}, 1.0, c.d_X * c.d_M, {c.d_X, c.h * c.d_M});
-    p.Q = add("Q", {c.h, c.d_M, c.d_Y}, 1.0, c.h * c.d_M, {c.h * c.d_M, c.d_Y});
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (!IsPresent(projection, config)) continue;
+    parameters_.*projection.parameter =
+        AddParameter(projection.name(), ShapeOf(projection, config), InitialValuesOf(projection, config),
+                     MatrixShapeOf(projection, config));
   }
-  if (c.form != AttentionForm::kProjected) return;
-  const double unscale = c.scale == 0 ? 1.0 : 1.0 / std::abs(c.scale);
-  p.P_q = add("P_q", {c.d_X, c.h_k, c.d_k}, unscale, c.d_X * c.d_k, {c.d_X, c.h_k * c.d_k});
-  p.P_k = add("P_k", {c.d_M, c.h_k, c.d_k}, 1.0, c.d_M, {c.d_M, c.h_k * c.d_k});
-  if (!c.tied()) p.P_v = add("P_v", {c.d_M, c.h_v, c.d_v}, 1.0, c.d_M, {c.d_M, c.h_v * c.d_v});
-  p.P_o = add("P_o", {c.h_v, c.d_v, c.d_Y}, 1.0, c.h_v * c.d_v, {c.h_v * c.d_v, c.d_Y});
-  if (c.mixing.P_l) p.P_l = add_static("P_l", c.h_k, c.h);
-  if (c.mixing.P_w) p.P_w = add_static("P_w", c.h, c.h_v);
-  if (c.mixing.P_Xl) p.P_Xl = add_dynamic("P_Xl", c.d_X, c.h_k, c.h);
-  if (c.mixing.P_Ml) p.P_Ml = add_dynamic("P_Ml", c.d_M, c.h_k, c.h);
-  if (c.mixing.P_Xw) p.P_Xw = add_dynamic("P_Xw", c.d_X, c.h, c.h_v);
-  if (c.mixing.P_Mw) p.P_Mw = add_dynamic("P_Mw", c.d_M, c.h, c.h_v);
+}
+
+AttentionImplementation AttentionModule::implementation() const {
+  return ImplementationFor(config_, dtype(), AttentionOutputs::kOutputOnly);
+}
+
+LogitsBias AttentionModule::Prepared(const LogitsBias& bias, int64_t n, int64_t m) const {
+  return implementation() == AttentionImplementation::kFused ? bias : LogitsBias(DenseBias(bias, n, m));
 }
 
 AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, const AttentionExtras& extras,

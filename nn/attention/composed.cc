@@ -7,7 +7,7 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/attention/project.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
+#include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -30,23 +32,18 @@ void CheckUnused(const char* form, std::initializer_list<NamedSize> sizes) {
 }
 
 void CheckNoMixing(const char* form, const HeadMixing& mixing) {
-  CROSSTALK_CHECK(!mixing.MixesLogits() && !mixing.MixesWeights(), "attention: ", form,
-                  " attention has no head projections: P_l, P_w, P_Xl, P_Ml, P_Xw and P_Mw must all be absent");
+  CROSSTALK_CHECK(mixing == HeadMixing(), "attention: ", form,
+                  " attention has no head projections: they must all be absent");
 }
 
 void ValidateProjected(const AttentionConfig& c) {
-  CheckPositive({{"d_X", c.d_X},
-                 {"d_M", c.d_M},
-                 {"d_Y", c.d_Y},
-                 {"h_k", c.h_k},
-                 {"h", c.h},
-                 {"h_v", c.h_v},
-                 {"d_k", c.d_k},
-                 {"d_v", c.d_v}});
+  for (const AttentionDim& dim : kAttentionDims) CheckPositive({{dim.name, c.*dim.size}});
   CROSSTALK_CHECK(c.mixing.MixesLogits() || c.h_k == c.h, "attention: h_k=", c.h_k, " and h=", c.h,
-                  " must be equal, because no projection (P_l, P_Xl or P_Ml) stands between them");
+                  " must be equal, because no projection (", NamesBetween(HeadsBetween::kLogits),
+                  ") stands between them");
   CROSSTALK_CHECK(c.mixing.MixesWeights() || c.h == c.h_v, "attention: h=", c.h, " and h_v=", c.h_v,
-                  " must be equal, because no projection (P_w, P_Xw or P_Mw) stands between them");
+                  " must be equal, because no projection (", NamesBetween(HeadsBetween::kWeights),
+                  ") stands between them");
   if (c.tied()) {
     CROSSTALK_CHECK(c.h_k == c.h_v, "attention: h_k=", c.h_k, " and h_v=", c.h_v,
                     " must be equal where keys and values are tied (V = K)");
@@ -54,72 +51,99 @@ void ValidateProjected(const AttentionConfig& c) {
                     " must be equal where keys and values are tied (V = K)");
   }
   if (c.mixing_init == MixingInit::kIdentity) {
-    CROSSTALK_CHECK(!c.mixing.P_l || c.h_k == c.h, "attention: P_l[h_k, h] cannot start as the identity: h_k=", c.h_k,
-                    " and h=", c.h, " must be equal");
-    CROSSTALK_CHECK(!c.mixing.P_w || c.h == c.h_v, "attention: P_w[h, h_v] cannot start as the identity: h=", c.h,
-                    " and h_v=", c.h_v, " must be equal");
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (projection.source != ProjectionSource::kStatic || !IsPresent(projection, c)) continue;
+      const Shape shape = ShapeOf(projection, c);
+      CROSSTALK_CHECK(shape[0] == shape[1], "attention: ", projection.bracket, " = ", shape,
+                      " cannot start as the identity: both sizes must be equal");
+    }
   }
 }
 
 // Σ of products, refusing what does not fit in 63 bits.
 class Count {
  public:
-  void Add(std::initializer_list<int64_t> factors) {
+  void Add(std::span<const int64_t> factors) {
     int64_t product = 1;
     bool overflow = false;
     for (const int64_t factor : factors) overflow |= __builtin_mul_overflow(product, factor, &product);
     overflow |= __builtin_add_overflow(total_, product, &total_);
     CROSSTALK_CHECK(!overflow, "attention: the dimensions are too large: their cost does not fit in 63 bits");
   }
+  void Add(std::initializer_list<int64_t> factors) { Add(std::span(factors.begin(), factors.size())); }
   int64_t total() const { return total_; }
 
  private:
   int64_t total_ = 0;
 };
 
+bool Mixes(const HeadMixing& mixing, HeadsBetween between) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.between == between && projection.mixing != nullptr && mixing.*projection.mixing) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> DynamicNames() {
+  std::vector<std::string> names;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (IsDynamic(projection)) names.emplace_back(DynamicName(projection));
+  }
+  return names;
+}
+
+std::vector<std::string> DynamicNamesOf(const HeadMixing& mixing) {
+  std::vector<std::string> names;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (IsDynamic(projection) && mixing.*projection.mixing) names.emplace_back(DynamicName(projection));
+  }
+  return names;
+}
+
 void AddDynamic(const std::string& list, HeadMixing& mixing) {
   if (list == "none") return;
   for (std::string name : Split(list, ',')) {
     std::erase(name, ' ');
-    if (name == "Xl") {
-      mixing.P_Xl = true;
-    } else if (name == "Ml") {
-      mixing.P_Ml = true;
-    } else if (name == "Xw") {
-      mixing.P_Xw = true;
-    } else if (name == "Mw") {
-      mixing.P_Mw = true;
-    } else {
-      Fail(ErrorKind::kUsage, "--dynamic: unknown projection '", name,
-           "'; give some of Xl,Ml,Xw,Mw separated by commas, or none");
+    bool known = false;
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (!IsDynamic(projection) || DynamicName(projection) != name) continue;
+      mixing.*projection.mixing = true;
+      known = true;
     }
+    CROSSTALK_CHECK_FIELD(known, "dynamic", "unknown projection \"", name, "\"; give some of ",
+                          Join(DynamicNames(), ","), " separated by commas, or none", DidYouMean(name, DynamicNames()));
   }
 }
 
-int64_t SizePerHead(const std::optional<int64_t>& given, const char* option, const char* heads_name, int64_t heads,
+int64_t SizePerHead(const std::optional<int64_t>& given, const char* field, const char* heads_name, int64_t heads,
                     int64_t d_model) {
   if (given.has_value()) {
-    CROSSTALK_CHECK(*given >= 1, option, " ", *given, ": must be at least 1");
+    CROSSTALK_CHECK_FIELD(*given >= 1, field, *given, " is less than 1");
     return *given;
   }
-  CROSSTALK_CHECK(d_model % heads == 0, "d_model=", d_model, " does not divide into ", heads_name, "=", heads,
-                  " heads; give ", option, " or another number of heads");
+  CROSSTALK_CHECK_FIELD(d_model % heads == 0, field, "is not given, and d_model=", d_model, " does not divide into ",
+                        heads_name, "=", heads, " heads; give it, or another number of heads");
   return d_model / heads;
 }
 
-std::string DynamicNames(const HeadMixing& mixing) {
-  std::string names;
-  const auto append = [&](bool present, const char* name) {
-    if (present) names += (names.empty() ? "" : ",") + std::string(name);
+AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
+  const auto refuse = [](bool given, const char* field) {
+    CROSSTALK_CHECK_FIELD(!given, field, "has no meaning for bilinear attention, whose only size is heads");
   };
-  append(mixing.P_Xl, "Xl");
-  append(mixing.P_Ml, "Ml");
-  append(mixing.P_Xw, "Xw");
-  append(mixing.P_Mw, "Mw");
-  return names;
+  refuse(options.key_heads.has_value(), "key_heads");
+  refuse(options.value_heads.has_value(), "value_heads");
+  refuse(options.key_size.has_value(), "key_size");
+  refuse(options.value_size.has_value(), "value_size");
+  refuse(options.dynamic.has_value() && *options.dynamic != "none", "dynamic");
+  AttentionConfig config = AttentionConfig::Bilinear(d_model, options.heads);
+  config.Validate();
+  return config;
 }
 
 }  // namespace
+
+bool HeadMixing::MixesLogits() const { return Mixes(*this, HeadsBetween::kLogits); }
+bool HeadMixing::MixesWeights() const { return Mixes(*this, HeadsBetween::kWeights); }
 
 void AttentionConfig::Validate() const {
   switch (form) {
@@ -142,6 +166,10 @@ void AttentionConfig::Validate() const {
   }
   CROSSTALK_CHECK(form == AttentionForm::kProjected || !tied(),
                   "attention: only a layer with P_k and P_v can tie its keys and values");
+  CROSSTALK_CHECK(form == AttentionForm::kProjected || !projection_biases,
+                  "attention: only a layer with P_q, P_k, P_v and P_o has biases beside them");
+  CROSSTALK_CHECK(std::isfinite(projection_stddev) && projection_stddev >= 0,
+                  "attention: projection_stddev=", projection_stddev, " must be at least 0");
   CROSSTALK_CHECK(std::isfinite(scale), "attention: the scale is not a finite number");
   CROSSTALK_CHECK(dropout_rate >= 0 && dropout_rate < 1, "attention: dropout rate ", dropout_rate,
                   " must be at least 0 and below 1");
@@ -196,8 +224,9 @@ std::string ToString(const AttentionConfig& c) {
   } else if (c.mixing.P_w) {
     kind = "weights projection";
   }
-  const std::string dynamic = DynamicNames(c.mixing);
-  if (!dynamic.empty()) kind += " with dynamic " + dynamic;
+  const std::vector<std::string> dynamic = DynamicNamesOf(c.mixing);
+  if (!dynamic.empty()) kind += " with dynamic " + Join(dynamic, ",");
+  if (c.projection_biases) kind += ", with biases";
   if (c.tied()) kind += ", V = K";
   return StrCat(kind, ": ", widths, " h_k=", c.h_k, " h=", c.h, " h_v=", c.h_v, " d_k=", c.d_k, " d_v=", c.d_v);
 }
@@ -206,100 +235,49 @@ AttentionCost CostOf(const AttentionConfig& c, int64_t n, int64_t m) {
   c.Validate();
   CheckPositive({{"n", n}, {"m", m}});
   Count parameters, multiplications;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (!IsPresent(projection, c)) continue;
+    parameters.Add(ShapeOf(projection, c).ToVector());
+    for (const std::vector<int64_t>& product : MultiplicationsOf(projection, c, n, m)) multiplications.Add(product);
+  }
   switch (c.form) {
     case AttentionForm::kDotProduct:
       multiplications.Add({n, m, c.d_X});  // L = einsum(X, M)
       multiplications.Add({n, m, c.d_M});  // Y = einsum(W, M)
       break;
     case AttentionForm::kBilinear:
-      parameters.Add({c.d_X, c.d_M, c.h});
-      parameters.Add({c.d_M, c.d_Y, c.h});
-      multiplications.Add({n, c.d_X, c.d_M, c.h});  // einsum(X, P)
-      multiplications.Add({n, m, c.d_M, c.h});      // L = einsum(…, M)
-      multiplications.Add({n, m, c.d_M, c.h});      // einsum(W, M)
-      multiplications.Add({n, c.d_M, c.d_Y, c.h});  // Y = einsum(…, Q)
+      multiplications.Add({n, m, c.d_M, c.h});  // L = einsum(X·P, M)
+      multiplications.Add({n, m, c.d_M, c.h});  // einsum(W, M)
       break;
-    case AttentionForm::kProjected: {
-      const auto project = [&](bool present, int64_t positions, int64_t width, int64_t heads, int64_t size) {
-        if (!present) return;
-        parameters.Add({width, heads, size});
-        multiplications.Add({positions, width, heads, size});
-      };
-      const auto mix = [&](bool present, int64_t from, int64_t to) {
-        if (present) multiplications.Add({n, m, from, to});
-      };
-      const HeadMixing& mixing = c.mixing;
-      project(true, n, c.d_X, c.h_k, c.d_k);       // Q
-      project(true, m, c.d_M, c.h_k, c.d_k);       // K
-      project(!c.tied(), m, c.d_M, c.h_v, c.d_v);  // V
-      project(true, n, c.d_Y, c.h_v, c.d_v);       // Y
-      multiplications.Add({n, m, c.h_k, c.d_k});   // J
-      multiplications.Add({n, m, c.h_v, c.d_v});   // O
-      project(mixing.P_Xl, n, c.d_X, c.h_k, c.h);  // R_Xl
-      project(mixing.P_Ml, m, c.d_M, c.h_k, c.h);  // R_Ml
-      project(mixing.P_Xw, n, c.d_X, c.h, c.h_v);  // R_Xw
-      project(mixing.P_Mw, m, c.d_M, c.h, c.h_v);  // R_Mw
-      if (mixing.P_l) parameters.Add({c.h_k, c.h});
-      if (mixing.P_w) parameters.Add({c.h, c.h_v});
-      for (const bool present : {mixing.P_l, mixing.P_Xl, mixing.P_Ml}) mix(present, c.h_k, c.h);  // L
-      for (const bool present : {mixing.P_w, mixing.P_Xw, mixing.P_Mw}) mix(present, c.h, c.h_v);  // U
+    case AttentionForm::kProjected:
+      multiplications.Add({n, m, c.h_k, c.d_k});  // J
+      multiplications.Add({n, m, c.h_v, c.d_v});  // O
       break;
-    }
   }
   return {parameters.total(), multiplications.total()};
 }
 
 AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_model) {
-  CROSSTALK_CHECK(d_model >= 1, "d_model=", d_model, ": must be at least 1");
-  CROSSTALK_CHECK(options.heads >= 1, "--heads ", options.heads, ": must be at least 1");
-  const std::string& kind = options.kind;
-  if (kind == "bilinear") {
-    const auto refuse = [](bool given, const char* option) {
-      CROSSTALK_CHECK(!given, option, " has no meaning for bilinear attention, whose only size is --heads");
-    };
-    refuse(options.key_heads.has_value(), "--key-heads");
-    refuse(options.value_heads.has_value(), "--value-heads");
-    refuse(options.key_size.has_value(), "--key-size");
-    refuse(options.value_size.has_value(), "--value-size");
-    refuse(options.dynamic.has_value() && *options.dynamic != "none", "--dynamic");
-    AttentionConfig config = AttentionConfig::Bilinear(d_model, options.heads);
-    config.Validate();
-    return config;
-  }
+  CROSSTALK_CHECK_FIELD(d_model >= 1, "d_model", d_model, " is less than 1");
+  CROSSTALK_CHECK_FIELD(options.heads >= 1, "heads", options.heads, " is less than 1");
+  const AttentionKind kind = options.kind;
+  if (kind == AttentionKind::kBilinear) return MakeBilinear(options, d_model);
 
-  const bool dynamic = kind == "dynamic";
-  CROSSTALK_CHECK(dynamic || kind == "multihead" || kind == "talking" || kind == "logits" || kind == "weights",
-                  "attention: unknown kind '", kind, "'; there are ", kAttentionKinds);
+  const bool dynamic = kind == AttentionKind::kDynamic, talking = dynamic || kind == AttentionKind::kTalking;
   AttentionConfig config;
   config.d_X = config.d_M = config.d_Y = d_model;
   config.h = options.heads;
   config.h_k = options.key_heads.value_or(config.h);
   config.h_v = options.value_heads.value_or(config.h);
-  CROSSTALK_CHECK(config.h_k >= 1, "--key-heads ", config.h_k, ": must be at least 1");
-  CROSSTALK_CHECK(config.h_v >= 1, "--value-heads ", config.h_v, ": must be at least 1");
-  config.d_k = SizePerHead(options.key_size, "--key-size", "h_k", config.h_k, d_model);
-  config.d_v = SizePerHead(options.value_size, "--value-size", "h_v", config.h_v, d_model);
-  config.mixing.P_l = dynamic || kind == "talking" || kind == "logits";
-  config.mixing.P_w = dynamic || kind == "talking" || kind == "weights";
-  AddDynamic(options.dynamic.value_or(dynamic ? "Xl,Ml,Xw,Mw" : "none"), config.mixing);
+  CROSSTALK_CHECK_FIELD(config.h_k >= 1, "key_heads", config.h_k, " is less than 1");
+  CROSSTALK_CHECK_FIELD(config.h_v >= 1, "value_heads", config.h_v, " is less than 1");
+  config.d_k = SizePerHead(options.key_size, "key_size", "h_k", config.h_k, d_model);
+  config.d_v = SizePerHead(options.value_size, "value_size", "h_v", config.h_v, d_model);
+  config.mixing.P_l = talking || kind == AttentionKind::kLogits;
+  config.mixing.P_w = talking || kind == AttentionKind::kWeights;
+  AddDynamic(options.dynamic.value_or(dynamic ? Join(DynamicNames(), ",") : "none"), config.mixing);
   config.Validate();
   return config;
-}
-
-AttentionImplementation ParseAttentionImplementation(std::string_view name) {
-  if (name == "composed") return AttentionImplementation::kComposed;
-  if (name == "fused") return AttentionImplementation::kFused;
-  Fail(ErrorKind::kUsage, "--implementation: unknown name '", name, "'; there are: composed, fused");
-}
-
-const char* Name(AttentionImplementation implementation) {
-  switch (implementation) {
-    case AttentionImplementation::kComposed:
-      return "composed";
-    case AttentionImplementation::kFused:
-      return "fused";
-  }
-  return "?";
 }
 
 }  // namespace crosstalk

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
-#include "crosstalk/runtime/shape.h"
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 
@@ -27,18 +27,45 @@ struct HeadMixing {
   bool P_Xw = false;  // dynamic, weights, from the query:  P_Xw[d_X, h, h_v]
   bool P_Mw = false;  // dynamic, weights, from the memory: P_Mw[d_M, h, h_v]
 
-  bool MixesLogits() const { return P_l || P_Xl || P_Ml; }
-  bool MixesWeights() const { return P_w || P_Xw || P_Mw; }
+  bool MixesLogits() const;   // a projection stands between h_k and h
+  bool MixesWeights() const;  // and between h and h_v
   bool operator==(const HeadMixing&) const = default;
 };
 
-enum class Causality { kNone, kCausal };             // kCausal: query i sees the memory positions 0 … i
+// kCausal: query i sees the memory positions 0 … i.
+using Causality = kernels::AttentionCausality;
 enum class KeyValueProjection { kSeparate, kTied };  // kTied: V = K, there is no P_v; h_v = h_k and d_v = d_k
 enum class MixingInit { kRandom, kIdentity };        // kIdentity: P_l = P_w = I, which starts as multi-head
 // kFused: the kernel that keeps nothing of size n·m, float only; a call that asks for the weights W, or in double, is
 // computed by the composed one (AttentionResult says which it was). kComposed: the paper's pseudocode in einsum, float
 // and double.
 enum class AttentionImplementation { kComposed, kFused };
+
+template <>
+struct EnumNames<AttentionForm> {
+  static constexpr EnumName<AttentionForm> kTable[] = {{AttentionForm::kDotProduct, "dot-product"},
+                                                       {AttentionForm::kProjected, "projected"},
+                                                       {AttentionForm::kBilinear, "bilinear"}};
+};
+template <>
+struct EnumNames<Causality> {
+  static constexpr EnumName<Causality> kTable[] = {{Causality::kNone, "none"}, {Causality::kCausal, "causal"}};
+};
+template <>
+struct EnumNames<KeyValueProjection> {
+  static constexpr EnumName<KeyValueProjection> kTable[] = {{KeyValueProjection::kSeparate, "separate"},
+                                                            {KeyValueProjection::kTied, "tied"}};
+};
+template <>
+struct EnumNames<MixingInit> {
+  static constexpr EnumName<MixingInit> kTable[] = {{MixingInit::kRandom, "random"},
+                                                    {MixingInit::kIdentity, "identity"}};
+};
+template <>
+struct EnumNames<AttentionImplementation> {
+  static constexpr EnumName<AttentionImplementation> kTable[] = {{AttentionImplementation::kComposed, "composed"},
+                                                                 {AttentionImplementation::kFused, "fused"}};
+};
 
 struct AttentionConfig {
   AttentionForm form = AttentionForm::kProjected;
@@ -47,6 +74,8 @@ struct AttentionConfig {
   int64_t d_k = 0, d_v = 0;           // size of a key and of a value per head; kProjected only
   HeadMixing mixing;
   KeyValueProjection key_value = KeyValueProjection::kSeparate;
+  bool projection_biases = false;  // b_q, b_k, b_v, b_o beside P_q, P_k, P_v, P_o; kProjected only
+  double projection_stddev = 0;    // of P_q, P_k, P_v, P_o (P, Q) at the start; 0: the authors', by fan-in
 
   // The run-time factor on J (without projections: on L). 1: folded into P_q's initialiser, as in the paper;
   // 1/sqrt(d_k): explicit, as in BERT and ALBERT. P_q starts with std 1/(scale·sqrt(d_X·d_k)), so that the logits
@@ -81,27 +110,32 @@ struct AttentionCost {
 };
 AttentionCost CostOf(const AttentionConfig& config, int64_t n, int64_t m);
 
-// The names that a command line or a run file uses for a member of the family, and what it leaves to be derived.
-// The one place where they are interpreted, so that `complexity` and `train` mean the same.
+// The members of the family as a user chooses them, and which head projections each has.
+enum class AttentionKind { kMultihead, kTalking, kLogits, kWeights, kDynamic, kBilinear };
+template <>
+struct EnumNames<AttentionKind> {
+  static constexpr EnumName<AttentionKind> kTable[] = {
+      {AttentionKind::kMultihead, "multihead"}, {AttentionKind::kTalking, "talking"},
+      {AttentionKind::kLogits, "logits"},       {AttentionKind::kWeights, "weights"},
+      {AttentionKind::kDynamic, "dynamic"},     {AttentionKind::kBilinear, "bilinear"}};
+};
+
+// What a user says of a layer, and what it leaves to be derived from the model's width. The one place where the choices
+// are interpreted, so that all who offer them mean the same; AttentionConfig is the layer that follows.
 struct AttentionOptions {
-  std::string kind = "talking";             // multihead, talking, logits, weights, dynamic, bilinear
+  AttentionKind kind = AttentionKind::kTalking;
   int64_t heads = 0;                        // h
   std::optional<int64_t> key_heads = {};    // h_k; else h
   std::optional<int64_t> value_heads = {};  // h_v; else h
   std::optional<int64_t> key_size = {};     // d_k; else d_model / h_k, which must divide
   std::optional<int64_t> value_size = {};   // d_v; else d_model / h_v, which must divide
-  // "Xl,Ml,Xw,Mw" or fewer: the dynamic projections, in addition to what the kind says. Else: all four for kind
-  // "dynamic", none for the others. "none" is none.
+  // "Xl,Ml,Xw,Mw" or fewer: the dynamic projections, in addition to what the kind says. Else: all four for kDynamic,
+  // none for the others. "none" is none.
   std::optional<std::string> dynamic = {};
 };
-inline constexpr std::string_view kAttentionKinds = "multihead, talking, logits, weights, dynamic, bilinear";
 
-// Throws a usage error that names the option (as "--key-heads") for an unknown kind, a size that does not divide, an
-// option that the kind has no use for. The result is valid.
+// Throws a usage error of the field (as "key_heads") for a size that does not divide and for one that the kind has no
+// use for. The result is valid.
 AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_model);
-
-// "composed", "fused". Anything else is a usage error that lists what there is.
-AttentionImplementation ParseAttentionImplementation(std::string_view name);
-const char* Name(AttentionImplementation implementation);
 
 }  // namespace crosstalk

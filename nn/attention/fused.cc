@@ -2,7 +2,7 @@
 
 #include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/attention/project.h"
 
 namespace crosstalk {
 
@@ -33,7 +33,7 @@ AttentionResult AttendFused(const AttentionConfig& config, const AttentionParame
     inputs.bias = Reshape(extras.bias.values, {config.h, dims["n"], dims["m"]});
   }
   inputs.scale = config.scale;
-  if (config.causality == Causality::kCausal) inputs.causality = kernels::AttentionCausality::kCausal;
+  inputs.causality = config.causality;
   inputs.memory_mask = extras.mask.memory;
   inputs.pair_mask = extras.mask.pairs;
   if (dropout_key.has_value()) {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/types.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

@@ -1,130 +1,130 @@
 #include "crosstalk/nn/attention/projections.h"
 
-#include <string_view>
+#include <algorithm>
+#include <cmath>
 
-#include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
 
-// The dimensions that the configuration fixes, for the shape errors of this layer.
-Dims ConfiguredDims(const AttentionConfig& config) {
-  constexpr std::string_view kSource = "the layer's configuration";
-  Dims dims("attention");
-  dims.Set("d_X", config.d_X, kSource).Set("d_M", config.d_M, kSource).Set("d_Y", config.d_Y, kSource);
-  dims.Set("h", config.h, kSource);
-  if (config.form == AttentionForm::kProjected) {
-    dims.Set("h_k", config.h_k, kSource).Set("h_v", config.h_v, kSource);
-    dims.Set("d_k", config.d_k, kSource).Set("d_v", config.d_v, kSource);
+int64_t SizeOf(std::string_view dim, const AttentionConfig& config) {
+  for (const AttentionDim& candidate : kAttentionDims) {
+    if (dim == candidate.name) return config.*candidate.size;
   }
-  return dims;
+  Fail(ErrorKind::kFailure, "attention: \"", dim, "\" is no dimension of a layer");
 }
 
-enum class Wanted { kNo, kYes };
-
-void CheckParameter(Dims& dims, Wanted wanted, std::string_view bracket, const Variable& parameter) {
-  if (wanted == Wanted::kNo) {
-    CROSSTALK_CHECK(!parameter.defined(), "attention: ", bracket, " is given, but the configuration has none");
-    return;
-  }
-  CROSSTALK_CHECK(parameter.defined(), "attention: ", bracket, " is missing");
-  dims.Bind(bracket, parameter.shape());
+std::vector<int64_t> SizesOf(std::string_view bracket, const AttentionConfig& config) {
+  std::vector<int64_t> sizes;
+  for (const std::string& dim : ParseBracket(bracket).indices) sizes.push_back(SizeOf(dim, config));
+  return sizes;
 }
 
-void CheckMask(Dims& dims, std::string_view bracket, const Tensor& mask) {
-  if (!mask.defined()) return;
-  dims.Bind(bracket, mask.shape());
-  CROSSTALK_CHECK(mask.dtype() == DType::kBool, "attention: the mask ", bracket, " is ", mask.dtype(),
-                  ", not bool (true = attend)");
+int64_t Product(const std::vector<int64_t>& sizes, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i) product *= sizes[i];
+  return product;
 }
 
 }  // namespace
 
-void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
-  config.Validate();
-  Dims dims = ConfiguredDims(config);
-  const auto check = [&](bool wanted, std::string_view bracket, const Variable& parameter) {
-    CheckParameter(dims, wanted ? Wanted::kYes : Wanted::kNo, bracket, parameter);
-  };
-  const bool projected = config.form == AttentionForm::kProjected;
-  const bool bilinear = config.form == AttentionForm::kBilinear;
-  check(projected, "P_q[d_X, h_k, d_k]", p.P_q);
-  check(projected, "P_k[d_M, h_k, d_k]", p.P_k);
-  check(projected && !config.tied(), "P_v[d_M, h_v, d_v]", p.P_v);
-  check(projected, "P_o[h_v, d_v, d_Y]", p.P_o);
-  check(config.mixing.P_l, "P_l[h_k, h]", p.P_l);
-  check(config.mixing.P_w, "P_w[h, h_v]", p.P_w);
-  check(config.mixing.P_Xl, "P_Xl[d_X, h_k, h]", p.P_Xl);
-  check(config.mixing.P_Ml, "P_Ml[d_M, h_k, h]", p.P_Ml);
-  check(config.mixing.P_Xw, "P_Xw[d_X, h, h_v]", p.P_Xw);
-  check(config.mixing.P_Mw, "P_Mw[d_M, h, h_v]", p.P_Mw);
-  check(bilinear, "P[d_X, h, d_M]", p.P);
-  check(bilinear, "Q[h, d_M, d_Y]", p.Q);
+bool IsPresent(const AttentionProjection& projection, const AttentionConfig& config) {
+  if (projection.condition == ProjectionCondition::kMixing) return config.mixing.*projection.mixing;
+  if (projection.form != config.form) return false;
+  switch (projection.condition) {
+    case ProjectionCondition::kUntied:
+      return !config.tied();
+    case ProjectionCondition::kBiases:
+      return config.projection_biases;
+    case ProjectionCondition::kBiasesUntied:
+      return config.projection_biases && !config.tied();
+    default:
+      return true;
+  }
 }
 
-Dims CheckAttentionInputs(const AttentionConfig& config, const Variable& X, const AttentionMemory& memory,
-                          const AttentionExtras& extras) {
-  Dims dims = ConfiguredDims(config);
-  dims.Bind("X[b, n, d_X]", X.shape());
-  dims.Bind(config.form == AttentionForm::kProjected ? "K[b, m, h_k, d_k]" : "M[b, m, d_M]", memory.K.shape());
-  CheckMask(dims, "mask[b, m]", extras.mask.memory);
-  CheckMask(dims, "mask[b, n, m]", extras.mask.pairs);
-  CROSSTALK_CHECK(config.causality == Causality::kNone || dims["n"] == dims["m"],
-                  "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
-                  dims["n"], " and the memory has m=", dims["m"]);
-  if (extras.bias.by_distance()) {
-    dims.Bind("bias_table[h, buckets]", extras.bias.values.shape());
-    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
-    dims.Bind("distance_bucket[distances]", extras.bias.distance_bucket.shape());
-  } else if (extras.bias.defined()) {
-    dims.Bind(extras.bias.values.rank() == 4 ? "bias[1, h, n, m]" : "bias[h, n, m]", extras.bias.values.shape());
-  }
-  return dims;
+bool IsDynamic(const AttentionProjection& projection) {
+  return projection.mixing != nullptr && projection.source != ProjectionSource::kStatic;
 }
 
-AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M) {
-  ConfiguredDims(config).Bind("M[b, m, d_M]", M.shape());
-  AttentionMemory memory;
-  if (config.form != AttentionForm::kProjected) {
-    memory.K = M;
-    return memory;
-  }
-  memory.K = Einsum("K[b,m,h_k,d_k] = einsum(M[b,m,d_M], P_k[d_M,h_k,d_k])", {M, p.P_k});
-  if (!config.tied()) memory.V = Einsum("V[b,m,h_v,d_v] = einsum(M[b,m,d_M], P_v[d_M,h_v,d_v])", {M, p.P_v});
-  if (config.mixing.P_Ml) memory.R_Ml = Einsum("R_Ml[b,m,h_k,h] = einsum(M[b,m,d_M], P_Ml[d_M,h_k,h])", {M, p.P_Ml});
-  if (config.mixing.P_Mw) memory.R_Mw = Einsum("R_Mw[b,m,h,h_v] = einsum(M[b,m,d_M], P_Mw[d_M,h,h_v])", {M, p.P_Mw});
-  return memory;
+std::string_view DynamicName(const AttentionProjection& projection) {
+  return projection.name().substr(std::string_view("P_").size());
 }
 
-AttentionQueries ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
-  AttentionQueries queries;
-  switch (config.form) {
-    case AttentionForm::kDotProduct:
-      queries.Q = Reshape(X, {X.size(0), X.size(1), 1, X.size(2)});
-      break;
-    case AttentionForm::kBilinear:
-      queries.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
-      break;
-    case AttentionForm::kProjected:
-      queries.Q = Einsum("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", {X, p.P_q});
-      break;
-  }
-  if (config.mixing.P_Xl) queries.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
-  if (config.mixing.P_Xw) queries.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
-  return queries;
+Shape ShapeOf(const AttentionProjection& projection, const AttentionConfig& config) {
+  return Shape(SizesOf(projection.bracket, config));
 }
 
-Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& O) {
-  switch (config.form) {
-    case AttentionForm::kDotProduct:
-      return Reshape(O, {O.size(0), O.size(1), O.size(3)});
-    case AttentionForm::kBilinear:
-      return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {O, p.Q});
-    case AttentionForm::kProjected:
-      break;
+Shape MatrixShapeOf(const AttentionProjection& projection, const AttentionConfig& config) {
+  if (projection.matrix_rows == 0) return {};
+  const std::vector<int64_t> sizes = SizesOf(projection.bracket, config);
+  const size_t rows = static_cast<size_t>(projection.matrix_rows);
+  return {Product(sizes, 0, rows), Product(sizes, rows, sizes.size())};
+}
+
+InitialValues InitialValuesOf(const AttentionProjection& projection, const AttentionConfig& config) {
+  const bool is_static = projection.source == ProjectionSource::kStatic;
+  if (is_static && config.mixing_init == MixingInit::kIdentity) return InitialValues::Identity();
+  if (projection.fan.empty()) return InitialValues::Zeros();
+  if (config.projection_stddev > 0 && projection.mixing == nullptr) {
+    return InitialValues::TruncatedNormal(config.projection_stddev);
   }
-  return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h_v,d_v], P_o[h_v,d_v,d_Y])", {O, p.P_o});
+  const std::vector<int64_t> fan = SizesOf(StrCat("fan[", projection.fan, "]"), config);
+  double factor = projection.factor;
+  if (projection.parameter == &AttentionParameters::P_q && config.scale != 0) factor /= std::abs(config.scale);
+  return InitialValues::TruncatedNormal(factor / std::sqrt(static_cast<double>(Product(fan, 0, fan.size()))));
+}
+
+std::vector<int> PaperToStorage(const AttentionProjection& projection) {
+  const std::vector<std::string> paper = ParseBracket(projection.paper).indices;
+  std::vector<int> order;
+  for (const std::string& dim : ParseBracket(projection.bracket).indices) {
+    int at = 0;
+    // The first of that name that is not taken: a square projection has a name twice.
+    while (paper[static_cast<size_t>(at)] != dim || std::find(order.begin(), order.end(), at) != order.end()) ++at;
+    order.push_back(at);
+  }
+  return order;
+}
+
+std::vector<std::vector<int64_t>> MultiplicationsOf(const AttentionProjection& projection,
+                                                    const AttentionConfig& config, int64_t n, int64_t m) {
+  std::vector<int64_t> projected = SizesOf(projection.bracket, config);
+  std::vector<std::vector<int64_t>> products;
+  if (IsDynamic(projection)) products.push_back({n, m, projected[1], projected[2]});
+  switch (projection.source) {
+    case ProjectionSource::kX:
+    case ProjectionSource::kO:
+      projected.push_back(n);
+      break;
+    case ProjectionSource::kM:
+      projected.push_back(m);
+      break;
+    case ProjectionSource::kStatic:
+      projected.insert(projected.end(), {n, m});
+      break;
+    case ProjectionSource::kAdded:
+      return {};
+  }
+  products.push_back(projected);
+  return products;
+}
+
+std::string NamesBetween(HeadsBetween between) {
+  std::vector<std::string> names;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.between == between && projection.mixing != nullptr) names.emplace_back(projection.name());
+  }
+  std::string text = names.front();
+  for (size_t i = 1; i < names.size(); ++i) text += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  return text;
+}
+
+bool HaveKernels(AttentionProjections projections, const AttentionConfig& config) {
+  return std::all_of(projections.begin(), projections.end(), [&](const AttentionProjection& projection) {
+    return projection.kernel == HasKernel::kYes || !IsPresent(projection, config);
+  });
 }
 
 }  // namespace crosstalk

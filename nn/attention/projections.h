@@ -1,35 +1,135 @@
-// What every implementation of attention shares: the checks, and the projections before and after the part that has
-// queries against memory positions. nn/attention/attention.h is the layer that most callers want.
+// The table of an attention layer's learned tensors. Construction and initial values, checks, cost, the matrices that
+// factored optimizers see, JSON, the names in tensor files and on a command line, and the cases of the tests are made
+// from it. A new projection is a row here with its two fields (HeadMixing, AttentionParameters), an equation in
+// nn/attention/composed.cc and, to be fast, a branch of the kernel: docs/adding_an_attention.md.
 #pragma once
 
-#include "crosstalk/autograd/variable.h"
-#include "crosstalk/nn/attention/attention.h"
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/attention/types.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/shape.h"
 
 namespace crosstalk {
 
-// Throws a usage error that shows both shapes unless `parameters` are those that `config` calls for.
-void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& parameters);
-
-// The same for what a call brings: X[b, n, d_X], the projected memory, masks and bias. Returns b, n and m by name.
-Dims CheckAttentionInputs(const AttentionConfig& config, const Variable& X, const AttentionMemory& memory,
-                          const AttentionExtras& extras);
-
-// M[b, m, d_M] → K, V, R_Ml, R_Mw: all that belongs to a memory position.
-AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M);
-
-// All that belongs to a query.
-struct AttentionQueries {
-  // [b, n, h_k, d_k], before the scale. Bilinear: X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both
-  // of these the keys and the values are M[b, m, d_M], shared by all heads.
-  Variable Q;
-  Variable R_Xl;  // [b, n, h_k, h]; undefined without P_Xl
-  Variable R_Xw;  // [b, n, h, h_v]; undefined without P_Xw
+// What a tensor multiplies, which is what it costs. A head projection of X or M is dynamic: its product is one matrix
+// [h_k, h] or [h, h_v] per query or memory position, which then multiplies J or W.
+enum class ProjectionSource {
+  kX,       // the queries X: n products
+  kM,       // the memory M: m products
+  kStatic,  // J, L, W or U itself: n·m products
+  kO,       // O: n products
+  kAdded,   // nothing: a bias
 };
-AttentionQueries ProjectQueries(const AttentionConfig& config, const AttentionParameters& parameters,
-                                const Variable& X);
 
-// O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b, n, 1, d_M]) → Y[b, n, d_Y].
-Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& O);
+enum class ProjectionCondition {
+  kAlways,  // in every layer of its form
+  kUntied,  // unless V = K
+  kMixing,  // where HeadMixing says so
+  kBiases,  // where AttentionConfig::projection_biases says so
+  kBiasesUntied,
+};
+
+// Which two numbers of heads a head projection stands between.
+enum class HeadsBetween { kNone, kLogits, kWeights };
+
+enum class HasKernel { kNo, kYes };
+
+struct AttentionProjection {
+  std::string_view bracket;  // name and dimensions, in storage order
+  std::string_view paper;    // in the paper's order, as tensor files have it
+  Variable AttentionParameters::*parameter;
+  AttentionForm form;
+  ProjectionCondition condition;
+  bool HeadMixing::*mixing;  // kMixing: its field; else null
+  HeadsBetween between;
+  ProjectionSource source;
+  int matrix_rows;  // factored optimizers see a matrix whose rows are this many leading dimensions; 0: no matrix
+  // Initial values: truncated normal of std factor / sqrt(product of the fan's dimensions); without a fan zeros.
+  std::string_view fan;
+  double factor;
+  HasKernel kernel;  // whether the fused kernel computes it
+
+  std::string_view name() const { return bracket.substr(0, bracket.find('[')); }
+};
+
+// In the order of registration, which is that of files. The initial values are the authors'; P_q's is divided by the
+// scale as well, and the static head projections may start as the identity (MixingInit).
+// Columns of the optimizers' matrices are all heads together ([d_X, h_k·d_k], [h_v·d_v, d_Y], [d_X, h_k·h]), so that
+// whether and how they factor does not depend on how the same width is cut into heads.
+namespace attention_projections {
+using P = AttentionParameters;
+using H = HeadMixing;
+using S = ProjectionSource;
+using B = HeadsBetween;
+using enum AttentionForm;
+using enum ProjectionCondition;
+inline constexpr HasKernel kYes = HasKernel::kYes;
+
+// clang-format off
+inline constexpr AttentionProjection kTable[] = {
+    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor kernel
+    {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1,   kYes},
+    {"P_k[d_M, h_k, d_k]",  "P_k[d_M, d_k, h_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
+    {"P_v[d_M, h_v, d_v]",  "P_v[d_M, d_v, h_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
+    {"P_o[h_v, d_v, d_Y]",  "P_o[d_Y, d_v, h_v]",  &P::P_o,  kProjected, kAlways, nullptr,   B::kNone,    S::kO,      2, "h_v, d_v",  1,   kYes},
+    {"P_l[h_k, h]",         "P_l[h_k, h]",         &P::P_l,  kProjected, kMixing, &H::P_l,   B::kLogits,  S::kStatic, 1, "h_k",       1,   kYes},
+    {"P_w[h, h_v]",         "P_w[h, h_v]",         &P::P_w,  kProjected, kMixing, &H::P_w,   B::kWeights, S::kStatic, 1, "h",         1,   kYes},
+    {"P_Xl[d_X, h_k, h]",   "P_Xl[d_X, h_k, h]",   &P::P_Xl, kProjected, kMixing, &H::P_Xl,  B::kLogits,  S::kX,      1, "d_X, h_k",  0.1, kYes},
+    {"P_Ml[d_M, h_k, h]",   "P_Ml[d_M, h_k, h]",   &P::P_Ml, kProjected, kMixing, &H::P_Ml,  B::kLogits,  S::kM,      1, "d_M, h_k",  0.1, kYes},
+    {"P_Xw[d_X, h, h_v]",   "P_Xw[d_X, h, h_v]",   &P::P_Xw, kProjected, kMixing, &H::P_Xw,  B::kWeights, S::kX,      1, "d_X, h",    0.1, kYes},
+    {"P_Mw[d_M, h, h_v]",   "P_Mw[d_M, h, h_v]",   &P::P_Mw, kProjected, kMixing, &H::P_Mw,  B::kWeights, S::kM,      1, "d_M, h",    0.1, kYes},
+    {"P[d_X, h, d_M]",      "P[d_X, d_M, h]",      &P::P,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_M",  1,   kYes},
+    {"Q[h, d_M, d_Y]",      "Q[d_M, d_Y, h]",      &P::Q,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kO,      2, "h, d_M",    1,   kYes},
+    {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
+    {"b_k[h_k, d_k]",       "b_k[d_k, h_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
+    {"b_v[h_v, d_v]",       "b_v[d_v, h_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0,   kYes},
+    {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
+};
+// clang-format on
+}  // namespace attention_projections
+
+using AttentionProjections = std::span<const AttentionProjection>;
+inline constexpr AttentionProjections kAttentionProjections = attention_projections::kTable;
+
+bool IsPresent(const AttentionProjection& projection, const AttentionConfig& config);
+// X[…]·P → a matrix per query or memory position: a head projection that is generated from X or M.
+bool IsDynamic(const AttentionProjection& projection);
+// "Xl" of P_Xl: what a list of dynamic projections calls it.
+std::string_view DynamicName(const AttentionProjection& projection);
+
+// Sizes in storage order; std and matrix as the table has them.
+Shape ShapeOf(const AttentionProjection& projection, const AttentionConfig& config);
+Shape MatrixShapeOf(const AttentionProjection& projection, const AttentionConfig& config);
+InitialValues InitialValuesOf(const AttentionProjection& projection, const AttentionConfig& config);
+
+// Permute(x, PaperToStorage(p)) takes a tensor in the paper's order to storage order.
+std::vector<int> PaperToStorage(const AttentionProjection& projection);
+
+// Scalar multiplications of a forward pass on one example with n queries and m memory positions, as the paper counts
+// them: those of the projection, and of the mixing that it does. A list of the factors of each product.
+std::vector<std::vector<int64_t>> MultiplicationsOf(const AttentionProjection& projection,
+                                                    const AttentionConfig& config, int64_t n, int64_t m);
+
+// "P_l, P_Xl or P_Ml": the projections that may stand there.
+std::string NamesBetween(HeadsBetween between);
+
+// Whether the fused kernel computes every projection that the configuration has.
+bool HaveKernels(AttentionProjections projections, const AttentionConfig& config);
+
+// The dimensions of a layer, by the names that the table uses.
+struct AttentionDim {
+  const char* name;
+  int64_t AttentionConfig::*size;
+};
+inline constexpr AttentionDim kAttentionDims[] = {{"d_X", &AttentionConfig::d_X}, {"d_M", &AttentionConfig::d_M},
+                                                  {"d_Y", &AttentionConfig::d_Y}, {"h_k", &AttentionConfig::h_k},
+                                                  {"h", &AttentionConfig::h},     {"h_v", &AttentionConfig::h_v},
+                                                  {"d_k", &AttentionConfig::d_k}, {"d_v", &AttentionConfig::d_v}};
 
 }  // namespace crosstalk

@@ -44,23 +44,4 @@ double LearningRate(const ScheduleConfig& config, int64_t step) {
   Fail(ErrorKind::kUsage, "schedule: unknown kind");
 }
 
-ScheduleKind ParseScheduleKind(std::string_view name) {
-  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
-    if (name == Name(kind)) return kind;
-  }
-  Fail(ErrorKind::kUsage, "--schedule: unknown name \"", name, "\": there are inverse-square-root, constant, linear");
-}
-
-const char* Name(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::kInverseSquareRoot:
-      return "inverse-square-root";
-    case ScheduleKind::kConstant:
-      return "constant";
-    case ScheduleKind::kLinear:
-      return "linear";
-  }
-  return "unknown";
-}
-
 }  // namespace crosstalk

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 
@@ -10,6 +11,13 @@ enum class ScheduleKind {
   kInverseSquareRoot,  // scale / sqrt(max(step, warmup_steps)), and the decay of the last part of the run (T5)
   kConstant,           // scale
   kLinear,             // scale · min(1, (step + 1) / warmup_steps), then to 0 linearly (BERT)
+};
+
+template <>
+struct EnumNames<ScheduleKind> {
+  static constexpr EnumName<ScheduleKind> kTable[] = {{ScheduleKind::kInverseSquareRoot, "inverse-square-root"},
+                                                      {ScheduleKind::kConstant, "constant"},
+                                                      {ScheduleKind::kLinear, "linear"}};
 };
 
 struct ScheduleConfig {
@@ -26,9 +34,5 @@ struct ScheduleConfig {
 
 // The rate for step = 0, 1, …, T - 1. Steps from T on get what T - 1 got.
 double LearningRate(const ScheduleConfig& config, int64_t step);
-
-// "inverse-square-root", "constant", "linear". Anything else is a usage error that lists them.
-ScheduleKind ParseScheduleKind(std::string_view name);
-const char* Name(ScheduleKind kind);
 
 }  // namespace crosstalk

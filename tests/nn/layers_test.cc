@@ -165,9 +165,9 @@ TEST(FeedForwardTest, DropsHiddenUnitsInTraining) {
 }
 
 TEST(FeedForwardTest, NamesParse) {
-  EXPECT_EQ(ParseFeedForwardKind("relu"), FeedForwardKind::kRelu);
-  EXPECT_EQ(ParseFeedForwardKind("gated-gelu"), FeedForwardKind::kGatedGelu);
-  EXPECT_THROW(ParseFeedForwardKind("swish"), Error);
+  EXPECT_EQ(ParseName<FeedForwardKind>("feed_forward", "relu"), FeedForwardKind::kRelu);
+  EXPECT_EQ(ParseName<FeedForwardKind>("feed_forward", "gated-gelu"), FeedForwardKind::kGatedGelu);
+  EXPECT_THROW(ParseName<FeedForwardKind>("feed_forward", "swish"), Error);
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crosstalk/autograd/ops_dropout.h"
@@ -15,6 +17,7 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/reference/attention.h"
 #include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
@@ -93,14 +96,15 @@ inline AttentionConfig DotProductConfig() {
 
 inline std::vector<AttentionCase> AttentionCases() {
   std::vector<AttentionCase> cases;
-  // Every presence of the six head projections.
-  for (int statics = 0; statics < 4; ++statics) {
-    for (int dynamic = 0; dynamic < 16; ++dynamic) {
-      HeadMixing mixing = DynamicSubset(dynamic);
-      mixing.P_l = statics & 1;
-      mixing.P_w = statics & 2;
-      cases.push_back({.name = "mixing", .config = MixingConfig(mixing)});
-    }
+  // Every presence of the head projections.
+  std::vector<bool HeadMixing::*> mixings;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.mixing != nullptr) mixings.push_back(projection.mixing);
+  }
+  for (unsigned present = 0; present < 1u << mixings.size(); ++present) {
+    HeadMixing mixing;
+    for (size_t i = 0; i < mixings.size(); ++i) mixing.*mixings[i] = present >> i & 1;
+    cases.push_back({.name = "mixing", .config = MixingConfig(mixing)});
   }
   // Square mixings, where taking W for U or R_X for R_M is no error of shape.
   AttentionConfig square =
@@ -202,6 +206,29 @@ inline ::testing::AssertionResult CloseOrCancelled(const Array<double>& actual, 
   return ::testing::AssertionSuccess();
 }
 
+// ---- Projections in the plain loops
+// The plain loops' field of a projection; null for a bias, which they have none of.
+inline Array<double>* InPaper(const AttentionProjection& projection, AttentionInputs<double>& in) {
+  using In = AttentionInputs<double>;
+  static const std::map<std::string_view, Array<double> In::*> fields = {
+      {"P_q", &In::P_q},   {"P_k", &In::P_k},   {"P_v", &In::P_v},   {"P_o", &In::P_o},
+      {"P_l", &In::P_l},   {"P_w", &In::P_w},   {"P_Xl", &In::P_Xl}, {"P_Ml", &In::P_Ml},
+      {"P_Xw", &In::P_Xw}, {"P_Mw", &In::P_Mw}, {"P", &In::P},       {"Q", &In::Q}};
+  const auto field = fields.find(projection.name());
+  return field == fields.end() ? nullptr : &(in.*field->second);
+}
+inline const Array<double>* InPaper(const AttentionProjection& projection, const AttentionInputs<double>& in) {
+  return InPaper(projection, const_cast<AttentionInputs<double>&>(in));
+}
+
+inline std::vector<int64_t> PaperSizes(const AttentionProjection& projection, const AttentionConfig& config) {
+  const Shape stored = ShapeOf(projection, config);
+  const std::vector<int> order = PaperToStorage(projection);
+  std::vector<int64_t> sizes(order.size());
+  for (size_t i = 0; i < order.size(); ++i) sizes[static_cast<size_t>(order[i])] = stored[static_cast<int>(i)];
+  return sizes;
+}
+
 // ---- One case's data -----------------------------------------------------------------------------------------------
 // Random inputs in the paper's layouts, of a size that spreads the weights without making them one-hot.
 inline AttentionInputs<double> MakeInputs(const AttentionCase& c, uint64_t seed = 7) {
@@ -214,20 +241,13 @@ inline AttentionInputs<double> MakeInputs(const AttentionCase& c, uint64_t seed 
   in.scale = f.scale;
   in.X = random({c.b, c.n, f.d_X}, f.form == AttentionForm::kDotProduct ? std::sqrt(f.d_X) : 1);
   in.M = c.self ? in.X : random({c.b, c.m, f.d_M}, 1);
-  if (f.form == AttentionForm::kProjected) {
-    in.P_q = random({f.d_X, f.d_k, f.h_k}, f.d_X * f.d_k);
-    in.P_k = random({f.d_M, f.d_k, f.h_k}, f.d_M);
-    if (!f.tied()) in.P_v = random({f.d_M, f.d_v, f.h_v}, f.d_M);
-    in.P_o = random({f.d_Y, f.d_v, f.h_v}, f.h_v * f.d_v);
-    if (f.mixing.P_l) in.P_l = random({f.h_k, f.h}, f.h_k);
-    if (f.mixing.P_w) in.P_w = random({f.h, f.h_v}, f.h);
-    if (f.mixing.P_Xl) in.P_Xl = random({f.d_X, f.h_k, f.h}, f.d_X * f.h_k);
-    if (f.mixing.P_Ml) in.P_Ml = random({f.d_M, f.h_k, f.h}, f.d_M * f.h_k);
-    if (f.mixing.P_Xw) in.P_Xw = random({f.d_X, f.h, f.h_v}, f.d_X * f.h);
-    if (f.mixing.P_Mw) in.P_Mw = random({f.d_M, f.h, f.h_v}, f.d_M * f.h);
-  } else if (f.form == AttentionForm::kBilinear) {
-    in.P = random({f.d_X, f.d_M, f.h}, f.d_X * f.d_M);
-    in.Q = random({f.d_M, f.d_Y, f.h}, f.d_M * f.h);
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (!IsPresent(projection, f)) continue;
+    const InitialValues start = InitialValuesOf(projection, f);
+    Array<double>* const array = InPaper(projection, in);
+    if (array == nullptr) continue;
+    const double fan = start.stddev > 0 ? std::pow(projection.factor / start.stddev, 2) : 1;
+    *array = random(PaperSizes(projection, f), fan);
   }
   if (c.bias) in.bias = random({f.h, c.n, c.m}, 1);
 
@@ -273,21 +293,12 @@ inline std::vector<NamedArray> NamedResults(const AttentionCase& c, const Attent
   }
   results.push_back({"dX", dX});
   if (!c.self) results.push_back({"dM", gradients.M});
-  const auto add = [&](const char* name, const Array<double>& array) {
+  const auto add = [&](const std::string& name, const Array<double>& array) {
     if (array.present()) results.push_back({name, array});
   };
-  add("dP_q", gradients.P_q);
-  add("dP_k", gradients.P_k);
-  add("dP_v", gradients.P_v);
-  add("dP_o", gradients.P_o);
-  add("dP_l", gradients.P_l);
-  add("dP_w", gradients.P_w);
-  add("dP_Xl", gradients.P_Xl);
-  add("dP_Ml", gradients.P_Ml);
-  add("dP_Xw", gradients.P_Xw);
-  add("dP_Mw", gradients.P_Mw);
-  add("dP", gradients.P);
-  add("dQ", gradients.Q);
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (const Array<double>* array = InPaper(projection, gradients)) add("d" + std::string(projection.name()), *array);
+  }
   add("dbias", gradients.bias);
   return results;
 }
@@ -300,7 +311,8 @@ inline std::vector<NamedArray> ReferenceResults(const AttentionCase& c, const At
 // Parameters in storage order from the paper's layouts, as views of leaves whose gradients are in the paper's.
 struct LayerLeaves {
   Variable X, M;
-  Variable P_q, P_k, P_v, P_o, P_l, P_w, P_Xl, P_Ml, P_Xw, P_Mw, P, Q, bias;
+  AttentionParameters parameters;  // in the paper's order
+  Variable bias;
 
   LayerLeaves(const AttentionCase& c, const AttentionInputs<double>& in, DType dtype) {
     const auto leaf = [&](const Array<double>& array) {
@@ -308,37 +320,19 @@ struct LayerLeaves {
     };
     X = leaf(in.X);
     M = c.self ? X : leaf(in.M);
-    P_q = leaf(in.P_q);
-    P_k = leaf(in.P_k);
-    P_v = leaf(in.P_v);
-    P_o = leaf(in.P_o);
-    P_l = leaf(in.P_l);
-    P_w = leaf(in.P_w);
-    P_Xl = leaf(in.P_Xl);
-    P_Ml = leaf(in.P_Ml);
-    P_Xw = leaf(in.P_Xw);
-    P_Mw = leaf(in.P_Mw);
-    P = leaf(in.P);
-    Q = leaf(in.Q);
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (const Array<double>* array = InPaper(projection, in)) parameters.*projection.parameter = leaf(*array);
+    }
     bias = leaf(in.bias);
   }
 
   AttentionParameters Parameters() const {
-    const auto stored = [](const Variable& leaf, const std::vector<int>& order) {
-      return leaf.defined() ? Permute(leaf, order) : Variable();
-    };
-    return {.P_q = stored(P_q, {0, 2, 1}),
-            .P_k = stored(P_k, {0, 2, 1}),
-            .P_v = stored(P_v, {0, 2, 1}),
-            .P_o = stored(P_o, {2, 1, 0}),
-            .P_l = P_l,
-            .P_w = P_w,
-            .P_Xl = P_Xl,
-            .P_Ml = P_Ml,
-            .P_Xw = P_Xw,
-            .P_Mw = P_Mw,
-            .P = stored(P, {0, 2, 1}),
-            .Q = stored(Q, {2, 0, 1})};
+    AttentionParameters stored;
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      const Variable& leaf = parameters.*projection.parameter;
+      if (leaf.defined()) stored.*projection.parameter = Permute(leaf, PaperToStorage(projection));
+    }
+    return stored;
   }
 
   // After Backward.
@@ -349,18 +343,9 @@ struct LayerLeaves {
     AttentionInputs<double> d;
     d.X = gradient(X);
     d.M = c.self ? Array<double>(d.X.sizes()) : gradient(M);
-    d.P_q = gradient(P_q);
-    d.P_k = gradient(P_k);
-    d.P_v = gradient(P_v);
-    d.P_o = gradient(P_o);
-    d.P_l = gradient(P_l);
-    d.P_w = gradient(P_w);
-    d.P_Xl = gradient(P_Xl);
-    d.P_Ml = gradient(P_Ml);
-    d.P_Xw = gradient(P_Xw);
-    d.P_Mw = gradient(P_Mw);
-    d.P = gradient(P);
-    d.Q = gradient(Q);
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (Array<double>* array = InPaper(projection, d)) *array = gradient(parameters.*projection.parameter);
+    }
     d.bias = gradient(bias);
     return d;
   }

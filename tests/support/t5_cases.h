@@ -24,7 +24,7 @@ inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = F
   config.classifier = classifier;
   config.dropout_rate = dropout_rate;
   AttentionOptions options;
-  options.kind = kind;
+  options.kind = ParseName<AttentionKind>("attention", kind);
   options.heads = 3;
   if (kind != "bilinear") {
     options.key_size = 4;

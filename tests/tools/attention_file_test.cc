@@ -19,23 +19,14 @@ void SortByName(TensorFile& file) {
 TensorFile FileOf(const AttentionCase& c, const AttentionInputs<double>& in, DType dtype = DType::kFloat64) {
   TensorFile file;
   file.path = "in.safetensors";
-  const auto add = [&](const char* name, const Array<double>& array) {
+  const auto add = [&](const std::string& name, const Array<double>& array) {
     if (array.present()) file.tensors.push_back({name, ToTensor(array, dtype)});
   };
   add("X", in.X);
   if (!c.self) add("M", in.M);
-  add("P_q", in.P_q);
-  add("P_k", in.P_k);
-  add("P_v", in.P_v);
-  add("P_o", in.P_o);
-  add("P_l", in.P_l);
-  add("P_w", in.P_w);
-  add("P_Xl", in.P_Xl);
-  add("P_Ml", in.P_Ml);
-  add("P_Xw", in.P_Xw);
-  add("P_Mw", in.P_Mw);
-  add("P", in.P);
-  add("Q", in.Q);
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (const Array<double>* array = InPaper(projection, in)) add(std::string(projection.name()), *array);
+  }
   add("bias", in.bias);
   add("dY", MakeOutputGradient(c));
   if (in.mask.present()) {
@@ -69,7 +60,7 @@ TEST(AttentionTensorsTest, EveryKindEqualsThePlainLoops) {
     const AttentionInputs<double> in = MakeInputs(c);
     const std::vector<NamedArray> expected = ReferenceResults(c, in);
     for (const DType precision : {DType::kFloat64, DType::kFloat32}) {
-      const std::vector<NamedTensor> actual = EvaluateAttention(FileOf(c, in), OptionsFor(c, precision));
+      const std::vector<NamedTensor> actual = EvaluateAttention(FileOf(c, in), OptionsFor(c, precision)).tensors;
       EXPECT_EQ(actual.size(), expected.size() - 1);  // all but U
       for (const NamedArray& result : expected) {
         if (result.name == "U") continue;
@@ -99,9 +90,9 @@ TEST(AttentionTensorsTest, WithoutAnOutputGradientThereAreNoGradients) {
   TensorFile file = FileOf(c, MakeInputs(c));
   std::erase_if(file.tensors, [](const NamedTensor& tensor) { return tensor.name == "dY"; });
   AttentionTensorsOptions options;
-  EXPECT_EQ(EvaluateAttention(file, options).size(), 2u);  // Y, W
+  EXPECT_EQ(EvaluateAttention(file, options).tensors.size(), 2u);  // Y, W
   options.outputs = AttentionOutputs::kOutputOnly;
-  const std::vector<NamedTensor> results = EvaluateAttention(file, options);
+  const std::vector<NamedTensor> results = EvaluateAttention(file, options).tensors;
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].name, "Y");
   EXPECT_EQ(results[0].tensor.dtype(), DType::kFloat32);
@@ -109,14 +100,16 @@ TEST(AttentionTensorsTest, WithoutAnOutputGradientThereAreNoGradients) {
 
 TEST(AttentionTensorsTest, TheImplementationIsTheOneAskedForOrTheFastestThereIs) {
   using enum AttentionImplementation;
-  EXPECT_EQ(ImplementationFor(AttentionTensorsOptions{}), kFused);
-  EXPECT_EQ(ImplementationFor(AttentionTensorsOptions{.precision = DType::kFloat64}), kComposed);
-  EXPECT_EQ(ImplementationFor(AttentionTensorsOptions{.implementation = kComposed}), kComposed);
-  EXPECT_EQ(ImplementationFor(AttentionTensorsOptions{.implementation = kFused}), kFused);
-  const AttentionTensorsOptions impossible = {.implementation = kFused, .precision = DType::kFloat64};
-  EXPECT_THROW(ImplementationFor(impossible), Error);
   const AttentionCase c = Everything();
-  EXPECT_THROW(EvaluateAttention(FileOf(c, MakeInputs(c)), impossible), Error);
+  const TensorFile file = FileOf(c, MakeInputs(c));
+  const auto computed_by = [&](const AttentionTensorsOptions& options) {
+    return EvaluateAttention(file, options).implementation;
+  };
+  EXPECT_EQ(computed_by({}), kFused);
+  EXPECT_EQ(computed_by({.precision = DType::kFloat64}), kComposed);
+  EXPECT_EQ(computed_by({.implementation = kComposed}), kComposed);
+  EXPECT_EQ(computed_by({.implementation = kFused}), kFused);
+  EXPECT_THROW(computed_by({.implementation = kFused, .precision = DType::kFloat64}), Error);
 }
 
 // ---- Files that do not make a layer

@@ -86,14 +86,14 @@ std::vector<BenchCase> LayerBenchCases() {
     AttentionOptions options;
   };
   const std::vector<Layer> layers = {
-      {"multihead-12", "82/75", {.kind = "multihead", .heads = 12}},
-      {"talking-12", "82/75", {.kind = "talking", .heads = 12}},
-      {"talking-24", "82/72", {.kind = "talking", .heads = 24}},
-      {"talking-48", "82/65", {.kind = "talking", .heads = 48}},
-      {"talking-6-24-6", "", {.kind = "talking", .heads = 24, .key_heads = 6, .value_heads = 6}},
-      {"dynamic-12", "70/60", {.kind = "dynamic", .heads = 12}},
-      {"dynamic-24", "", {.kind = "dynamic", .heads = 24}},
-      {"bilinear-12", "80/75", {.kind = "bilinear", .heads = 12}},
+      {"multihead-12", "82/75", {.kind = AttentionKind::kMultihead, .heads = 12}},
+      {"talking-12", "82/75", {.kind = AttentionKind::kTalking, .heads = 12}},
+      {"talking-24", "82/72", {.kind = AttentionKind::kTalking, .heads = 24}},
+      {"talking-48", "82/65", {.kind = AttentionKind::kTalking, .heads = 48}},
+      {"talking-6-24-6", "", {.kind = AttentionKind::kTalking, .heads = 24, .key_heads = 6, .value_heads = 6}},
+      {"dynamic-12", "70/60", {.kind = AttentionKind::kDynamic, .heads = 12}},
+      {"dynamic-24", "", {.kind = AttentionKind::kDynamic, .heads = 24}},
+      {"bilinear-12", "80/75", {.kind = AttentionKind::kBilinear, .heads = 12}},
   };
   const MeasureFunction measure = [](const std::string& name, const AttentionConfig& config,
                                      const BenchSettings& settings) {
@@ -110,7 +110,7 @@ std::vector<BenchCase> LayerBenchCases() {
 
 std::vector<BenchCase> MemoryBenchCases() {
   constexpr int64_t kLongestComposed = 2048;
-  const AttentionConfig config = MakeAttentionConfig({.kind = "talking", .heads = 12}, kBenchWidth);
+  const AttentionConfig config = MakeAttentionConfig({.kind = AttentionKind::kTalking, .heads = 12}, kBenchWidth);
   std::vector<BenchCase> cases;
   for (const int64_t n : {512, 1024, 2048, 4096, 8192}) {
     const MeasureFunction measure = [n](const std::string& name, const AttentionConfig& of,

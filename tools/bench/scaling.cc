@@ -58,7 +58,7 @@ std::string Heading(const char* against) {
 }  // namespace
 
 std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
-  AttentionConfig config = MakeAttentionConfig({.kind = "talking", .heads = 24}, kBenchWidth);
+  AttentionConfig config = MakeAttentionConfig({.kind = AttentionKind::kTalking, .heads = 24}, kBenchWidth);
   config.implementation = AttentionImplementation::kFused;
   const int64_t longest = settings.n.value_or(kLongest);
   const auto batch_of = [&](int64_t n) { return settings.batch.value_or(std::max<int64_t>(1, kPositions / n)); };

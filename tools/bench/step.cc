@@ -31,7 +31,7 @@ T5Config StepConfig(const std::string& kind, int64_t heads, AttentionImplementat
   config.d_model = 512;
   config.d_ff = 2048;
   config.encoder_layers = config.decoder_layers = 6;
-  AttentionConfig attention = MakeAttentionConfig({.kind = kind, .heads = heads}, config.d_model);
+  AttentionConfig attention = MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = heads}, config.d_model);
   attention.implementation = implementation;
   config.SetAttention(attention);
   return config;

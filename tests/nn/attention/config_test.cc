@@ -30,38 +30,40 @@ struct Row {
   int64_t multiplications;
 };
 
-AttentionOptions Options(const std::string& kind, int64_t heads) { return {.kind = kind, .heads = heads}; }
+AttentionOptions Options(AttentionKind kind, int64_t heads) { return {.kind = kind, .heads = heads}; }
 
-AttentionOptions Heads(const std::string& kind, int64_t h_k, int64_t h, int64_t h_v) {
+AttentionOptions Heads(AttentionKind kind, int64_t h_k, int64_t h, int64_t h_v) {
   return {.kind = kind, .heads = h, .key_heads = h_k, .value_heads = h_v};
 }
 
-AttentionOptions OneDynamic(const std::string& name) { return {.kind = "dynamic", .heads = 12, .dynamic = name}; }
+AttentionOptions OneDynamic(const std::string& name) {
+  return {.kind = AttentionKind::kDynamic, .heads = 12, .dynamic = name};
+}
 
 // The paper's tables 1, 2, 3, 8 and 9 (parameters) and its pseudocode's cost comments (multiplications), d = 768,
 // n = m = 512.
 TEST(AttentionConfigTest, CostsWhatThePaperPrints) {
-  AttentionOptions large = Options("multihead", 24);
+  AttentionOptions large = Options(AttentionKind::kMultihead, 24);
   large.key_size = large.value_size = 64;
   const std::vector<Row> rows = {
-      {Options("multihead", 6), 2359296, 1610612736},
-      {Options("multihead", 12), 2359296, 1610612736},
-      {Options("multihead", 24), 2359296, 1610612736},
-      {Options("multihead", 48), 2359296, 1610612736},
+      {Options(AttentionKind::kMultihead, 6), 2359296, 1610612736},
+      {Options(AttentionKind::kMultihead, 12), 2359296, 1610612736},
+      {Options(AttentionKind::kMultihead, 24), 2359296, 1610612736},
+      {Options(AttentionKind::kMultihead, 48), 2359296, 1610612736},
       {large, 4718592, 3221225472},
-      {Options("talking", 6), 2359368, 1629487104},
-      {Options("talking", 12), 2359584, 1686110208},
-      {Options("talking", 24), 2360448, 1912602624},
-      {Options("talking", 48), 2363904, 2818572288},
-      {Heads("talking", 6, 24, 6), 2359584, 1686110208},
-      {Heads("talking", 24, 6, 24), 2359584, 1686110208},
-      {Heads("talking", 6, 24, 24), 2360016, 1799356416},
-      {Heads("talking", 24, 24, 6), 2360016, 1799356416},
-      {Options("logits", 24), 2359872, 1761607680},
-      {Options("weights", 24), 2359872, 1761607680},
-      {Options("bilinear", 12), 14155776, 12079595520},
-      {Options("dynamic", 12), 2801952, 2063597568},
-      {Options("dynamic", 24), 4129920, 3422552064},
+      {Options(AttentionKind::kTalking, 6), 2359368, 1629487104},
+      {Options(AttentionKind::kTalking, 12), 2359584, 1686110208},
+      {Options(AttentionKind::kTalking, 24), 2360448, 1912602624},
+      {Options(AttentionKind::kTalking, 48), 2363904, 2818572288},
+      {Heads(AttentionKind::kTalking, 6, 24, 6), 2359584, 1686110208},
+      {Heads(AttentionKind::kTalking, 24, 6, 24), 2359584, 1686110208},
+      {Heads(AttentionKind::kTalking, 6, 24, 24), 2360016, 1799356416},
+      {Heads(AttentionKind::kTalking, 24, 24, 6), 2360016, 1799356416},
+      {Options(AttentionKind::kLogits, 24), 2359872, 1761607680},
+      {Options(AttentionKind::kWeights, 24), 2359872, 1761607680},
+      {Options(AttentionKind::kBilinear, 12), 14155776, 12079595520},
+      {Options(AttentionKind::kDynamic, 12), 2801952, 2063597568},
+      {Options(AttentionKind::kDynamic, 24), 4129920, 3422552064},
       {OneDynamic("Xl"), 2470176, 1780482048},
       {OneDynamic("Ml"), 2470176, 1780482048},
       {OneDynamic("Xw"), 2470176, 1780482048},
@@ -140,7 +142,7 @@ TEST(AttentionConfigTest, ImpossibleDimensionsAreNamed) {
   EXPECT_USAGE_ERROR(config.Validate(), "d_k=16 and d_v=8");
   config = AttentionConfig::TalkingHeads(64, 4, 8, 4, 16, 16);
   config.mixing_init = MixingInit::kIdentity;
-  EXPECT_USAGE_ERROR(config.Validate(), "h_k=4 and h=8");
+  EXPECT_USAGE_ERROR(config.Validate(), "P_l[h_k, h] = [4, 8] cannot start as the identity");
   config = AttentionConfig::DotProduct(64);
   config.d_M = 32;
   EXPECT_USAGE_ERROR(config.Validate(), "d_X=64, d_M=32 and d_Y=64");
@@ -158,24 +160,25 @@ TEST(AttentionConfigTest, ImpossibleDimensionsAreNamed) {
 }
 
 TEST(AttentionConfigTest, KindsSayWhichProjectionsAreThere) {
-  EXPECT_EQ(MakeAttentionConfig(Options("multihead", 4), 64).mixing, HeadMixing{});
-  EXPECT_EQ(MakeAttentionConfig(Options("talking", 4), 64).mixing, (HeadMixing{.P_l = true, .P_w = true}));
-  EXPECT_EQ(MakeAttentionConfig(Options("logits", 4), 64).mixing, HeadMixing{.P_l = true});
-  EXPECT_EQ(MakeAttentionConfig(Options("weights", 4), 64).mixing, HeadMixing{.P_w = true});
-  EXPECT_EQ(MakeAttentionConfig(Options("dynamic", 4), 64).mixing,
+  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kMultihead, 4), 64).mixing, HeadMixing{});
+  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kTalking, 4), 64).mixing,
+            (HeadMixing{.P_l = true, .P_w = true}));
+  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kLogits, 4), 64).mixing, HeadMixing{.P_l = true});
+  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kWeights, 4), 64).mixing, HeadMixing{.P_w = true});
+  EXPECT_EQ(MakeAttentionConfig(Options(AttentionKind::kDynamic, 4), 64).mixing,
             (HeadMixing{.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true}));
   EXPECT_EQ(MakeAttentionConfig(OneDynamic("Ml, Xw"), 768).mixing,
             (HeadMixing{.P_l = true, .P_w = true, .P_Ml = true, .P_Xw = true}));
-  AttentionOptions without_static = Options("multihead", 4);
+  AttentionOptions without_static = Options(AttentionKind::kMultihead, 4);
   without_static.dynamic = "Xl";
   EXPECT_EQ(MakeAttentionConfig(without_static, 64).mixing, HeadMixing{.P_Xl = true});
 }
 
 TEST(AttentionConfigTest, SizesFollowFromTheWidthUnlessGiven) {
-  AttentionConfig config = MakeAttentionConfig(Heads("talking", 6, 24, 8), 768);
+  AttentionConfig config = MakeAttentionConfig(Heads(AttentionKind::kTalking, 6, 24, 8), 768);
   EXPECT_EQ(config.d_k, 128);
   EXPECT_EQ(config.d_v, 96);
-  AttentionOptions options = Options("talking", 7);
+  AttentionOptions options = Options(AttentionKind::kTalking, 7);
   options.key_size = 5;
   options.value_size = 3;
   config = MakeAttentionConfig(options, 64);
@@ -185,14 +188,15 @@ TEST(AttentionConfigTest, SizesFollowFromTheWidthUnlessGiven) {
 }
 
 TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("chatty", 4), 64), "attention: unknown kind 'chatty'");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 0), 64), "--heads 0");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options("talking", 7), 64), "d_model=64 does not divide into h_k=7");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("multihead", 4, 8, 8), 64), "h_k=4 and h=8");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads("bilinear", 4, 8, 8), 64), "--key-heads");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Yl"), 768), "'Yl'");
-  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic(""), 768), "''");
-  EXPECT_USAGE_ERROR(ParseAttentionImplementation("magic"), "there are: composed, fused");
+  EXPECT_USAGE_ERROR(ParseName<AttentionKind>("attention", "taking"), "did you mean \"talking\"");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options(AttentionKind::kTalking, 0), 64), "heads: 0");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Options(AttentionKind::kTalking, 7), 64),
+                     "key_size: is not given, and d_model=64 does not divide into h_k=7");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads(AttentionKind::kMultihead, 4, 8, 8), 64), "h_k=4 and h=8");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads(AttentionKind::kBilinear, 4, 8, 8), 64), "key_heads: ");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Yl"), 768), "dynamic: unknown projection \"Yl\"");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic(""), 768), "dynamic: unknown projection \"\"");
+  EXPECT_USAGE_ERROR(ParseName<AttentionImplementation>("implementation", "magic"), "none of composed, fused");
 }
 
 }  // namespace

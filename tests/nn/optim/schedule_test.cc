@@ -64,9 +64,9 @@ TEST(ScheduleTest, LinearRisesThenFallsToOneStepAboveZero) {
 
 TEST(ScheduleTest, NamesParse) {
   for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
-    EXPECT_EQ(ParseScheduleKind(Name(kind)), kind);
+    EXPECT_EQ(ParseName<ScheduleKind>("schedule", Name(kind)), kind);
   }
-  EXPECT_THROW(ParseScheduleKind("cosine"), Error);
+  EXPECT_THROW(ParseName<ScheduleKind>("schedule", "cosine"), Error);
 }
 
 TEST(ScheduleTest, RefusesWhatCannotBe) {

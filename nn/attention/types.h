@@ -1,0 +1,74 @@
+// What a call of an attention layer takes and gives: parameters, masks, the projected memory, results. No functions.
+#pragma once
+
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/attention/bias.h"
+#include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/tensor.h"
+
+namespace crosstalk {
+
+// The learned tensors of a layer; undefined where the configuration has none. nn/attention/projections.h has a row for
+// each. The bracket order is storage order, and ours: heads before their size, so that a projection is one matrix
+// product of [d_X]·[d_X, h_k·d_k] and every head's rows are contiguous.
+struct AttentionParameters {
+  Variable P_q;   // [d_X, h_k, d_k]
+  Variable P_k;   // [d_M, h_k, d_k]
+  Variable P_v;   // [d_M, h_v, d_v]
+  Variable P_o;   // [h_v, d_v, d_Y]
+  Variable P_l;   // [h_k, h]
+  Variable P_w;   // [h, h_v]
+  Variable P_Xl;  // [d_X, h_k, h]
+  Variable P_Ml;  // [d_M, h_k, h]
+  Variable P_Xw;  // [d_X, h, h_v]
+  Variable P_Mw;  // [d_M, h, h_v]
+  Variable P;     // [d_X, h, d_M]
+  Variable Q;     // [h, d_M, d_Y]
+  Variable b_q;   // [h_k, d_k]
+  Variable b_k;   // [h_k, d_k]
+  Variable b_v;   // [h_v, d_v]
+  Variable b_o;   // [d_Y]
+};
+
+// Which memory positions a query may attend to, beside the configuration's causality. true = attend; undefined = all.
+// Where both are given, both must allow. A query that may attend to nothing gets W = 0, Y = b_o (0 without biases) and
+// no gradient.
+struct AttentionMask {
+  Tensor memory = {};  // bool[b, m]: padding
+  Tensor pairs = {};   // bool[b, n, m]
+};
+
+enum class AttentionOutputs { kOutputOnly, kWithWeights };
+
+struct AttentionExtras {
+  AttentionMask mask = {};
+  LogitsBias bias = {};  // added to L: relative position; a Variable [h, n, m] will do
+  AttentionOutputs outputs = AttentionOutputs::kOutputOnly;
+};
+
+struct AttentionResult {
+  Variable Y;  // [b, n, d_Y]
+  // With kWithWeights, as views in the paper's order:
+  Variable W;  // [b, n, m, h]: after the softmax
+  Variable U;  // [b, n, m, h_v]: after P_w and dropout (W itself where nothing stands between h and h_v)
+  AttentionImplementation implementation = AttentionImplementation::kComposed;  // that computed it
+};
+
+// What attention keeps of M: all that belongs to a memory position. One growing copy of it is what decoding caches.
+struct AttentionMemory {
+  Variable K;     // [b, m, h_k, d_k]; without projections, and bilinear: M[b, m, d_M] itself
+  Variable V;     // [b, m, h_v, d_v]; undefined where V = K
+  Variable R_Ml;  // [b, m, h_k, h]; undefined without P_Ml
+  Variable R_Mw;  // [b, m, h, h_v]; undefined without P_Mw
+};
+
+// All that belongs to a query.
+struct AttentionQueries {
+  // [b, n, h_k, d_k], before the scale. Bilinear: X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both
+  // of these the keys and the values are M[b, m, d_M], shared by all heads.
+  Variable Q;
+  Variable R_Xl;  // [b, n, h_k, h]; undefined without P_Xl
+  Variable R_Xw;  // [b, n, h, h_v]; undefined without P_Xw
+};
+
+}  // namespace crosstalk
