@@ -1,6 +1,7 @@
 #include "crosstalk/nn/embedding.h"
 
 #include "crosstalk/autograd/ops_index.h"
+#include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -11,5 +12,18 @@ EmbeddingLayer::EmbeddingLayer(int64_t rows, int64_t d, double stddev, const Ini
 }
 
 Variable EmbeddingLayer::Forward(const Tensor& ids) const { return Embedding(table_, ids); }
+
+LearnedPositions::LearnedPositions(int64_t max_length, int64_t d, double stddev, const Initializer& init)
+    : Module(init) {
+  CROSSTALK_CHECK(max_length > 0 && d > 0, "learned positions: max_length = ", max_length, " and d = ", d,
+                  " must be positive");
+  table_ = AddParameter("table", {max_length, d}, InitialValues::Normal(stddev));
+}
+
+Variable LearnedPositions::Forward(int64_t n, int64_t first) const {
+  CROSSTALK_CHECK(n >= 0 && first >= 0 && first + n <= table_.size(0), "learned positions: ", first, " … ",
+                  first + n - 1, " are not all in [0, ", table_.size(0), ")");
+  return Slice(table_, 0, first, first + n);
+}
 
 }  // namespace crosstalk

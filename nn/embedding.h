@@ -1,4 +1,4 @@
-// A table of vectors, looked up by id.
+// Tables of vectors: looked up by id, or by position.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,19 @@ class EmbeddingLayer : public Module {
 
   Variable Forward(const Tensor& ids) const;  // ids int32 or int64 […] → […, d]
   const Variable& table() const { return table_; }
+
+ private:
+  Variable table_;
+};
+
+// Parameter table[max_length, d], normal with the given std (BERT: 0.02): a learned vector for each position, which a
+// model adds to its embeddings.
+class LearnedPositions : public Module {
+ public:
+  LearnedPositions(int64_t max_length, int64_t d, double stddev, const Initializer& init);
+
+  // Of positions first … first + n - 1: [n, d]. A usage error beyond max_length.
+  Variable Forward(int64_t n, int64_t first = 0) const;
 
  private:
   Variable table_;

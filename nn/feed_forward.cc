@@ -4,32 +4,53 @@
 
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/nn/dropout.h"
-#include "crosstalk/nn/linear.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
+namespace {
+
+InitialValues Weights(double stddev, int64_t fan_in) {
+  return InitialValues::TruncatedNormal(stddev > 0 ? stddev : 1.0 / std::sqrt(static_cast<double>(fan_in)));
+}
+
+// x·weight (+ bias)
+Variable Affine(const Variable& x, const Variable& weight, const Variable& bias) {
+  const Variable y = ApplyWeight(x, weight);
+  return bias.defined() ? Add(y, bias) : y;
+}
+
+}  // namespace
 
 FeedForward::FeedForward(const FeedForwardConfig& config, const Initializer& init) : Module(init), config_(config) {
   CROSSTALK_CHECK(config.d_model > 0 && config.d_ff > 0, "feed-forward: d_model = ", config.d_model,
                   " and d_ff = ", config.d_ff, " must be positive");
-  const auto in = InitialValues::TruncatedNormal(1.0 / std::sqrt(static_cast<double>(config.d_model)));
-  const auto out = InitialValues::TruncatedNormal(1.0 / std::sqrt(static_cast<double>(config.d_ff)));
-  const Shape shape_in = {config.d_model, config.d_ff};
-  if (config.kind == FeedForwardKind::kRelu) {
-    wi_ = AddParameter("wi", shape_in, in);
-  } else {
-    wi_gate_ = AddParameter("wi_0", shape_in, in);
-    wi_ = AddParameter("wi_1", shape_in, in);
-  }
+  const InitialValues in = Weights(config.stddev, config.d_model), out = Weights(config.stddev, config.d_ff);
+  if (gated()) wi_gate_ = AddParameter("wi_0", {config.d_model, config.d_ff}, in);
+  wi_ = AddParameter(gated() ? "wi_1" : "wi", {config.d_model, config.d_ff}, in);
   wo_ = AddParameter("wo", {config.d_ff, config.d_model}, out);
+  if (config.bias == LinearBias::kNo) return;
+  if (gated()) wi_gate_bias_ = AddParameter("wi_0_bias", {config.d_ff}, InitialValues::Zeros());
+  wi_bias_ = AddParameter(gated() ? "wi_1_bias" : "wi_bias", {config.d_ff}, InitialValues::Zeros());
+  wo_bias_ = AddParameter("wo_bias", {config.d_model}, InitialValues::Zeros());
+}
+
+Variable FeedForward::Hidden(const Variable& x) const {
+  switch (config_.kind) {
+    case FeedForwardKind::kRelu:
+      return Relu(Affine(x, wi_, wi_bias_));
+    case FeedForwardKind::kGelu:
+      return Gelu(Affine(x, wi_, wi_bias_));
+    case FeedForwardKind::kGeluTanh:
+      return GeluTanh(Affine(x, wi_, wi_bias_));
+    case FeedForwardKind::kGatedGelu:
+      break;
+  }
+  return Mul(GeluTanh(Affine(x, wi_gate_, wi_gate_bias_)), Affine(x, wi_, wi_bias_));
 }
 
 Variable FeedForward::Forward(const Variable& x, const ForwardContext& context) const {
-  Variable hidden = config_.kind == FeedForwardKind::kRelu
-                        ? Relu(ApplyWeight(x, wi_))
-                        : Mul(GeluTanh(ApplyWeight(x, wi_gate_)), ApplyWeight(x, wi_));
-  hidden = ApplyDropout(hidden, config_.dropout_rate, path() + ".hidden_dropout", context);
-  return ApplyWeight(hidden, wo_);
+  const Variable hidden = ApplyDropout(Hidden(x), config_.dropout_rate, path() + ".hidden_dropout", context);
+  return Affine(hidden, wo_, wo_bias_);
 }
 
 }  // namespace crosstalk

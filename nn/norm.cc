@@ -1,20 +1,19 @@
 #include "crosstalk/nn/norm.h"
 
 #include "crosstalk/autograd/ops_norm.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
-RmsNormLayer::RmsNormLayer(int64_t d, double eps, const Initializer& init)
-    : Module(init), eps_(eps), scale_(AddParameter("scale", {d}, InitialValues::Ones())) {}
+NormLayer::NormLayer(int64_t d, const NormConfig& config, const Initializer& init)
+    : Module(init), config_(config), scale_(AddParameter("scale", {d}, InitialValues::Ones())) {
+  CROSSTALK_CHECK(config.epsilon > 0, "norm: epsilon = ", config.epsilon, " must be positive");
+  if (config.kind == NormKind::kLayer) bias_ = AddParameter("bias", {d}, InitialValues::Zeros());
+}
 
-Variable RmsNormLayer::Forward(const Variable& x) const { return RmsNorm(x, scale_, eps_); }
-
-LayerNormLayer::LayerNormLayer(int64_t d, double eps, const Initializer& init)
-    : Module(init),
-      eps_(eps),
-      scale_(AddParameter("scale", {d}, InitialValues::Ones())),
-      bias_(AddParameter("bias", {d}, InitialValues::Zeros())) {}
-
-Variable LayerNormLayer::Forward(const Variable& x) const { return LayerNorm(x, scale_, bias_, eps_); }
+Variable NormLayer::Forward(const Variable& x) const {
+  return config_.kind == NormKind::kRms ? RmsNorm(x, scale_, config_.epsilon)
+                                        : LayerNorm(x, scale_, bias_, config_.epsilon);
+}
 
 }  // namespace crosstalk

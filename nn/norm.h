@@ -6,28 +6,32 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 
-// y = x · rsqrt(mean(x²) + eps) · scale: no mean is subtracted, there is no bias (T5, eps 1e-6). scale[d] starts at 1.
-class RmsNormLayer : public Module {
- public:
-  RmsNormLayer(int64_t d, double eps, const Initializer& init);
-  Variable Forward(const Variable& x) const;  // […, d] → […, d]
-
- private:
-  double eps_;
-  Variable scale_;
+enum class NormKind {
+  kRms,    // y = x · rsqrt(mean(x²) + epsilon) · scale: no mean is subtracted, there is no bias (T5, epsilon 1e-6)
+  kLayer,  // y = (x - mean) · rsqrt(variance + epsilon) · scale + bias (BERT, epsilon 1e-12)
+};
+template <>
+struct EnumNames<NormKind> {
+  static constexpr EnumName<NormKind> kTable[] = {{NormKind::kRms, "rms"}, {NormKind::kLayer, "layer"}};
 };
 
-// y = (x - mean) · rsqrt(variance + eps) · scale + bias (BERT, eps 1e-12). scale[d] starts at 1, bias[d] at 0.
-class LayerNormLayer : public Module {
+struct NormConfig {
+  NormKind kind = NormKind::kRms;
+  double epsilon = 1e-6;
+};
+
+// Parameters scale[d], which starts at 1, and of kLayer bias[d], which starts at 0.
+class NormLayer : public Module {
  public:
-  LayerNormLayer(int64_t d, double eps, const Initializer& init);
+  NormLayer(int64_t d, const NormConfig& config, const Initializer& init);
   Variable Forward(const Variable& x) const;  // […, d] → […, d]
 
  private:
-  double eps_;
+  NormConfig config_;
   Variable scale_, bias_;
 };
 

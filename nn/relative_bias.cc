@@ -1,55 +1,98 @@
 #include "crosstalk/nn/relative_bias.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr double kMaxDistance = 128;
+// A natural number of any size, as far as powers need it.
+class Natural {
+ public:
+  // factor · base^exponent
+  Natural(const Natural& factor, int64_t base, int64_t exponent) : digits_(factor.digits_) {
+    for (int64_t i = 0; i < exponent; ++i) MultiplyBy(static_cast<uint64_t>(base));
+  }
+  Natural() = default;  // 1
 
-// The bucket of a distance ≥ 0 among the `buckets` of one direction: e = buckets/2 exact ones, then, for k ≥ 0,
-// bucket e + k from the first distance with log(distance/e) / log(128/e) · e ≥ k, which is
-//   e · log2(distance) ≥ k · 7 + (e - k) · log2(e).
-// Both sides are exact where they are equal and e is a power of two; the tolerance covers that case whatever log2
-// rounds to, and is far below the gap to any distance that is not equal.
-int64_t DistanceBucket(int64_t distance, int64_t buckets) {
-  const int64_t exact = buckets / 2;
-  if (distance < exact) return distance;
-  constexpr double kTolerance = 1e-9;
-  const double log_exact = std::log2(static_cast<double>(exact));
-  const double log_range = std::log2(kMaxDistance) - log_exact;
-  const double position =
-      static_cast<double>(buckets - exact) * (std::log2(static_cast<double>(distance)) - log_exact) / log_range;
-  return std::min(exact + static_cast<int64_t>(std::floor(position + kTolerance)), buckets - 1);
+  bool operator>=(const Natural& other) const {
+    if (digits_.size() != other.digits_.size()) return digits_.size() > other.digits_.size();
+    return !std::lexicographical_compare(digits_.rbegin(), digits_.rend(), other.digits_.rbegin(),
+                                         other.digits_.rend());
+  }
+
+ private:
+  void MultiplyBy(uint64_t factor) {  // below 2^32
+    uint64_t carry = 0;
+    for (uint32_t& digit : digits_) {
+      carry += digit * factor;
+      digit = static_cast<uint32_t>(carry);
+      carry >>= 32;
+    }
+    if (carry > 0) digits_.push_back(static_cast<uint32_t>(carry));
+  }
+
+  std::vector<uint32_t> digits_ = {1};  // base 2^32, the lowest first, the last not 0
+};
+
+int64_t BucketsOfADirection(const RelativeBiasConfig& config, RelativeDirection direction) {
+  return direction == RelativeDirection::kBidirectional ? config.buckets / 2 : config.buckets;
 }
 
-void CheckBuckets(RelativeDirection direction, int64_t buckets) {
-  const int64_t multiple = direction == RelativeDirection::kBidirectional ? 4 : 2;
-  CROSSTALK_CHECK(buckets >= multiple && buckets % multiple == 0 && buckets / multiple < 64,
-                  "relative bias: buckets = ", buckets, " must be a multiple of ", multiple, " below ", 64 * multiple);
+std::vector<int64_t> FirstDistances(int64_t buckets, int64_t max_distance) {
+  const int64_t exact = buckets / 2, rest = buckets - exact;
+  std::vector<int64_t> first;
+  for (int64_t distance = 0; distance < exact; ++distance) first.push_back(distance);
+  for (int64_t k = 0; k < rest; ++k) {
+    const Natural bound(Natural(Natural(), max_distance, k), exact, rest);  // max_distance^k · exact^rest
+    const Natural exact_to_k(Natural(), exact, k);
+    int64_t low = first.back() + (k == 0), high = max_distance;  // the first distance is in [low, high]
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (Natural(exact_to_k, middle, rest) >= bound) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    first.push_back(low);
+  }
+  return first;
 }
 
 }  // namespace
 
-int64_t RelativeBucket(int64_t relative_position, RelativeDirection direction, int64_t buckets) {
-  CheckBuckets(direction, buckets);
-  if (direction == RelativeDirection::kUnidirectional) {
-    return DistanceBucket(std::max<int64_t>(-relative_position, 0), buckets);
-  }
-  const int64_t half = buckets / 2;
-  return (relative_position > 0 ? half : 0) + DistanceBucket(std::abs(relative_position), half);
+void RelativeBiasConfig::Validate(RelativeDirection direction) const {
+  const int64_t multiple = direction == RelativeDirection::kBidirectional ? 4 : 2;
+  CROSSTALK_CHECK_FIELD(buckets >= multiple && buckets % multiple == 0 && buckets <= 512, "relative_buckets", buckets,
+                        " is not a multiple of ", multiple, " up to 512");
+  const int64_t exact = BucketsOfADirection(*this, direction) / 2;
+  CROSSTALK_CHECK_FIELD(max_distance > exact && max_distance <= std::numeric_limits<int32_t>::max(),
+                        "relative_attention_max_distance", max_distance, " is not more than ", exact,
+                        ", the distances that have a bucket each with relative_buckets = ", buckets);
 }
 
-RelativeBias::RelativeBias(int64_t heads, int64_t buckets, RelativeDirection direction, double stddev,
+RelativeBuckets::RelativeBuckets(const RelativeBiasConfig& config, RelativeDirection direction)
+    : direction_(direction) {
+  config.Validate(direction);
+  first_ = FirstDistances(BucketsOfADirection(config, direction), config.max_distance);
+}
+
+int64_t RelativeBuckets::Of(int64_t relative_position) const {
+  const bool bidirectional = direction_ == RelativeDirection::kBidirectional;
+  const int64_t distance = bidirectional ? std::abs(relative_position) : std::max<int64_t>(-relative_position, 0);
+  const int64_t bucket = std::upper_bound(first_.begin(), first_.end(), distance) - first_.begin() - 1;
+  return bidirectional && relative_position > 0 ? static_cast<int64_t>(first_.size()) + bucket : bucket;
+}
+
+RelativeBias::RelativeBias(int64_t heads, const RelativeBiasConfig& config, RelativeDirection direction, double stddev,
                            const Initializer& init)
-    : Module(init), buckets_(buckets), direction_(direction) {
+    : Module(init), buckets_(config, direction) {
   CROSSTALK_CHECK(heads >= 1, "relative bias: h = ", heads, " must be at least 1");
-  CheckBuckets(direction, buckets);
-  table_ = AddParameter("table", {heads, buckets}, InitialValues::Normal(stddev));
+  table_ = AddParameter("table", {heads, config.buckets}, InitialValues::Normal(stddev));
 }
 
 LogitsBias RelativeBias::Forward(int64_t n, int64_t m, int64_t first_query) const {
@@ -58,8 +101,7 @@ LogitsBias RelativeBias::Forward(int64_t n, int64_t m, int64_t first_query) cons
   // The relative positions are -(first_query + n - 1) … m - 1 - first_query.
   Tensor distance_bucket = Tensor::Empty({std::max<int64_t>(n + m - 1, 0)}, DType::kInt32);
   for (int64_t i = 0; i < n + m - 1; ++i) {
-    distance_bucket.data<int32_t>()[i] =
-        static_cast<int32_t>(RelativeBucket(i - (first_query + n - 1), direction_, buckets_));
+    distance_bucket.data<int32_t>()[i] = static_cast<int32_t>(buckets_.Of(i - (first_query + n - 1)));
   }
   return {table_, distance_bucket};
 }

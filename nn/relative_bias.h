@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/attention/bias.h"
@@ -16,26 +17,43 @@ enum class RelativeDirection {
   kUnidirectional,  // keys after the query share bucket 0 with the query's own position (they are masked)
 };
 
-// The bucket of a key at position j for a query at position i, relative_position = j - i. Half of a direction's
-// buckets hold one distance each; the others grow as a logarithm up to distance 128, and the last holds all beyond.
-// With 32 buckets the first distances are exact integers: bidirectional 0 … 7, 8 12 16 23 32 46 64 91 (+16 where the
-// key is to the right); unidirectional 0 … 15, 16 19 21 24 27 31 35 40 46 52 59 67 77 87 99 113. A logarithm in
-// floating point puts some of them one too low. `buckets` is a multiple of 4 (2 if unidirectional), at least that.
-int64_t RelativeBucket(int64_t relative_position, RelativeDirection direction, int64_t buckets = 32);
+struct RelativeBiasConfig {
+  int64_t buckets = 32;        // a multiple of 4 (2 if unidirectional), at most 512
+  int64_t max_distance = 128;  // where the last bucket's range would end; it holds all beyond. More than half of a
+                               // direction's buckets
+  // Throws a usage error of the field relative_buckets or relative_attention_max_distance.
+  void Validate(RelativeDirection direction) const;
+};
+
+// Buckets by relative position, j - i for a key at position j and a query at position i. Half of a direction's B
+// buckets, e = B/2, hold one distance each; bucket e + k begins at the first distance d with
+//   floor(log(d / e) / log(max_distance / e) · (B - e)) ≥ k,   that is   d^(B-e) · e^k ≥ max_distance^k · e^(B-e),
+// which is decided in integers: a logarithm in floating point puts some distances one bucket too low.
+// With 32 buckets and 128 the first distances are: bidirectional 0 … 7, 8 12 16 23 32 46 64 91 (+16 where the key is to
+// the right); unidirectional 0 … 15, 16 19 21 24 27 31 35 40 46 52 59 67 77 87 99 113.
+class RelativeBuckets {
+ public:
+  RelativeBuckets(const RelativeBiasConfig& config, RelativeDirection direction);
+  int64_t Of(int64_t relative_position) const;
+
+ private:
+  RelativeDirection direction_;
+  std::vector<int64_t> first_;  // the first distance of each bucket of one direction
+};
 
 // Parameter table[h, buckets], normal with the given std (d_model^-0.5). Small as it is, it is never factored by the
 // usual threshold of 128.
 class RelativeBias : public Module {
  public:
-  RelativeBias(int64_t heads, int64_t buckets, RelativeDirection direction, double stddev, const Initializer& init);
+  RelativeBias(int64_t heads, const RelativeBiasConfig& config, RelativeDirection direction, double stddev,
+               const Initializer& init);
 
   // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, by distance: the table itself, and where
   // to read it.
   LogitsBias Forward(int64_t n, int64_t m, int64_t first_query = 0) const;
 
  private:
-  int64_t buckets_;
-  RelativeDirection direction_;
+  RelativeBuckets buckets_;
   Variable table_;
 };
 

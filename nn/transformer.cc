@@ -37,78 +37,128 @@ void TransformerCache::SelectRows(const std::vector<int64_t>& rows) {
   memory_mask = selected;
 }
 
-TransformerBlock::TransformerBlock(const TransformerStackConfig& config, const Initializer& init)
+void TransformerConfig::Validate() const {
+  CROSSTALK_CHECK_FIELD(layers >= 0, "layers", layers, " is negative");
+  CROSSTALK_CHECK_FIELD(groups >= 0 && (groups == 0 || layers % groups == 0), "groups", groups,
+                        " groups of equal size cannot be made of ", layers, " layers");
+  CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
+  CROSSTALK_CHECK_FIELD(norm.epsilon > 0, "norm_epsilon", norm.epsilon, " must be positive");
+  self_attention.Validate();
+  if (cross_attention.has_value()) cross_attention->Validate();
+  if (positions == PositionScheme::kRelativeBias) relative_bias.Validate(DirectionOf(self_attention));
+}
+
+TransformerBlock::TransformerBlock(const TransformerConfig& config, const Initializer& init)
     : Module(init),
+      placement_(config.placement),
       dropout_rate_(config.dropout_rate),
-      self_norm_(this, "self_attention_norm", config.self_attention.d_X, config.norm_epsilon),
+      self_norm_(this, "self_attention_norm", config.self_attention.d_X, config.norm),
       self_attention_(this, "self_attention", config.self_attention) {
   if (config.cross_attention.has_value()) {
-    cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm_epsilon};
+    cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm};
     cross_attention_ = {this, "cross_attention", *config.cross_attention};
   }
-  feed_forward_norm_ = {this, "feed_forward_norm", config.feed_forward.d_model, config.norm_epsilon};
+  feed_forward_norm_ = {this, "feed_forward_norm", config.feed_forward.d_model, config.norm};
   feed_forward_ = {this, "feed_forward", config.feed_forward};
 }
 
-// x + dropout(y)
-Variable TransformerBlock::Residual(const Variable& x, const Variable& y, const char* layer,
-                                    const ForwardContext& context) const {
-  return Add(x, ApplyDropout(y, dropout_rate_, StrCat(path(), ".", layer, ".output_dropout"), context));
+// The one place that knows pre-norm, x + dropout(layer(norm(x))), from post-norm, norm(x + dropout(layer(x))).
+template <typename Layer>
+Variable TransformerBlock::Residual(const Layer& layer, const Child<NormLayer>& norm, const Variable& x,
+                                    const char* name, const ForwardContext& context) const {
+  const LayerScope scope(name);
+  const bool pre = placement_ == NormPlacement::kPre;
+  const Variable y = layer(pre ? norm->Forward(x) : x);
+  const Variable sum = Add(x, ApplyDropout(y, dropout_rate_, StrCat(path(), ".", name, ".output_dropout"), context));
+  return pre ? sum : norm->Forward(sum);
 }
 
 Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mask, const LogitsBias& bias,
                                    const TransformerMemory& memory, const ForwardContext& context) const {
-  Variable x = input;
-  {
-    const LayerScope scope("self_attention");
-    const Variable normed = self_norm_->Forward(x);
+  const auto attend_to_self = [&](const Variable& x) {
     const AttentionExtras extras = {.mask = {.memory = self_mask, .pairs = {}}, .bias = bias};
-    x = Residual(x, self_attention_->Forward(normed, normed, extras, context).Y, "self_attention", context);
-  }
-  if (cross_attention_) {
-    const LayerScope scope("cross_attention");
+    return self_attention_->Forward(x, x, extras, context).Y;
+  };
+  const auto attend_to_memory = [&](const Variable& x) {
     const AttentionExtras extras = {.mask = {.memory = memory.mask, .pairs = {}}, .bias = {}};
-    const Variable M = AsOneInput(memory.encoded);
-    const Variable y = cross_attention_->Forward(cross_norm_->Forward(x), M, extras, context).Y;
-    x = Residual(x, y, "cross_attention", context);
-  }
-  const LayerScope scope("feed_forward");
-  return Residual(x, feed_forward_->Forward(feed_forward_norm_->Forward(x), context), "feed_forward", context);
+    return cross_attention_->Forward(x, AsOneInput(memory.encoded), extras, context).Y;
+  };
+  const auto feed_forward = [&](const Variable& x) { return feed_forward_->Forward(x, context); };
+  Variable x = Residual(attend_to_self, self_norm_, input, "self_attention", context);
+  if (cross_attention_) x = Residual(attend_to_memory, cross_norm_, x, "cross_attention", context);
+  return Residual(feed_forward, feed_forward_norm_, x, "feed_forward", context);
 }
 
 Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, AttentionCache& self_cache,
                                 const AttentionCache& cross_cache, const Tensor& memory_mask) const {
-  const AttentionExtras self_extras = {.mask = {}, .bias = bias};
-  Variable x = Add(input, self_attention_->Step(self_norm_->Forward(input), self_cache, self_extras).Y);
-  if (cross_attention_) {
-    const AttentionExtras extras = {.mask = {.memory = memory_mask, .pairs = {}}, .bias = {}};
-    x = Add(x, cross_attention_->Attend(cross_norm_->Forward(x), cross_cache, extras).Y);
-  }
-  return Add(x, feed_forward_->Forward(feed_forward_norm_->Forward(x), ForwardContext()));
-}
-
-LogitsBias TransformerBlock::PreparedBias(const LogitsBias& bias, int64_t n, int64_t m) const {
-  return self_attention_->Prepared(bias, n, m);
+  const ForwardContext context;
+  const auto attend_to_self = [&](const Variable& x) {
+    return self_attention_->Step(x, self_cache, {.mask = {}, .bias = bias}).Y;
+  };
+  const auto attend_to_memory = [&](const Variable& x) {
+    return cross_attention_->Attend(x, cross_cache, {.mask = {.memory = memory_mask, .pairs = {}}, .bias = {}}).Y;
+  };
+  const auto feed_forward = [&](const Variable& x) { return feed_forward_->Forward(x, context); };
+  Variable x = Residual(attend_to_self, self_norm_, input, "self_attention", context);
+  if (cross_attention_) x = Residual(attend_to_memory, cross_norm_, x, "cross_attention", context);
+  return Residual(feed_forward, feed_forward_norm_, x, "feed_forward", context);
 }
 
 AttentionCache TransformerBlock::PrecomputeMemory(const Variable& encoded) const {
   return cross_attention_ ? cross_attention_->Precompute(encoded) : AttentionCache();
 }
 
-TransformerStack::TransformerStack(const TransformerStackConfig& config, const Initializer& init)
-    : Module(init),
-      config_(config),
-      relative_bias_(this, "relative_bias", config.self_attention.h, config.relative_buckets,
-                     DirectionOf(config.self_attention),
-                     1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model))) {
-  CROSSTALK_CHECK(config.layers >= 0, "transformer: layers = ", config.layers, " must not be negative");
-  for (int64_t i = 0; i < config.layers; ++i) blocks_.emplace_back(this, StrCat("block_", i), config);
-  final_norm_ = {this, "final_norm", config.feed_forward.d_model, config.norm_epsilon};
+TransformerStack::TransformerStack(const TransformerConfig& config, const Initializer& init)
+    : Module(init), config_(config) {
+  config.Validate();
+  const double stddev = 1.0 / std::sqrt(static_cast<double>(config.feed_forward.d_model));
+  if (config.positions == PositionScheme::kRelativeBias) {
+    relative_bias_ = {
+        this,  "relative_bias", config.self_attention.h, config.relative_bias, DirectionOf(config.self_attention),
+        stddev};
+  }
+  for (int64_t i = 0; i < config.num_blocks(); ++i) blocks_.emplace_back(this, StrCat("block_", i), config);
+  if (config.final_norm == FinalNorm::kYes) {
+    final_norm_ = {this, "final_norm", config.feed_forward.d_model, config.norm};
+  }
+}
+
+const TransformerBlock& TransformerStack::BlockOf(int64_t layer) const {
+  return *blocks_[static_cast<size_t>(layer * config_.num_blocks() / config_.layers)];
+}
+
+ForwardContext TransformerStack::ContextOf(int64_t layer, const ForwardContext& context) const {
+  ForwardContext own = context;
+  own.use = static_cast<uint32_t>(layer % (config_.layers / config_.num_blocks()));
+  return own;
 }
 
 LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query) const {
-  const LogitsBias bias = relative_bias_->Forward(n, m, first_query);
-  return blocks_.empty() ? bias : blocks_.front()->PreparedBias(bias, n, m);
+  if (!relative_bias_ || blocks_.empty()) return {};
+  return blocks_.front()->self_attention().Prepared(relative_bias_->Forward(n, m, first_query), n, m);
+}
+
+Variable TransformerStack::RecomputedBlock(const TransformerBlock& block, const Variable& x, const Tensor& self_mask,
+                                           const LogitsBias& bias, const TransformerMemory& memory,
+                                           const ForwardContext& context) const {
+  // What needs a gradient goes in as an input: x, then those of the bias and the memory that there are.
+  std::vector<Variable> inputs = {x};
+  if (bias.defined()) inputs.push_back(bias.values);
+  if (block.cross_attention() != nullptr) inputs.push_back(memory.encoded);
+  const auto run = [&block, self_mask, bias_defined = bias.defined(), distance_bucket = bias.distance_bucket,
+                    mask = memory.mask, context](const std::vector<Variable>& in) {
+    const LogitsBias own_bias = bias_defined ? LogitsBias(in[1], distance_bucket) : LogitsBias();
+    const TransformerMemory again = {.encoded = block.cross_attention() != nullptr ? in.back() : Variable(),
+                                     .mask = mask};
+    return block.Forward(in[0], self_mask, own_bias, again, context);
+  };
+  return Recompute(run, inputs);
+}
+
+Variable TransformerStack::Output(const Variable& x, const ForwardContext& context) const {
+  if (!final_norm_) return x;
+  const LayerScope scope("final_norm");
+  return ApplyDropout(final_norm_->Forward(x), config_.dropout_rate, path() + ".output_dropout", context);
 }
 
 Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
@@ -124,35 +174,26 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
 
   Variable x = ApplyDropout(embedded, config_.dropout_rate, path() + ".input_dropout", context);
   const LogitsBias bias = Bias(dims["n"], dims["n"], 0);
-  for (size_t i = 0; i < blocks_.size(); ++i) {
+  for (int64_t i = 0; i < config_.layers; ++i) {
     const LayerScope scope(StrCat("block_", i));
-    const TransformerBlock& block = *blocks_[i];
-    if (recomputation_ == Recomputation::kNone) {
-      x = block.Forward(x, self_mask, bias, memory, context);
-      continue;
-    }
-    std::vector<Variable> inputs = {x, bias.values};
-    if (config_.cross_attention.has_value()) inputs.push_back(memory.encoded);
-    const auto run = [&block, self_mask, distance_bucket = bias.distance_bucket, mask = memory.mask,
-                      context](const std::vector<Variable>& in) {
-      const TransformerMemory again = {.encoded = in.size() > 2 ? in[2] : Variable(), .mask = mask};
-      return block.Forward(in[0], self_mask, LogitsBias(in[1], distance_bucket), again, context);
-    };
-    x = Recompute(run, inputs);
+    const ForwardContext own = ContextOf(i, context);
+    x = recomputation_ == Recomputation::kNone ? BlockOf(i).Forward(x, self_mask, bias, memory, own)
+                                               : RecomputedBlock(BlockOf(i), x, self_mask, bias, memory, own);
   }
-  const LayerScope scope("final_norm");
-  return ApplyDropout(final_norm_->Forward(x), config_.dropout_rate, path() + ".output_dropout", context);
+  return Output(x, context);
 }
 
 TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory) const {
   CROSSTALK_CHECK(config_.self_attention.causality == Causality::kCausal,
                   "transformer: only a stack whose self-attention is causal can be decoded step by step");
+  CROSSTALK_CHECK(memory.encoded.defined() == config_.cross_attention.has_value(),
+                  "transformer: a stack with cross-attention decodes over a memory, and one without it over none");
   const NoGradScope no_grad;
   TransformerCache cache;
   cache.memory_mask = memory.mask;
-  cache.self_attention.resize(blocks_.size());
-  for (const auto& block : blocks_) {
-    cache.cross_attention.push_back(memory.encoded.defined() ? block->PrecomputeMemory(memory.encoded)
+  cache.self_attention.resize(static_cast<size_t>(config_.layers));
+  for (int64_t i = 0; i < config_.layers; ++i) {
+    cache.cross_attention.push_back(memory.encoded.defined() ? BlockOf(i).PrecomputeMemory(memory.encoded)
                                                              : AttentionCache());
   }
   return cache;
@@ -163,11 +204,21 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
   const NoGradScope no_grad;
   const LogitsBias bias = Bias(1, cache.length + 1, cache.length);
   Variable x = embedded;
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    x = blocks_[i]->Step(x, bias, cache.self_attention[i], cache.cross_attention[i], cache.memory_mask);
+  for (int64_t i = 0; i < config_.layers; ++i) {
+    const size_t layer = static_cast<size_t>(i);
+    x = BlockOf(i).Step(x, bias, cache.self_attention[layer], cache.cross_attention[layer], cache.memory_mask);
   }
   ++cache.length;
-  return final_norm_->Forward(x);
+  return Output(x, ForwardContext());
+}
+
+AttentionImplementation TransformerStack::SelfAttentionImplementation() const {
+  return ImplementationFor(config_.self_attention, dtype(), AttentionOutputs::kOutputOnly);
+}
+
+AttentionImplementation TransformerStack::CrossAttentionImplementation() const {
+  if (!config_.cross_attention.has_value()) return AttentionImplementation::kComposed;
+  return ImplementationFor(*config_.cross_attention, dtype(), AttentionOutputs::kOutputOnly);
 }
 
 }  // namespace crosstalk

@@ -1,11 +1,11 @@
-// T5's layers and stacks: pre-norm residual blocks x + dropout(layer(rms_norm(x))), a relative position bias shared by
-// the blocks of a stack, and a final norm. No embeddings and no loss: those are the model's.
+// Transformer blocks and stacks as configuration: T5's encoder and decoder, BERT's and ALBERT's encoder, a language
+// model's decoder are each a TransformerConfig. No embeddings and no loss: those are the model's.
+//
+//   pre-norm (T5):    x + dropout(layer(norm(x)))        post-norm (BERT):   norm(x + dropout(layer(x)))
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "crosstalk/nn/attention/attention.h"
@@ -14,17 +14,48 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/norm.h"
 #include "crosstalk/nn/relative_bias.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 
-struct TransformerStackConfig {
+enum class NormPlacement { kPre, kPost };
+template <>
+struct EnumNames<NormPlacement> {
+  static constexpr EnumName<NormPlacement> kTable[] = {{NormPlacement::kPre, "pre"}, {NormPlacement::kPost, "post"}};
+};
+
+// How a stack knows the order of its positions. Learned positions are the embedding's: LearnedPositions.
+enum class PositionScheme {
+  kRelativeBias,  // T5's: one table for all blocks of the stack, added to the logits of the self-attention
+  kNone,
+};
+template <>
+struct EnumNames<PositionScheme> {
+  static constexpr EnumName<PositionScheme> kTable[] = {{PositionScheme::kRelativeBias, "relative-bias"},
+                                                        {PositionScheme::kNone, "none"}};
+};
+
+enum class FinalNorm { kNo, kYes };
+
+// The defaults are T5's.
+struct TransformerConfig {
   int64_t layers = 0;
+  // Distinct blocks: layer i computes with block i·groups/layers, so that layers/groups layers in a row share one.
+  // 1: all share it (ALBERT). 0: each layer has its own.
+  int64_t groups = 0;
   AttentionConfig self_attention;                  // kCausal makes the relative bias unidirectional
   std::optional<AttentionConfig> cross_attention;  // over another stack's output; without position bias
   FeedForwardConfig feed_forward;
-  int64_t relative_buckets = 32;
-  double dropout_rate = 0;  // of the input, of each layer's output, and of the final output, in training
-  double norm_epsilon = 1e-6;
+  NormConfig norm;
+  NormPlacement placement = NormPlacement::kPre;
+  FinalNorm final_norm = FinalNorm::kYes;  // of the stack's output, and dropout behind it
+  PositionScheme positions = PositionScheme::kRelativeBias;
+  RelativeBiasConfig relative_bias;
+  double dropout_rate = 0;  // of the input, of each layer's output, and behind the final norm, in training
+
+  int64_t num_blocks() const { return groups == 0 ? layers : groups; }
+  // Throws a usage error that names the field.
+  void Validate() const;
 };
 
 // What a stack with cross-attention attends to.
@@ -33,7 +64,7 @@ struct TransformerMemory {
   Tensor mask;       // bool[b, m], true = attend; undefined: all
 };
 
-// Decoding state of a stack: one cache per block for its self-attention and its cross-attention.
+// Decoding state of a stack: one cache per layer for its self-attention and its cross-attention.
 struct TransformerCache {
   std::vector<AttentionCache> self_attention;
   std::vector<AttentionCache> cross_attention;
@@ -45,35 +76,42 @@ struct TransformerCache {
 // One block: self-attention, cross-attention if the configuration has one, feed-forward.
 class TransformerBlock : public Module {
  public:
-  TransformerBlock(const TransformerStackConfig& config, const Initializer& init);
+  TransformerBlock(const TransformerConfig& config, const Initializer& init);
 
-  // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), the bias of n queries and keys → [b, n, d].
+  // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), the bias of n queries and keys (may be none)
+  // → [b, n, d].
   Variable Forward(const Variable& x, const Tensor& self_mask, const LogitsBias& bias, const TransformerMemory& memory,
                    const ForwardContext& context) const;
 
   // One position x[b, 1, d], with the bias of one query and length + 1 keys; appends to self_cache.
   Variable Step(const Variable& x, const LogitsBias& bias, AttentionCache& self_cache,
                 const AttentionCache& cross_cache, const Tensor& memory_mask) const;
-  // The bias in the form that the self-attention computes with.
-  LogitsBias PreparedBias(const LogitsBias& bias, int64_t n, int64_t m) const;
   // The projected memory of the cross-attention.
   AttentionCache PrecomputeMemory(const Variable& encoded) const;
 
- private:
-  Variable Residual(const Variable& x, const Variable& y, const char* layer, const ForwardContext& context) const;
+  const AttentionModule& self_attention() const { return *self_attention_; }
+  const AttentionModule* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
+ private:
+  template <typename Layer>
+  Variable Residual(const Layer& layer, const Child<NormLayer>& norm, const Variable& x, const char* name,
+                    const ForwardContext& context) const;
+
+  NormPlacement placement_;
   double dropout_rate_;
-  Child<RmsNormLayer> self_norm_;
+  Child<NormLayer> self_norm_;
   Child<AttentionModule> self_attention_;
-  Child<RmsNormLayer> cross_norm_;  // none without cross-attention
+  Child<NormLayer> cross_norm_;  // none without cross-attention
   Child<AttentionModule> cross_attention_;
-  Child<RmsNormLayer> feed_forward_norm_;
+  Child<NormLayer> feed_forward_norm_;
   Child<FeedForward> feed_forward_;
 };
 
 class TransformerStack : public Module {
  public:
-  TransformerStack(const TransformerStackConfig& config, const Initializer& init);
+  TransformerStack(const TransformerConfig& config, const Initializer& init);
+
+  const TransformerConfig& config() const { return config_; }
 
   // Computes each block again for its gradient instead of keeping what is inside. The bits are the same.
   enum class Recomputation { kNone, kBlocks };
@@ -83,19 +121,31 @@ class TransformerStack : public Module {
   Variable Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
                    const ForwardContext& context) const;
 
-  // Decoding, off the tape: a cache over the memory, then one position embedded[b, 1, d] → [b, 1, d] at a time.
+  // Decoding, off the tape: a cache over the memory (none for a stack without cross-attention), then one position
+  // embedded[b, 1, d] → [b, 1, d] at a time.
   TransformerCache StartDecoding(const TransformerMemory& memory) const;
   Variable Step(const Variable& embedded, TransformerCache& cache) const;
 
+  // What computes the attention of each kind of place in this stack; kComposed for the cross-attention it has not.
+  AttentionImplementation SelfAttentionImplementation() const;
+  AttentionImplementation CrossAttentionImplementation() const;
+
  private:
+  // Block of layer i, and the context that tells apart the layers that share it.
+  const TransformerBlock& BlockOf(int64_t layer) const;
+  ForwardContext ContextOf(int64_t layer, const ForwardContext& context) const;
   // The bias of queries first_query … first_query + n - 1 and keys 0 … m - 1, in the form that the blocks compute with.
   LogitsBias Bias(int64_t n, int64_t m, int64_t first_query) const;
+  Variable RecomputedBlock(const TransformerBlock& block, const Variable& x, const Tensor& self_mask,
+                           const LogitsBias& bias, const TransformerMemory& memory,
+                           const ForwardContext& context) const;
+  Variable Output(const Variable& x, const ForwardContext& context) const;
 
-  TransformerStackConfig config_;
+  TransformerConfig config_;
   Recomputation recomputation_ = Recomputation::kNone;
-  Child<RelativeBias> relative_bias_;
+  Child<RelativeBias> relative_bias_;  // none without positions
   std::vector<Child<TransformerBlock>> blocks_;
-  Child<RmsNormLayer> final_norm_;
+  Child<NormLayer> final_norm_;  // none without a final norm
 };
 
 }  // namespace crosstalk

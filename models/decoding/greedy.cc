@@ -9,12 +9,12 @@
 namespace crosstalk {
 namespace {
 
-// The first id of the largest of logits[begin, end); NaN never wins. -1 if all are NaN.
+// The first id of the largest of logits[vocabulary] that is not `never`; NaN never wins. -1 if all are NaN.
 template <typename T>
-int32_t Best(const T* logits, int64_t begin, int64_t end) {
+int32_t Best(const T* logits, int64_t vocabulary, int64_t never) {
   int64_t best = -1;
-  for (int64_t id = begin; id < end; ++id) {
-    if (logits[id] == logits[id] && (best < 0 || logits[id] > logits[best])) best = id;
+  for (int64_t id = 0; id < vocabulary; ++id) {
+    if (id != never && logits[id] == logits[id] && (best < 0 || logits[id] > logits[best])) best = id;
   }
   return static_cast<int32_t>(best);
 }
@@ -26,27 +26,28 @@ Tensor GenerateGreedy(const T5& model, const Tensor& inputs, const GreedyOptions
   T5DecodingState state = model.StartDecoding(inputs);
   const int64_t b = inputs.size(0);
   const int64_t vocabulary = model.config().vocabulary;
-  Tensor tokens = Tensor::Full({b}, kPadId, DType::kInt32);
+  const SpecialTokens& special = model.config().tokens;
+  Tensor tokens = Tensor::Full({b}, special.decoder_start, DType::kInt32);
   std::vector<bool> ended(static_cast<size_t>(b), false);
   std::vector<std::vector<int32_t>> written(static_cast<size_t>(b));
   int64_t length = 0;
   while (length < options.max_length && std::find(ended.begin(), ended.end(), false) != ended.end()) {
     const Tensor logits = model.DecodeStep(tokens, state);
-    Tensor next = Tensor::Full({b}, kPadId, DType::kInt32);
+    Tensor next = Tensor::Full({b}, special.pad, DType::kInt32);
     for (int64_t row = 0; row < b; ++row) {
       const size_t r = static_cast<size_t>(row);
       if (ended[r]) {
-        written[r].push_back(kPadId);
+        written[r].push_back(special.pad);
         continue;
       }
       const int32_t id = DispatchFloat("generate", logits.dtype(), [&](auto zero) {
         using T = decltype(zero);
-        return Best<T>(logits.data<T>() + row * logits.size(1), kPadId + 1, vocabulary);
+        return Best<T>(logits.data<T>() + row * logits.size(1), vocabulary, special.pad);
       });
       if (id < 0) Fail(ErrorKind::kNumerical, "generate: all logits of row ", row, " at position ", length, " are NaN");
       next.data<int32_t>()[row] = id;
       written[r].push_back(id);
-      ended[r] = id == kEosId;
+      ended[r] = id == special.end;
     }
     tokens = next;
     ++length;

@@ -10,6 +10,32 @@
 namespace crosstalk {
 namespace {
 
+struct TokenField {
+  const char* name;
+  int32_t SpecialTokens::*id;
+  bool needed;  // by a T5
+};
+constexpr TokenField kTokenFields[] = {
+    {"pad", &SpecialTokens::pad, true},          {"end", &SpecialTokens::end, true},
+    {"unknown", &SpecialTokens::unknown, false}, {"decoder_start", &SpecialTokens::decoder_start, true},
+    {"begin", &SpecialTokens::begin, false},     {"separator", &SpecialTokens::separator, false},
+    {"mask", &SpecialTokens::mask, false}};
+
+Json TokensToJson(const SpecialTokens& tokens) {
+  Json json = Json::MakeObject();
+  for (const TokenField& field : kTokenFields) json.Set(field.name, int64_t{tokens.*field.id});
+  return json;
+}
+
+SpecialTokens TokensFromJson(const JsonReader& reader) {
+  SpecialTokens tokens;
+  for (const TokenField& field : kTokenFields) {
+    tokens.*field.id = static_cast<int32_t>(reader.Int(field.name, kNoToken, INT32_MAX));
+  }
+  reader.RejectUnread();
+  return tokens;
+}
+
 void CheckAttention(const T5Config& config, const char* place, const AttentionConfig& attention, Causality causality) {
   try {
     attention.Validate();
@@ -42,18 +68,19 @@ void T5Config::SetDropout(double rate) {
 
 void T5Config::Validate() const {
   const std::initializer_list<std::pair<const char*, int64_t>> positive = {
-      {"vocabulary", vocabulary}, {"d_model", d_model}, {"d_ff", d_ff}};
-  for (const auto& [name, size] : positive) {
-    CROSSTALK_CHECK(size >= 1, "T5: ", name, " = ", size, " must be at least 1");
+      {"d_model", d_model}, {"d_ff", d_ff}, {"encoder_layers", encoder_layers}, {"decoder_layers", decoder_layers}};
+  for (const auto& [field, size] : positive) CROSSTALK_CHECK_FIELD(size >= 1, field, size, " is less than 1");
+  CROSSTALK_CHECK_FIELD(vocabulary >= 2 && vocabulary <= (int64_t{1} << 30), "vocabulary", vocabulary,
+                        " is not between 2 and 2^30");
+  CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
+  relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
+  relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
+  CROSSTALK_CHECK_FIELD(norm_epsilon > 0, "norm_epsilon", norm_epsilon, " must be positive");
+  for (const TokenField& field : kTokenFields) {
+    const int32_t id = tokens.*field.id;
+    CROSSTALK_CHECK_FIELD(!field.needed || (id >= 0 && id < vocabulary), field.name, "id ", id,
+                          " is not in the vocabulary of ", vocabulary);
   }
-  CROSSTALK_CHECK(vocabulary >= 2 && vocabulary <= (int64_t{1} << 30), "T5: vocabulary = ", vocabulary,
-                  " must be between 2 and 2^30");
-  CROSSTALK_CHECK(encoder_layers >= 1 && decoder_layers >= 1, "T5: encoder_layers = ", encoder_layers,
-                  " and decoder_layers = ", decoder_layers, " must be at least 1");
-  CROSSTALK_CHECK(dropout_rate >= 0 && dropout_rate < 1, "T5: dropout_rate = ", dropout_rate, " must be in [0, 1)");
-  CROSSTALK_CHECK(relative_buckets >= 4 && relative_buckets % 4 == 0 && relative_buckets <= 128,
-                  "T5: relative_buckets = ", relative_buckets, " must be a multiple of 4 between 4 and 128");
-  CROSSTALK_CHECK(norm_epsilon > 0, "T5: norm_epsilon = ", norm_epsilon, " must be positive");
   CheckAttention(*this, "encoder_self", encoder_self, Causality::kNone);
   CheckAttention(*this, "decoder_self", decoder_self, Causality::kCausal);
   CheckAttention(*this, "encoder_decoder", encoder_decoder, Causality::kNone);
@@ -73,7 +100,9 @@ Json ToJson(const T5Config& config) {
                            {"classifier", Name(config.classifier)},
                            {"dropout_rate", config.dropout_rate},
                            {"relative_buckets", config.relative_buckets},
-                           {"norm_epsilon", config.norm_epsilon}});
+                           {"relative_attention_max_distance", config.relative_attention_max_distance},
+                           {"norm_epsilon", config.norm_epsilon},
+                           {"tokens", TokensToJson(config.tokens)}});
 }
 
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind) {
@@ -90,7 +119,11 @@ T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind
   config.encoder_decoder = AttentionConfigFromJson(reader.Object("encoder_decoder"));
   config.dropout_rate = reader.Double("dropout_rate");
   config.relative_buckets = reader.Int("relative_buckets");
+  if (reader.Has("relative_attention_max_distance")) {  // files of 0.1 have neither this nor the tokens
+    config.relative_attention_max_distance = reader.Int("relative_attention_max_distance");
+  }
   config.norm_epsilon = reader.Double("norm_epsilon");
+  if (reader.Has("tokens")) config.tokens = TokensFromJson(reader.Object("tokens"));
   const std::string& feed_forward = reader.String("feed_forward");
   const std::string& classifier = reader.String("classifier");
   reader.RejectUnread();

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 
@@ -36,7 +38,9 @@ struct T5Config {
   ClassifierKind classifier = ClassifierKind::kTied;
   double dropout_rate = 0.0;  // of embeddings, layers, final outputs and attention; 0 in pretraining, 0.1 in finetuning
   int64_t relative_buckets = 32;
+  int64_t relative_attention_max_distance = 128;  // where the last bucket's range would end
   double norm_epsilon = 1e-6;
+  SpecialTokens tokens;  // pad, end and decoder_start are used
 
   // The rows of the embedding: the vocabulary padded to a multiple of 128, as the publishers have it.
   int64_t padded_vocabulary() const { return (vocabulary + 127) / 128 * 128; }
@@ -49,12 +53,17 @@ struct T5Config {
   // dropout_rate, and that of the three attention layers with it.
   void SetDropout(double rate);
 
+  RelativeBiasConfig relative_bias() const {
+    return {.buckets = relative_buckets, .max_distance = relative_attention_max_distance};
+  }
+
   // Throws a usage error that names the field at fault.
   void Validate() const;
 };
 
 Json ToJson(const T5Config& config);
-// The opposite. Errors are Error(kind) with `source` and the key; unknown and missing keys are errors.
+// Reads it back; relative_attention_max_distance and tokens may be missing. Errors are Error(kind) with `source` and
+// the key; unknown and missing keys are errors.
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind = ErrorKind::kData);
 
 }  // namespace crosstalk

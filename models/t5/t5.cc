@@ -13,7 +13,7 @@
 namespace crosstalk {
 namespace {
 
-TransformerStackConfig EncoderConfig(const T5Config& config) {
+TransformerConfig EncoderConfig(const T5Config& config) {
   return {.layers = config.encoder_layers,
           .self_attention = config.encoder_self,
           .cross_attention = std::nullopt,
@@ -21,13 +21,13 @@ TransformerStackConfig EncoderConfig(const T5Config& config) {
                            .d_ff = config.d_ff,
                            .kind = config.feed_forward,
                            .dropout_rate = config.dropout_rate},
-          .relative_buckets = config.relative_buckets,
-          .dropout_rate = config.dropout_rate,
-          .norm_epsilon = config.norm_epsilon};
+          .norm = {.kind = NormKind::kRms, .epsilon = config.norm_epsilon},
+          .relative_bias = config.relative_bias(),
+          .dropout_rate = config.dropout_rate};
 }
 
-TransformerStackConfig DecoderConfig(const T5Config& config) {
-  TransformerStackConfig stack = EncoderConfig(config);
+TransformerConfig DecoderConfig(const T5Config& config) {
+  TransformerConfig stack = EncoderConfig(config);
   stack.layers = config.decoder_layers;
   stack.self_attention = config.decoder_self;
   stack.cross_attention = config.encoder_decoder;
@@ -45,23 +45,23 @@ void CheckIds(const char* name, const Tensor& ids) {
 
 }  // namespace
 
-Tensor ShiftRight(const Tensor& targets) {
+Tensor ShiftRight(const Tensor& targets, int32_t start) {
   CheckIds("targets", targets);
   Dims dims("shift right");
   dims.Bind("targets[b, m]", targets.shape());
   const int64_t m = dims["m"];
-  Tensor shifted = Tensor::Full(targets.shape(), kPadId, DType::kInt32);
+  Tensor shifted = Tensor::Full(targets.shape(), start, DType::kInt32);
   if (m > 1) shifted.Slice(1, 1, m).CopyFrom(targets.Slice(1, 0, m - 1));
   return shifted;
 }
 
-Tensor NotPadding(const Tensor& ids) {
+Tensor NotPadding(const Tensor& ids, int32_t pad) {
   CheckIds("ids", ids);
   const Tensor contiguous = ids.Contiguous();
   Tensor mask = Tensor::Empty(ids.shape(), DType::kBool);
   const int32_t* id = contiguous.data<int32_t>();
   bool* real = mask.data<bool>();
-  for (int64_t i = 0; i < ids.num_elements(); ++i) real[i] = id[i] != kPadId;
+  for (int64_t i = 0; i < ids.num_elements(); ++i) real[i] = id[i] != pad;
   return mask;
 }
 
@@ -93,19 +93,24 @@ double T5::ClassifierScale() const { return classifier_ ? 1.0 : 1.0 / std::sqrt(
 
 const Variable& T5::ClassifierTable() const { return classifier_ ? classifier_->table() : embedding_->table(); }
 
-Variable T5::Encode(const Tensor& inputs, const ForwardContext& context) const {
+Tensor T5::InputMask(const Tensor& inputs, const Tensor& mask) const {
   CheckIds("inputs", inputs);
+  return mask.defined() ? mask : NotPadding(inputs, config_.tokens.pad);
+}
+
+Variable T5::Encode(const Tensor& inputs, const ForwardContext& context, const Tensor& mask) const {
+  const Tensor attend = InputMask(inputs, mask);
   const LayerScope scope("encoder");
-  return encoder_->Forward(embedding_->Forward(inputs), NotPadding(inputs), {}, context);
+  return encoder_->Forward(embedding_->Forward(inputs), attend, {}, context);
 }
 
 Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
-                    const ForwardContext& context) const {
+                    const ForwardContext& context, const Tensor& mask) const {
   CheckIds("decoder inputs", decoder_inputs);
   const LayerScope scope("decoder");
-  // No mask of its own: padding stands behind all that counts, and causality hides it.
+  // Without a mask: padding stands behind all that counts, and causality hides it.
   const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
-  return decoder_->Forward(embedding_->Forward(decoder_inputs), Tensor(), memory, context);
+  return decoder_->Forward(embedding_->Forward(decoder_inputs), mask, memory, context);
 }
 
 Variable T5::Logits(const Variable& hidden) const {
@@ -129,32 +134,37 @@ std::vector<AttentionPlace> T5::AttentionPlaces() const {
 }
 
 LossResult T5::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
-  const T5Loss loss = Loss(batch.Get("inputs"), batch.Get("targets"), options, context);
+  const auto mask = [&batch](const char* name) { return batch.Has(name) ? batch.Get(name) : Tensor(); };
+  const T5Masks masks = {.inputs = mask("input_mask"), .targets = mask("target_mask")};
+  const T5Loss loss = Loss(batch.Get("inputs"), batch.Get("targets"), options, context, masks);
   return {.sum = loss.sum, .sums = {{"ln_ppl", loss.nll_sum, loss.tokens}}};
 }
 
 T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
-                const ForwardContext& context) const {
+                const ForwardContext& context, const T5Masks& masks) const {
   CheckIds("inputs", inputs);
   CheckIds("targets", targets);
   Dims dims("T5 loss");
   dims.Bind("inputs[b, n]", inputs.shape()).Bind("targets[b, m]", targets.shape());
-  const Variable encoded = Encode(inputs, context);
-  const Variable hidden = Decode(encoded, NotPadding(inputs), ShiftRight(targets), context);
+  const Tensor attend = InputMask(inputs, masks.inputs);
+  const Variable encoded = Encode(inputs, context, attend);
+  const Variable hidden =
+      Decode(encoded, attend, ShiftRight(targets, config_.tokens.decoder_start), context, masks.targets);
 
   const LayerScope scope("classifier");
   const int64_t rows = dims["b"] * dims["m"];
-  const CrossEntropyOptions loss_options = {.ignore_index = kPadId, .z_loss = context.training() ? options.z_loss : 0};
+  const CrossEntropyOptions loss_options = {.ignore_index = config_.tokens.pad,
+                                            .z_loss = context.training() ? options.z_loss : 0};
   const CrossEntropyResult result = LinearCrossEntropy(Reshape(hidden, {rows, config_.d_model}), ClassifierTable(),
                                                        targets.Reshape({rows}), ClassifierScale(), loss_options);
   return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = rows};
 }
 
-T5DecodingState T5::StartDecoding(const Tensor& inputs) const {
+T5DecodingState T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {
   const NoGradScope no_grad;
-  const Variable encoded = Encode(inputs, ForwardContext());
   T5DecodingState state;
-  state.memory_mask = NotPadding(inputs);
+  state.memory_mask = InputMask(inputs, mask);
+  const Variable encoded = Encode(inputs, ForwardContext(), state.memory_mask);
   state.cache = decoder_->StartDecoding({.encoded = encoded, .mask = state.memory_mask});
   return state;
 }

@@ -10,7 +10,6 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
-#include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/embedding.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
@@ -28,7 +27,7 @@ struct T5Loss {
 
 // One batch of sequences being written, a token at a time.
 struct T5DecodingState {
-  Tensor memory_mask;  // bool[b, n]: inputs that are not padding
+  Tensor memory_mask;  // bool[b, n]: inputs to attend to
   TransformerCache cache;
 
   int64_t length() const { return cache.length; }  // tokens consumed
@@ -36,10 +35,16 @@ struct T5DecodingState {
   void SelectRows(const std::vector<int64_t>& rows);
 };
 
-// targets int32[b, m] → decoder inputs int32[b, m]: kPadId, then the targets but the last.
-Tensor ShiftRight(const Tensor& targets);
-// bool[…]: true where ids (int32) are not kPadId.
-Tensor NotPadding(const Tensor& ids);
+// targets int32[b, m] → decoder inputs int32[b, m]: `start`, then the targets but the last.
+Tensor ShiftRight(const Tensor& targets, int32_t start);
+// bool[…]: true where ids (int32) are not `pad`.
+Tensor NotPadding(const Tensor& ids, int32_t pad);
+
+// Which positions may be attended to, bool, true = attend. Only what is not padding at the end of its row needs one.
+struct T5Masks {
+  Tensor inputs;   // [b, n], of the encoder and of the decoder's memory; undefined: all that are not padding
+  Tensor targets;  // [b, m], of the decoder's own positions, beside causality; undefined: all
+};
 
 class T5 : public Model {
  public:
@@ -55,27 +60,31 @@ class T5 : public Model {
   std::vector<std::string> BatchTensors() const override { return {"inputs", "targets"}; }
   void SetActivations(Activations activations) override;
 
-  // inputs int32[b, n] (kPadId is padding, masked) → the encoder's output [b, n, d_model].
-  Variable Encode(const Tensor& inputs, const ForwardContext& context) const;
-  // encoded[b, n, d_model], memory_mask bool[b, n], decoder_inputs int32[b, m] → the decoder's output
-  // hidden[b, m, d_model].
+  // inputs int32[b, n], mask bool[b, n] (undefined: NotPadding) → the encoder's output [b, n, d_model].
+  Variable Encode(const Tensor& inputs, const ForwardContext& context, const Tensor& mask = {}) const;
+  // encoded[b, n, d_model], memory_mask bool[b, n], decoder_inputs int32[b, m], mask bool[b, m] (undefined: all) → the
+  // decoder's output hidden[b, m, d_model].
   Variable Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
-                  const ForwardContext& context) const;
+                  const ForwardContext& context, const Tensor& mask = {}) const;
   // hidden[b, m, d_model] → logits[b, m, padded_vocabulary].
   Variable Logits(const Variable& hidden) const;
 
-  // inputs int32[b, n], targets int32[b, m] (kPadId is padding and adds nothing).
-  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
-              const ForwardContext& context) const;
-  // The batch's `inputs` and `targets`. The measure is ln_ppl: mean -ln p of the targets.
+  // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
+  T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
+              const T5Masks& masks = {}) const;
+  // The batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure is ln_ppl:
+  // mean -ln p of the targets.
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
 
-  // Decoding, off the tape. Start from the inputs int32[b, n]; then give each step the tokens int32[b] written last
-  // (kPadId first) and get logits[b, padded_vocabulary] for the next. Equal to the full pass over the same tokens.
-  T5DecodingState StartDecoding(const Tensor& inputs) const;
+  // Decoding, off the tape. Start from the inputs int32[b, n] and their mask; then give each step the tokens int32[b]
+  // written last (decoder_start first) and get logits[b, padded_vocabulary] for the next. Equal to the full pass over
+  // the same tokens.
+  T5DecodingState StartDecoding(const Tensor& inputs, const Tensor& mask = {}) const;
   Tensor DecodeStep(const Tensor& tokens, T5DecodingState& state) const;
 
  private:
+  // The mask given, or that of padding.
+  Tensor InputMask(const Tensor& inputs, const Tensor& mask) const;
   double ClassifierScale() const;
   const Variable& ClassifierTable() const;
 

@@ -88,8 +88,8 @@ TEST(EmbeddingLayerTest, LooksUpRows) {
 }
 
 TEST(NormLayerTest, RmsAndLayerNormFollowTheirEquations) {
-  const RmsNormLayer rms(11, 1e-6, Initializer(1, DType::kFloat64));
-  const LayerNormLayer layer(11, 1e-12, Initializer(1, DType::kFloat64));
+  const NormLayer rms(11, {.kind = NormKind::kRms, .epsilon = 1e-6}, Initializer(1, DType::kFloat64));
+  const NormLayer layer(11, {.kind = NormKind::kLayer, .epsilon = 1e-12}, Initializer(1, DType::kFloat64));
   rms.Parameters()[0].value.SetValue(Random({11}, 2));
   layer.Parameters()[0].value.SetValue(Random({11}, 3));
   layer.Parameters()[1].value.SetValue(Random({11}, 4));

@@ -16,6 +16,10 @@ const std::vector<int64_t> kBidirectional = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 
 const std::vector<int64_t> kUnidirectional = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                               16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113};
 
+int64_t RelativeBucket(int64_t relative_position, RelativeDirection direction, int64_t buckets = 32) {
+  return RelativeBuckets({.buckets = buckets}, direction).Of(relative_position);
+}
+
 int64_t LastNotAbove(const std::vector<int64_t>& first, int64_t distance) {
   int64_t bucket = 0;
   while (bucket + 1 < static_cast<int64_t>(first.size()) && first[static_cast<size_t>(bucket) + 1] <= distance) {
@@ -48,7 +52,8 @@ TEST(RelativeBucketTest, RefusesBucketsThatDoNotSplit) {
 }
 
 TEST(RelativeBiasTest, EntryIsTheTableAtTheBucketOfKeyMinusQuery) {
-  const RelativeBias bias(3, 32, RelativeDirection::kBidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
+  const RelativeBias bias(3, RelativeBiasConfig(), RelativeDirection::kBidirectional, 1.0,
+                          Initializer(5, DType::kFloat64, "bias"));
   const Tensor table = bias.Parameters().at(0).value.value();
   const Tensor values = DenseBias(bias.Forward(7, 40, 2), 7, 40).value();
   ASSERT_EQ(values.shape(), (Shape{3, 7, 40}));
@@ -63,7 +68,8 @@ TEST(RelativeBiasTest, EntryIsTheTableAtTheBucketOfKeyMinusQuery) {
 }
 
 TEST(RelativeBiasTest, GradientCountsThePositionsOfEachBucket) {
-  const RelativeBias bias(2, 32, RelativeDirection::kUnidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
+  const RelativeBias bias(2, RelativeBiasConfig(), RelativeDirection::kUnidirectional, 1.0,
+                          Initializer(5, DType::kFloat64, "bias"));
   const Variable table = bias.Parameters().at(0).value;
   Backward(Sum(DenseBias(bias.Forward(5, 5), 5, 5)));
   // Distance 0 and every key to the right share bucket 0: 5 + 10 pairs. Distance k has 5 - k.
@@ -77,7 +83,7 @@ TEST(RelativeBiasTest, GradientCountsThePositionsOfEachBucket) {
 
 TEST(RelativeBiasTest, ByDistanceItIsTheTableAndTheBucketOfEveryRelativePosition) {
   for (const auto direction : {RelativeDirection::kBidirectional, RelativeDirection::kUnidirectional}) {
-    const RelativeBias bias(3, 32, direction, 1.0, Initializer(5, DType::kFloat64, "bias"));
+    const RelativeBias bias(3, RelativeBiasConfig(), direction, 1.0, Initializer(5, DType::kFloat64, "bias"));
     const LogitsBias step = bias.Forward(1, 12, 11);  // the query at position 11, and all keys up to it
     EXPECT_TRUE(step.values.value().SharesStorageWith(bias.Parameters().at(0).value.value()));
     ASSERT_EQ(step.distance_bucket.shape(), (Shape{12}));
@@ -88,7 +94,8 @@ TEST(RelativeBiasTest, ByDistanceItIsTheTableAndTheBucketOfEveryRelativePosition
 }
 
 TEST(DenseBiasTest, RefusesDistancesOfAnotherSize) {
-  const RelativeBias bias(3, 32, RelativeDirection::kBidirectional, 1.0, Initializer(5, DType::kFloat64, "bias"));
+  const RelativeBias bias(3, RelativeBiasConfig(), RelativeDirection::kBidirectional, 1.0,
+                          Initializer(5, DType::kFloat64, "bias"));
   EXPECT_THROW(DenseBias(bias.Forward(7, 40), 7, 39), Error);
   LogitsBias outside = bias.Forward(2, 3);
   outside.distance_bucket.Fill(32);

@@ -19,8 +19,8 @@
 namespace crosstalk {
 namespace {
 
-TransformerStackConfig Config(Causality causality) {
-  TransformerStackConfig config;
+TransformerConfig Config(Causality causality) {
+  TransformerConfig config;
   config.layers = 3;
   config.self_attention = AttentionConfig::TalkingHeads(8, 2, 3, 4, 5, 6);
   config.self_attention.causality = causality;
@@ -35,7 +35,7 @@ Tensor Random(const Shape& shape, uint32_t stream) {
 }
 
 TEST(TransformerStackTest, NamesItsParametersAndSharesOneBiasTable) {
-  TransformerStackConfig config = Config(Causality::kCausal);
+  TransformerConfig config = Config(Causality::kCausal);
   config.layers = 1;
   config.cross_attention = AttentionConfig::MultiHead(8, 2, 4);
   const TransformerStack stack(config, Initializer(1));
@@ -72,7 +72,7 @@ TEST(TransformerStackTest, ATracedNonFiniteValueNamesItsLayer) {
 }
 
 TEST(TransformerStackTest, DropsInputLayersAndOutputInTraining) {
-  TransformerStackConfig config = Config(Causality::kNone);
+  TransformerConfig config = Config(Causality::kNone);
   config.dropout_rate = 0.5;
   const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
   const Variable x(Random({2, 5, 8}, 1));
@@ -89,7 +89,7 @@ TEST(TransformerStackTest, DropsInputLayersAndOutputInTraining) {
 }
 
 TEST(TransformerStackTest, DropsItsInputAndItsOutputEachOnTheirOwn) {
-  TransformerStackConfig config = Config(Causality::kNone);
+  TransformerConfig config = Config(Causality::kNone);
   config.layers = 0;
   config.dropout_rate = 0.5;
   const TransformerStack stack(config, Initializer(1, DType::kFloat64, "encoder"));
@@ -102,7 +102,7 @@ TEST(TransformerStackTest, DropsItsInputAndItsOutputEachOnTheirOwn) {
 }
 
 TEST(TransformerStackTest, RefusesWhatDoesNotFit) {
-  TransformerStackConfig config = Config(Causality::kCausal);
+  TransformerConfig config = Config(Causality::kCausal);
   config.cross_attention = AttentionConfig::MultiHead(8, 2, 4);
   const TransformerStack decoder(config, Initializer(1, DType::kFloat64));
   const Variable x(Random({2, 5, 8}, 1));
@@ -115,12 +115,12 @@ TEST(TransformerStackTest, RefusesWhatDoesNotFit) {
 
 // A stack of 2 blocks in float, by `implementation`, with the bias table's entries spread over [-1, 1] or so.
 struct FloatStack {
-  TransformerStackConfig config;
+  TransformerConfig config;
   TransformerStack stack;
 
-  static TransformerStackConfig Configure(AttentionConfig attention, Causality causality,
-                                          AttentionImplementation implementation) {
-    TransformerStackConfig config;
+  static TransformerConfig Configure(AttentionConfig attention, Causality causality,
+                                     AttentionImplementation implementation) {
+    TransformerConfig config;
     config.layers = 2;
     attention.implementation = implementation;
     config.self_attention = attention;

@@ -20,7 +20,7 @@ int32_t NextToken(const T5& model, const Tensor& inputs, int64_t row, const std:
   decoder_inputs.insert(decoder_inputs.end(), written.begin(), written.end());
   const int64_t length = static_cast<int64_t>(decoder_inputs.size());
   const Tensor ids = Tensor::FromValues<int32_t>({1, length}, decoder_inputs);
-  const Tensor logits = model.Logits(model.Decode(model.Encode(one, {}), NotPadding(one), ids, {})).value();
+  const Tensor logits = model.Logits(model.Decode(model.Encode(one, {}), NotPadding(one, kPadId), ids, {})).value();
   int32_t best = 1;
   for (int32_t id = 1; id < model.config().vocabulary; ++id) {
     if (logits.At({0, length - 1, id}) > logits.At({0, length - 1, best})) best = id;

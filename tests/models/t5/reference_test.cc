@@ -163,9 +163,9 @@ void ExpectModelMatchesEquations(FeedForwardKind feed_forward, ClassifierKind cl
   }
   const PlainT5 plain(model);
   const Tensor inputs = TinyIds(3, 8, 40, 1, 2), targets = TinyIds(3, 7, 40, 2, 2);
-  const Tensor mask = NotPadding(inputs);
+  const Tensor mask = NotPadding(inputs, kPadId);
   const Variable encoded = model.Encode(inputs, {});
-  const Tensor logits = model.Logits(model.Decode(encoded, mask, ShiftRight(targets), {})).value();
+  const Tensor logits = model.Logits(model.Decode(encoded, mask, ShiftRight(targets, kPadId), {})).value();
   for (int64_t row = 0; row < 3; ++row) {
     std::vector<int> shifted = RealIds(targets, row);
     shifted.insert(shifted.begin(), kPadId);

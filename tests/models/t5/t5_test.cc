@@ -78,8 +78,8 @@ TEST_P(T5KindTest, NoPositionSeesLaterTargets) {
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
   const NoGradScope no_grad;
   const Variable encoded = model.Encode(batch.inputs, {});
-  const Tensor mask = NotPadding(batch.inputs);
-  const Tensor inputs = ShiftRight(batch.targets);
+  const Tensor mask = NotPadding(batch.inputs, kPadId);
+  const Tensor inputs = ShiftRight(batch.targets, kPadId);
   const Tensor before = model.Decode(encoded, mask, inputs, {}).value();
   for (int64_t changed = 0; changed < 7; ++changed) {
     const Tensor other = inputs.Clone();
@@ -133,9 +133,9 @@ TEST_P(T5KindTest, DecodingStepByStepEqualsTheFullPass) {
   const Batch batch;
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
   const NoGradScope no_grad;
-  const Tensor inputs = ShiftRight(batch.targets);
+  const Tensor inputs = ShiftRight(batch.targets, kPadId);
   const Tensor full =
-      model.Logits(model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs), inputs, {})).value();
+      model.Logits(model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId), inputs, {})).value();
   T5DecodingState state = model.StartDecoding(batch.inputs);
   for (int64_t i = 0; i < 7; ++i) {
     const Tensor logits = model.DecodeStep(inputs.Select(1, i).Contiguous(), state);
@@ -152,7 +152,7 @@ TEST_P(T5KindTest, DecodingStepByStepEqualsTheFullPass) {
 TEST_P(T5KindTest, SelectedRowsContinueAsTheirOwnSequences) {
   const Batch batch;
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
-  const Tensor inputs = ShiftRight(batch.targets);
+  const Tensor inputs = ShiftRight(batch.targets, kPadId);
   T5DecodingState state = model.StartDecoding(batch.inputs);
   for (int64_t i = 0; i < 3; ++i) model.DecodeStep(inputs.Select(1, i).Contiguous(), state);
   T5DecodingState beams = state;
@@ -229,8 +229,8 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
   const Batch batch;
   for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
     const T5 model(TinyT5("multihead", FeedForwardKind::kRelu, classifier), 1, DType::kFloat64);
-    const Variable hidden =
-        model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs), ShiftRight(batch.targets), {});
+    const Variable hidden = model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId),
+                                         ShiftRight(batch.targets, kPadId), {});
     const Tensor logits = model.Logits(hidden).value();
     ASSERT_EQ(logits.shape(), (Shape{3, 7, 128}));
     // Tied: d_model^-0.5 times the embedding; else a table of its own, without a factor.
@@ -272,7 +272,7 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
 
 TEST(T5Test, ShiftRightPutsTheStartFirstAndDropsTheLast) {
   const Tensor targets = TinyIds(2, 4, kVocabulary, 3, 1);
-  const Tensor shifted = ShiftRight(targets);
+  const Tensor shifted = ShiftRight(targets, kPadId);
   for (int64_t row = 0; row < 2; ++row) {
     EXPECT_EQ(shifted.At({row, 0}), kPadId);
     for (int64_t i = 1; i < 4; ++i) EXPECT_EQ(shifted.At({row, i}), targets.At({row, i - 1}));
