@@ -13,7 +13,7 @@ void ScheduleConfig::Validate() const {
   CROSSTALK_CHECK(total_steps >= 0, "schedule: total_steps = ", total_steps, " must not be negative");
   CROSSTALK_CHECK(decay_fraction >= 0 && decay_fraction <= 1, "schedule: decay_fraction = ", decay_fraction,
                   " must be between 0 and 1");
-  if (kind == ScheduleKind::kLinear) {
+  if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert) {
     CROSSTALK_CHECK(total_steps > warmup_steps, "schedule: total_steps = ", total_steps,
                     " must be more than warmup_steps = ", warmup_steps, " for a linear decay between them");
   }
@@ -34,6 +34,8 @@ double LearningRate(const ScheduleConfig& config, int64_t step) {
       if (t < warmup) return config.scale * (t + 1) / warmup;
       return config.scale * (total - t) / (total - warmup);
     }
+    case ScheduleKind::kLinearBert:
+      return config.scale * (t < warmup ? t / warmup : (total - t) / total);
     case ScheduleKind::kInverseSquareRoot: {
       double rate = config.scale / std::sqrt(std::max({t, warmup, 1.0}));
       const double decay_steps = config.decay_fraction * total;

@@ -62,8 +62,21 @@ TEST(ScheduleTest, LinearRisesThenFallsToOneStepAboveZero) {
   EXPECT_NEAR(LearningRate(config, 1000), 0.0625, kTolerance);
 }
 
+// The values of google-research/bert's optimization.py: polynomial decay of power 1 from step 0, and s / warm-up
+// before.
+TEST(ScheduleTest, BertsLinearDecayCountsFromStepZero) {
+  const ScheduleConfig config = {
+      .kind = ScheduleKind::kLinearBert, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .decay_fraction = 0};
+  EXPECT_EQ(LearningRate(config, 0), 0);
+  EXPECT_NEAR(LearningRate(config, 3), 0.375, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 4), 0.375, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 8), 0.25, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 15), 0.03125, kTolerance);
+}
+
 TEST(ScheduleTest, NamesParse) {
-  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear}) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kLinearBert}) {
     EXPECT_EQ(ParseName<ScheduleKind>("schedule", Name(kind)), kind);
   }
   EXPECT_THROW(ParseName<ScheduleKind>("schedule", "cosine"), Error);
