@@ -45,6 +45,33 @@ TEST(RelativeBucketTest, UnidirectionalThresholdsAreExactForEveryDistance) {
   }
 }
 
+// The first distance of each bucket of 32 up to 256, by the published formula in fractions of any size: 2^(3 + 5k/8)
+// rounded up, and 2^(4 + k/4).
+TEST(RelativeBucketTest, OtherDistancesHaveExactThresholdsToo) {
+  const RelativeBiasConfig config = {.buckets = 32, .max_distance = 256};
+  const RelativeBuckets unidirectional(config, RelativeDirection::kUnidirectional);
+  const RelativeBuckets bidirectional(config, RelativeDirection::kBidirectional);
+  const std::vector<int64_t> first = {16, 20, 23, 27, 32, 39, 46, 54, 64, 77, 91, 108, 128, 153, 182, 216};
+  for (size_t k = 0; k < first.size(); ++k) {
+    EXPECT_EQ(unidirectional.Of(-first[k]), 16 + static_cast<int64_t>(k));
+    EXPECT_EQ(unidirectional.Of(1 - first[k]), 15 + static_cast<int64_t>(k));
+  }
+  const std::vector<int64_t> first_bidirectional = {8, 13, 20, 30, 46, 70, 108, 166};
+  for (size_t k = 0; k < first_bidirectional.size(); ++k) {
+    EXPECT_EQ(bidirectional.Of(-first_bidirectional[k]), 8 + static_cast<int64_t>(k));
+    EXPECT_EQ(bidirectional.Of(first_bidirectional[k] - 1), 16 + 7 + static_cast<int64_t>(k));
+  }
+  EXPECT_EQ(bidirectional.Of(-1000000), 15);
+}
+
+TEST(RelativeBucketTest, ADirectionWhoseExactBucketsReachTheDistanceIsRefused) {
+  const RelativeBiasConfig config = {.buckets = 128, .max_distance = 128};
+  EXPECT_EQ(RelativeBuckets(config, RelativeDirection::kUnidirectional).Of(-65), 65);
+  EXPECT_EQ(RelativeBuckets(config, RelativeDirection::kUnidirectional).Of(-500), 127);
+  EXPECT_THROW(RelativeBuckets({.buckets = 256}, RelativeDirection::kUnidirectional), Error);
+  EXPECT_THROW(RelativeBuckets({.buckets = 32, .max_distance = 16}, RelativeDirection::kUnidirectional), Error);
+}
+
 TEST(RelativeBucketTest, RefusesBucketsThatDoNotSplit) {
   EXPECT_THROW(RelativeBucket(1, RelativeDirection::kBidirectional, 30), Error);
   EXPECT_THROW(RelativeBucket(1, RelativeDirection::kUnidirectional, 7), Error);

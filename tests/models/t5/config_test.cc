@@ -71,6 +71,41 @@ TEST(T5ConfigTest, ValidateNamesTheFieldAtFault) {
   EXPECT_THROW(config.Validate(), Error);
 }
 
+TEST(T5ConfigTest, RelativeBucketsThatValidateCanBeBuilt) {
+  for (const int64_t buckets : {4, 32, 128}) {
+    T5Config config = TinyT5("talking");
+    config.relative_buckets = buckets;
+    EXPECT_NO_THROW(config.Validate());
+    EXPECT_NO_THROW(T5(config, 1));
+  }
+  T5Config config = TinyT5("talking");
+  config.relative_buckets = 256;
+  try {
+    config.Validate();
+    FAIL() << "accepted more exact distances than there are";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.field(), "relative_attention_max_distance");
+  }
+  config.relative_attention_max_distance = 1024;
+  EXPECT_NO_THROW(T5(config, 1));
+}
+
+TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
+  T5Config config = TinyT5("talking");
+  config.relative_attention_max_distance = 256;
+  config.tokens.decoder_start = 7;
+  const Json written = ToJson(config);
+  const T5Config back = T5ConfigFromJson(written, "test");
+  EXPECT_EQ(back.relative_attention_max_distance, 256);
+  EXPECT_EQ(back.tokens, config.tokens);
+  Json old = Json::MakeObject();
+  for (const auto& [key, value] : written.AsObject()) {
+    if (key != "relative_attention_max_distance" && key != "tokens") old.Set(key, value);
+  }
+  EXPECT_EQ(T5ConfigFromJson(old, "test").relative_attention_max_distance, 128);
+  EXPECT_EQ(T5ConfigFromJson(old, "test").tokens, SpecialTokens());
+}
+
 TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
   T5Config config = TinyT5("talking");
   config.SetDropout(0.1);
