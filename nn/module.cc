@@ -43,6 +43,12 @@ Variable Module::AddParameter(std::string_view name, Tensor value, const Shape& 
   return variable;
 }
 
+Variable Module::AddVector(std::string_view name, const Shape& shape, const InitialValues& values) {
+  const Variable vector = AddParameter(name, shape, values);
+  entries_.back().matrix_shape = {};
+  return vector;
+}
+
 void Module::AddModule(std::string_view name, std::shared_ptr<Module> module) {
   CheckName(name);
   CROSSTALK_CHECK(module != nullptr, "module: \"", name, "\" is no module");

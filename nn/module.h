@@ -79,6 +79,8 @@ class Module {
                         const Shape& matrix_shape = {});
   // The same with values that the caller has.
   Variable AddParameter(std::string_view name, Tensor value, const Shape& matrix_shape = {});
+  // The same for what optimizers see as a vector, of whatever rank it is: a bias per head, say.
+  Variable AddVector(std::string_view name, const Shape& shape, const InitialValues& values);
   // Registers a module that is another's child too, under a name that it has here. It stays one set of parameters.
   template <typename T>
   void AddShared(std::string_view name, const Child<T>& child);

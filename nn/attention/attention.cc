@@ -113,9 +113,10 @@ AttentionModule::AttentionModule(const AttentionConfig& config, const Initialize
   config.Validate();
   for (const AttentionProjection& projection : kAttentionProjections) {
     if (!IsPresent(projection, config)) continue;
-    parameters_.*projection.parameter =
-        AddParameter(projection.name(), ShapeOf(projection, config), InitialValuesOf(projection, config),
-                     MatrixShapeOf(projection, config));
+    const Shape shape = ShapeOf(projection, config), matrix = MatrixShapeOf(projection, config);
+    const InitialValues values = InitialValuesOf(projection, config);
+    parameters_.*projection.parameter = matrix.rank() == 0 ? AddVector(projection.name(), shape, values)
+                                                           : AddParameter(projection.name(), shape, values, matrix);
   }
 }
 
