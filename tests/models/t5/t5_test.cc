@@ -108,6 +108,68 @@ TEST_P(T5KindTest, PaddingChangesNothing) {
   EXPECT_NEAR(plain.nll_sum, padded.nll_sum, 1e-11);
 }
 
+// Tokens in the midst of a row that a mask hides from the encoder, and from the decoder's queries over the memory.
+TEST_P(T5KindTest, WhatAMaskHidesInsideARowChangesNothing) {
+  const Batch batch;
+  const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
+  T5Masks masks = {.inputs = Tensor::Full({3, 9}, 1, DType::kBool), .targets = Tensor::Full({3, 7}, 1, DType::kBool)};
+  for (int64_t row = 0; row < 3; ++row) {
+    masks.inputs.data<bool>()[row * 9 + 2] = false;
+    masks.targets.data<bool>()[row * 7 + 3] = false;
+  }
+  const auto hidden = [&](const Tensor& inputs, const Tensor& decoder_inputs) {
+    const Variable encoded = model.Encode(inputs, {}, masks.inputs);
+    return model.Decode(encoded, masks.inputs, decoder_inputs, {}, masks.targets).value();
+  };
+  Tensor inputs = batch.inputs.Clone(), targets = ShiftRight(batch.targets, kPadId);
+  const Tensor before = hidden(inputs, targets);
+  for (int64_t row = 0; row < 3; ++row) {
+    inputs.data<int32_t>()[row * 9 + 2] ^= 1;
+    targets.data<int32_t>()[row * 7 + 3] ^= 1;
+  }
+  const Tensor after = hidden(inputs, targets);
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t i = 0; i < 7; ++i) {
+      EXPECT_EQ(Row<double>(before, row, i) == Row<double>(after, row, i), i != 3) << row << ' ' << i;
+    }
+  }
+  const double masked = model.Loss(batch.inputs, batch.targets, {}, {}, masks).nll_sum;
+  EXPECT_NE(masked, model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum);
+  T5Masks inputs_only = {.inputs = NotPadding(batch.inputs, kPadId)};
+  EXPECT_EQ(model.Loss(batch.inputs, batch.targets, {}, {}, inputs_only).nll_sum,
+            model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum);
+}
+
+TEST(T5Test, SaysWhatComputesItsAttention) {
+  T5Config config = TinyT5("talking");
+  config.encoder_decoder.implementation = AttentionImplementation::kComposed;
+  const std::vector<PlaceImplementation> in_float = T5(config, 1).Implementations();
+  ASSERT_EQ(in_float.size(), 3u);
+  EXPECT_EQ(in_float[0].implementation, AttentionImplementation::kFused);
+  EXPECT_EQ(in_float[1].implementation, AttentionImplementation::kFused);
+  EXPECT_EQ(in_float[2].implementation, AttentionImplementation::kComposed);
+  for (const PlaceImplementation& place : T5(config, 1, DType::kFloat64).Implementations()) {
+    EXPECT_EQ(place.implementation, AttentionImplementation::kComposed) << place.place;
+  }
+}
+
+TEST(T5Test, OtherSpecialTokensAreTheConfigurations) {
+  T5Config config = TinyT5("talking");
+  config.tokens = {.pad = 5, .end = 6, .decoder_start = 7};
+  const T5 model(config, 1, DType::kFloat64);
+  const Tensor inputs = TinyIds(2, 6, kVocabulary, 1), targets = Tensor::Full({2, 3}, 5, DType::kInt32);
+  EXPECT_EQ(model.Loss(inputs, targets, {}, {}).tokens, 0);
+  targets.data<int32_t>()[0] = 0;
+  const T5Loss loss = model.Loss(inputs, targets, {}, {});
+  EXPECT_EQ(loss.tokens, 1);
+  const Variable encoded = model.Encode(inputs, {});
+  const Tensor mask = NotPadding(inputs, 5);
+  const Tensor first = model.Logits(model.Decode(encoded, mask, ShiftRight(targets, 7), {})).value();
+  T5DecodingState state = model.StartDecoding(inputs);
+  const Tensor step = model.DecodeStep(Tensor::Full({2}, 7, DType::kInt32), state);
+  for (int64_t id = 0; id < kVocabulary; ++id) EXPECT_NEAR(step.At({1, id}), first.At({1, 0, id}), 1e-12);
+}
+
 TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
   const Batch batch;
   T5 model(TinyT5(GetParam(), FeedForwardKind::kRelu, ClassifierKind::kTied, 0.1), 1);
