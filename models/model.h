@@ -41,6 +41,8 @@ struct AttentionPlace {
 
 class Model : public Module {
  public:
+  explicit Model(const Initializer& init) : Module(init) {}
+
   // The registry's name for it, which its configuration in files begins with.
   virtual const char* kind() const = 0;
   // All that the model is built from, but for its parameters' values.

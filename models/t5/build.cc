@@ -9,6 +9,7 @@ namespace crosstalk {
 Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
   T5Config model;
   model.vocabulary = vocabulary.size;
+  model.tokens = vocabulary.tokens;
   model.d_model = config.d_model;
   model.d_ff = config.d_ff;
   model.encoder_layers = config.layers;

@@ -71,7 +71,7 @@ void T5DecodingState::SelectRows(const std::vector<int64_t>& rows) {
 }
 
 T5::T5(const T5Config& config, uint64_t seed, DType dtype)
-    : Module(Initializer(seed, dtype)),
+    : Model(Initializer(seed, dtype)),
       config_(Validated(config)),
       embedding_(this, "embedding", config.padded_vocabulary(), config.d_model, 1.0),
       encoder_(this, "encoder", EncoderConfig(config)),
