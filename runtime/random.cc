@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <numbers>
-#include <numeric>
 
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
@@ -110,16 +109,6 @@ void FillNormal(const Tensor& tensor, const RandomKey& key, double mean, double 
 
 void FillTruncatedNormal(const Tensor& tensor, const RandomKey& key, double stddev) {
   FillWith(tensor, [&](uint64_t i) { return stddev * TruncatedNormal(key, i); });
-}
-
-std::vector<int64_t> Permutation(int64_t count, const RandomKey& key) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  for (int64_t i = count - 1; i > 0; --i) {
-    const auto j = UniformInt(key, static_cast<uint64_t>(i), static_cast<uint64_t>(i) + 1);
-    std::swap(order[i], order[j]);
-  }
-  return order;
 }
 
 }  // namespace crosstalk

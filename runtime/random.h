@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "crosstalk/runtime/tensor.h"
 
@@ -43,9 +42,6 @@ uint64_t UniformInt(const RandomKey& key, uint64_t index, uint64_t bound);
 void FillUniform(const Tensor& tensor, const RandomKey& key, double low, double high);
 void FillNormal(const Tensor& tensor, const RandomKey& key, double mean, double stddev);
 void FillTruncatedNormal(const Tensor& tensor, const RandomKey& key, double stddev);  // mean 0, cut at ±2 stddev
-
-// A random permutation of 0 … count-1 (Fisher-Yates).
-std::vector<int64_t> Permutation(int64_t count, const RandomKey& key);
 
 // A sequence for code that draws one number after another; same key, same sequence.
 class RandomSequence {

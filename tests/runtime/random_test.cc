@@ -201,23 +201,6 @@ TEST(RandomTest, FillsUseTheIndexOfTheElement) {
   EXPECT_THROW(FillNormal(Tensor::Zeros({3}, DType::kInt32), key, 0, 1), Error);
 }
 
-TEST(RandomTest, PermutationsHoldEveryNumberOnceAndEveryOrderAsOften) {
-  for (int64_t count : {0, 1, 2, 100}) {
-    std::vector<int64_t> order = Permutation(count, {7, 0, 0});
-    ASSERT_EQ(static_cast<int64_t>(order.size()), count);
-    std::sort(order.begin(), order.end());
-    for (int64_t i = 0; i < count; ++i) EXPECT_EQ(order[i], i);
-  }
-  std::map<std::vector<int64_t>, int> counts;
-  constexpr int kRounds = 24'000;
-  for (uint32_t step = 0; step < kRounds; ++step) ++counts[Permutation(4, {7, 0, step})];
-  ASSERT_EQ(counts.size(), 24u);
-  // Chi-squared with 23 degrees of freedom exceeds 80 with probability 4e-8.
-  double chi_squared = 0;
-  for (const auto& [order, count] : counts) chi_squared += (count - 1000.0) * (count - 1000.0) / 1000;
-  EXPECT_LT(chi_squared, 80);
-}
-
 TEST(RandomTest, SequencesDrawOneIndexAfterAnother) {
   const RandomKey key{8, 9, 10};
   RandomSequence sequence(key);
