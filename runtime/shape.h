@@ -75,7 +75,7 @@ class Dims {
 
   // Throws Error(kUsage) on a rank that does not fit or a name whose size differs from an earlier one.
   Dims& Bind(std::string_view bracket, const Shape& shape);
-  // Fixes a name's size by decree (a configuration's d_model, say); `source` is what the error will call it.
+  // Fixes a name's size without a tensor (a configuration's d_model, say); the error names it by `source`.
   Dims& Set(std::string_view name, int64_t size, std::string_view source);
 
   bool Has(std::string_view name) const;
