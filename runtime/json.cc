@@ -3,149 +3,46 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr int kMaxDepth = 64;
 constexpr uint64_t kMaxJsonFileBytes = uint64_t{1} << 30;
-
-// ---- parsing ----
-
-[[noreturn]] void FailAtByte(const std::string& source, size_t offset, const std::string& reason) {
-  Fail(ErrorKind::kData, source, ": byte ", offset, ": ", reason);
-}
-
-// Reads characters and counts them where the receiver of the events can see it: the SAX interface tells positions
-// for its own errors only.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, size_t* count) : at_(at), count_(count) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    ++at_;
-    ++*count_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator old = *this;
-    ++*this;
-    return old;
-  }
-  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
-
- private:
-  const char* at_;
-  size_t* count_;
-};
-
-// nlohmann's wording without its prefix "[json.exception…] parse error at line 1, column 2: ", in ASCII.
-std::string PlainReason(std::string_view what) {
-  if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
-  if (what.substr(0, 11) == "parse error") {
-    if (const size_t colon = what.find(": "); colon != std::string_view::npos) what.remove_prefix(colon + 2);
-  }
-  std::string reason(what);
-  for (char& c : reason) {
-    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  }
-  return reason;
-}
-
-// Hands nlohmann's events on, and stops what it would let pass.
-class EventsAdapter {
- public:
-  EventsAdapter(JsonEvents& events, const std::string& source, const size_t& offset)
-      : events_(events), source_(source), offset_(offset) {}
-
-  bool null() { return events_.OnNull(offset_), true; }
-  bool boolean(bool value) { return events_.OnBool(value, offset_), true; }
-  bool number_integer(int64_t value) { return events_.OnNegative(value, offset_), true; }
-  bool number_unsigned(uint64_t value) { return events_.OnUnsigned(value, offset_), true; }
-  bool number_float(double value, const std::string& text) {
-    // An integer beyond 64 bits arrives here, rounded.
-    if (text.find_first_of(".eE") == std::string::npos) {
-      FailAtByte(source_, offset_, StrCat("the integer ", text.substr(0, 40), " does not fit 64 bits"));
-    }
-    return events_.OnDouble(value, offset_), true;
-  }
-  bool string(std::string& value) { return events_.OnString(std::move(value), offset_), true; }
-  bool binary(std::vector<uint8_t>&) { return false; }  // not in text
-  bool key(std::string& key) { return events_.OnKey(std::move(key), offset_), true; }
-  bool start_object(size_t) {
-    Enter();
-    return events_.OnObjectBegin(offset_), true;
-  }
-  bool end_object() {
-    --depth_;
-    return events_.OnObjectEnd(offset_), true;
-  }
-  bool start_array(size_t) {
-    Enter();
-    return events_.OnArrayBegin(offset_), true;
-  }
-  bool end_array() {
-    --depth_;
-    return events_.OnArrayEnd(offset_), true;
-  }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
-    // At the end of the text the position counts one byte that is not there.
-    FailAtByte(source_, std::min(position, offset_), PlainReason(error.what()));
-  }
-
- private:
-  void Enter() {
-    if (++depth_ > kMaxDepth) FailAtByte(source_, offset_, StrCat("nested deeper than ", kMaxDepth));
-  }
-
-  JsonEvents& events_;
-  const std::string& source_;
-  const size_t& offset_;
-  int depth_ = 0;
-};
 
 // Builds the value from the events.
 class Builder : public JsonEvents {
  public:
-  explicit Builder(const std::string& source) : source_(source) {}
+  explicit Builder(const std::string& source) : source_(source) { OnArrayBegin(0); }
 
-  void OnNull(size_t) override { Add(Json()); }
-  void OnBool(bool value, size_t) override { Add(Json(value)); }
+  void OnNull(size_t) override { Add(nullptr); }
+  void OnBool(bool value, size_t) override { Add(value); }
   void OnUnsigned(uint64_t value, size_t offset) override {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
       FailAtByte(source_, offset, StrCat("the integer ", value, " does not fit 64 bits with a sign"));
     }
-    Add(Json(value));
+    Add(value);
   }
-  void OnNegative(int64_t value, size_t) override { Add(Json(value)); }
-  void OnDouble(double value, size_t) override { Add(Json(value)); }
-  void OnString(std::string value, size_t) override { Add(Json(std::move(value))); }
+  void OnNegative(int64_t value, size_t) override { Add(value); }
+  void OnDouble(double value, size_t) override { Add(value); }
+  void OnString(std::string value, size_t) override { Add(std::move(value)); }
   void OnKey(std::string key, size_t offset) override {
     if (!open_.back().keys.insert(key).second) FailAtByte(source_, offset, StrCat("duplicate key \"", key, "\""));
     open_.back().key = std::move(key);
   }
   void OnObjectBegin(size_t) override { open_.emplace_back(); }
-  void OnObjectEnd(size_t) override { Close(Json(std::move(open_.back().object))); }
+  void OnObjectEnd(size_t) override { Close(std::move(open_.back().object)); }
   void OnArrayBegin(size_t) override {
     open_.emplace_back();
     open_.back().is_array = true;
   }
-  void OnArrayEnd(size_t) override { Close(Json(std::move(open_.back().array))); }
+  void OnArrayEnd(size_t) override { Close(std::move(open_.back().array)); }
 
-  Json Take() { return std::move(root_); }
+  Json Take() { return std::move(open_.front().array.front()); }
 
  private:
   struct Frame {
@@ -156,48 +53,23 @@ class Builder : public JsonEvents {
     std::unordered_set<std::string> keys;
   };
 
-  void Add(Json value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-    } else if (open_.back().is_array) {
-      open_.back().array.push_back(std::move(value));
+  template <typename T>
+  void Add(T value) {
+    if (open_.back().is_array) {
+      open_.back().array.emplace_back(std::move(value));
     } else {
       open_.back().object.emplace_back(std::move(open_.back().key), std::move(value));
     }
   }
-  void Close(Json value) {
+  template <typename T>
+  void Close(T value) {
     open_.pop_back();
     Add(std::move(value));
   }
 
   const std::string& source_;
-  std::vector<Frame> open_;
-  Json root_;
+  std::vector<Frame> open_;  // the outermost holds the whole value
 };
-
-// ---- writing ----
-
-// Bytes of the UTF-8 character at text[i], 0 if it is not one (overlong, surrogate, beyond U+10FFFF, cut off).
-size_t Utf8Length(std::string_view text, size_t i) {
-  const auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
-  const auto tail = [&](size_t k) { return (byte(k) & 0xc0) == 0x80; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (lead == 0xe0 && byte(1) < 0xa0) return 0;
-    if (lead == 0xed && byte(1) >= 0xa0) return 0;
-    return 3;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (lead == 0xf0 && byte(1) < 0x90) return 0;
-    if (lead == 0xf4 && byte(1) >= 0x90) return 0;
-    return 4;
-  }
-  return 0;
-}
 
 void WriteString(std::string_view text, std::string& out) {
   out += '"';
@@ -319,23 +191,6 @@ const char* Name(Json::Type type) {
   return "?";
 }
 
-size_t FindInvalidUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    uint64_t eight;  // plain ASCII goes by in words: corpora are checked here
-    if (text.size() - i >= sizeof eight) {
-      std::memcpy(&eight, text.data() + i, sizeof eight);
-      if ((eight & 0x8080808080808080u) == 0) {
-        i += sizeof eight;
-        continue;
-      }
-    }
-    const size_t length = Utf8Length(text, i);
-    if (length == 0) return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
-
 bool Json::AsBool() const {
   if (!is_bool()) FailType("true or false", type());
   return std::get<bool>(value_);
@@ -415,17 +270,6 @@ std::string Json::DumpPretty() const {
   return out;
 }
 
-void ParseJsonEvents(std::string_view text, const std::string& source, JsonEvents& events) {
-  // Two things that the parser takes without a word: a NUL as the end of the text, and a byte-order mark.
-  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) FailAtByte(source, nul, "a NUL byte");
-  if (text.substr(0, 3) == "\xef\xbb\xbf") FailAtByte(source, 0, "begins with a byte-order mark");
-  size_t offset = 0;
-  EventsAdapter adapter(events, source, offset);
-  const CountingIterator begin(text.data(), &offset);
-  const CountingIterator end(text.data() + text.size(), &offset);
-  if (!nlohmann::json::sax_parse(begin, end, &adapter)) FailAtByte(source, offset, "not JSON");
-}
-
 Json ParseJson(std::string_view text, const std::string& source) {
   Builder builder(source);
   ParseJsonEvents(text, source, builder);
@@ -487,13 +331,6 @@ const Json::Array& JsonReader::Array(std::string_view key) const { return Typed(
 
 JsonReader JsonReader::Object(std::string_view key) const {
   return JsonReader(Value(key), source_, StrCat(path_, key, "."), kind_);
-}
-
-bool JsonReader::BoolOr(std::string_view key, bool otherwise) const { return Has(key) ? Bool(key) : otherwise; }
-int64_t JsonReader::IntOr(std::string_view key, int64_t otherwise) const { return Has(key) ? Int(key) : otherwise; }
-double JsonReader::DoubleOr(std::string_view key, double otherwise) const { return Has(key) ? Double(key) : otherwise; }
-std::string JsonReader::StringOr(std::string_view key, std::string_view otherwise) const {
-  return Has(key) ? String(key) : std::string(otherwise);
 }
 
 void JsonReader::RejectUnread() const {

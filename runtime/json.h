@@ -1,5 +1,5 @@
-// Json: a small value type, a strict parser with byte offsets in its errors, deterministic text, and JsonReader, which
-// reads a configuration with the key's path in every error. The parser is nlohmann's, behind this file alone.
+// Json: a small value type with deterministic text, strict parsing into it (by runtime/json_events.h), and JsonReader,
+// which reads a configuration with the key's path in every error.
 #pragma once
 
 #include <cstddef>
@@ -90,35 +90,12 @@ class Json {
 // "null", "true or false", "an integer", …: for messages.
 const char* Name(Json::Type type);
 
-// The first byte of `text` that is not part of a UTF-8 character (overlong forms and surrogates are not), npos if none.
-size_t FindInvalidUtf8(std::string_view text);
-
 // Parses one JSON text, RFC 8259 to the letter (no comments, no trailing commas, no byte-order mark, strings valid
 // UTF-8), and beyond it refuses duplicate keys, nesting deeper than 64, and integers that do not fit an int64_t.
 // Error(kData): "SOURCE: byte 17: …".
 Json ParseJson(std::string_view text, const std::string& source);
 // ParseJson of a file's content, Error(kData) also where it cannot be read.
 Json ReadJsonFile(const std::string& path);
-
-// Receives the parts of a JSON text in order, for readers of untrusted files that want to bound what they keep. The
-// offset is the number of bytes read so far, just behind the part. Throw to stop.
-class JsonEvents {
- public:
-  virtual ~JsonEvents() = default;
-  virtual void OnNull(size_t offset) = 0;
-  virtual void OnBool(bool value, size_t offset) = 0;
-  virtual void OnUnsigned(uint64_t value, size_t offset) = 0;  // an integer written without a minus sign
-  virtual void OnNegative(int64_t value, size_t offset) = 0;   // with one ("-0" too)
-  virtual void OnDouble(double value, size_t offset) = 0;
-  virtual void OnString(std::string value, size_t offset) = 0;
-  virtual void OnKey(std::string key, size_t offset) = 0;
-  virtual void OnObjectBegin(size_t offset) = 0;
-  virtual void OnObjectEnd(size_t offset) = 0;
-  virtual void OnArrayBegin(size_t offset) = 0;
-  virtual void OnArrayEnd(size_t offset) = 0;
-};
-// The rules of ParseJson, except that duplicate keys are the receiver's business and integers may be up to 2^64 - 1.
-void ParseJsonEvents(std::string_view text, const std::string& source, JsonEvents& events);
 
 // Reads an object with the path of the key in every error: "run.json: optimizer.beta: must be a number, but is a
 // string". Keeps a pointer to the value, which must outlive it. Every error is Error(kind), kData unless told.
@@ -135,11 +112,6 @@ class JsonReader {
   const Json::Array& Array(std::string_view key) const;
   JsonReader Object(std::string_view key) const;
   const Json& Value(std::string_view key) const;
-  // The same where the key is there, `otherwise` where it is not.
-  bool BoolOr(std::string_view key, bool otherwise) const;
-  int64_t IntOr(std::string_view key, int64_t otherwise) const;
-  double DoubleOr(std::string_view key, double otherwise) const;
-  std::string StringOr(std::string_view key, std::string_view otherwise) const;
 
   // Error if the object has a member that none of the above has asked for: a key that is not understood is an error.
   void RejectUnread() const;

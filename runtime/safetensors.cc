@@ -10,6 +10,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -8,9 +8,9 @@
 #include "crosstalk/models/text/example_key.h"
 #include "crosstalk/models/text/permutation.h"
 #include "crosstalk/models/text/text_file.h"
-#include "crosstalk/models/text/utf8.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

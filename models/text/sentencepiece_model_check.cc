@@ -10,6 +10,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

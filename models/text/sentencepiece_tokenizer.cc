@@ -7,6 +7,7 @@
 
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/utf8.h"
 
 // Exported by the library, declared in none of the headers that it installs.
 namespace sentencepiece::logging {

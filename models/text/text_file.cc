@@ -11,9 +11,10 @@
 #include <optional>
 #include <utility>
 
-#include "crosstalk/models/text/utf8.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/utf8.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
@@ -89,19 +90,6 @@ TEST(JsonTest, StringsAreEscapedAndAlwaysUtf8) {
             "\"a" + replacement + "b\"");
   EXPECT_EQ(Json("\xc0\xaf").Dump(), "\"" + replacement + replacement + "\"");
   EXPECT_EQ(Json("cut \xe2\x82").Dump(), "\"cut " + replacement + replacement + "\"");
-}
-
-TEST(JsonTest, InvalidUtf8IsFoundAtItsFirstByte) {
-  constexpr size_t kNone = std::string_view::npos;
-  EXPECT_EQ(FindInvalidUtf8("plain, é, €, \xf0\x9f\x98\x80, \xf4\x8f\xbf\xbf"), kNone);
-  EXPECT_EQ(FindInvalidUtf8("ab\x80"), 2u);
-  EXPECT_EQ(FindInvalidUtf8("a\xc1\x81"), 1u);             // overlong
-  EXPECT_EQ(FindInvalidUtf8("\xe0\x9f\xbf"), 0u);          // overlong
-  EXPECT_EQ(FindInvalidUtf8("\xed\xa0\x80"), 0u);          // surrogate
-  EXPECT_EQ(FindInvalidUtf8("\xf0\x8f\xbf\xbf"), 0u);      // overlong
-  EXPECT_EQ(FindInvalidUtf8("\xf4\x90\x80\x80"), 0u);      // beyond U+10FFFF
-  EXPECT_EQ(FindInvalidUtf8("abc\xf0\x9f\x98"), 3u);       // cut off
-  EXPECT_EQ(FindInvalidUtf8("\xf8\x88\x80\x80\x80"), 0u);  // five bytes
 }
 
 TEST(JsonTest, PrettyTextReadsBack) {
@@ -224,15 +212,11 @@ TEST(JsonReaderTest, AKeyThatNobodyReadIsAnError) {
   const Json json = ParseJson(R"({"a": 1, "b": {"c": 2}, "typo": 3})", "test");
   const JsonReader reader(json, "run.json", ErrorKind::kUsage);
   EXPECT_EQ(reader.Int("a"), 1);
-  EXPECT_EQ(reader.IntOr("absent", 8), 8);
   reader.Object("b");
   EXPECT_EQ(MessageOf([&] { reader.RejectUnread(); }, ErrorKind::kUsage),
             "run.json: typo: is not a key that is known here");
-  EXPECT_EQ(reader.IntOr("typo", 8), 3);
+  EXPECT_EQ(reader.Int("typo"), 3);
   EXPECT_NO_THROW(reader.RejectUnread());
-  EXPECT_EQ(reader.StringOr("absent", "x"), "x");
-  EXPECT_TRUE(reader.BoolOr("absent", true));
-  EXPECT_EQ(reader.DoubleOr("absent", 0.5), 0.5);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/utf8.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
