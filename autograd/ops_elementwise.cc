@@ -1,5 +1,6 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 
+#include "crosstalk/autograd/kernel_op.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
@@ -10,28 +11,18 @@ namespace {
 
 using kernels::UnaryOp;
 
-// y = f(x); the gradient keeps y or x, whichever f′ is written in.
+// y = f(x), dx = dy · f′; the gradient keeps y or x, whichever f′ is written in.
 Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
-  const Tensor x = math::Contiguous(input.value());
-  Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  Launch(name, x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::Unary<T>(f, x.num_elements(), x.data<T>(), y.data<T>());
-  });
+  const int64_t count = input.value().num_elements();
+  const bool reads_y = GradientReadsOutput(f);
   // relu's derivative is written in x, but y > 0 where x > 0, and y is what the next op keeps too.
-  const Tensor kept = GradientReadsOutput(f) || f == UnaryOp::kRelu ? y : x;
-  return MakeOp(name, y, {input}, [name, f, kept](const Tensor& dy_strided, Gradients& gradients) {
-    const Tensor dy = math::Contiguous(dy_strided);
-    Tensor dx = Tensor::Empty(dy.shape(), dy.dtype());
-    Launch(name, dy.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      const T* const values = kept.data<T>();
-      const bool is_output = GradientReadsOutput(f);
-      kernels::UnaryGradient<T>(f, dy.num_elements(), is_output ? nullptr : values, is_output ? values : nullptr,
-                                dy.data<T>(), dx.data<T>());
-    });
-    gradients.Add(0, dx);  // dx = dy · f′(x)
-  });
+  const bool keeps_y = reads_y || f == UnaryOp::kRelu;
+  return KernelOp(
+      name, input, input.shape(), {.x = !keeps_y, .y = keeps_y},
+      [f, count](const auto* x, auto* y) { kernels::Unary(f, count, x, y); },
+      [f, count, reads_y](const auto* x, const auto* y, const auto* dy, auto* dx) {
+        kernels::UnaryGradient(f, count, reads_y ? nullptr : x != nullptr ? x : y, reads_y ? y : nullptr, dy, dx);
+      });
 }
 
 // True where the mask is false.

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "crosstalk/autograd/axis_split.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tensor_math.h"
@@ -31,16 +32,6 @@ Tensor CheckedIndices(const char* name, const Tensor& ids, int64_t bound) {
     }
   });
   return result;
-}
-
-// x seen as [outer, size of dim, inner].
-struct Around {
-  int64_t outer = 1, size = 1, inner = 1;
-};
-Around AroundDim(const Shape& shape, int dim) {
-  Around around;
-  for (int i = 0; i < shape.rank(); ++i) (i < dim ? around.outer : i == dim ? around.size : around.inner) *= shape[i];
-  return around;
 }
 
 }  // namespace
@@ -108,7 +99,7 @@ Variable Gather(const Variable& x, int dim, const Tensor& index) {
   }
   const Tensor checked = CheckedIndices("gather", index, x.shape()[at]);
   const Tensor values = math::Contiguous(source.value());
-  const Around from = AroundDim(source.shape(), at);
+  const AxisSplit from = SplitAt("gather", source.shape(), at);
   const int64_t count = index.shape()[at];
   Tensor y = Tensor::Empty(index.shape(), x.dtype());
   Launch("gather", x.dtype(), [&](auto zero) {

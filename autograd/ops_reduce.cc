@@ -1,11 +1,11 @@
 #include "crosstalk/autograd/ops_reduce.h"
 
-#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/axis_split.h"
+#include "crosstalk/autograd/kernel_op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/kernels/softmax.h"
-#include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 namespace {
@@ -28,22 +28,6 @@ Shape Without(const Shape& shape, int dim) {
   return result;
 }
 
-// x[outer, reduced, inner] around one dimension.
-struct Around {
-  int dim = 0;
-  int64_t outer = 1, reduced = 1, inner = 1;
-};
-Around AroundDim(const char* name, const Shape& shape, int dim) {
-  Around around;
-  around.dim = dim < 0 ? dim + shape.rank() : dim;
-  CROSSTALK_CHECK(around.dim >= 0 && around.dim < shape.rank(), name, ": dimension ", dim, " of a tensor of shape ",
-                  shape);
-  for (int i = 0; i < shape.rank(); ++i) {
-    (i < around.dim ? around.outer : i == around.dim ? around.reduced : around.inner) *= shape[i];
-  }
-  return around;
-}
-
 // One run of adjacent dimensions [begin, end), which become one of size 1.
 Variable MaxRun(const Variable& x, int begin, int end) {
   int64_t outer = 1, reduced = 1, inner = 1;
@@ -52,23 +36,13 @@ Variable MaxRun(const Variable& x, int begin, int end) {
     (i < begin ? outer : i < end ? reduced : inner) *= shape[i];
     if (i >= begin && i < end) shape[i] = 1;
   }
-  const Tensor values = math::Contiguous(x.value());
-  Tensor y = Tensor::Empty(shape, x.dtype());
-  Tensor index = Tensor::Empty(shape, DType::kInt64);
-  Launch("max", x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::Max<T>(outer, reduced, inner, values.data<T>(), y.data<T>(), index.data<int64_t>());
-  });
-  return MakeOp("max", y, {x},
-                [index, outer, reduced, inner, shape = x.shape()](const Tensor& dy_strided, Gradients& gradients) {
-                  const Tensor dy = math::Contiguous(dy_strided);
-                  Tensor dx = Tensor::Empty(shape, dy.dtype());
-                  Launch("max", dy.dtype(), [&](auto zero) {
-                    using T = decltype(zero);
-                    kernels::MaxGradient<T>(outer, reduced, inner, index.data<int64_t>(), dy.data<T>(), dx.data<T>());
-                  });
-                  gradients.Add(0, dx);
-                });
+  const Tensor index = Tensor::Empty(shape, DType::kInt64);
+  return KernelOp(
+      "max", x, shape, {},
+      [=](const auto* x, auto* y) { kernels::Max(outer, reduced, inner, x, y, index.data<int64_t>()); },
+      [=](const auto*, const auto*, const auto* dy, auto* dx) {
+        kernels::MaxGradient(outer, reduced, inner, index.data<int64_t>(), dy, dx);
+      });
 }
 
 }  // namespace
@@ -107,48 +81,25 @@ Variable Max(const Variable& x, const std::vector<int>& dims, KeepDims keep) {
 }
 
 Variable LogSumExp(const Variable& x, int dim, KeepDims keep) {
-  const Around at = AroundDim("logsumexp", x.shape(), dim);
-  CROSSTALK_CHECK(at.reduced > 0, "logsumexp: dimension ", dim, " of shape ", x.shape(), " is empty");
-  const Tensor values = math::Contiguous(x.value());
-  Tensor y =
-      Tensor::Empty(keep == KeepDims::kYes ? KeptShape(x.shape(), {dim}) : Without(x.shape(), at.dim), x.dtype());
-  Launch("logsumexp", x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::LogSumExp<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>());
-  });
-  return MakeOp("logsumexp", y, {x}, [values, y, at](const Tensor& dy_strided, Gradients& gradients) {
-    const Tensor dy = math::Contiguous(dy_strided);
-    Tensor dx = Tensor::Empty(values.shape(), dy.dtype());
-    Launch("logsumexp", dy.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      kernels::LogSumExpGradient<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>(), dy.data<T>(),
-                                    dx.data<T>());
-    });
-    gradients.Add(0, dx);
-  });
+  const AxisSplit at = SplitAt("logsumexp", x.shape(), dim);
+  CROSSTALK_CHECK(at.size > 0, "logsumexp: dimension ", dim, " of shape ", x.shape(), " is empty");
+  const Shape shape = keep == KeepDims::kYes ? KeptShape(x.shape(), {dim}) : Without(x.shape(), at.axis);
+  return KernelOp(
+      "logsumexp", x, shape, {.x = true, .y = true},
+      [at](const auto* x, auto* y) { kernels::LogSumExp(at.outer, at.size, at.inner, x, y); },
+      [at](const auto* x, const auto* y, const auto* dy, auto* dx) {  // dx = dy · e^(x - y)
+        kernels::LogSumExpGradient(at.outer, at.size, at.inner, x, y, dy, dx);
+      });
 }
 
 Variable Softmax(const Variable& x, int dim) {
-  const Around at = AroundDim("softmax", x.shape(), dim);
-  const Tensor values = math::Contiguous(x.value());
-  Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  if (y.num_elements() > 0) {
-    Launch("softmax", x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      kernels::Softmax<T>(at.outer, at.reduced, at.inner, values.data<T>(), y.data<T>());
-    });
-  }
-  return MakeOp("softmax", y, {x}, [y, at](const Tensor& dy_strided, Gradients& gradients) {
-    const Tensor dy = math::Contiguous(dy_strided);
-    Tensor dx = Tensor::Empty(y.shape(), dy.dtype());
-    if (y.num_elements() > 0) {
-      Launch("softmax", dy.dtype(), [&](auto zero) {
-        using T = decltype(zero);
-        kernels::SoftmaxGradient<T>(at.outer, at.reduced, at.inner, y.data<T>(), dy.data<T>(), dx.data<T>());
+  const AxisSplit at = SplitAt("softmax", x.shape(), dim);
+  return KernelOp(
+      "softmax", x, x.shape(), {.y = true},
+      [at](const auto* x, auto* y) { kernels::Softmax(at.outer, at.size, at.inner, x, y); },
+      [at](const auto*, const auto* y, const auto* dy, auto* dx) {  // dx = y · (dy - Σ y · dy)
+        kernels::SoftmaxGradient(at.outer, at.size, at.inner, y, dy, dx);
       });
-    }
-    gradients.Add(0, dx);  // dx = y · (dy - Σ y · dy)
-  });
 }
 
 Variable LogSoftmax(const Variable& x, int dim) { return Sub(x, LogSumExp(x, dim, KeepDims::kYes)); }
