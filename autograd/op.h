@@ -4,12 +4,13 @@
 //   Variable Exp(const Variable& x) {
 //     Tensor y = …;                                                      // y = e^x
 //     return MakeOp("exp", y, {x}, [y](const Tensor& dy, Gradients& gradients) {
-//       gradients.Add(0, math::Multiply(dy, y));                         // dx = dy · e^x
+//       gradients.Add(0, math::Mul(dy, y));                              // dx = dy · e^x
 //     });
 //   }
 //
 // Capture in the function only what the gradient needs: whatever it does not hold is freed as soon as the caller
-// lets go of it.
+// lets go of it. Kernels run inside Launch (runtime/shapes_only.h), results are allocated in front of it. An op of one
+// input that is one kernel forward and one back is a KernelOp (autograd/kernel_op.h).
 #pragma once
 
 #include <functional>

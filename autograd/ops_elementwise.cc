@@ -43,38 +43,38 @@ Tensor Inverted(const Tensor& mask) {
 Variable Add(const Variable& a, const Variable& b) {
   return MakeOp("add", math::Add(a.value(), b.value()), {a, b},
                 [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
-                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(dy, shape_a));
-                  if (gradients.Needs(1)) gradients.Add(1, math::SumTo(dy, shape_b));
+                  if (gradients.Needs(0)) gradients.Add(0, math::Unbroadcast(dy, shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::Unbroadcast(dy, shape_b));
                 });
 }
 
 Variable Sub(const Variable& a, const Variable& b) {
-  return MakeOp("sub", math::Subtract(a.value(), b.value()), {a, b},
+  return MakeOp("sub", math::Sub(a.value(), b.value()), {a, b},
                 [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
-                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(dy, shape_a));
-                  if (gradients.Needs(1)) gradients.Add(1, math::Scale(math::SumTo(dy, shape_b), -1));
+                  if (gradients.Needs(0)) gradients.Add(0, math::Unbroadcast(dy, shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::Scale(math::Unbroadcast(dy, shape_b), -1));
                 });
 }
 
 Variable Mul(const Variable& a, const Variable& b) {
   const Tensor kept_a = b.requires_grad() ? a.value() : Tensor();
   const Tensor kept_b = a.requires_grad() ? b.value() : Tensor();
-  return MakeOp("mul", math::Multiply(a.value(), b.value()), {a, b},
+  return MakeOp("mul", math::Mul(a.value(), b.value()), {a, b},
                 [kept_a, kept_b, shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Gradients& gradients) {
-                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(math::Multiply(dy, kept_b), shape_a));
-                  if (gradients.Needs(1)) gradients.Add(1, math::SumTo(math::Multiply(dy, kept_a), shape_b));
+                  if (gradients.Needs(0)) gradients.Add(0, math::Unbroadcast(math::Mul(dy, kept_b), shape_a));
+                  if (gradients.Needs(1)) gradients.Add(1, math::Unbroadcast(math::Mul(dy, kept_a), shape_b));
                 });
 }
 
 Variable Div(const Variable& a, const Variable& b) {
-  const Tensor y = math::Divide(a.value(), b.value());
+  const Tensor y = math::Div(a.value(), b.value());
   const Tensor kept_y = b.requires_grad() ? y : Tensor();
   return MakeOp("div", y, {a, b},
                 [kept_y, kept_b = b.value(), shape_a = a.shape()](const Tensor& dy, Gradients& gradients) {
-                  const Tensor quotient = math::Divide(dy, kept_b);  // da = dy / b, db = -y · dy / b
-                  if (gradients.Needs(0)) gradients.Add(0, math::SumTo(quotient, shape_a));
+                  const Tensor quotient = math::Div(dy, kept_b);  // da = dy / b, db = -y · dy / b
+                  if (gradients.Needs(0)) gradients.Add(0, math::Unbroadcast(quotient, shape_a));
                   if (gradients.Needs(1)) {
-                    const Tensor db = math::SumTo(math::Multiply(quotient, kept_y), kept_b.shape());
+                    const Tensor db = math::Unbroadcast(math::Mul(quotient, kept_y), kept_b.shape());
                     gradients.Add(1, math::Scale(db, -1));
                   }
                 });

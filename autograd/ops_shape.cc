@@ -65,7 +65,7 @@ Variable Concat(const std::vector<Variable>& parts, int dim) {
 Variable BroadcastTo(const Variable& x, const Shape& shape) {
   return MakeOp(
       "broadcast_to", x.value().BroadcastTo(shape), {x},
-      [from = x.shape()](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::SumTo(dy, from)); });
+      [from = x.shape()](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::Unbroadcast(dy, from)); });
 }
 
 Variable Contiguous(const Variable& x) {

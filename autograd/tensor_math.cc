@@ -82,9 +82,9 @@ Tensor Reduce(const char* name, const Tensor& x, const std::vector<int>& dims, K
 }  // namespace
 
 Tensor Add(const Tensor& a, const Tensor& b) { return CombineTensors("add", kernels::BinaryOp::kAdd, a, b); }
-Tensor Subtract(const Tensor& a, const Tensor& b) { return CombineTensors("sub", kernels::BinaryOp::kSub, a, b); }
-Tensor Multiply(const Tensor& a, const Tensor& b) { return CombineTensors("mul", kernels::BinaryOp::kMul, a, b); }
-Tensor Divide(const Tensor& a, const Tensor& b) { return CombineTensors("div", kernels::BinaryOp::kDiv, a, b); }
+Tensor Sub(const Tensor& a, const Tensor& b) { return CombineTensors("sub", kernels::BinaryOp::kSub, a, b); }
+Tensor Mul(const Tensor& a, const Tensor& b) { return CombineTensors("mul", kernels::BinaryOp::kMul, a, b); }
+Tensor Div(const Tensor& a, const Tensor& b) { return CombineTensors("div", kernels::BinaryOp::kDiv, a, b); }
 
 Tensor Affine(const Tensor& x, double factor, double term) {
   const Tensor values = Contiguous(x);
@@ -145,7 +145,7 @@ Tensor Max(const Tensor& x, const std::vector<int>& dims, KeepDims keep) {
   });
 }
 
-Tensor SumTo(const Tensor& x, const Shape& shape) {
+Tensor Unbroadcast(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   std::vector<int> dims;
   const int extra = x.rank() - shape.rank();

@@ -17,9 +17,9 @@ namespace math {
 
 // Elementwise with broadcasting; `op` in an error message is the function's name in lower case.
 Tensor Add(const Tensor& a, const Tensor& b);
-Tensor Subtract(const Tensor& a, const Tensor& b);
-Tensor Multiply(const Tensor& a, const Tensor& b);
-Tensor Divide(const Tensor& a, const Tensor& b);
+Tensor Sub(const Tensor& a, const Tensor& b);
+Tensor Mul(const Tensor& a, const Tensor& b);
+Tensor Div(const Tensor& a, const Tensor& b);
 Tensor Scale(const Tensor& x, double factor);
 Tensor AddScalar(const Tensor& x, double term);
 Tensor Affine(const Tensor& x, double factor, double term);  // factor · x + term
@@ -32,8 +32,8 @@ void AddInPlace(const Tensor& accumulator, const Tensor& x);
 // Sum over `dims` (negative counts from the end; none given: over all).
 Tensor Sum(const Tensor& x, const std::vector<int>& dims, KeepDims keep = KeepDims::kNo);
 Tensor Max(const Tensor& x, const std::vector<int>& dims, KeepDims keep = KeepDims::kNo);
-// Sums a gradient of a broadcast result back to the shape that was broadcast.
-Tensor SumTo(const Tensor& x, const Shape& shape);
+// The gradient of BroadcastTo: sums over what was stretched.
+Tensor Unbroadcast(const Tensor& x, const Shape& shape);
 
 // A contiguous copy in the order of x's shape: Contiguous() at memory speed for permuted float and double tensors.
 // Itself if already contiguous. Any dtype.

@@ -110,7 +110,7 @@ std::vector<int> Looped(const std::vector<Axis>& axes, const ContractPlan& plan)
 }
 
 template <typename T>
-void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
+void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, const T* a, const T* b, T* c) {
   kernels::InterleavedGemmArguments<T> product;
   product.rows = GroupSize(axes, plan.rows);
   product.columns = GroupSize(axes, plan.columns);
@@ -133,17 +133,17 @@ void RunLaneProducts(const std::vector<Axis>& axes, const ContractPlan& plan, co
 }
 
 template <typename T>
-void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
+void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
   const int64_t m = GroupSize(axes, plan.rows);
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
-  const MatrixForm form_a =
-      FormMatrix(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a));
-  const MatrixForm form_b =
-      FormMatrix(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b));
-  const MatrixForm form_c =
-      FormMatrix(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c));
-  CROSSTALK_DCHECK(form_a.valid && form_b.valid && form_c.valid);
+  const GemmView view_a =
+      MakeGemmView(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a));
+  const GemmView view_b =
+      MakeGemmView(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b));
+  const GemmView view_c =
+      MakeGemmView(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c));
+  CROSSTALK_DCHECK(view_a.valid && view_b.valid && view_c.valid);
   const auto flipped = [](kernels::Transpose transpose) {
     return transpose == kernels::Transpose::kNo ? kernels::Transpose::kYes : kernels::Transpose::kNo;
   };
@@ -156,15 +156,15 @@ void RunProducts(const std::vector<Axis>& axes, const ContractPlan& plan, T beta
   gemm.k = k;
   gemm.beta = beta;
   gemm.c = c;
-  gemm.ldc = form_c.ld;
-  if (form_c.transpose == kernels::Transpose::kNo) {
+  gemm.ldc = view_c.ld;
+  if (view_c.transpose == kernels::Transpose::kNo) {
     gemm.m = m, gemm.n = n;
-    gemm.a = a, gemm.lda = form_a.ld, gemm.transpose_a = form_a.transpose;
-    gemm.b = b, gemm.ldb = form_b.ld, gemm.transpose_b = form_b.transpose;
+    gemm.a = a, gemm.lda = view_a.ld, gemm.transpose_a = view_a.transpose;
+    gemm.b = b, gemm.ldb = view_b.ld, gemm.transpose_b = view_b.transpose;
   } else {  // Cᵀ = Bᵀ Aᵀ
     gemm.m = n, gemm.n = m;
-    gemm.a = b, gemm.lda = form_b.ld, gemm.transpose_a = flipped(form_b.transpose);
-    gemm.b = a, gemm.ldb = form_a.ld, gemm.transpose_b = flipped(form_a.transpose);
+    gemm.a = b, gemm.lda = view_b.ld, gemm.transpose_a = flipped(view_b.transpose);
+    gemm.b = a, gemm.ldb = view_a.ld, gemm.transpose_b = flipped(view_a.transpose);
     std::swap(offsets_a, offsets_b);
   }
   if (looped.empty()) {
@@ -204,7 +204,7 @@ int64_t PartialSums(const std::vector<Axis>& axes, const ContractPlan& plan) {
 
 // True if the products themselves can add to what c holds.
 bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
-  return plan.method == ContractPlan::Method::kProducts && !plan.copy_c && PartialSums(axes, plan) == 1;
+  return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && PartialSums(axes, plan) == 1;
 }
 
 // c = beta · c + a · b; beta is 0 unless AddsInPlace.
@@ -232,10 +232,10 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
     rearranged = Tensor::Empty({elements}, DTypeOf<T>);
     products = rearranged.data<T>();
   }
-  if (plan.method == ContractPlan::Method::kLaneProducts) {
-    RunLaneProducts<T>(effective, plan, a, b, products);
+  if (plan.method == ContractPlan::Method::kInterleaved) {
+    RunInterleaved<T>(effective, plan, a, b, products);
   } else {
-    RunProducts<T>(effective, plan, beta, a, b, products);
+    RunGemm<T>(effective, plan, beta, a, b, products);
   }
   if (partial_sums > 1) {
     T* sums = c;

@@ -54,15 +54,15 @@ bool Runs(const std::vector<Axis>& axes, const ContractPlan& plan) {
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
   if (!plan.copy_a &&
-      !FormMatrix(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a)).valid) {
+      !MakeGemmView(m, k, GroupStride(axes, plan.rows, &Axis::a), GroupStride(axes, plan.inner, &Axis::a)).valid) {
     return false;
   }
   if (!plan.copy_b &&
-      !FormMatrix(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b)).valid) {
+      !MakeGemmView(k, n, GroupStride(axes, plan.inner, &Axis::b), GroupStride(axes, plan.columns, &Axis::b)).valid) {
     return false;
   }
   return plan.copy_c ||
-         FormMatrix(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c)).valid;
+         MakeGemmView(m, n, GroupStride(axes, plan.rows, &Axis::c), GroupStride(axes, plan.columns, &Axis::c)).valid;
 }
 
 struct Sizes {
@@ -170,7 +170,7 @@ int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group
   return group.empty() ? 0 : axes[static_cast<size_t>(group.back())].*stride;
 }
 
-MatrixForm FormMatrix(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
+GemmView MakeGemmView(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   using kernels::Transpose;
   if (rows == 1 && cols == 1) return {true, Transpose::kNo, 1};
   if (rows == 1) {
@@ -204,7 +204,7 @@ struct Search {
 };
 
 // Every way to cut the products with the given copies.
-void SearchProducts(Search& search, ContractPlan plan) {
+void SearchGemm(Search& search, ContractPlan plan) {
   const std::vector<Axis>& axes = search.axes;
   const auto fixed = [](bool copy_x, StrideOf x, bool copy_y, StrideOf y) {
     std::vector<StrideOf> strides;
@@ -222,13 +222,13 @@ void SearchProducts(Search& search, ContractPlan plan) {
         plan.columns = column_group;
         plan.inner = inner_group;
         plan.lane = -1;
-        plan.method = ContractPlan::Method::kProducts;
+        plan.method = ContractPlan::Method::kGemm;
         if (Runs(axes, plan)) {
           plan.nanoseconds = Estimate(axes, plan, search.sizes, search.float_ratio);
           search.Offer(plan);
         }
         if (inner_group.size() != search.inner.size()) continue;
-        plan.method = ContractPlan::Method::kLaneProducts;
+        plan.method = ContractPlan::Method::kInterleaved;
         for (const int lane : search.batch) {
           const Axis& axis = axes[static_cast<size_t>(lane)];
           const bool contiguous =
@@ -276,7 +276,7 @@ ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size) {
     plan.copy_a = (copies & 1) != 0;
     plan.copy_b = (copies & 2) != 0;
     plan.copy_c = (copies & 4) != 0;
-    SearchProducts(search, plan);
+    SearchGemm(search, plan);
   }
   return search.best;
 }

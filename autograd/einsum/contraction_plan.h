@@ -19,27 +19,27 @@ struct Axis {
 };
 
 // A two-dimensional view for BLAS: stored rows of distance `ld`, taken as they are or transposed.
-struct MatrixForm {
+struct GemmView {
   bool valid = false;
   kernels::Transpose transpose = kernels::Transpose::kNo;
   int64_t ld = 1;
 };
 // `rows` of distance row_stride by `cols` of distance col_stride.
-MatrixForm FormMatrix(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
+GemmView MakeGemmView(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
 
 struct ContractPlan {
   enum class Method {
-    kProducts,       // matrix products
-    kLaneProducts,   // many small ones side by side in vectors, where a batch axis is the contiguous one
+    kGemm,           // matrix products
+    kInterleaved,    // many small ones side by side in vectors, where a batch axis is the contiguous one
     kMultiplyAndSum  // one elementwise product over all axes, summed over the inner ones (all small or none)
   };
-  Method method = Method::kProducts;
+  Method method = Method::kGemm;
   // Copied into an order in which its groups are contiguous; for c: computed so, then copied into place.
   bool copy_a = false, copy_b = false, copy_c = false;
   // Indices into the axes, outermost first: what one product covers. All others are looped over; looped inner axes
   // give partial results that are summed at the end.
   std::vector<int> rows, columns, inner;
-  int lane = -1;           // kLaneProducts: the batch axis that is contiguous in all three
+  int lane = -1;           // kInterleaved: the batch axis that is contiguous in all three
   double nanoseconds = 0;  // the estimate that the choice was made by
 };
 

@@ -15,9 +15,9 @@ using testing::RandomTensor;
 // y = x0 · x1 with a gradient of x1 that is wrong at one element.
 Variable WrongAt(const std::vector<Variable>& in, int64_t element) {
   const Tensor a = in[0].value(), b = in[1].value();
-  return MakeOp("wrong", math::Multiply(a, b), in, [a, b, element](const Tensor& dy, Gradients& gradients) {
-    gradients.Add(0, math::Multiply(dy, b));
-    const Tensor db = math::Multiply(dy, a);
+  return MakeOp("wrong", math::Mul(a, b), in, [a, b, element](const Tensor& dy, Gradients& gradients) {
+    gradients.Add(0, math::Mul(dy, b));
+    const Tensor db = math::Mul(dy, a);
     db.data<double>()[element] += 0.5;
     gradients.Add(1, db);
   });

@@ -61,11 +61,11 @@ TEST(SoftmaxTest, EqualsItsFormulaOverEveryDimension) {
     const Tensor exps = math::Contiguous(x).Clone();
     for (int64_t i = 0; i < exps.num_elements(); ++i) exps.data<double>()[i] = std::exp(exps.data<double>()[i]);
     const Tensor sums = ReduceByLoops(exps, {dim}, 0, [](double a, double b) { return a + b; });
-    ExpectNear(Softmax(Variable(x), dim).value(), math::Divide(exps, sums));
+    ExpectNear(Softmax(Variable(x), dim).value(), math::Div(exps, sums));
     const Tensor logs = sums.Clone();
     for (int64_t i = 0; i < logs.num_elements(); ++i) logs.data<double>()[i] = std::log(sums.data<double>()[i]);
     ExpectNear(LogSumExp(Variable(x), dim, KeepDims::kYes).value(), logs);
-    ExpectNear(LogSoftmax(Variable(x), dim).value(), math::Subtract(x, logs));
+    ExpectNear(LogSoftmax(Variable(x), dim).value(), math::Sub(x, logs));
   }
 }
 
