@@ -40,13 +40,14 @@ void CheckAttention(const T5Config& config, const char* place, const AttentionCo
   try {
     attention.Validate();
   } catch (const Error& error) {
-    Fail(ErrorKind::kUsage, "T5: ", place, ": ", error.what());
+    FailField(ErrorKind::kUsage, place, error.what());
   }
-  CROSSTALK_CHECK(attention.d_X == config.d_model && attention.d_M == config.d_model && attention.d_Y == config.d_model,
-                  "T5: ", place, " has d_X = ", attention.d_X, ", d_M = ", attention.d_M, ", d_Y = ", attention.d_Y,
-                  ", but all must be d_model = ", config.d_model);
-  CROSSTALK_CHECK(attention.causality == causality, "T5: ", place, " must ",
-                  causality == Causality::kCausal ? "" : "not ", "be causal");
+  CROSSTALK_CHECK_FIELD(
+      attention.d_X == config.d_model && attention.d_M == config.d_model && attention.d_Y == config.d_model, place,
+      "has d_X = ", attention.d_X, ", d_M = ", attention.d_M, ", d_Y = ", attention.d_Y,
+      ", but all must be d_model = ", config.d_model);
+  CROSSTALK_CHECK_FIELD(attention.causality == causality, place, "must ", causality == Causality::kCausal ? "" : "not ",
+                        "be causal");
 }
 
 }  // namespace

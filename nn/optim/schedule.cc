@@ -8,14 +8,13 @@
 namespace crosstalk {
 
 void ScheduleConfig::Validate() const {
-  CROSSTALK_CHECK(std::isfinite(scale) && scale >= 0, "schedule: scale = ", scale, " must be finite, not negative");
-  CROSSTALK_CHECK(warmup_steps >= 0, "schedule: warmup_steps = ", warmup_steps, " must not be negative");
-  CROSSTALK_CHECK(total_steps >= 0, "schedule: total_steps = ", total_steps, " must not be negative");
-  CROSSTALK_CHECK(decay_fraction >= 0 && decay_fraction <= 1, "schedule: decay_fraction = ", decay_fraction,
-                  " must be between 0 and 1");
+  CROSSTALK_CHECK_FIELD(std::isfinite(scale) && scale >= 0, "learning_rate", scale, " is not finite, or negative");
+  CROSSTALK_CHECK_FIELD(warmup_steps >= 0, "warmup", warmup_steps, " is negative");
+  CROSSTALK_CHECK_FIELD(total_steps >= 0, "steps", total_steps, " is negative");
+  CROSSTALK_CHECK_FIELD(decay_fraction >= 0 && decay_fraction <= 1, "decay", decay_fraction, " is not between 0 and 1");
   if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert) {
-    CROSSTALK_CHECK(total_steps > warmup_steps, "schedule: total_steps = ", total_steps,
-                    " must be more than warmup_steps = ", warmup_steps, " for a linear decay between them");
+    CROSSTALK_CHECK_FIELD(total_steps > warmup_steps, "warmup", warmup_steps, " is not less than steps = ", total_steps,
+                          ", which leaves nothing for the linear decay");
   }
 }
 

@@ -32,7 +32,7 @@ struct ScheduleConfig {
   // kInverseSquareRoot: times min(1, (T - step) / (decay_fraction · T)). 0: none.
   double decay_fraction = 0.1;
 
-  // Throws a usage error that names the field.
+  // Throws a usage error of the field, as a training configuration calls it: learning_rate, warmup, steps, decay.
   void Validate() const;
 };
 
