@@ -93,11 +93,12 @@ void ChunkLogits(int64_t count, int64_t classes, int64_t d, T scale, const T* hi
 // The tensors of a LinearCrossEntropy, contiguous.
 struct Linear {
   Tensor hidden;  // [rows, d]
-  Tensor table;   // [classes, d]
+  Tensor table;   // [at least num_classes, d]
   Tensor targets;
   double scale = 1;
+  int64_t num_classes = 0;
   int64_t rows() const { return hidden.size(0); }
-  int64_t classes() const { return table.size(0); }
+  int64_t classes() const { return num_classes; }
   int64_t d() const { return hidden.size(1); }
 };
 
@@ -197,13 +198,18 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                                       double scale, const CrossEntropyOptions& options) {
   Dims dims("linear_cross_entropy");
   dims.Bind("hidden[rows, d]", hidden.shape()).Bind("table[classes, d]", table.shape());
+  CROSSTALK_CHECK(options.num_classes >= 0 && options.num_classes <= dims["classes"],
+                  "linear_cross_entropy: num_classes = ", options.num_classes,
+                  ", but table[classes, d] = ", table.shape());
+  const int64_t num_classes = options.num_classes > 0 ? options.num_classes : dims["classes"];
   CROSSTALK_CHECK(hidden.dtype() == table.dtype(), "linear_cross_entropy: hidden is ", hidden.dtype(), ", table is ",
                   table.dtype(), "; convert one");
   CROSSTALK_CHECK(dims["classes"] > 0, "linear_cross_entropy: table[classes, d] = ", table.shape(), " has no classes");
   const Targets checked =
-      CheckTargets("linear_cross_entropy", targets, dims["rows"], dims["classes"], options.ignore_index);
+      CheckTargets("linear_cross_entropy", targets, dims["rows"], num_classes, options.ignore_index);
   const kernels::CrossEntropyOptions kernel_options = KernelOptions(options);
-  const Linear linear = {math::Contiguous(hidden.value()), math::Contiguous(table.value()), checked.classes, scale};
+  const Linear linear = {math::Contiguous(hidden.value()), math::Contiguous(table.value()), checked.classes, scale,
+                         num_classes};
   const Tensor nll = Tensor::Empty({linear.rows()}, hidden.dtype());
   const Tensor log_z = Tensor::Empty({linear.rows()}, hidden.dtype());
   CountMultiplications(linear.rows() * linear.classes() * linear.d());
@@ -219,6 +225,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                const Tensor dhidden = gradients.Needs(0) ? Tensor::Empty(linear.hidden.shape(), dy.dtype()) : Tensor();
                const Tensor dtable = gradients.Needs(1) ? Tensor::Empty(linear.table.shape(), dy.dtype()) : Tensor();
                if (dtable.defined() && linear.rows() == 0) dtable.Fill(0);
+               if (dtable.defined()) dtable.Slice(0, linear.classes(), dtable.size(0)).Fill(0);
                DispatchFloat("linear_cross_entropy", dy.dtype(), [&](auto zero) {
                  using T = decltype(zero);
                  LinearBackward<T>(linear, kernel_options, log_z, static_cast<T>(dy.Item()), dhidden, dtable);

@@ -14,6 +14,8 @@ struct CrossEntropyOptions {
   int64_t ignore_index = kIgnoreNone;
   // Adds z_loss · (log Z)² per counted row, Z = Σ_classes exp(logit) (T5: 1e-4, in training only).
   double z_loss = 0;
+  // LinearCrossEntropy: the classes are the table's first num_classes rows; the others get gradient 0. 0: all rows.
+  int64_t num_classes = 0;
 };
 
 struct CrossEntropyResult {

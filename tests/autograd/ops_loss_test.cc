@@ -103,6 +103,23 @@ TEST(LinearCrossEntropyTest, EqualsTheUnfusedLossOverSeveralChunks) {
   expect_near(t1.grad(), t2.grad());
 }
 
+TEST(LinearCrossEntropyTest, RowsBeyondTheClassesTakeNoPart) {
+  const Tensor hidden = RandomTensor("hidden", {5, 3}), table = RandomTensor("table", {11, 3});
+  const Tensor targets = Tensor::FromValues<int32_t>({5}, std::vector<int32_t>{0, 6, 3, 3, 1});
+  const CrossEntropyOptions options = {.z_loss = 0.01, .num_classes = 7};
+  const Variable h1(hidden, kYes), t1(table, kYes), h2(hidden, kYes), t2(table.Slice(0, 0, 7).Contiguous(), kYes);
+  const CrossEntropyResult part = LinearCrossEntropy(h1, t1, targets, 0.5, options);
+  const CrossEntropyResult whole = LinearCrossEntropy(h2, t2, targets, 0.5, {.z_loss = 0.01});
+  EXPECT_EQ(part.nll_sum, whole.nll_sum);
+  Backward(part.loss);
+  Backward(whole.loss);
+  EXPECT_EQ(h1.grad().ToVector<double>(), h2.grad().ToVector<double>());
+  EXPECT_EQ(t1.grad().Slice(0, 0, 7).Contiguous().ToVector<double>(), t2.grad().ToVector<double>());
+  for (const double d : t1.grad().Slice(0, 7, 11).Contiguous().ToVector<double>()) EXPECT_EQ(d, 0);
+  EXPECT_THROW(LinearCrossEntropy(h1, t2, targets, 0.5, {.num_classes = 8}), Error);
+  EXPECT_THROW(LinearCrossEntropy(h1, t1, targets, 0.5, {.num_classes = 6}), Error);
+}
+
 TEST(LinearCrossEntropyTest, GivesOnlyTheGradientsThatAreNeeded) {
   const Variable hidden(RandomTensor("hidden", {5, 7}), kYes), table(RandomTensor("table", {9, 7}));
   Backward(LinearCrossEntropy(hidden, table, kTargets, 1).loss);
