@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/text_sampling.h"
-#include "crosstalk/models/text/utf8.h"
+#include "crosstalk/runtime/utf8.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
