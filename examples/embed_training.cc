@@ -5,11 +5,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/adafactor.h"
@@ -35,11 +40,18 @@ int Run(int steps, const char* path) {
   constexpr uint64_t seed = 1;
   const TextCorpus corpus = MakeSyntheticCorpus(seed);
   const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
-  const BatchOptions batch{.batch_size = 8, .input_length = 64, .seed = seed};
+  TrainingConfig text;
+  text.input_length = 64;
+  // The objective turns a text into examples: of the training part in an order of the seed's, of the other as it
+  // stands.
+  const auto examples = [&](std::shared_ptr<const TextSource> source, TextSource::Order order) {
+    return FindObjective("span-corruption").make(text, {std::move(source), tokenizer, order, seed});
+  };
 
   T5 model(SmallModel(tokenizer->vocab_size()), seed);
   Adafactor optimizer(model.Parameters());
-  const auto batches = MakePrefetchingBatches(MakeTrainingBatches(corpus.training, tokenizer, batch), 1);
+  const auto batches = MakePrefetchingBatches(
+      MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*rows=*/8, /*parts=*/1), 1);
   TrainerOptions options;
   options.schedule = {.warmup_steps = 10, .total_steps = steps};
   options.seed = seed;
@@ -47,15 +59,16 @@ int Run(int steps, const char* path) {
   for (int i = 0; i < steps; ++i) {
     const StepResult result = trainer.Step();
     if (result.step % 10 == 0)
-      std::printf("step %3lld  ln(PPL) %.3f\n", static_cast<long long>(result.step), result.ln_ppl);
+      std::printf("step %3lld  ln(PPL) %.3f\n", static_cast<long long>(result.step), result.metrics[0].value);
   }
 
-  const EvaluationBatches held_out(corpus.validation, tokenizer, batch, /*max_examples=*/32);
-  const double before = Evaluate(model, held_out).ln_ppl;
+  const EvaluationBatches held_out(examples(corpus.validation, TextSource::Order::kSequential), /*rows=*/8,
+                                   /*max_examples=*/32);
+  const double before = Evaluate(model, held_out).metrics[0].value;
   WriteSafetensors(path, ParameterTensors(model));
   T5 copy(model.config(), /*seed=*/2);
   LoadParameters(ReadSafetensors(path), copy);
-  const double after = Evaluate(copy, held_out).ln_ppl;
+  const double after = Evaluate(copy, held_out).metrics[0].value;
   std::printf("held out  ln(PPL) %.3f, after a trip through %s: %.3f\n", before, path, after);
   return before == after ? 0 : 1;
 }

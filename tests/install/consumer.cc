@@ -16,13 +16,12 @@ namespace {
 
 class Doubled : public crosstalk::Module {
  public:
-  explicit Doubled(const crosstalk::Initializer& init) : linear_(3, 2, crosstalk::LinearBias::kNo, init.At("linear")) {
-    AddModule("linear", linear_);
-  }
-  crosstalk::Variable Forward(const crosstalk::Variable& x) const { return crosstalk::Scale(linear_.Forward(x), 2.0); }
+  explicit Doubled(const crosstalk::Initializer& init)
+      : Module(init), linear_(this, "linear", 3, 2, crosstalk::LinearBias::kNo) {}
+  crosstalk::Variable Forward(const crosstalk::Variable& x) const { return crosstalk::Scale(linear_->Forward(x), 2.0); }
 
  private:
-  crosstalk::Linear linear_;
+  crosstalk::Child<crosstalk::Linear> linear_;
 };
 
 size_t OpenMpRuntimes() {

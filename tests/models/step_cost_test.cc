@@ -15,7 +15,7 @@ namespace {
 // T5 base on the paper's examples: 512 inputs, 114 targets.
 TrainingConfig Base() {
   TrainingConfig config;
-  config.attention.kind = "multihead";
+  config.attention.kind = AttentionKind::kMultihead;
   config.attention.heads = 12;
   config.d_model = 768;
   config.d_ff = 3072;
@@ -53,7 +53,7 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
 TEST(StepCostTest, FusedAndComposedAttentionMultiplyAlike) {
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
     TrainingConfig config;
-    config.attention.kind = kind;
+    config.attention.kind = ParseName<AttentionKind>("attention", kind);
     const int64_t fused = EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications;
     config.implementation = AttentionImplementation::kComposed;
     EXPECT_EQ(EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications, fused) << kind;

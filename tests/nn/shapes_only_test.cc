@@ -19,7 +19,7 @@ TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations)
   constexpr int64_t b = 2, n = 7, m = 11, d = 24;
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
     AttentionOptions options;
-    options.kind = kind;
+    options.kind = ParseName<AttentionKind>("attention", kind);
     options.heads = 3;
     AttentionConfig config = MakeAttentionConfig(options, d);
     for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {

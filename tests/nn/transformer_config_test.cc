@@ -12,6 +12,8 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 

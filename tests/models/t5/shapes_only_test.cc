@@ -42,7 +42,7 @@ T5Config SmallT5(const char* kind, AttentionImplementation implementation) {
   config.encoder_layers = config.decoder_layers = 2;
   config.dropout_rate = 0.1;
   AttentionOptions options;
-  options.kind = kind;
+  options.kind = ParseName<AttentionKind>("attention", kind);
   options.heads = 8;
   AttentionConfig attention = MakeAttentionConfig(options, 128);
   attention.implementation = implementation;
