@@ -17,6 +17,7 @@
 
 // Variables, gradients, differentiable operations, einsum in the paper's notation.
 #include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_attention.h"
@@ -28,6 +29,9 @@
 #include "crosstalk/autograd/ops_norm.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/autograd/variable.h"
 
@@ -51,13 +55,19 @@
 
 // Models, text, training, decoding.
 #include "crosstalk/models/decoding/greedy.h"
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/objectives/prefetch.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/trainer.h"

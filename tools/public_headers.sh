@@ -2,7 +2,7 @@
 # public_headers.sh: lists the public headers, one path a line: models/crosstalk.h, and all that it includes, directly
 # or by way of others. They are installed, and the shared library exports what they declare; nothing else.
 set -eu
-awk '
+list=$(awk '
   function visit(file,   line, parts) {
     if (file in seen) return
     seen[file] = 1
@@ -16,4 +16,5 @@ awk '
     }
     close(file)
   }
-  BEGIN { visit("models/crosstalk.h") }' | LC_ALL=C sort
+  BEGIN { visit("models/crosstalk.h") }')
+printf '%s\n' "$list" | LC_ALL=C sort
