@@ -91,7 +91,8 @@ EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
 REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP
-REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -ffp-contract=off \
+# Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
+REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 REQUIRED_LDFLAGS := -fopenmp
 LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lpthread

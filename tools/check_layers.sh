@@ -2,7 +2,7 @@
 # check_layers.sh: fails on any include that points down the list of layers (docs/architecture.md), on an include of
 # our own that is not written as "crosstalk/LAYER/…", and on a JSON or a tokenizer library outside the one file that
 # may use it. <crosstalk/crosstalk.h> (models/crosstalk.h, which includes every public header) is for other people's
-# programs; here each file includes what it uses.
+# programs; here each file includes what it uses. Fails also on a public header that is not marked so, or another that is.
 set -u
 layers="runtime kernels autograd nn models tools"
 bad=0
@@ -40,5 +40,16 @@ only() {  # only PATTERN FILE…: the pattern may appear in an include of these 
 }
 only 'nlohmann/' runtime/json_events.cc
 only 'sentencepiece' models/text/sentencepiece_tokenizer.cc models/text/sentencepiece_training.cc
+# What is public is marked, so that the shared library exports it, and nothing else is.
+public=$(sh tools/public_headers.sh) || bad=1
+for file in $(find $layers -name '*.h' | sort); do
+  marked=$(grep -c '^namespace CROSSTALK_PUBLIC crosstalk {$' "$file")
+  plain=$(grep -cE '^namespace crosstalk(::[A-Za-z_:]*)? \{$' "$file")
+  if printf '%s\n' "$public" | grep -qxF "$file"; then
+    [ "$plain" = 0 ] || { echo "$file: is public (models/crosstalk.h), but a namespace of it is not CROSSTALK_PUBLIC"; bad=1; }
+  elif [ "$marked" != 0 ]; then
+    echo "$file: is CROSSTALK_PUBLIC, but models/crosstalk.h does not include it"; bad=1
+  fi
+done
 [ $bad = 0 ] && echo "layers: every include points up"
 exit $bad

@@ -76,10 +76,11 @@ $(BUILD)/lib/libcrosstalk.a: $(LIBRARY_OBJECTS)
 # A change of this number says that programs must be compiled again (docs/embedding.md): before 1.0 the minor one does.
 version_part = $(word $(1),$(subst ., ,$(VERSION)))
 SONAME := libcrosstalk.so.$(call version_part,1)$(if $(filter 0,$(call version_part,1)),.$(call version_part,2))
-$(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS)
+$(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/exports.map
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	@$(CXX) -shared -Wl,-soname,$(SONAME) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	@$(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/exports.map $(REQUIRED_LDFLAGS) $(LDFLAGS) \
+	  $(LIBRARY_OBJECTS) $(LDLIBS) -o $@
 
 # Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>.
 PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -147,6 +149,25 @@ TEST_F(InstallTest, OneVersionEverywhere) {
   EXPECT_EQ(pkg_config.output, Shell("sed -n 's/^#define CROSSTALK_VERSION_[A-Z]* //p' '" + prefix_ +
                                      "/include/crosstalk/runtime/version.h' | paste -sd.")
                                    .output);
+}
+
+TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
+  // Mangled: functions, vtables and type information, thunks, static variables of functions, guards of variables.
+  const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f3");
+  ASSERT_EQ(symbols.status, 0) << symbols.output;
+  const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
+  std::istringstream lines(symbols.output);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(std::regex_match(line, ours)) << line;
+    // The kernels of a SIMD target, and what no header declares that is installed.
+    for (const char* internal :
+         {"7kernels2N_", "7kernels3N_", "7kernels6N_", "nlohmann", "sentencepiece", "reference"}) {
+      EXPECT_EQ(line.find(internal), std::string::npos) << line;
+    }
+  }
+  EXPECT_GT(count, 300);
+  EXPECT_LT(count, 900);
 }
 
 TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {

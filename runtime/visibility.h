@@ -1,0 +1,12 @@
+// What the shared library exports: what is CROSSTALK_PUBLIC. All else is hidden, by -fvisibility=hidden.
+#pragma once
+
+// On the namespace of a public header, it holds for all that stands in it:
+//
+//   namespace CROSSTALK_PUBLIC crosstalk {
+//
+// A function template outside a class, which its .cc instantiates, needs it by itself.
+#define CROSSTALK_PUBLIC [[gnu::visibility("default")]]
+
+// Within such a namespace: a template of which each program may have its own instances.
+#define CROSSTALK_LOCAL [[gnu::visibility("hidden")]]
