@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
@@ -70,7 +70,26 @@ std::string TokenizerPath(const Checkpoint& checkpoint) {
 // One line each, to follow a colon.
 std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
 
-Vocabulary VocabularyOf(const Tokenizer& tokenizer) { return {.size = tokenizer.vocab_size(), .tokens = tokenizer.special_tokens()}; }
+Vocabulary VocabularyOf(const Tokenizer& tokenizer) {
+  return {.size = tokenizer.vocab_size(), .tokens = tokenizer.special_tokens()};
+}
+
+// Error(kResource) if a step of the configuration does not fit into this machine.
+void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+  constexpr const char* kAdvice = ": use a smaller model or batch, a larger accumulate, or activations = recompute";
+  const int64_t memory = GetPlatformInfo().total_memory_bytes;
+  int64_t bytes = 0;
+  try {
+    bytes = EstimateStep(config, vocabulary).total_bytes;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kResource) throw;
+    Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);
+  }
+  if (memory > 0 && bytes > memory) {
+    Fail(ErrorKind::kResource, "a training step needs ", bytes / 1'000'000, " MB, and this machine has ",
+         memory / 1'000'000, " MB", kAdvice);
+  }
+}
 
 }  // namespace
 
@@ -157,12 +176,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
 
 void TrainingRun::BuildModel() {
   const Vocabulary vocabulary = VocabularyOf(*data_.tokenizer);
-  const int64_t bytes = EstimateStep(config_, vocabulary).total_bytes;
-  const int64_t memory = GetPlatformInfo().total_memory_bytes;
-  if (memory > 0 && bytes > memory) {
-    Fail(ErrorKind::kResource, "a training step needs about ", bytes / 1'000'000, " MB, and this machine has ",
-         memory / 1'000'000, " MB: use a smaller model or batch, a larger accumulate, or activations = recompute");
-  }
+  CheckMemory(config_, vocabulary);
   model_ = MakeModel(FindModel(config_->model).configure(*config_, vocabulary), "configuration", config_->seed);
   model_->SetActivations(config_->activations);
   optimizer_ = MakeOptimizer(*config_, model_->Parameters());

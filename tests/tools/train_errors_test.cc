@@ -85,12 +85,16 @@ TEST(TrainErrorsTest, ALossThatIsNotFiniteNamesTheLayerAndTheLastCheckpointStand
 }
 
 TEST(TrainErrorsTest, AModelThatCannotFitIsRefusedBeforeItIsBuilt) {
-  const TempDir dir;
-  const CommandResult result =
-      RunCommand(TinyTrain({"--d-model", "1048576", "--d-ff", "4194304", "--layers", "64", "--out", dir / "run"}));
-  EXPECT_EQ(result.exit_code, 5) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "MB")) << result.errors;
-  EXPECT_FALSE(std::filesystem::exists(dir / "run"));
+  // 10 TB; and more than addresses of 47 bits reach.
+  for (const auto& [d_model, says] :
+       {std::pair{"131072", " MB"}, {"4194304", "more memory than a process can address"}}) {
+    const TempDir dir;
+    const CommandResult result =
+        RunCommand(TinyTrain({"--d-model", d_model, "--d-ff", "524288", "--layers", "8", "--out", dir / "run"}));
+    EXPECT_EQ(result.exit_code, 5) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, says)) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(dir / "run"));
+  }
 }
 
 TEST(TrainErrorsTest, AFullDiskLeavesThePreviousCheckpoint) {
