@@ -4,8 +4,9 @@
 #include <string>
 
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // While one lives, every op result and every gradient made on this thread is tested, and the first that holds a NaN
 // or infinity throws Error(kNumerical) naming layer, op, direction (result or gradient), index and value. Minus

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct GradCheckOptions {
   // Half the distance between the two evaluations. The error of a central difference is step²·f'''/6 + ε·|f|/step;

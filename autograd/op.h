@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Where a backward function puts its results.
 class Gradients {

@@ -5,8 +5,9 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct FusedAttentionInputs {
   Variable Q;  // [b, n, h_k, d_k]

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 Variable Add(const Variable& a, const Variable& b);
 Variable Sub(const Variable& a, const Variable& b);

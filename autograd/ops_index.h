@@ -2,8 +2,9 @@
 #pragma once
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // table[rows, d…], ids[…]: result[…, d…] = table[ids[…]]. The gradient is dense; repeated ids add up in a fixed order.
 Variable Embedding(const Variable& table, const Tensor& ids);

@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct CrossEntropyOptions {
   // Rows whose target is this contribute nothing: no loss, no gradient, not counted. kIgnoreNone: every row counts.

@@ -3,8 +3,9 @@
 
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // C[…, m, n] = op(A)[…, m, k] · op(B)[…, k, n], where op transposes the last two dimensions if asked. Leading
 // dimensions broadcast. Both operands have rank 2 or more, and the same dtype.

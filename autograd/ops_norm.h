@@ -2,8 +2,9 @@
 #pragma once
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // y[…, d] = x · rsqrt(mean(x²) + eps) · scale[d]. No mean is subtracted and there is no bias (T5).
 Variable RmsNorm(const Variable& x, const Variable& scale, double eps);

@@ -5,8 +5,9 @@
 
 #include "crosstalk/autograd/tensor_math.h"  // KeepDims
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 Variable Sum(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep = KeepDims::kNo);
 Variable Mean(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep = KeepDims::kNo);

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 Variable Reshape(const Variable& x, const Shape& shape);  // one size may be -1
 Variable Transpose(const Variable& x, int dim_a, int dim_b);

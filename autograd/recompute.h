@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Computes function(inputs) without recording its inside, and computes it again when its gradient is asked for. Leaves
 // that `function` captures (parameters) receive their gradients too. `function` must be a pure function of its inputs

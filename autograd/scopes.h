@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <string>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // While one lives, ops on this thread record nothing.
 class NoGradScope {

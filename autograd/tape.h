@@ -21,8 +21,9 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Fills grad() of every leaf that `output` depends on and that requires a gradient, adding to what is there.
 // `output` has one element, or `seed` gives d loss / d output. Iterative (depth is not limited by the stack), in

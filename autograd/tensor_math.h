@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Whether a reduction leaves its dimensions in place with size 1 or drops them.
 enum class KeepDims { kNo, kYes };

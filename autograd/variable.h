@@ -5,8 +5,9 @@
 #include <memory>
 
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 namespace internal {
 struct Node;

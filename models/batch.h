@@ -8,8 +8,9 @@
 
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Counts are filled in by whoever makes the batch: a step's loss is divided by those of all its parts, before the first
 // part's gradient is computed.

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // A mean in the making: Σ over what has been seen, and how much that was. Sums of several batches are added up.
 struct MetricSum {

@@ -13,8 +13,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Whether a layer's inner activations stay for the gradient or are computed again: time against memory, the same bits.
 enum class Activations { kKeep, kRecompute };

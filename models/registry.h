@@ -11,8 +11,9 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 class ResolvedConfig;
 struct TrainingConfig;

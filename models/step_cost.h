@@ -6,8 +6,9 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct StepCost {
   int64_t parameters = 0;

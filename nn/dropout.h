@@ -5,8 +5,9 @@
 
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // x itself in evaluation or at rate 0; else Dropout with the key of `site`, a dotted path that no other dropout of the
 // model has.

@@ -6,8 +6,9 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Parameter table[rows, d], normal with the given std (T5: 1).
 class EmbeddingLayer : public Module {

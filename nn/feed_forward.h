@@ -8,8 +8,9 @@
 #include "crosstalk/nn/linear.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class FeedForwardKind {
   kRelu,       // T5, as published in 2019

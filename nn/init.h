@@ -10,8 +10,9 @@
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // How a parameter starts.
 struct InitialValues {

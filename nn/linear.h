@@ -6,8 +6,9 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class LinearBias { kNo, kYes };
 

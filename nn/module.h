@@ -29,8 +29,9 @@
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct NamedParameter {
   std::string name;       // dotted path: "encoder.block_0.self_attention.P_q"

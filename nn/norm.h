@@ -7,8 +7,9 @@
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class NormKind {
   kRms,    // y = x · rsqrt(mean(x²) + epsilon) · scale: no mean is subtracted, there is no bias (T5, epsilon 1e-6)

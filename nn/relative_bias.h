@@ -9,8 +9,9 @@
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class RelativeDirection {
   kBidirectional,   // half of the buckets for keys at or before the query, half for keys after it

@@ -15,8 +15,9 @@
 #include "crosstalk/nn/norm.h"
 #include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class NormPlacement { kPre, kPost };
 template <>

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // A regular file open for reading.
 class FileReader {

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // What kind of thing went wrong. The values are the exit codes of the `crosstalk` command.
 enum class ErrorKind {
@@ -35,20 +37,20 @@ class Error : public std::runtime_error {
 
 // StrCat("k=", 3, " in ", name) == "k=3 in Q": every argument through operator<<.
 template <typename... Parts>
-std::string StrCat(const Parts&... parts) {
+CROSSTALK_LOCAL std::string StrCat(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
 }
 
 template <typename... Parts>
-[[noreturn]] void Fail(ErrorKind kind, const Parts&... parts) {
+CROSSTALK_LOCAL [[noreturn]] void Fail(ErrorKind kind, const Parts&... parts) {
   throw Error(kind, StrCat(parts...));
 }
 
 // "d_model: 0 is less than 1", with "d_model" as the error's field.
 template <typename... Parts>
-[[noreturn]] void FailField(ErrorKind kind, std::string_view field, const Parts&... parts) {
+CROSSTALK_LOCAL [[noreturn]] void FailField(ErrorKind kind, std::string_view field, const Parts&... parts) {
   throw Error(kind, StrCat(field, ": ", parts...), std::string(field));
 }
 

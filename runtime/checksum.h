@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // CRC-64/XZ: polynomial 0x42f0e1eba9ea3693 (ECMA-182) reflected, start and final exclusive-or all ones; the checksum
 // of "123456789" is 995dc9bbdf1939fa. Eight bytes a step with eight tables.

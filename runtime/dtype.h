@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <ostream>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool };
 

@@ -16,8 +16,9 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 template <typename E>
 struct EnumName {

@@ -27,8 +27,9 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class FieldType { kString, kInt, kDouble, kBool, kChoice };
 

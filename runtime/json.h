@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // A JSON value. Objects keep their members in the order of insertion, and that is the order of Dump. An integer is
 // not a double: 3 parses as an integer, 3.0 as a double, and both are written as they were.
@@ -118,7 +119,7 @@ class JsonReader {
 
   // Throws Error(kind) with "SOURCE: PATH.key: " before the parts.
   template <typename... Parts>
-  [[noreturn]] void FailAt(std::string_view key, const Parts&... parts) const {
+  CROSSTALK_LOCAL [[noreturn]] void FailAt(std::string_view key, const Parts&... parts) const {
     Fail(kind_, Where(key), ": ", parts...);
   }
 

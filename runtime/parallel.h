@@ -6,7 +6,9 @@
 #include <functional>
 #include <limits>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The processors that this process may use, also where OpenMP has bound the calling thread to some of them.
 int AvailableProcessors();

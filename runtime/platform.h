@@ -7,8 +7,9 @@
 #include <string>
 
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The version of the project, "major.minor.patch".
 const char* Version();

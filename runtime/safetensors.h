@@ -10,8 +10,9 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct NamedTensor {
   std::string name;

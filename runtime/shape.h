@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr int kMaxRank = 8;
 

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 

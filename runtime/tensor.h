@@ -11,8 +11,9 @@
 #include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 class Tensor {
  public:

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The parts between separators, empty ones too: always one more than there are separators. Split("a,,b", ',') is
 // {"a", "", "b"}, Split("", ',') is {""}.

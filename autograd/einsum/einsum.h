@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Takes the paper's lines as they stand:
 //   Variable Q = Einsum("Q[n,d_k,h] = einsum(X[n,d_X], P_q[d_X,d_k,h])", {X, P_q});

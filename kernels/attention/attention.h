@@ -15,8 +15,10 @@
 #include <cstdint>
 
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk::kernels {
+namespace CROSSTALK_PUBLIC crosstalk {
+namespace kernels {
 
 // kMultiQuery: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use (Shazeer 2019).
 enum class MemoryHeads { kPerHead, kMultiQuery };
@@ -126,4 +128,5 @@ void AttentionBackward(const AttentionShape& shape, const AttentionInputs& input
                        const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads);
 
-}  // namespace crosstalk::kernels
+}  // namespace kernels
+}  // namespace crosstalk

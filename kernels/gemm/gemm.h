@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <span>
 
-namespace crosstalk::kernels {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+namespace kernels {
 
 enum class Transpose { kNo, kYes };
 
@@ -29,15 +32,16 @@ struct GemmArguments {
 
 // Threaded. T is float or double.
 template <typename T>
-void Gemm(const GemmArguments<T>& arguments);
+CROSSTALK_PUBLIC void Gemm(const GemmArguments<T>& arguments);
 
 // One product for each i: A, B and C begin at a + offsets_a[i], b + offsets_b[i], c + offsets_c[i]. The three lists
 // have the same length, and no two C overlap. Threaded over products and tiles.
 template <typename T>
-void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
-                 std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
+CROSSTALK_PUBLIC void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
+                                  std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
 
 // Floats of op(B)[k, n] that a product in float packs at a time: its working memory, but for some rows of op(A).
 int64_t GemmPackedFloats(int64_t k, int64_t n);
 
-}  // namespace crosstalk::kernels
+}  // namespace kernels
+}  // namespace crosstalk

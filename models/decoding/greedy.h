@@ -5,8 +5,9 @@
 
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct GreedyOptions {
   int64_t max_length = 128;  // tokens per sequence, the end included

@@ -7,8 +7,9 @@
 
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Where a training loop gets its batches. Get(step, part) always gives the same bits for the same arguments.
 class BatchSource {

@@ -14,8 +14,9 @@
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct TrainingConfig;
 

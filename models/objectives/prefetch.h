@@ -5,8 +5,9 @@
 #include <memory>
 
 #include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Makes the batches that will be asked for next (parts in order, steps in order) up to `depth` ahead on one thread. The
 // same bits as `source`; any order of calls is right, in order is fast. An exception in the thread is rethrown by the

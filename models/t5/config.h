@@ -10,8 +10,9 @@
 #include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class ClassifierKind {
   kTied,    // logits = d_model^-0.5 · hidden · embeddingᵀ (T5)

@@ -14,8 +14,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // A loss with its parts, for those who hold a T5 and not any Model.
 struct T5Loss {
@@ -72,8 +73,8 @@ class T5 : public Model {
   // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
   T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
               const T5Masks& masks = {}) const;
-  // The batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure is ln_ppl:
-  // mean -ln p of the targets.
+  // The batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure is
+  // ln_ppl: mean -ln p of the targets.
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
 
   // Decoding, off the tape. Start from the inputs int32[b, n] and their mask; then give each step the tokens int32[b]

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // A chunk's tokens, each with its bytes in `text`, which begins with the chunk.
 struct ChunkLocation {

@@ -8,8 +8,9 @@
 
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct SentencePieceTraining {
   int vocab_size = 1000;                 // ids before the sentinels are added; fewer come out of a poor text

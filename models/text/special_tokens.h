@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr int32_t kNoToken = -1;
 

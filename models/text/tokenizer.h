@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr int kDefaultSentinels = 100;
 

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // One file to save: `write` is called once with the file open and empty; it need not Finish it.
 struct CheckpointFile {

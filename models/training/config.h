@@ -18,8 +18,9 @@
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // Where the logits' factor 1/sqrt(d_k) is: in P_q's initial values, or applied to J.
 enum class AttentionScale { kFolded, kExplicit };

@@ -9,8 +9,9 @@
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct TrainingData {
   TextCorpus corpus;

@@ -10,8 +10,9 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct EvaluationResult {
   std::vector<Metric> metrics;  // the first is the score

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The file, open at its end.
 class MetricsLog {

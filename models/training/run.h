@@ -18,8 +18,9 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // What a run tells while it goes on. Any may be empty.
 struct TrainingObserver {

@@ -12,8 +12,9 @@
 #include <string>
 
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 class RunFolder {
  public:

@@ -5,8 +5,9 @@
 
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // By dotted path; sharing memory with the parameters.
 std::vector<NamedTensor> ParameterTensors(const Module& module);

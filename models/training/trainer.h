@@ -11,8 +11,9 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct TrainerOptions {
   ScheduleConfig schedule;

@@ -18,8 +18,9 @@
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The implementation that computes such a call: the configuration's, but where that is the fused one and does not give
 // what is asked for (double, the weights, a projection without a kernel), the composed one.

@@ -6,8 +6,9 @@
 
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct LogitsBias {
   LogitsBias() = default;  // none

@@ -8,8 +8,9 @@
 
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // What turns X and M into logits, and weights into Y.
 enum class AttentionForm {

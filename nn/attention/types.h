@@ -5,8 +5,9 @@
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // The learned tensors of a layer; undefined where the configuration has none. nn/attention/projections.h has a row for
 // each. The bracket order is storage order, and ours: heads before their size, so that a projection is one matrix

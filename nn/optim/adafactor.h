@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct AdafactorConfig {
   double decay_exponent = 0.8;  // decay of step t (the first is t = 0): 1 - (t + 1)^-0.8

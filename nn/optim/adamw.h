@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 struct AdamWConfig {
   double beta1 = 0.9;

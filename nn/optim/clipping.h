@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // sqrt Σ g² over the gradients of all trainable parameters, summed in double in a fixed order. Not finite if a
 // gradient is not.

@@ -7,8 +7,9 @@
 
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 class Optimizer {
  public:

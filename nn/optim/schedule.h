@@ -4,8 +4,9 @@
 #include <cstdint>
 
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class ScheduleKind {
   kInverseSquareRoot,  // scale / sqrt(max(step, warmup_steps)), and the decay of the last part of the run (T5)

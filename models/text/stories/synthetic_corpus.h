@@ -9,8 +9,9 @@
 #include <string>
 
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/runtime/visibility.h"
 
-namespace crosstalk {
+namespace CROSSTALK_PUBLIC crosstalk {
 
 // One part of the built-in corpus. It has no end: Example i is story first + i from its beginning, whatever
 // the seed, stride and order.
