@@ -16,6 +16,8 @@ Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
   model.decoder_layers = config.decoder_layers.value_or(config.layers);
   model.feed_forward = config.feed_forward;
   model.classifier = config.classifier;
+  model.relative_buckets = config.relative_buckets;
+  model.relative_attention_max_distance = config.relative_attention_max_distance;
   model.dropout_rate = config.dropout;
   model.SetAttention(MakeAttentionLayer(config, config.encoder_self_kind),
                      MakeAttentionLayer(config, config.decoder_self_kind),

@@ -59,13 +59,9 @@ FieldTable<Config> ModelFields() {
   for (Field<Config>& row : FieldsOfPart(AttentionFields(), &Config::attention)) rows.push_back(std::move(row));
   const FieldTable<Config> more = {
       MakeField("encoder_self", &Config::encoder_self_kind,
-                {.placeholder = "KIND",
-                 .help = "Kind in the encoder; as attention by default.",
-                 .models = {"t5"}}),
+                {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default.", .models = {"t5"}}),
       MakeField("decoder_self", &Config::decoder_self_kind,
-                {.placeholder = "KIND",
-                 .help = "Kind in the decoder; as attention by default.",
-                 .models = {"t5"}}),
+                {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default.", .models = {"t5"}}),
       MakeField("encoder_decoder", &Config::encoder_decoder_kind,
                 {.placeholder = "KIND",
                  .help = "Kind between decoder and encoder; as attention by default.",
@@ -89,6 +85,12 @@ FieldTable<Config> ModelFields() {
                  .models = {"t5"}}),
       MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
       MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
+      MakeField("relative_buckets", &Config::relative_buckets,
+                {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 128}}),
+      MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
+                {.placeholder = "N",
+                 .help = "Distance from which on all positions share the last bucket.",
+                 .range = {1, 1'000'000}}),
       MakeField("dropout", &Config::dropout,
                 {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})};
   rows.insert(rows.end(), more.begin(), more.end());

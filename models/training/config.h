@@ -72,6 +72,8 @@ struct TrainingConfig {
   std::optional<int64_t> decoder_layers;
   FeedForwardKind feed_forward = FeedForwardKind::kRelu;
   ClassifierKind classifier = ClassifierKind::kTied;
+  int64_t relative_buckets = 32;
+  int64_t relative_attention_max_distance = 128;
   double dropout = 0;
 
   // Optimisation.

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/t5_cases.h"
 
@@ -121,6 +123,22 @@ TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
   EXPECT_EQ(config.padded_vocabulary(), 32128);
   config.vocabulary = 256;
   EXPECT_EQ(config.padded_vocabulary(), 256);
+}
+
+TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
+  TrainingConfig training;
+  training.relative_buckets = 64;
+  training.relative_attention_max_distance = 300;
+  const Json json = FindModel("t5").configure(*ResolvedConfig(training), {.size = 500, .tokens = {}});
+  EXPECT_EQ(json.At("relative_buckets").AsInt(), 64);
+  EXPECT_EQ(json.At("relative_attention_max_distance").AsInt(), 300);
+  training.relative_attention_max_distance = 8;  // a direction's exact buckets reach further
+  try {
+    ResolvedConfig resolved(training);
+    FAIL() << "64 buckets for distances up to 8";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.field(), "relative_attention_max_distance");
+  }
 }
 
 }  // namespace
