@@ -21,9 +21,11 @@ struct AdafactorSums {
   double parameter;  // Σ p²
 };
 
+// Formed in double and rounded once: 1 - beta2 of a beta2 in float is off by 1e-5.
 template <typename T>
 struct AdamWScalars {
-  T gradient_scale, beta1, beta2, step_size, inverse_correction2, epsilon, decay_factor;
+  T gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  T step_size, inverse_correction2, epsilon, decay_factor;
 };
 
 }  // namespace crosstalk::kernels
@@ -159,7 +161,7 @@ void AdamWTile(int64_t n, const AdamWScalars<T>& s, const T* g, T* m, T* v, T* p
   const Tag<T> d;
   const auto set = [d](T value) HWY_ATTR { return hn::Set(d, value); };
   const auto scale = set(s.gradient_scale), beta1 = set(s.beta1), beta2 = set(s.beta2);
-  const auto take1 = set(1 - s.beta1), take2 = set(1 - s.beta2);
+  const auto take1 = set(s.one_minus_beta1), take2 = set(s.one_minus_beta2);
   const auto step = set(s.step_size), correction2 = set(s.inverse_correction2), epsilon = set(s.epsilon);
   const auto keep = set(s.decay_factor);
   using V = hn::Vec<Tag<T>>;
@@ -333,7 +335,9 @@ void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T*
   }
   const AdamWScalars<T> scalars{static_cast<T>(options.gradient_scale),
                                 static_cast<T>(options.beta1),
+                                static_cast<T>(1 - options.beta1),
                                 static_cast<T>(options.beta2),
+                                static_cast<T>(1 - options.beta2),
                                 static_cast<T>(options.learning_rate / correction1),
                                 static_cast<T>(1 / correction2),
                                 static_cast<T>(options.epsilon),
