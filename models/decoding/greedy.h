@@ -14,8 +14,8 @@ struct GreedyOptions {
 };
 
 // The most probable next token each time (the lowest id, if several are), until every sequence has its end token or is
-// max_length long. inputs int32[b, n] → int32[b, t] with t ≤ max_length; what follows an end is padding. Ids of the
-// vocabulary's padding and the padding token are never written. Error(kNumerical) where no logit of a row is a number.
+// max_length long. inputs int32[b, n] → int32[b, t] with t ≤ max_length; what follows an end is padding. The padding
+// token itself is never written. Error(kNumerical) where no logit of a row is a number.
 Tensor GenerateGreedy(const T5& model, const Tensor& inputs, const GreedyOptions& options = {});
 
 }  // namespace crosstalk

@@ -43,7 +43,8 @@ struct T5Config {
   double norm_epsilon = 1e-6;
   SpecialTokens tokens;  // pad, end and decoder_start are used
 
-  // The rows of the embedding: the vocabulary padded to a multiple of 128, as the publishers have it.
+  // The rows of the embedding and of the classifier: the vocabulary padded to a multiple of 128, as the publishers have
+  // it. Rows beyond the vocabulary are no classes of the loss; their gradient is 0.
   int64_t padded_vocabulary() const { return (vocabulary + 127) / 128 * 128; }
 
   // The three layers at once. Sets the causality of decoder_self, which the arguments need not do, and the dropout of

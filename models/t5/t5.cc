@@ -118,9 +118,10 @@ Variable T5::Logits(const Variable& hidden) const {
   dims.Set("d_model", config_.d_model, "the configuration").Bind("hidden[b, m, d_model]", hidden.shape());
   const LayerScope scope("classifier");
   const Variable rows = Reshape(hidden, {dims["b"] * dims["m"], config_.d_model});
+  const Variable table = Slice(ClassifierTable(), 0, 0, config_.vocabulary);  // the rows beyond are no classes
   const Variable logits =
-      MatMul(Scale(rows, ClassifierScale()), ClassifierTable(), kernels::Transpose::kNo, kernels::Transpose::kYes);
-  return Reshape(logits, {dims["b"], dims["m"], config_.padded_vocabulary()});
+      MatMul(Scale(rows, ClassifierScale()), table, kernels::Transpose::kNo, kernels::Transpose::kYes);
+  return Reshape(logits, {dims["b"], dims["m"], config_.vocabulary});
 }
 
 std::string T5::Describe() const {
@@ -154,7 +155,8 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
   const LayerScope scope("classifier");
   const int64_t rows = dims["b"] * dims["m"];
   const CrossEntropyOptions loss_options = {.ignore_index = config_.tokens.pad,
-                                            .z_loss = context.training() ? options.z_loss : 0};
+                                            .z_loss = context.training() ? options.z_loss : 0,
+                                            .num_classes = config_.vocabulary};
   const CrossEntropyResult result = LinearCrossEntropy(Reshape(hidden, {rows, config_.d_model}), ClassifierTable(),
                                                        targets.Reshape({rows}), ClassifierScale(), loss_options);
   return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = rows};
@@ -176,7 +178,7 @@ Tensor T5::DecodeStep(const Tensor& tokens, T5DecodingState& state) const {
   const NoGradScope no_grad;
   const int64_t b = dims["b"];
   const Variable hidden = decoder_->Step(embedding_->Forward(tokens.Reshape({b, 1})), state.cache);
-  return Logits(hidden).value().Reshape({b, config_.padded_vocabulary()});
+  return Logits(hidden).value().Reshape({b, config_.vocabulary});
 }
 
 }  // namespace crosstalk

@@ -67,7 +67,7 @@ class T5 : public Model {
   // decoder's output hidden[b, m, d_model].
   Variable Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                   const ForwardContext& context, const Tensor& mask = {}) const;
-  // hidden[b, m, d_model] → logits[b, m, padded_vocabulary].
+  // hidden[b, m, d_model] → logits[b, m, vocabulary].
   Variable Logits(const Variable& hidden) const;
 
   // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
@@ -78,7 +78,7 @@ class T5 : public Model {
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
 
   // Decoding, off the tape. Start from the inputs int32[b, n] and their mask; then give each step the tokens int32[b]
-  // written last (decoder_start first) and get logits[b, padded_vocabulary] for the next. Equal to the full pass over
+  // written last (decoder_start first) and get logits[b, vocabulary] for the next. Equal to the full pass over
   // the same tokens.
   T5DecodingState StartDecoding(const Tensor& inputs, const Tensor& mask = {}) const;
   Tensor DecodeStep(const Tensor& tokens, T5DecodingState& state) const;

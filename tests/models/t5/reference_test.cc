@@ -48,7 +48,7 @@ class PlainT5 {
     const Vector& table = weights_.at(tied ? "embedding.table" : "classifier.table");
     Sequence logits;
     for (const Vector& hidden : Norm("decoder.final_norm.scale", x)) {
-      Vector row(table.size() / kD, 0.0);
+      Vector row(static_cast<size_t>(config_.vocabulary), 0.0);  // rows beyond are no classes
       for (size_t id = 0; id < row.size(); ++id) {
         for (size_t k = 0; k < kD; ++k) row[id] += hidden[k] * table[id * kD + k] / (tied ? std::sqrt(1.0 * kD) : 1.0);
       }

@@ -283,6 +283,30 @@ TEST(T5Test, OverfitsABatch) {
   EXPECT_LT(last, 0.05);
 }
 
+// Rows 40 … 127 of the tables are there for their alignment only.
+TEST(T5Test, RowsThatPadTheVocabularyAreNoClasses) {
+  const Batch batch;
+  for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
+    const T5 model(TinyT5("multihead", FeedForwardKind::kRelu, classifier), 1, DType::kFloat64);
+    const double before = model.Loss(batch.inputs, batch.targets, {}, {}).nll_sum;
+    const char* const name = classifier == ClassifierKind::kTied ? "embedding.table" : "classifier.table";
+    for (const NamedParameter& parameter : model.Parameters()) {
+      if (parameter.name == name) parameter.value.value().Slice(0, kVocabulary, 128).Fill(3);
+    }
+    const T5Loss after = model.Loss(batch.inputs, batch.targets, {.z_loss = 0.5}, Training());
+    EXPECT_EQ(after.nll_sum, before);
+    Backward(after.sum);
+    for (const NamedParameter& parameter : model.Parameters()) {
+      if (parameter.name != name) continue;
+      for (const double d : parameter.value.grad().Slice(0, kVocabulary, 128).Contiguous().ToVector<double>()) {
+        EXPECT_EQ(d, 0);
+      }
+    }
+    T5DecodingState state = model.StartDecoding(batch.inputs);
+    EXPECT_EQ(model.DecodeStep(Tensor::Full({3}, kPadId, DType::kInt32), state).shape(), (Shape{3, kVocabulary}));
+  }
+}
+
 TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
   const Batch batch;
   for (const ClassifierKind classifier : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
@@ -290,7 +314,7 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
     const Variable hidden = model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId),
                                          ShiftRight(batch.targets, kPadId), {});
     const Tensor logits = model.Logits(hidden).value();
-    ASSERT_EQ(logits.shape(), (Shape{3, 7, 128}));
+    ASSERT_EQ(logits.shape(), (Shape{3, 7, kVocabulary}));
     // Tied: d_model^-0.5 times the embedding; else a table of its own, without a factor.
     const bool tied = classifier == ClassifierKind::kTied;
     Tensor table;
@@ -302,7 +326,7 @@ TEST(T5Test, LossIsTheCrossEntropyOfTheLogits) {
     for (int64_t row = 0; row < 3; ++row) {
       for (int64_t i = 0; i < 7; ++i) {
         double z = 0;
-        for (int64_t id = 0; id < 128; ++id) {
+        for (int64_t id = 0; id < kVocabulary; ++id) {
           double logit = 0;
           for (int64_t k = 0; k < 10; ++k) logit += hidden.value().At({row, i, k}) * table.At({id, k});
           if (tied) logit /= std::sqrt(10.0);
