@@ -24,7 +24,7 @@ AdamW::AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config)
 
 bool AdamW::Decays(size_t i) const {
   const NamedParameter& parameter = parameters()[i];
-  if (parameter.value.rank() <= 1) return false;
+  if (parameter.value.rank() <= 1 || parameter.matrix_shape.rank() == 0) return false;  // norms; biases per head
   return std::none_of(config_.no_decay.begin(), config_.no_decay.end(),
                       [&](const std::string& part) { return parameter.name.find(part) != std::string::npos; });
 }

@@ -16,7 +16,7 @@ struct AdamWConfig {
   double weight_decay = 0.01;
   enum class BiasCorrection { kNo, kYes };
   BiasCorrection bias_correction = BiasCorrection::kYes;
-  // Parameters of rank 1 or less (norms, biases) do not decay, nor those whose path contains one of these texts.
+  // Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains one of these texts.
   std::vector<std::string> no_decay = {};
 };
 

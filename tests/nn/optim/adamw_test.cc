@@ -12,10 +12,10 @@
 namespace crosstalk {
 namespace {
 
-NamedParameter Leaf(const std::string& name, const Shape& shape) {
+NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
   Tensor value = Tensor::Empty(shape, DType::kFloat64);
   FillNormal(value, {.seed = 21, .stream = StreamId(name)}, 0.0, 1.0);
-  return {name, Variable(value, Variable::RequiresGrad::kYes), {}, true};
+  return {name, Variable(value, Variable::RequiresGrad::kYes), matrix_shape, true};
 }
 
 Tensor RandomGradient(const NamedParameter& parameter, uint32_t step) {
@@ -25,8 +25,9 @@ Tensor RandomGradient(const NamedParameter& parameter, uint32_t step) {
 }
 
 void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
-  const std::vector<NamedParameter> parameters = {Leaf("dense.weight", {7, 9}), Leaf("dense.bias", {9}),
-                                                  Leaf("layer_norm.table", {3, 5})};
+  const std::vector<NamedParameter> parameters = {Leaf("dense.weight", {7, 9}, {7, 9}), Leaf("dense.bias", {9}),
+                                                  Leaf("layer_norm.table", {3, 5}, {3, 5}),
+                                                  Leaf("attention.b_q", {3, 4})};  // a bias per head is no matrix
   AdamWConfig config;
   config.beta1 = 0.8;
   config.beta2 = 0.95;
@@ -34,7 +35,7 @@ void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
   config.weight_decay = 0.1;
   config.bias_correction = correction;
   config.no_decay = {"layer_norm"};
-  const std::vector<double> decay = {0.1, 0.0, 0.0};
+  const std::vector<double> decay = {0.1, 0.0, 0.0, 0.0};
   AdamW optimizer(parameters, config);
   std::vector<std::vector<double>> p, m, v;
   for (const NamedParameter& parameter : parameters) {
