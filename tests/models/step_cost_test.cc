@@ -38,8 +38,7 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
                           12 * 2 * m * d * 3072;
   TrainingConfig config = Base();
   const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
-  // A padded row of the classifier is a product's row, too.
-  EXPECT_EQ(cost.forward_multiplications, 3 * (encoder + decoder + m * d * 32128));
+  EXPECT_EQ(cost.forward_multiplications, 3 * (encoder + decoder + m * d * kBaseVocabulary));
   EXPECT_EQ(cost.step_multiplications, 3 * cost.forward_multiplications);
   config.activations = Activations::kRecompute;
   EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
