@@ -48,7 +48,7 @@ endif
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% everything $(BUILD)/tests/%,$(GOALS)),test) \
-    $(if $(filter format format-check,$(GOALS)),check)
+    $(if $(filter bench bench-scaling,$(GOALS)),bench) $(if $(filter format format-check,$(GOALS)),check)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
 $(error not all packages of packages.txt are installed: see the message above)
