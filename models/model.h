@@ -9,21 +9,13 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/metrics.h"
+#include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-// Whether a layer's inner activations stay for the gradient or are computed again: time against memory, the same bits.
-enum class Activations { kKeep, kRecompute };
-template <>
-struct EnumNames<Activations> {
-  static constexpr EnumName<Activations> kTable[] = {{Activations::kKeep, "keep"},
-                                                     {Activations::kRecompute, "recompute"}};
-};
 
 struct LossOptions {
   double z_loss = 0;  // added in training, as z_loss · (log Z)² a target

@@ -177,8 +177,8 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
   for (int64_t i = 0; i < config_.layers; ++i) {
     const LayerScope scope(StrCat("block_", i));
     const ForwardContext own = ContextOf(i, context);
-    x = recomputation_ == Recomputation::kNone ? BlockOf(i).Forward(x, self_mask, bias, memory, own)
-                                               : RecomputedBlock(BlockOf(i), x, self_mask, bias, memory, own);
+    x = activations_ == Activations::kKeep ? BlockOf(i).Forward(x, self_mask, bias, memory, own)
+                                           : RecomputedBlock(BlockOf(i), x, self_mask, bias, memory, own);
   }
   return Output(x, context);
 }

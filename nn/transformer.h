@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/init.h"
@@ -114,9 +115,8 @@ class TransformerStack : public Module {
 
   const TransformerConfig& config() const { return config_; }
 
-  // Computes each block again for its gradient instead of keeping what is inside. The bits are the same.
-  enum class Recomputation { kNone, kBlocks };
-  void SetRecomputation(Recomputation recomputation) { recomputation_ = recomputation; }
+  // kKeep unless set.
+  void SetActivations(Activations activations) { activations_ = activations; }
 
   // embedded[b, n, d] → [b, n, d]; self_mask and memory as for the blocks.
   Variable Forward(const Variable& embedded, const Tensor& self_mask, const TransformerMemory& memory,
@@ -143,7 +143,7 @@ class TransformerStack : public Module {
   Variable Output(const Variable& x, const ForwardContext& context) const;
 
   TransformerConfig config_;
-  Recomputation recomputation_ = Recomputation::kNone;
+  Activations activations_ = Activations::kKeep;
   Child<RelativeBias> relative_bias_;  // none without positions
   std::vector<Child<TransformerBlock>> blocks_;
   Child<NormLayer> final_norm_;  // none without a final norm

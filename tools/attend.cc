@@ -32,8 +32,8 @@ int Run(const Settings& settings) {
   const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
   WriteSafetensors(settings.output, evaluation.tensors);
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;
-  Say("attend: computed by the ", Name(evaluation.implementation), " implementation",
-      apart ? ", W by the composed one" : "");
+  PrintMessage("attend: computed by the ", Name(evaluation.implementation), " implementation",
+               apart ? ", W by the composed one" : "");
   return 0;
 }
 

@@ -154,12 +154,12 @@ int Compare(CompareSettings& settings) {
       Progress progress(std::chrono::seconds(30));
       ResumeOptions resume;
       resume.from = ResumeOptions::From::kNewest;
-      Say(Bold(StrCat("[", ++number, "/", total, "] ", ToString(result.layer), ", seed ", seed)));
+      PrintMessage(Bold(StrCat("[", ++number, "/", total, "] ", ToString(result.layer), ", seed ", seed)));
       TrainingRun run(ResolvedConfig(config), StrCat(settings.out, "/", result.kind, "-seed-", seed), resume,
                       MakeTrainingObserver(progress, signals, config.steps));
       const TrainingSummary summary = run.Train();
       if (summary.end == TrainingSummary::End::kStopped) {
-        Say("interrupted; the same command goes on from here");
+        PrintMessage("interrupted; the same command goes on from here");
         return 128 + signals.Received();
       }
       data = run.data().corpus.description;
@@ -178,10 +178,11 @@ int Compare(CompareSettings& settings) {
     PrintResult(table);
   }
   const RunEvaluation& last = results[0].runs[0].evaluation;
-  Say(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
-      " held-out tokens", last.loss_lower_bound ? ", entropy bound " + FixedText(*last.loss_lower_bound, 3) : "",
-      "; a layer's cost is for n = m = ", settings.config.input_length, "\nwritten: ", settings.out, "/compare.md, ",
-      settings.out, "/compare.json");
+  PrintMessage(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
+               " held-out tokens",
+               last.loss_lower_bound ? ", entropy bound " + FixedText(*last.loss_lower_bound, 3) : "",
+               "; a layer's cost is for n = m = ", settings.config.input_length, "\nwritten: ", settings.out,
+               "/compare.md, ", settings.out, "/compare.json");
   return 0;
 }
 

@@ -36,8 +36,8 @@ Command ComplexityCommand() {
   return {
       "complexity", "cost of an attention layer: parameters and multiplications",
       "Prints the number of parameters of one attention layer, and of scalar multiplications in its forward pass on "
-      "one "
-      "example, as the pseudocode of \"Talking-Heads Attention\" (2020) counts them: every einsum at its naive cost, "
+      "one example, as the pseudocode of \"Talking-Heads Attention\" (2020) counts them: every einsum at its naive "
+      "cost, "
       "neither softmax nor scale. X, M and Y all have the width --d-model.",
       [](OptionTable& options) -> std::function<int()> {
         auto settings = std::make_shared<Settings>();

@@ -23,7 +23,7 @@ void ClearProgressLine();
 // One line to standard error (after whatever progress line stands there).
 void PrintMessage(const std::string& line);
 template <typename... Parts>
-void Say(const Parts&... parts) {
+void PrintMessage(const Parts&... parts) {
   PrintMessage(StrCat(parts...));
 }
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/check.h"
@@ -102,9 +102,8 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
   for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
   line("implementation", model.implementation, " attention, by which memory is estimated");
   line("parameters", CountText(cost.parameters));
-  line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ",
-       BytesText(cost.parameter_bytes), ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ",
-       BytesText(cost.activation_bytes), ")");
+  line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
+       ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
   line("a step", config->batch, " examples of ", FindObjective(*config->objective).describe(*config));
   PrintResult(text);
@@ -122,18 +121,19 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                           {"evaluation", summary.last_evaluation ? ToJson(*summary.last_evaluation) : Json()}}));
   }
   if (summary.end == TrainingSummary::End::kStopped) {
-    Say("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,
-        "\ncontinue with: ", program_invocation_name, " train --out '", path, "' --resume auto");
+    PrintMessage("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,
+                 "\ncontinue with: ", program_invocation_name, " train --out '", path, "' --resume auto");
     return;
   }
-  Say("finished: ", summary.step, " steps",
-      summary.last_evaluation ? ", " + EvaluationText(*summary.last_evaluation) : "", ", ",
-      DurationText(summary.seconds));
+  PrintMessage("finished: ", summary.step, " steps",
+               summary.last_evaluation ? ", " + EvaluationText(*summary.last_evaluation) : "", ", ",
+               DurationText(summary.seconds));
   const char* const program = program_invocation_name;
-  Say("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n", "what next:  ", program,
-      " eval --run '", path, "'     measure it again, or with --data on your own text\n", "            ", program,
-      " train --attention multihead   the same model without talking heads\n", "            ", program,
-      " compare     the family side by side");
+  PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n",
+               "what next:  ", program, " eval --run '", path,
+               "'     measure it again, or with --data on your own text\n", "            ", program,
+               " train --attention multihead   the same model without talking heads\n", "            ", program,
+               " compare     the family side by side");
 }
 
 int Train(const OptionTable& options, TrainSettings& settings) {
@@ -142,7 +142,8 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   MakePathsAbsolute(&settings.config);
   const ResolvedConfig resolved(settings.config);
   if (settings.dry_run) return DryRun(resolved, settings.json);
-  if (settings.out.empty()) settings.out = UnusedRunPath("runs", StrCat(resolved->model, "-", Name(resolved->attention.kind)));
+  if (settings.out.empty())
+    settings.out = UnusedRunPath("runs", StrCat(resolved->model, "-", Name(resolved->attention.kind)));
 
   CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNothing || !RunFolder(settings.out).HoldsRun(), settings.out,
                   ": holds a run already; continue it with --resume auto, or choose another --out");
@@ -152,13 +153,14 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
   TrainingRun run(resolved, settings.out, resume, observer);
   const TrainingConfig& config = run.config();
-  Say(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
-      CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",
-      FindObjective(*config.objective).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
-      NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()), " attention");
-  Say("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
-      run.data().tokenizer->vocab_size(), " ids");
-  Say("run: ", run.folder().path());
+  PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
+               CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",
+               FindObjective(*config.objective).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
+               NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
+               " attention");
+  PrintMessage("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
+               run.data().tokenizer->vocab_size(), " ids");
+  PrintMessage("run: ", run.folder().path());
   const TrainingSummary summary = run.Train();
   PrintEnd(settings, run, summary);
   return summary.end == TrainingSummary::End::kStopped ? 128 + signals.Received() : 0;

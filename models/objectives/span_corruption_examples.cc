@@ -44,7 +44,9 @@ class SpanCorruptionExamples : public ExampleSource {
         lengths_(CheckedLengths(config, *inputs_.tokenizer)),
         dataset_(inputs_.text, inputs_.tokenizer, lengths_.raw, inputs_.seed, inputs_.order) {}
 
-  Batch EmptyBatch(int64_t rows) const override { return EmptyRows(lengths_, inputs_.tokenizer->special_tokens(), rows); }
+  Batch EmptyBatch(int64_t rows) const override {
+    return EmptyRows(lengths_, inputs_.tokenizer->special_tokens(), rows);
+  }
 
   void Write(int64_t place, int64_t index, Batch& batch, int64_t row) const override {
     const CorruptedExample example =

@@ -83,10 +83,8 @@ T5::T5(const T5Config& config, uint64_t seed, DType dtype)
 }
 
 void T5::SetActivations(Activations activations) {
-  const auto recomputation = activations == Activations::kRecompute ? TransformerStack::Recomputation::kBlocks
-                                                                    : TransformerStack::Recomputation::kNone;
-  encoder_->SetRecomputation(recomputation);
-  decoder_->SetRecomputation(recomputation);
+  encoder_->SetActivations(activations);
+  decoder_->SetActivations(activations);
 }
 
 double T5::ClassifierScale() const { return classifier_ ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.d_model)); }
@@ -141,8 +139,8 @@ LossResult T5::Loss(const Batch& batch, const LossOptions& options, const Forwar
   return {.sum = loss.sum, .sums = {{"ln_ppl", loss.nll_sum, loss.tokens}}};
 }
 
-T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options,
-                const ForwardContext& context, const T5Masks& masks) const {
+T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
+                const T5Masks& masks) const {
   CheckIds("inputs", inputs);
   CheckIds("targets", targets);
   Dims dims("T5 loss");

@@ -7,8 +7,8 @@
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/text_sampling.h"
-#include "crosstalk/runtime/utf8.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -121,8 +121,7 @@ void TrainingRun::Report(const std::string& message) const {
 }
 
 void TrainingRun::CheckFolder(const ResumeOptions& resume) const {
-  CROSSTALK_CHECK(!folder_.HoldsOtherFiles(), folder_.path(),
-                  ": holds files that are not a run's; choose a new folder");
+  CROSSTALK_CHECK(!folder_.IsForeign(), folder_.path(), ": holds files that are not a run's; choose a new folder");
   if (resume.from == ResumeOptions::From::kNothing) {
     CROSSTALK_CHECK(!folder_.HoldsRun(), folder_.path(), ": holds a run already; resume it, or choose another folder");
     return;

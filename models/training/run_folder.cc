@@ -26,7 +26,7 @@ bool Exists(const std::string& path) {
 
 bool RunFolder::HoldsRun() const { return Exists(RunFile()); }
 
-bool RunFolder::HoldsOtherFiles() const {
+bool RunFolder::IsForeign() const {
   if (!Exists(path_) || HoldsRun()) return false;
   for (const std::string& name : ListDirectory(path_)) {
     if (name != kLockName && !IsTemporaryName(name)) return true;

@@ -30,7 +30,7 @@ class RunFolder {
   // True if it has a run.json.
   bool HoldsRun() const;
   // True if it holds something that no run has put there: then it is not ours to write to.
-  bool HoldsOtherFiles() const;
+  bool IsForeign() const;
   // run.json; Error(kData) if it is missing or not one.
   Json ReadRunFile() const;
   // The path of the tokenizer's file, or nothing.

@@ -255,7 +255,7 @@ TEST(TransformerConfigTest, RecomputationGivesTheSameBits) {
     std::vector<std::vector<float>> bits[2];
     for (const bool recompute : {false, true}) {
       TransformerStack stack(dropped, Initializer(1));
-      if (recompute) stack.SetRecomputation(TransformerStack::Recomputation::kBlocks);
+      if (recompute) stack.SetActivations(Activations::kRecompute);
       const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 1};
       const TransformerMemory memory = MemoryOf(config, DType::kFloat32);
       Backward(Sum(stack.Forward(Variable(Random({2, 5, kD}, 1, DType::kFloat32)), Tensor(), memory, training)));

@@ -51,9 +51,9 @@ TEST(TransformerStackTest, NamesItsParametersAndSharesOneBiasTable) {
 }
 
 TEST(TransformerStackTest, ATracedNonFiniteValueNamesItsLayer) {
-  for (const auto recomputation : {TransformerStack::Recomputation::kNone, TransformerStack::Recomputation::kBlocks}) {
+  for (const auto activations : {Activations::kKeep, Activations::kRecompute}) {
     TransformerStack stack(Config(Causality::kNone), Initializer(1, DType::kFloat64));
-    stack.SetRecomputation(recomputation);
+    stack.SetActivations(activations);
     for (const NamedParameter& parameter : stack.Parameters()) {
       if (parameter.name == "block_1.feed_forward.wo") {
         parameter.value.value().data<double>()[3] = std::numeric_limits<double>::infinity();
@@ -198,14 +198,12 @@ TEST(TransformerStackTest, RecomputationPassesTheTableOnWithTheSameBits) {
   const Variable x(Random({2, 37, 8}, 1).To(DType::kFloat32));
   for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
     std::vector<std::vector<float>> bits[2];
-    for (const auto recomputation :
-         {TransformerStack::Recomputation::kNone, TransformerStack::Recomputation::kBlocks}) {
+    for (const auto activations : {Activations::kKeep, Activations::kRecompute}) {
       FloatStack of(AttentionConfig::TalkingHeads(8, 2, 3, 4, 5, 6), Causality::kNone, implementation);
-      of.stack.SetRecomputation(recomputation);
+      of.stack.SetActivations(activations);
       Backward(Sum(of.stack.Forward(x, Tensor(), {}, {})));
       for (const NamedParameter& parameter : of.stack.Parameters()) {
-        bits[recomputation == TransformerStack::Recomputation::kBlocks].push_back(
-            parameter.value.grad().ToVector<float>());
+        bits[activations == Activations::kRecompute].push_back(parameter.value.grad().ToVector<float>());
       }
     }
     EXPECT_EQ(bits[0], bits[1]) << Name(implementation);

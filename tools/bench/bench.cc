@@ -115,7 +115,7 @@ int Run(const Settings& settings) {
     return 0;
   }
   const std::string& warning = kernels::GetOpenBlas().warning;
-  if (!warning.empty()) Say(warning);
+  if (!warning.empty()) PrintMessage(warning);
   PrintResult(PlatformLine());
   if (settings.scaling) {
     const std::vector<BenchResult> results = RunScaling(settings.bench);

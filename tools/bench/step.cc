@@ -31,7 +31,8 @@ T5Config StepConfig(const std::string& kind, int64_t heads, AttentionImplementat
   config.d_model = 512;
   config.d_ff = 2048;
   config.encoder_layers = config.decoder_layers = 6;
-  AttentionConfig attention = MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = heads}, config.d_model);
+  AttentionConfig attention =
+      MakeAttentionConfig({.kind = ParseName<AttentionKind>("kind", kind), .heads = heads}, config.d_model);
   attention.implementation = implementation;
   config.SetAttention(attention);
   return config;
@@ -83,7 +84,8 @@ void ResetPeakResidentBytes(const std::string& name) {
   malloc_trim(0);
   std::ofstream file("/proc/self/clear_refs");
   file << "5\n" << std::flush;
-  if (!file) Say("bench: ", name, ": the system cannot count anew, so peak_resident_bytes is that of all cases so far");
+  if (!file)
+    PrintMessage("bench: ", name, ": the system cannot count anew, so peak_resident_bytes is that of all cases so far");
 }
 
 int64_t ForwardMultiplications(const T5Config& config, int64_t batch, int64_t n, int64_t m) {

@@ -22,14 +22,14 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   const TempDir dir;
   const RunFolder folder(dir / "run");
   EXPECT_FALSE(folder.HoldsRun());
-  EXPECT_FALSE(folder.HoldsOtherFiles());
+  EXPECT_FALSE(folder.IsForeign());
   { const RunLock lock(folder.path()); }
-  EXPECT_FALSE(folder.HoldsOtherFiles());
+  EXPECT_FALSE(folder.IsForeign());
   WriteBytes(dir / "run/letter.txt", "Dear reader");
-  EXPECT_TRUE(folder.HoldsOtherFiles());
+  EXPECT_TRUE(folder.IsForeign());
   WriteBytes(folder.RunFile(), "{}");
   EXPECT_TRUE(folder.HoldsRun());
-  EXPECT_FALSE(folder.HoldsOtherFiles());
+  EXPECT_FALSE(folder.IsForeign());
 }
 
 TEST(RunFolderTest, UnusedPathsCountUp) {
