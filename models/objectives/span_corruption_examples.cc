@@ -11,13 +11,15 @@
 namespace crosstalk {
 namespace {
 
-constexpr SpanCorruptionOptions kOptions;  // T5's: 15 %, spans of 3 on average
+SpanCorruptionOptions OptionsOf(const TrainingConfig& config) {
+  return {.noise_density = config.noise_density, .mean_span_length = config.mean_span_length};
+}
 
-SpanLengths LengthsOf(const TrainingConfig& config) { return LengthsForInputs(config.input_length, kOptions); }
+SpanLengths LengthsOf(const TrainingConfig& config) { return LengthsForInputs(config.input_length, OptionsOf(config)); }
 
 SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokenizer) {
   const SpanLengths lengths = LengthsOf(config);
-  const SpanCounts counts = CountSpans(lengths.raw, kOptions);
+  const SpanCounts counts = CountSpans(lengths.raw, OptionsOf(config));
   CROSSTALK_CHECK(counts.spans <= tokenizer.num_sentinels(), "span corruption: inputs of ", config.input_length,
                   " tokens have ", counts.spans, " hidden spans, but the tokenizer has ", tokenizer.num_sentinels(),
                   " sentinels: use a smaller input_length");
@@ -41,6 +43,7 @@ class SpanCorruptionExamples : public ExampleSource {
  public:
   SpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs)
       : inputs_(std::move(inputs)),
+        options_(OptionsOf(config)),
         lengths_(CheckedLengths(config, *inputs_.tokenizer)),
         dataset_(inputs_.text, inputs_.tokenizer, lengths_.raw, inputs_.seed, inputs_.order) {}
 
@@ -50,7 +53,7 @@ class SpanCorruptionExamples : public ExampleSource {
 
   void Write(int64_t place, int64_t index, Batch& batch, int64_t row) const override {
     const CorruptedExample example =
-        CorruptSpans(dataset_.Chunk(place), inputs_.seed, index, kOptions, *inputs_.tokenizer);
+        CorruptSpans(dataset_.Chunk(place), inputs_.seed, index, options_, *inputs_.tokenizer);
     CopyRow(example.inputs, batch.Get("inputs"), row);
     CopyRow(example.targets, batch.Get("targets"), row);
     batch.targets += static_cast<int64_t>(example.targets.size());
@@ -60,15 +63,16 @@ class SpanCorruptionExamples : public ExampleSource {
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
 
   std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const override {
-    const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, kOptions);
+    const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, options_);
     const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
     if (!nats) return std::nullopt;
-    const SpanCounts counts = CountSpans(lengths_.raw, kOptions);
+    const SpanCounts counts = CountSpans(lengths_.raw, options_);
     return LossBound{*nats, counts.noise_tokens + counts.spans + 1};
   }
 
  private:
   ExampleInputs inputs_;
+  SpanCorruptionOptions options_;
   SpanLengths lengths_;
   ChunkDataset dataset_;
 };

@@ -51,7 +51,15 @@ FieldTable<Config> DataFields() {
        MakeField("input_length", &Config::input_length,
                  {.placeholder = "N",
                   .help = "Input tokens an example; targets follow (512: 114).",
-                  .range = {4, 16'777'216}})});
+                  .range = {4, 16'777'216}}),
+       MakeField("noise_density", &Config::noise_density,
+                 {.placeholder = "SHARE",
+                  .help = "Of span corruption: part of the tokens that is hidden.",
+                  .range = {0.001, 0.999}}),
+       MakeField("mean_span_length", &Config::mean_span_length,
+                 {.placeholder = "X",
+                  .help = "Of span corruption: mean length of what is hidden at a time, in tokens.",
+                  .range = {1, 1000}})});
 }
 
 FieldTable<Config> ModelFields() {

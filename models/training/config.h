@@ -55,6 +55,8 @@ struct TrainingConfig {
   int64_t vocabulary = 1000;
   std::optional<std::string> objective;
   int64_t input_length = 128;
+  double noise_density = 0.15;
+  double mean_span_length = 3.0;
 
   // Model.
   std::string model = "t5";
