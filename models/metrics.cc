@@ -1,6 +1,11 @@
 #include "crosstalk/models/metrics.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string_view>
+
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
@@ -9,6 +14,10 @@ namespace {
 constexpr MetricDisplay kDisplays[] = {
     {"ln_ppl", "ln(PPL)", true},  // mean -ln p of a target token, in nats
 };
+
+constexpr std::string_view kReserved[] = {
+    "event",  "step",          "loss",     "loss_lower_bound", "learning_rate",    "gradient_norm",
+    "tokens", "target_tokens", "examples", "seconds",          "tokens_per_second"};
 
 }  // namespace
 
@@ -28,7 +37,8 @@ void AddSums(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more) {
 std::vector<Metric> Means(const std::vector<MetricSum>& sums) {
   std::vector<Metric> means;
   for (const MetricSum& sum : sums) {
-    means.push_back({sum.name, sum.count == 0 ? 0.0 : sum.sum / static_cast<double>(sum.count)});
+    CROSSTALK_DCHECK(std::find(std::begin(kReserved), std::end(kReserved), sum.name) == std::end(kReserved));
+    means.push_back({sum.name, sum.count == 0 ? std::nan("") : sum.sum / static_cast<double>(sum.count)});
   }
   return means;
 }

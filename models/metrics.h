@@ -24,7 +24,8 @@ struct Metric {
 
 // Adds each of `more` to the one of its name, or appends it.
 void AddSums(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more);
-// sum / count; 0 where nothing was counted.
+// sum / count, NaN where nothing was counted. Names are members of lines of metrics.jsonl: one that stands there
+// already for something else ("step", "tokens", …) is a mistake of the model's, and throws std::logic_error.
 std::vector<Metric> Means(const std::vector<MetricSum>& sums);
 
 // How a metric is shown, and which way it is better. A name that is not in the table of metrics.cc is shown as it is,

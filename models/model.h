@@ -36,20 +36,16 @@ class Model : public Module {
  public:
   explicit Model(const Initializer& init) : Module(init) {}
 
-  // The registry's name for it, which its configuration in files begins with.
-  virtual const char* kind() const = 0;
-  // All that the model is built from, but for its parameters' values.
+  // All that the model is built from, but for its parameters' values; the member `model` is its name in the registry.
   virtual Json ConfigJson() const = 0;
   // "T5, 2 + 2 layers": for people.
   virtual std::string Describe() const = 0;
   // One entry for each place that has attention, the first the one that a comparison shows.
   virtual std::vector<AttentionPlace> AttentionPlaces() const = 0;
-  // The tensors that Loss reads of a batch.
-  virtual std::vector<std::string> BatchTensors() const = 0;
   // kKeep unless set.
   virtual void SetActivations(Activations activations) = 0;
 
-  // Error(kUsage) if the batch lacks one of BatchTensors or its shape does not fit.
+  // Error(kUsage) if the batch lacks a tensor that the model reads, or its shape does not fit.
   virtual LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const = 0;
 };
 

@@ -12,7 +12,12 @@ namespace crosstalk {
 
 const std::vector<ModelType>& ModelTypes() {
   static const std::vector<ModelType> types = {
-      {"t5", "span-corruption", ConfigureT5, MakeT5},
+      {.name = "t5",
+       .objectives = {"span-corruption"},
+       .own_fields = {"encoder_self", "decoder_self", "encoder_decoder", "decoder_layers", "classifier"},
+       .resolve = ResolveT5,
+       .configure = ConfigureT5,
+       .make = MakeT5},
   };
   return types;
 }
@@ -20,6 +25,16 @@ const std::vector<ModelType>& ModelTypes() {
 std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
   for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);
+  return names;
+}
+
+std::vector<std::string> ModelsThatOwn(std::string_view field) {
+  std::vector<std::string> names;
+  for (const ModelType& type : ModelTypes()) {
+    for (const char* own : type.own_fields) {
+      if (field == own) names.emplace_back(type.name);
+    }
+  }
   return names;
 }
 

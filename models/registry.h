@@ -25,8 +25,14 @@ struct Vocabulary {
 };
 
 struct ModelType {
-  const char* name;       // "t5": the configuration field `model`, and the member `model` of the JSON
-  const char* objective;  // that it is trained on unless the configuration names another
+  const char* name;  // "t5": the configuration field `model`, and the member `model` of the JSON
+  // What it can be trained on; the first unless the configuration names another.
+  std::vector<const char*> objectives;
+  // The fields of a training configuration that this model reads and not every model does. Giving one to a model that
+  // does not list it is an error.
+  std::vector<const char*> own_fields;
+  // Fills in the defaults of those that follow from other fields; may be null.
+  void (*resolve)(TrainingConfig& config);
   // The model's configuration. Error(kUsage) that names the field at fault.
   Json (*configure)(const TrainingConfig& config, const Vocabulary& vocabulary);
   // The model, with initial values that are a function of (seed, parameter name). Error(kData) with `source` for a
@@ -36,6 +42,8 @@ struct ModelType {
 
 const std::vector<ModelType>& ModelTypes();
 std::vector<std::string> ModelNames();
+// The models that list a field as their own; empty: every model reads it.
+std::vector<std::string> ModelsThatOwn(std::string_view field);
 // Error(kUsage) of the field "model" that lists the names, for any other.
 const ModelType& FindModel(std::string_view name);
 

@@ -26,7 +26,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   // The second part's gradients are added to those of the first, and a second step finds the optimizer's state there.
   for (int64_t part = 0; part < std::min<int64_t>(2, config->accumulate); ++part) {
     const int64_t before = scope.Multiplications();
-    const LossResult loss = model->Loss(batch, {.z_loss = config->z_loss}, {.phase = ForwardContext::Phase::kTraining});
+    const LossResult loss = model->Loss(batch, MakeLossOptions(*config), {.phase = ForwardContext::Phase::kTraining});
     cost.forward_multiplications = config->accumulate * (scope.Multiplications() - before);
     Backward(Scale(loss.sum, 1.0));
   }

@@ -47,11 +47,12 @@ enum class AffectsResult { kYes, kNo };
 // What a row says beside its key and its place.
 struct FieldOptions {
   const char* placeholder = "";  // what stands for the value in the help: "N", "PATH"
-  const char* help;              // sentences, with the unit
+  std::string help;              // sentences, with the unit
   FieldRange range = {};         // of a number
   AffectsResult affects_result = AffectsResult::kYes;
   std::vector<std::string> choices = {};  // of a string; an enum brings its own
-  std::vector<std::string> models = {};   // the models that read it; empty: all
+  // Set for a row that is added to a table of which files exist: they are read with its default.
+  bool may_be_missing = false;
 };
 
 template <typename Config>
@@ -189,12 +190,14 @@ Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
   return json;
 }
 
-// Every key of the table must be there and no other. Errors are Error(kData) that begin with `source`.
+// Every key of the table must be there, but for rows that may be missing, and no other. Errors are Error(kData) that
+// begin with `source`.
 template <typename Config>
 Config FieldsFromJson(const FieldTable<Config>& table, const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
   Config config;
   for (const Field<Config>& field : table) {
+    if (field.options.may_be_missing && !reader.Has(field.key)) continue;
     const Json& value = reader.Value(field.key);
     try {
       field.set(config, value);

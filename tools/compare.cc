@@ -26,9 +26,13 @@ namespace crosstalk {
 namespace {
 
 // What tells the runs apart, and what would give only some of them something to start from.
-const std::vector<std::string> kFixed = {"attention",       "dynamic",      "key_heads",
-                                         "value_heads",     "encoder_self", "decoder_self",
-                                         "encoder_decoder", "mixing_init",  "seed"};
+std::vector<std::string> FixedFields() {
+  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init", "seed"};
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.choices == NamesOf<AttentionKind>()) keys.push_back(field.key);
+  }
+  return keys;
+}
 
 struct CompareSettings {
   TrainingConfig config;
@@ -86,10 +90,11 @@ double StepSeconds(const KindResult& result) {
 
 std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) {
   const Metric& metric = results[0].runs[0].evaluation.result.metrics[0];
-  std::string table =
-      StrCat("| attention | held-out ", DisplayOf(metric).label, seeds > 1 ? ", mean ± standard deviation" : "",
-             " | step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n",
-             "|---|---|---|---|---|---|\n");
+  std::string table = StrCat("| attention | held-out ", DisplayOf(metric).label,
+                             DisplayOf(metric).lower_is_better ? "" : " (higher is better)",
+                             seeds > 1 ? ", mean ± standard deviation" : "",
+                             " | step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n",
+                             "|---|---|---|---|---|---|\n");
   for (const KindResult& result : results) {
     const MeanAndDeviation score = ScoreOf(result);
     table += StrCat("| ", result.kind, " | ", FixedText(score.mean, 4),
@@ -179,10 +184,8 @@ int Compare(CompareSettings& settings) {
   }
   const RunEvaluation& last = results[0].runs[0].evaluation;
   PrintMessage(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
-               " held-out tokens",
-               last.loss_lower_bound ? ", entropy bound " + FixedText(*last.loss_lower_bound, 3) : "",
-               "; a layer's cost is for n = m = ", settings.config.input_length, "\nwritten: ", settings.out,
-               "/compare.md, ", settings.out, "/compare.json");
+               " held-out tokens", BoundText(last), "; a layer's cost is for n = m = ", settings.config.input_length,
+               "\nwritten: ", settings.out, "/compare.md, ", settings.out, "/compare.json");
   return 0;
 }
 
@@ -192,13 +195,14 @@ Command CompareCommand() {
   return {
       "compare", "train the members of the family alike and print the table",
       "Trains one model for each kind of attention and seed, on the same data for the same number of steps, each in "
-      "its own run folder under --out, and ends with a table: held-out ln(PPL) over the seeds, step time, and "
-      "parameters and multiplications of one self-attention layer of the encoder. What is finished or begun is "
+      "its own run folder under --out, and ends with a table: the held-out measure over the seeds, step time, and "
+      "parameters and multiplications of one layer in the model's first place of attention. What is finished or begun "
+      "is "
       "taken up again by the same command.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
         settings->config.steps = 600;
-        AddTrainingOptions(options, &settings->config, kFixed);
+        AddTrainingOptions(options, &settings->config, FixedFields());
         options.Group("Comparison");
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));
         options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");

@@ -288,7 +288,6 @@ void OptionTable::AddField(const std::string& key, FieldType type, const std::ve
   } else if (!choices.empty()) {
     help += " One of " + Join(choices, ", ") + ".";
   }
-  if (!field.models.empty()) help += " (" + Join(field.models, ", ") + ")";
   Impl::Entry& entry = impl_->AddEntry(name, placeholder, help);
   if (!value.is_null() && type != FieldType::kBool) {
     entry.default_text = value.is_string() ? value.AsString() : value.Dump();

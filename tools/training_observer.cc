@@ -60,8 +60,13 @@ std::string MetricsText(const std::vector<Metric>& metrics, int digits) {
 
 std::string EvaluationText(const RunEvaluation& evaluation) {
   return StrCat("held-out ", MetricsText(evaluation.result.metrics, 4), " over ", CountText(evaluation.result.tokens),
-                " tokens",
-                evaluation.loss_lower_bound ? ", entropy bound " + FixedText(*evaluation.loss_lower_bound, 3) : "");
+                " tokens", BoundText(evaluation));
+}
+
+std::string BoundText(const RunEvaluation& evaluation) {
+  const auto& metrics = evaluation.result.metrics;
+  const bool beside = !metrics.empty() && metrics[0].name == "ln_ppl";
+  return beside && evaluation.loss_lower_bound ? ", entropy bound " + FixedText(*evaluation.loss_lower_bound, 3) : "";
 }
 
 }  // namespace crosstalk

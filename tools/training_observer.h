@@ -18,5 +18,7 @@ TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& sig
 std::string MetricsText(const std::vector<Metric>& metrics, int digits);
 // "held-out ln(PPL) 2.3451 over 34,112 tokens, entropy bound 1.021"
 std::string EvaluationText(const RunEvaluation& evaluation);
+// ", entropy bound 1.021" where it is known and the measure is ln(PPL), which it bounds.
+std::string BoundText(const RunEvaluation& evaluation);
 
 }  // namespace crosstalk

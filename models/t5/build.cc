@@ -6,6 +6,10 @@
 
 namespace crosstalk {
 
+void ResolveT5(TrainingConfig& config) {
+  if (!config.decoder_layers) config.decoder_layers = config.layers;
+}
+
 Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
   T5Config model;
   model.vocabulary = vocabulary.size;

@@ -9,6 +9,7 @@
 
 namespace crosstalk {
 
+void ResolveT5(TrainingConfig& config);
 Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary);
 std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, uint64_t seed);
 

@@ -54,11 +54,9 @@ class T5 : public Model {
 
   const T5Config& config() const { return config_; }
 
-  const char* kind() const override { return "t5"; }
   Json ConfigJson() const override { return ToJson(config_); }
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override;
-  std::vector<std::string> BatchTensors() const override { return {"inputs", "targets"}; }
   void SetActivations(Activations activations) override;
 
   // inputs int32[b, n], mask bool[b, n] (undefined: NotPadding) → the encoder's output [b, n, d_model].

@@ -50,7 +50,7 @@ FieldTable<Config> DataFields() {
            {.placeholder = "NAME", .help = "What is learnt; the model's own by default.", .choices = ObjectiveNames()}),
        MakeField("input_length", &Config::input_length,
                  {.placeholder = "N",
-                  .help = "Input tokens an example; targets follow (512: 114).",
+                  .help = "Input tokens an example; the targets' length follows from the objective.",
                   .range = {4, 16'777'216}}),
        MakeField("noise_density", &Config::noise_density,
                  {.placeholder = "SHARE",
@@ -67,13 +67,11 @@ FieldTable<Config> ModelFields() {
   for (Field<Config>& row : FieldsOfPart(AttentionFields(), &Config::attention)) rows.push_back(std::move(row));
   const FieldTable<Config> more = {
       MakeField("encoder_self", &Config::encoder_self_kind,
-                {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default.", .models = {"t5"}}),
+                {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default."}),
       MakeField("decoder_self", &Config::decoder_self_kind,
-                {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default.", .models = {"t5"}}),
+                {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default."}),
       MakeField("encoder_decoder", &Config::encoder_decoder_kind,
-                {.placeholder = "KIND",
-                 .help = "Kind between decoder and encoder; as attention by default.",
-                 .models = {"t5"}}),
+                {.placeholder = "KIND", .help = "Kind between decoder and encoder; as attention by default."}),
       MakeField("mixing_init", &Config::mixing_init, {.help = "How P_l and P_w start."}),
       MakeField("attention_scale", &Config::attention_scale,
                 {.help = "Logits' factor 1/sqrt(d_k): folded into P_q's initial values, or explicit."}),
@@ -85,12 +83,9 @@ FieldTable<Config> ModelFields() {
       MakeField("d_ff", &Config::d_ff,
                 {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = AtLeast(1)}),
       MakeField("layers", &Config::layers,
-                {.placeholder = "N", .help = "Blocks of the encoder.", .range = {1, 1'000'000}}),
+                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, 1'000'000}}),
       MakeField("decoder_layers", &Config::decoder_layers,
-                {.placeholder = "N",
-                 .help = "Blocks of the decoder; as layers by default.",
-                 .range = {1, 1'000'000},
-                 .models = {"t5"}}),
+                {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, 1'000'000}}),
       MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
       MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
       MakeField("relative_buckets", &Config::relative_buckets,
@@ -146,7 +141,7 @@ FieldTable<Config> OptimisationFields() {
            {.help = "recompute: a third more work for much less memory; the same bits.", .affects_result = kNoEffect}),
        MakeField("seed", &Config::seed,
                  {.placeholder = "N",
-                  .help = "Decides initial values, order of examples, corruption and dropout.",
+                  .help = "Decides initial values, the order and making of examples, and dropout.",
                   .range = {0, 9.2e18}})});
 }
 
@@ -184,10 +179,10 @@ FieldTable<Config> RunFields() {
 void CheckFieldsAreRead(const TrainingConfig& config) {
   const TrainingConfig defaults;
   for (const Field<Config>& field : TrainingFields()) {
-    const std::vector<std::string>& models = field.options.models;
-    if (models.empty() || std::find(models.begin(), models.end(), config.model) != models.end()) continue;
-    CROSSTALK_CHECK_FIELD(field.get(config) == field.get(defaults), field.key, "a ", config.model,
-                          " has no use for it; it is for ", Join(models, ", "));
+    const std::vector<std::string> owners = ModelsThatOwn(field.key);
+    if (owners.empty() || std::find(owners.begin(), owners.end(), config.model) != owners.end()) continue;
+    CROSSTALK_CHECK_FIELD(field.get(config) == field.get(defaults), field.key, "model ", config.model,
+                          " has no use for it; it is for ", Join(owners, ", "));
   }
 }
 
@@ -218,6 +213,10 @@ const FieldTable<TrainingConfig>& TrainingFields() {
     for (FieldTable<Config>& part : std::vector{DataFields(), ModelFields(), OptimisationFields(), RunFields()}) {
       for (Field<Config>& row : part) all.push_back(std::move(row));
     }
+    for (Field<Config>& row : all) {
+      const std::vector<std::string> owners = ModelsThatOwn(row.key);
+      if (!owners.empty() && owners.size() < ModelTypes().size()) row.options.help += " (" + Join(owners, ", ") + ")";
+    }
     return all;
   }();
   return table;
@@ -228,8 +227,12 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   CheckFields(TrainingFields(), c);
   CheckFieldsAreRead(c);
   const ModelType& model = FindModel(c.model);
-  if (!c.objective) c.objective = model.objective;
-  if (!c.decoder_layers) c.decoder_layers = c.layers;
+  if (!c.objective) c.objective = model.objectives[0];
+  const auto& objectives = model.objectives;
+  CROSSTALK_CHECK_FIELD(std::find(objectives.begin(), objectives.end(), *c.objective) != objectives.end(), "objective",
+                        "model ", c.model, " cannot be trained on ", *c.objective, "; it can on ",
+                        Join({objectives.begin(), objectives.end()}, ", "));
+  if (model.resolve != nullptr) model.resolve(c);
   CROSSTALK_CHECK_FIELD(c.batch % c.accumulate == 0, "accumulate", c.accumulate, " does not cut the batch of ", c.batch,
                         " into equal parts");
   const bool adafactor = c.optimizer == OptimizerKind::kAdafactor;
@@ -279,6 +282,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vect
   adamw.weight_decay = config.weight_decay;
   return std::make_unique<AdamW>(std::move(parameters), adamw);
 }
+
+LossOptions MakeLossOptions(const TrainingConfig& config) { return {.z_loss = config.z_loss}; }
 
 ScheduleConfig MakeSchedule(const TrainingConfig& config) {
   ScheduleConfig schedule;

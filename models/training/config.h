@@ -130,6 +130,7 @@ std::vector<std::string> Differences(const TrainingConfig& here, const TrainingC
 // An attention layer of a model: the fields' one, but for the kind where a place has its own.
 AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<AttentionKind> kind = std::nullopt);
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters);
+LossOptions MakeLossOptions(const TrainingConfig& config);
 ScheduleConfig MakeSchedule(const TrainingConfig& config);
 
 }  // namespace crosstalk

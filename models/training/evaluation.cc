@@ -26,6 +26,9 @@ EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, 
   }
   result.metrics = Means(sums);
   result.seconds = watch.seconds();
+  for (const MetricSum& sum : sums) {
+    if (sum.count == 0) Fail(ErrorKind::kData, "the held-out text gives nothing to measure ", sum.name, " on");
+  }
   for (const Metric& metric : result.metrics) {
     if (std::isfinite(metric.value)) continue;
     Fail(ErrorKind::kNumerical, "the held-out ", DisplayOf(metric).label,

@@ -291,7 +291,7 @@ TrainingSummary TrainingRun::Train() {
   options.schedule = MakeSchedule(*config_);
   options.parts = config_->accumulate;
   options.clip_norm = config_->clip;
-  options.loss.z_loss = config_->z_loss;
+  options.loss = MakeLossOptions(*config_);
   options.denominator = config_->loss_denominator;
   options.seed = config_->seed;
   Trainer trainer(*model_, *optimizer_, *batches_, options);

@@ -28,6 +28,7 @@ struct Config {
   Colour colour = Colour::kRed;
   std::optional<double> scale;
   Part part;
+  int64_t extra = 5;  // in no row of Fields()
 };
 
 const FieldTable<Config>& Fields() {
@@ -86,6 +87,16 @@ TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
       }
     }
   }
+}
+
+TEST(FieldTest, ARowAddedLaterReadsOlderFilesWithItsDefault) {
+  FieldTable<Config> table = Fields();
+  Json older = FieldsToJson(table, Config());
+  table.push_back(MakeField("extra", &Config::extra, {.placeholder = "N", .help = "Extra.", .may_be_missing = true}));
+  EXPECT_EQ(FieldsFromJson(table, older, "test").extra, 5);
+  EXPECT_EQ(FieldsFromJson(table, older.Set("extra", 6), "test").extra, 6);
+  table.back().options.may_be_missing = false;
+  EXPECT_THROW(FieldsFromJson(table, FieldsToJson(Fields(), Config()), "test"), Error);
 }
 
 TEST(FieldTest, NoneResetsAnOptional) {

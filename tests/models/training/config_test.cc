@@ -4,6 +4,9 @@
 
 #include <set>
 
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/registry.h"
+
 namespace crosstalk {
 namespace {
 
@@ -87,6 +90,15 @@ TEST(TrainingConfigTest, AFaultNamesItsField) {
   config = {};
   config.clip = -1;
   EXPECT_EQ(FieldOf(config), "clip");
+}
+
+TEST(TrainingConfigTest, EveryFieldOfAModelsOwnIsThere) {
+  std::set<std::string> keys;
+  for (const Field<TrainingConfig>& field : TrainingFields()) keys.insert(field.key);
+  for (const ModelType& type : ModelTypes()) {
+    for (const char* own : type.own_fields) EXPECT_TRUE(keys.count(own)) << type.name << ": " << own;
+    for (const char* objective : type.objectives) EXPECT_NO_THROW(FindObjective(objective)) << type.name;
+  }
 }
 
 TEST(TrainingConfigTest, EveryFieldHasAKeyAGroupAndAHelpOfItsOwn) {
