@@ -80,7 +80,7 @@ TEST(TrainErrorsTest, ALossThatIsNotFiniteNamesTheLayerAndTheLastCheckpointStand
     const CommandResult again = RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"});
     EXPECT_EQ(again.exit_code, 4) << again.errors;
     EXPECT_TRUE(Contains(again.errors, says)) << again.errors;
-    EXPECT_EQ(Snapshot(run + "/checkpoints") == checkpoints, true);
+    EXPECT_TRUE(Snapshot(run + "/checkpoints") == checkpoints);
   }
 }
 
@@ -109,7 +109,7 @@ TEST(TrainErrorsTest, AFullDiskLeavesThePreviousCheckpoint) {
   const CommandResult resumed = RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_TRUE(Contains(resumed.errors, "resuming after step ")) << resumed.errors;
-  EXPECT_EQ(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"), true);
+  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
 }
 
 TEST(TrainErrorsTest, ADiskThatIsFullWithinASaveLeavesThePreviousCheckpoint) {
@@ -125,10 +125,10 @@ TEST(TrainErrorsTest, ADiskThatIsFullWithinASaveLeavesThePreviousCheckpoint) {
       RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"}, {.max_file_bytes = 20'000});
   EXPECT_EQ(full.exit_code, 5) << full.errors;
   EXPECT_TRUE(Contains(full.errors, "model.safetensors")) << full.errors;
-  EXPECT_EQ(Snapshot(dir / "run/checkpoints") == before, true);
+  EXPECT_TRUE(Snapshot(dir / "run/checkpoints") == before);
   const CommandResult resumed = RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_EQ(ReadBytes(dir / "run/model.safetensors") == model, true);
+  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == model);
 }
 
 }  // namespace

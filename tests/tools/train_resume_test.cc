@@ -57,7 +57,7 @@ void ExpectTheSameModelForAnyNumberOfThreads(const std::vector<std::string>& opt
       model = here;
       metrics = ReproducibleMetrics(run);
     }
-    EXPECT_EQ(here == model, true) << threads << " threads";
+    EXPECT_TRUE(here == model) << threads << " threads";
     EXPECT_EQ(ReproducibleMetrics(run), metrics) << threads << " threads";
   }
 }
@@ -111,7 +111,7 @@ TEST(TrainResumeTest, AComposedRunGoesOnComposed) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_TRUE(Contains(resumed.errors, "composed attention")) << resumed.errors;
   EXPECT_EQ(ParseJson(ReadBytes(dir / "cut/run.json"), "run.json").At("implementation").AsString(), "composed");
-  EXPECT_EQ(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"), true);
+  EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
 }
 
 TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
@@ -127,7 +127,7 @@ TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
   const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_TRUE(Contains(resumed.errors, "resuming after step 4 of 6")) << resumed.errors;
-  EXPECT_EQ(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"), true);
+  EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
   EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
 }
 
@@ -164,7 +164,7 @@ TEST(TrainResumeTest, AnySignalAtAnyMomentResumesToTheSameBits) {
         break;
       }
     }
-    EXPECT_EQ(ReadBytes(run + "/model.safetensors") == model, true) << "signal " << number << ", cuts " << cuts;
+    EXPECT_TRUE(ReadBytes(run + "/model.safetensors") == model) << "signal " << number << ", cuts " << cuts;
     EXPECT_EQ(ReproducibleMetrics(run), metrics) << "signal " << number << ", cuts " << cuts;
   }
 }
@@ -218,7 +218,7 @@ TEST(TrainResumeTest, ADamagedCheckpointIsSkippedWithItsReason) {
       EXPECT_TRUE(Contains(result.errors, "skipped a damaged checkpoint")) << result.errors;
       EXPECT_TRUE(Contains(result.errors, name)) << result.errors;
       EXPECT_TRUE(Contains(result.errors, "resuming after step 6")) << result.errors;
-      EXPECT_EQ(ReadBytes(run + "/model.safetensors") == model, true) << name;
+      EXPECT_TRUE(ReadBytes(run + "/model.safetensors") == model) << name;
       // Named, it is refused.
       WriteBytes(path, bytes);
       const CommandResult named =
@@ -240,7 +240,7 @@ TEST(TrainResumeTest, WhereNoCheckpointIsGoodNothingIsOverwritten) {
   const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
   EXPECT_EQ(result.exit_code, 3) << result.errors;
   EXPECT_TRUE(Contains(result.errors, "model.safetensors")) << result.errors;
-  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+  EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 
 TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
@@ -260,7 +260,7 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
           RunCommand(Joined({"train", "--out", dir / "run", "--resume", resume, "--threads", "1"}, options));
       EXPECT_EQ(result.exit_code, 3) << says << "\n" << result.errors;
       EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
-      EXPECT_EQ(Snapshot(dir / "run") == before, true) << says;
+      EXPECT_TRUE(Snapshot(dir / "run") == before) << says;
     }
   }
 }
@@ -274,7 +274,7 @@ TEST(TrainResumeTest, AForeignCheckpointIsRefused) {
   const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
   EXPECT_EQ(result.exit_code, 3) << result.errors;
   EXPECT_TRUE(Contains(result.errors, "d_ff: 24 here, 40 there")) << result.errors;
-  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+  EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 
 TEST(TrainResumeTest, ChangedTextIsRefused) {
@@ -297,7 +297,7 @@ TEST(TrainResumeTest, AnExistingRunIsNotOverwritten) {
   const CommandResult result = RunCommand(TinyTrain({"--out", dir / "run"}));
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_TRUE(Contains(result.errors, "--resume auto")) << result.errors;
-  EXPECT_EQ(Snapshot(dir / "run") == before, true);
+  EXPECT_TRUE(Snapshot(dir / "run") == before);
   // Nor is a folder of something else.
   WriteBytes(dir / "letter.txt", "Dear reader");
   const CommandResult other = RunCommand(TinyTrain({"--out", dir.path()}));
@@ -310,7 +310,7 @@ TEST(TrainResumeTest, ARunFromACheckpointElsewhereEndsInTheSameBits) {
   const CommandResult result =
       RunCommand({"train", "--out", dir / "fork", "--resume", dir / "run/checkpoints/step-00000006", "--threads", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_EQ(ReadBytes(dir / "fork/model.safetensors") == ReadBytes(dir / "run/model.safetensors"), true);
+  EXPECT_TRUE(ReadBytes(dir / "fork/model.safetensors") == ReadBytes(dir / "run/model.safetensors"));
 }
 
 TEST(TrainResumeTest, TwoProcessesDoNotShareARunFolder) {

@@ -145,7 +145,7 @@ TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
     for (int i = 0; i < 4; ++i) rig.trainer.Step();
     const std::vector<float> values = AllValues(ParameterTensors(rig.model));
     if (expected.empty()) expected = values;
-    EXPECT_EQ(values == expected, true) << count << " threads";
+    EXPECT_TRUE(values == expected) << count << " threads";
   }
   SetNumThreads(threads);
 
@@ -160,7 +160,7 @@ TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   second.optimizer.LoadState(ReadSafetensors(dir / "optimizer.safetensors").tensors);
   EXPECT_EQ(second.trainer.step(), 2);
   for (int i = 0; i < 2; ++i) second.trainer.Step();
-  EXPECT_EQ(AllValues(ParameterTensors(second.model)) == expected, true);
+  EXPECT_TRUE(AllValues(ParameterTensors(second.model)) == expected);
 }
 
 TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
@@ -190,7 +190,7 @@ TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
   EXPECT_EQ(AllValues(rig.optimizer.State()), state);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const uint32_t* bits = reinterpret_cast<const uint32_t*>(parameters[i].tensor.data<float>());
-    EXPECT_EQ(std::vector<uint32_t>(bits, bits + parameters[i].tensor.num_elements()) == before[i], true)
+    EXPECT_TRUE(std::vector<uint32_t>(bits, bits + parameters[i].tensor.num_elements()) == before[i])
         << parameters[i].name;
   }
 }
@@ -243,7 +243,7 @@ TEST(StateDictTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
       EXPECT_EQ(error.kind(), ErrorKind::kData);
       EXPECT_NE(std::string(error.what()).find(fault.what), std::string::npos) << error.what();
     }
-    EXPECT_EQ(AllValues(ParameterTensors(model)) == before, true) << fault.what;
+    EXPECT_TRUE(AllValues(ParameterTensors(model)) == before) << fault.what;
   }
 }
 
