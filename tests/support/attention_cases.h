@@ -206,7 +206,7 @@ inline ::testing::AssertionResult CloseOrCancelled(const Array<double>& actual, 
   return ::testing::AssertionSuccess();
 }
 
-// ---- Projections in the plain loops
+// ---- Projections in the plain loops ------------------------------------------------------------------------------
 // The plain loops' field of a projection; null for a bias, which they have none of.
 inline Array<double>* InPaper(const AttentionProjection& projection, AttentionInputs<double>& in) {
   using In = AttentionInputs<double>;
@@ -229,7 +229,7 @@ inline std::vector<int64_t> PaperSizes(const AttentionProjection& projection, co
   return sizes;
 }
 
-// ---- One case's data -----------------------------------------------------------------------------------------------
+// ---- One case's data ---------------------------------------------------------------------------------------------
 // Random inputs in the paper's layouts, of a size that spreads the weights without making them one-hot.
 inline AttentionInputs<double> MakeInputs(const AttentionCase& c, uint64_t seed = 7) {
   const AttentionConfig& f = c.config;

@@ -112,8 +112,7 @@ TEST(AttentionTensorsTest, TheImplementationIsTheOneAskedForOrTheFastestThereIs)
   EXPECT_THROW(computed_by({.implementation = kFused, .precision = DType::kFloat64}), Error);
 }
 
-// ---- Files that do not make a layer
-// ------------------------------------------------------------------------------------
+// ---- Files that do not make a layer ------------------------------------------------------------------------------
 std::string DataError(const TensorFile& file) {
   try {
     EvaluateAttention(file, {});

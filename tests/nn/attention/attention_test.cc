@@ -36,8 +36,7 @@ Array<double> Identity(int64_t size) {
   return identity;
 }
 
-// ---- Equalities of the paper
-// -----------------------------------------------------------------------------------------
+// ---- Equalities of the paper -------------------------------------------------------------------------------------
 TEST(AttentionTest, IdentityProjectionsMakeTalkingHeadsMultiHead) {
   const AttentionCase multi_head{.name = "multi-head", .config = MixingConfig({}), .pairs = true, .bias = true};
   AttentionCase talking = multi_head;
@@ -118,8 +117,7 @@ TEST(AttentionTest, AnExplicitScaleEqualsOneFoldedIntoTheQueries) {
                     {"Y", "W", "U", "dX", "dM", "dP_k", "dP_v", "dP_o", "dP_l", "dP_Xl", "dP_Mw"});
 }
 
-// ---- Masks
-// -----------------------------------------------------------------------------------------------------------
+// ---- Masks -------------------------------------------------------------------------------------------------------
 TEST(AttentionTest, MaskedPositionsChangeNothing) {
   for (const AttentionConfig& config : {DotProductConfig(), MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
     SCOPED_TRACE(ToString(config));
@@ -174,8 +172,7 @@ TEST(AttentionTest, CausalQueriesSeeNothingLater) {
   EXPECT_FALSE(CloseTo(ToArray(after.Slice(1, 5, 9)), ToArray(before.Slice(1, 5, 9)), 1e-3));
 }
 
-// ---- Gradients, independent of the plain loops
-// -------------------------------------------------------------------------
+// ---- Gradients, independent of the plain loops -------------------------------------------------------------------
 TEST(AttentionTest, GradientsOfEveryInputAndParameter) {
   for (const AttentionConfig& full : {MixingConfig({}), MixingConfig(kAll), BilinearConfig()}) {
     AttentionConfig config = full;
@@ -232,8 +229,7 @@ TEST(AttentionTest, TheModuleTrainsItsOwnParameters) {
   }
 }
 
-// ---- Dropout
-// ---------------------------------------------------------------------------------------------------------
+// ---- Dropout -----------------------------------------------------------------------------------------------------
 TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   AttentionConfig config = MixingConfig(kStatic);
   config.dropout_rate = 0.5;
@@ -266,8 +262,7 @@ TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   EXPECT_FALSE(CloseTo(ToArray(layer.Forward(X, M, extras, next_step).Y.value()), ToArray(dropped.Y.value()), 1e-3));
 }
 
-// ---- Parameters
-// ------------------------------------------------------------------------------------------------------
+// ---- Parameters --------------------------------------------------------------------------------------------------
 std::map<std::string, NamedParameter> ByName(const AttentionModule& layer) {
   std::map<std::string, NamedParameter> parameters;
   for (const NamedParameter& parameter : layer.Parameters()) parameters[parameter.name] = parameter;
@@ -349,8 +344,7 @@ TEST(AttentionTest, ParametersAreThoseThatTheCostCounts) {
   }
 }
 
-// ---- Errors
-// ----------------------------------------------------------------------------------------------------------
+// ---- Errors ------------------------------------------------------------------------------------------------------
 TEST(AttentionTest, ErrorsNameTheDimension) {
   AttentionConfig config = MixingConfig(kStatic);
   const AttentionModule layer(config, Initializer(3).At("layer"));
