@@ -7,9 +7,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::Guarded;
-using crosstalk::testing::SameBits;
-
 struct CopyCase {
   Shape shape;
   Strides x, y;

@@ -6,15 +6,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::AllClose;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-using crosstalk::testing::kRoundoff;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::SameBits;
-using crosstalk::testing::ToDouble;
-
 CROSSTALK_KERNEL_TEST(CrossEntropyTest);
 
 // log Z as in softmax_test; nll subtracts a logit, |logit| < 16; a gradient is a probability, relatively off by 200 u,

@@ -6,12 +6,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::SameBits;
-
 CROSSTALK_KERNEL_TEST(DropoutTest);
 
 // The same mask as Uniform(key, index) < rate, bit for bit, on every target.

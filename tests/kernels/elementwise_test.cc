@@ -8,14 +8,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::AllClose;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-using crosstalk::testing::kRoundoff;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::SameBits;
-
 CROSSTALK_KERNEL_TEST(ElementwiseTest);
 
 constexpr std::array kUnary = {UnaryOp::kExp,     UnaryOp::kLog,  UnaryOp::kSqrt, UnaryOp::kSquare,  UnaryOp::kTanh,

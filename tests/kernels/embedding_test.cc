@@ -6,11 +6,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::SameBits;
-
 CROSSTALK_KERNEL_TEST(EmbeddingTest);
 
 // Skewed as text is: many repeats of small ids.

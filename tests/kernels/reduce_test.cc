@@ -8,15 +8,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::AllClose;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-using crosstalk::testing::kRoundoff;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::SameBits;
-using crosstalk::testing::ToDouble;
-
 CROSSTALK_KERNEL_TEST(ReduceTest);
 
 struct Sizes {

@@ -6,14 +6,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::AllClose;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-using crosstalk::testing::kRoundoff;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::ToDouble;
-
 CROSSTALK_KERNEL_TEST(SoftmaxTest);
 
 struct Sizes {
@@ -55,7 +47,7 @@ void CheckSoftmax() {
       ASSERT_TRUE(out.GuardsIntact());
       // In place gives the same.
       Softmax(s.outer, s.reduced, s.inner, in.data(), in.data());
-      ASSERT_TRUE(crosstalk::testing::SameBits(in.values(), out.values()));
+      ASSERT_TRUE(SameBits(in.values(), out.values()));
       // dx = y (dy - Σ dy y): the sum of products of |y| ≤ 1 adding up to 1 with |dy| < 6 is off by 6 · 40 u.
       const std::vector<double> wide_y = ToDouble(out.values()), wide_dy = ToDouble(dy);
       reference::SoftmaxGradient(s.outer, s.reduced, s.inner, wide_y.data(), wide_dy.data(), expected_dx.data());

@@ -14,20 +14,24 @@
 #include "gtest/gtest.h"
 #include "tests/support/close.h"
 
-namespace crosstalk::testing {
+namespace crosstalk::kernels {
+
+using testing::AllClose;
+using testing::CloseToLargest;
+using testing::SameBits;
 
 // TEST_P(SoftmaxTest, …) runs once for each target: CROSSTALK_KERNEL_TEST(SoftmaxTest).
 class KernelTest : public ::testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { kernels::RestrictSimdTarget(GetParam()); }
+  void SetUp() override { RestrictSimdTarget(GetParam()); }
   void TearDown() override {
-    kernels::RestrictSimdTarget("");
+    RestrictSimdTarget("");
     SetNumThreads(2);
   }
 };
 
 #define CROSSTALK_KERNEL_TEST(Suite) \
-  class Suite : public ::crosstalk::testing::KernelTest {}; \
+  class Suite : public ::crosstalk::kernels::KernelTest {}; \
   INSTANTIATE_TEST_SUITE_P(AllTargets, Suite, ::testing::ValuesIn(::crosstalk::kernels::SupportedSimdTargets()), \
                            [](const auto& info) { return info.param; })
 
@@ -94,4 +98,4 @@ void ExpectSameBitsOnAnyThreads(const F& compute) {
   SetNumThreads(2);
 }
 
-}  // namespace crosstalk::testing
+}  // namespace crosstalk::kernels

@@ -10,13 +10,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::AllClose;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kRoundoff;
-using crosstalk::testing::RandomValues;
-using crosstalk::testing::ToDouble;
-
 CROSSTALK_KERNEL_TEST(GemmTest);
 
 struct Product {
@@ -116,7 +109,7 @@ TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
     for (const int64_t rows : {1, 2, 7, 13, 48, 49, 100}) {
       const int64_t first = 37;
       const std::vector<float> expected(whole.begin() + first * all.n, whole.begin() + (first + rows) * all.n);
-      EXPECT_TRUE(crosstalk::testing::SameBits(product(first, rows), expected)) << rows << " rows";
+      EXPECT_TRUE(SameBits(product(first, rows), expected)) << rows << " rows";
     }
   }
 }
@@ -160,7 +153,7 @@ TEST_P(GemmTest, BatchesEqualSingleProducts) {
       Gemm(single);
     }
     // Whether in a batch or alone, the same tiles.
-    EXPECT_TRUE(crosstalk::testing::SameBits(c, alone)) << s.m << " " << s.n << " " << s.k;
+    EXPECT_TRUE(SameBits(c, alone)) << s.m << " " << s.n << " " << s.k;
   }
 }
 

@@ -5,11 +5,6 @@
 namespace crosstalk::kernels {
 namespace {
 
-using crosstalk::testing::CloseToLargest;
-using crosstalk::testing::ExpectSameBitsOnAnyThreads;
-using crosstalk::testing::Guarded;
-using crosstalk::testing::kMaxLength;
-
 CROSSTALK_KERNEL_TEST(InterleavedGemmTest);
 
 // Numbers in [-1, 1) without a visible pattern, cheap to make: the tests need millions.
@@ -68,7 +63,7 @@ void ExpectEqualsLoops(const Sizes& s) {
     }
   }
   // `inner` roundings of sums that grow to about √inner times a product; the largest result is about that size.
-  const double share = static_cast<double>(s.inner + 2) * crosstalk::testing::kRoundoff<T>;
+  const double share = static_cast<double>(s.inner + 2) * kRoundoff<T>;
   EXPECT_TRUE(CloseToLargest(c, expected, share))
       << s.rows << " rows, " << s.columns << " columns, " << s.inner << " inner, " << s.lanes << " lanes";
 }
