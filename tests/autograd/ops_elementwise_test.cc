@@ -3,25 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <numbers>
 
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using testing::Strided;
-
-std::string MessageOf(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // f of every element, however x is stored.
 void ExpectMaps(const char* name, Variable (*op)(const Variable&), double (*f)(double), const Tensor& x) {

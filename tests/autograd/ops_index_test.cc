@@ -2,25 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using testing::Strided;
-
-std::string MessageOf(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(EmbeddingTest, LooksUpRows) {
   const Tensor table = Strided(RandomTensor("table", {5, 7}));

@@ -3,17 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using enum Variable::RequiresGrad;
 
@@ -127,23 +128,14 @@ TEST(LinearCrossEntropyTest, GivesOnlyTheGradientsThatAreNeeded) {
 }
 
 TEST(LossErrorTest, MistakesAreNamed) {
-  const auto message = [](const std::function<void()>& function) -> std::string {
-    try {
-      function();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      return error.what();
-    }
-    return "no error";
-  };
   const Variable logits(Tensor::Zeros({5, 4}, DType::kFloat32));
-  EXPECT_EQ(message([&] { CrossEntropy(logits, kTargets); }),
+  EXPECT_EQ(MessageOf([&] { CrossEntropy(logits, kTargets); }),
             "cross_entropy: target 8 in row 0 is not a class in [0, 4)");
-  EXPECT_EQ(message([&] { CrossEntropy(logits, Tensor::Zeros({3}, DType::kInt32)); }),
+  EXPECT_EQ(MessageOf([&] { CrossEntropy(logits, Tensor::Zeros({3}, DType::kInt32)); }),
             "cross_entropy: targets[rows] = [3], but rows=5");
-  EXPECT_EQ(message([&] { CrossEntropy(logits, logits.value()); }), "cross_entropy: targets must be int32 or int64");
+  EXPECT_EQ(MessageOf([&] { CrossEntropy(logits, logits.value()); }), "cross_entropy: targets must be int32 or int64");
   const Variable table(Tensor::Zeros({9, 7}, DType::kFloat32));
-  EXPECT_EQ(message([&] { LinearCrossEntropy(logits, table, kTargets, 1); }),
+  EXPECT_EQ(MessageOf([&] { LinearCrossEntropy(logits, table, kTargets, 1); }),
             "linear_cross_entropy: table[classes, d] = [9, 7] has d=7, but d=4 in hidden[rows, d] = [5, 4]");
 }
 

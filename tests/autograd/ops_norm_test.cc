@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using testing::Strided;
 
@@ -41,18 +42,10 @@ TEST(NormTest, EqualTheirFormulas) {
 
 TEST(NormTest, ShapesThatDoNotFitAreNamed) {
   const Variable x(Tensor::Zeros({3, 5}, DType::kFloat32)), scale(Tensor::Zeros({4}, DType::kFloat32));
-  const auto message = [](const std::function<void()>& function) -> std::string {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(message([&] { RmsNorm(x, scale, 1e-6); }), "rms_norm: scale[d] = [4] does not fit x[…, d] = [3, 5]");
-  EXPECT_EQ(message([&] { LayerNorm(x, scale, scale, 1e-6); }),
+  EXPECT_EQ(MessageOf([&] { RmsNorm(x, scale, 1e-6); }), "rms_norm: scale[d] = [4] does not fit x[…, d] = [3, 5]");
+  EXPECT_EQ(MessageOf([&] { LayerNorm(x, scale, scale, 1e-6); }),
             "layer_norm: scale[d] = [4] does not fit x[…, d] = [3, 5]");
-  EXPECT_EQ(message([&] { RmsNorm(x, Variable(Tensor::Zeros({5}, DType::kFloat64)), 1e-6); }),
+  EXPECT_EQ(MessageOf([&] { RmsNorm(x, Variable(Tensor::Zeros({5}, DType::kFloat64)), 1e-6); }),
             "rms_norm: scale is float64, but x is float32");
 }
 

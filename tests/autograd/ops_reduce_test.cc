@@ -8,10 +8,12 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using testing::Strided;
 
@@ -82,14 +84,7 @@ TEST(SoftmaxTest, AWhollyMaskedRowGivesZerosAndZeroGradients) {
 
 TEST(ReduceTest, WrongDimensionsAreNamed) {
   const Variable x(Tensor::Zeros({3, 5}, DType::kFloat32));
-  const auto message = [&](const std::vector<int>& dims) -> std::string {
-    try {
-      Sum(x, dims);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
+  const auto message = [&](const std::vector<int>& dims) { return MessageOf([&] { Sum(x, dims); }); };
   EXPECT_EQ(message({2}), "sum: dimension 2 of a tensor of shape [3, 5]");
   EXPECT_EQ(message({1, -1}), "sum: dimension -1 is named twice for shape [3, 5]");
   EXPECT_THROW(Max(Variable(Tensor::Zeros({0}, DType::kFloat32))), Error);

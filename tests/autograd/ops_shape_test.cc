@@ -2,24 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
 using testing::RandomTensor;
 using testing::Strided;
-
-std::string MessageOf(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(ShapeOpsTest, ConcatPutsPartsBehindEachOther) {
   const Tensor a = RandomTensor("a", {3, 2, 5}), b = Strided(RandomTensor("b", {3, 4, 5}));

@@ -14,23 +14,16 @@
 #include "crosstalk/autograd/recompute.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
+
 using enum Variable::RequiresGrad;
 
 Variable Leaf(const Shape& shape, double value) { return Variable(Tensor::Full(shape, value, DType::kFloat64), kYes); }
-
-std::string MessageOf(const std::function<void()>& function, ErrorKind kind = ErrorKind::kUsage) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(BackwardTest, GradientsOfAValueUsedTwiceAddUp) {
   const Variable x = Leaf({}, 3);
@@ -70,7 +63,7 @@ TEST(BackwardTest, AGraphIsUsedOnce) {
             "Backward: the tape behind op mul[] was used up by an earlier Backward; compute the result again");
   const Variable z = Mul(x, x);
   Backward(Scale(z, 2));
-  EXPECT_NE(MessageOf([&] { Backward(Scale(z, 3)); }), "no error");
+  EXPECT_NE(MessageOf([&] { Backward(Scale(z, 3)); }), "");
 }
 
 TEST(BackwardTest, MisuseIsExplained) {

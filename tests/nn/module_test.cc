@@ -13,9 +13,12 @@
 #include "crosstalk/nn/linear.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
+
+using testing::MessageOf;
 
 // Two dense layers and a tensor of rank 3, seen as a matrix.
 class Pair : public Module {
@@ -37,17 +40,6 @@ std::vector<std::string> NamesIn(const Module& module) {
   std::vector<std::string> names;
   for (const NamedParameter& parameter : module.Parameters()) names.push_back(parameter.name);
   return names;
-}
-
-template <typename Function>
-std::string UsageError(const Function& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 // What a user writes: layers in a vector, one of them used twice, and a head.
@@ -120,14 +112,14 @@ class Forgetful : public Module {
 TEST(ModuleTest, AModuleThatNobodyRegisteredIsAnErrorThatNamesIt) {
   const Forgetful at_the_root(Initializer(1)), below(Initializer(1).At("model"));
   const std::string expected = "\"forgotten\" was made under \"\" but not registered";
-  EXPECT_NE(UsageError([&] { at_the_root.NumParameters(); }).find(expected), std::string::npos);
-  EXPECT_NE(UsageError([&] { below.Parameters(); }).find("\"model.forgotten\""), std::string::npos);
+  EXPECT_NE(MessageOf([&] { at_the_root.NumParameters(); }).find(expected), std::string::npos);
+  EXPECT_NE(MessageOf([&] { below.Parameters(); }).find("\"model.forgotten\""), std::string::npos);
 }
 
 TEST(ModuleTest, APathUsedTwiceIsAnError) {
   const Initializer init(1);
   const Linear first(3, 5, LinearBias::kNo, init.At("layer"));
-  EXPECT_NE(UsageError([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }).find("\"layer\" has a module already"),
+  EXPECT_NE(MessageOf([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }).find("\"layer\" has a module already"),
             std::string::npos);
   const Linear other_name(3, 5, LinearBias::kNo, init.At("other"));
   const Linear other_model(3, 5, LinearBias::kNo, Initializer(1).At("layer"));

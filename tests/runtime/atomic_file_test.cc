@@ -9,23 +9,15 @@
 #include <filesystem>
 
 #include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace {
 
-using Names = std::vector<std::string>;
+using testing::MessageOf;
 
-template <typename F>
-std::string MessageOf(F&& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
+using Names = std::vector<std::string>;
 
 // While it lives, no file of this process may grow beyond `bytes`: a write fails with EFBIG, as on a full disk.
 class FileSizeLimit {

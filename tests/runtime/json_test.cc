@@ -7,10 +7,13 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace {
+
+using testing::MessageOf;
 
 std::string Repeat(const std::string& part, int times) {
   std::string text;
@@ -18,20 +21,8 @@ std::string Repeat(const std::string& part, int times) {
   return text;
 }
 
-// The message of the Error that f throws; its kind must be `kind`.
-template <typename F>
-std::string MessageOf(F&& f, ErrorKind kind = ErrorKind::kData) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
-
 std::string ParseMessage(std::string_view text) {
-  return MessageOf([&] { ParseJson(text, "file.json"); });
+  return MessageOf([&] { ParseJson(text, "file.json"); }, ErrorKind::kData);
 }
 
 TEST(JsonTest, ParsesEveryKindOfValue) {
@@ -173,8 +164,10 @@ TEST(JsonTest, ReadsAFileAndNamesIt) {
   WriteFileAtomically(dir / "good.json", "{\"a\": 1}\n");
   EXPECT_EQ(ReadJsonFile(dir / "good.json").At("a").AsInt(), 1);
   WriteFileAtomically(dir / "bad.json", "{\"a\": }");
-  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "bad.json"); }).find("bad.json: byte 7"), std::string::npos);
-  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "none.json"); }).find("none.json: cannot open: No such file"),
+  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "bad.json"); }, ErrorKind::kData).find("bad.json: byte 7"),
+            std::string::npos);
+  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "none.json"); }, ErrorKind::kData)
+                .find("none.json: cannot open: No such file"),
             std::string::npos);
 }
 
@@ -184,25 +177,28 @@ TEST(JsonTest, AnUnsignedIntegerThatDoesNotFitIsRefused) {
 }
 
 TEST(JsonTest, WrongTypesSayBoth) {
-  EXPECT_EQ(MessageOf([] { Json("x").AsInt(); }), "JSON: must be an integer, but is a string");
-  EXPECT_EQ(MessageOf([] { Json(2.5).AsInt(); }), "JSON: must be an integer, but is a number");
-  EXPECT_EQ(MessageOf([] { Json(1).AsObject(); }), "JSON: must be an object, but is an integer");
-  EXPECT_EQ(MessageOf([] { Json::MakeObject().At("k"); }), "JSON: there is no \"k\"");
+  EXPECT_EQ(MessageOf([] { Json("x").AsInt(); }, ErrorKind::kData), "JSON: must be an integer, but is a string");
+  EXPECT_EQ(MessageOf([] { Json(2.5).AsInt(); }, ErrorKind::kData), "JSON: must be an integer, but is a number");
+  EXPECT_EQ(MessageOf([] { Json(1).AsObject(); }, ErrorKind::kData), "JSON: must be an object, but is an integer");
+  EXPECT_EQ(MessageOf([] { Json::MakeObject().At("k"); }, ErrorKind::kData), "JSON: there is no \"k\"");
 }
 
 TEST(JsonReaderTest, ErrorsNameTheWholePath) {
   const Json json = ParseJson(R"({"optimizer": {"beta": "high", "steps": 5, "on": 1}, "list": 3})", "run.json");
   const JsonReader reader(json, "run.json");
   const JsonReader optimizer = reader.Object("optimizer");
-  EXPECT_EQ(MessageOf([&] { optimizer.Double("beta"); }),
+  EXPECT_EQ(MessageOf([&] { optimizer.Double("beta"); }, ErrorKind::kData),
             "run.json: optimizer.beta: must be a number, but is a string");
-  EXPECT_EQ(MessageOf([&] { optimizer.Bool("on"); }),
+  EXPECT_EQ(MessageOf([&] { optimizer.Bool("on"); }, ErrorKind::kData),
             "run.json: optimizer.on: must be true or false, but is an integer");
-  EXPECT_EQ(MessageOf([&] { optimizer.Int("gamma"); }), "run.json: optimizer.gamma: is missing");
-  EXPECT_EQ(MessageOf([&] { optimizer.Int("steps", 6, 9); }), "run.json: optimizer.steps: must be 6 … 9, but is 5");
-  EXPECT_EQ(MessageOf([&] { reader.Object("list"); }), "run.json: list: must be an object, but is an integer");
-  EXPECT_EQ(MessageOf([&] { reader.Array("list"); }), "run.json: list: must be an array, but is an integer");
-  EXPECT_EQ(MessageOf([&] { JsonReader(json.At("list"), "run.json"); }),
+  EXPECT_EQ(MessageOf([&] { optimizer.Int("gamma"); }, ErrorKind::kData), "run.json: optimizer.gamma: is missing");
+  EXPECT_EQ(MessageOf([&] { optimizer.Int("steps", 6, 9); }, ErrorKind::kData),
+            "run.json: optimizer.steps: must be 6 … 9, but is 5");
+  EXPECT_EQ(MessageOf([&] { reader.Object("list"); }, ErrorKind::kData),
+            "run.json: list: must be an object, but is an integer");
+  EXPECT_EQ(MessageOf([&] { reader.Array("list"); }, ErrorKind::kData),
+            "run.json: list: must be an array, but is an integer");
+  EXPECT_EQ(MessageOf([&] { JsonReader(json.At("list"), "run.json"); }, ErrorKind::kData),
             "run.json: must be an object, but is an integer");
   EXPECT_EQ(optimizer.Int("steps", 5, 5), 5);
   EXPECT_EQ(optimizer.Double("steps"), 5.0);

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "tests/support/attention_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
+
+using testing::MessageOf;
 
 void SortByName(TensorFile& file) {
   std::sort(file.tensors.begin(), file.tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -113,18 +116,8 @@ TEST(AttentionTensorsTest, TheImplementationIsTheOneAskedForOrTheFastestThereIs)
 }
 
 // ---- Files that do not make a layer ------------------------------------------------------------------------------
-std::string DataError(const TensorFile& file) {
-  try {
-    EvaluateAttention(file, {});
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 void ExpectRefused(const TensorFile& file, const std::vector<std::string>& parts) {
-  const std::string message = DataError(file);
+  const std::string message = MessageOf([&] { EvaluateAttention(file, {}); }, ErrorKind::kData);
   EXPECT_NE(message.find("in.safetensors"), std::string::npos) << message;
   for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -13,7 +14,7 @@
 namespace crosstalk {
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::Contains;
 
 TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
   const CommandResult overview = RunCommand({"--help"});

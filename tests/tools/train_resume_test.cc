@@ -8,6 +8,7 @@
 
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -15,7 +16,7 @@
 namespace crosstalk {
 namespace {
 
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::Contains;
 
 std::vector<Json> Metrics(const std::string& run) {
   std::vector<Json> lines;

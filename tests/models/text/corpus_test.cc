@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
@@ -52,14 +53,7 @@ std::string All(const TextSource& source) {
 }
 
 std::string MessageOf(const FileCorpusOptions& options) {
-  try {
-    OpenFileCorpus(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted " << options.path;
-  return "";
+  return testing::MessageOf([&] { OpenFileCorpus(options); }, ErrorKind::kData);
 }
 
 TEST(CorpusTest, BadFilesAreRefusedWithNameAndByte) {

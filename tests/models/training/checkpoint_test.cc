@@ -13,24 +13,16 @@
 #include <thread>
 
 #include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::MessageOf;
+
 using Names = std::vector<std::string>;
 using Steps = std::vector<int64_t>;
-
-template <typename F>
-std::string MessageOf(F&& f, ErrorKind kind) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
 
 // Files whose content tells the step.
 std::vector<CheckpointFile> FilesOf(int64_t step) {
@@ -147,11 +139,11 @@ TEST(CheckpointTest, EveryFlippedBitAndTruncationOfTheManifestIsSeen) {
     std::string flipped = manifest;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
     Put(path + "/manifest.json", flipped);
-    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "(nothing was thrown)") << "bit " << bit;
+    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "") << "bit " << bit;
   }
   for (size_t size = 0; size < manifest.size(); ++size) {
     Put(path + "/manifest.json", manifest.substr(0, size));
-    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "(nothing was thrown)") << "size " << size;
+    EXPECT_NE(MessageOf([&] { VerifyCheckpoint(path); }, ErrorKind::kData), "") << "size " << size;
   }
 }
 

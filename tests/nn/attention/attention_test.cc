@@ -12,9 +12,12 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tape.h"
 #include "tests/support/attention_cases.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
+
+using testing::MessageOf;
 
 constexpr HeadMixing kStatic = {.P_l = true, .P_w = true};
 constexpr HeadMixing kAll = {.P_l = true, .P_w = true, .P_Xl = true, .P_Ml = true, .P_Xw = true, .P_Mw = true};
@@ -349,13 +352,8 @@ TEST(AttentionTest, ErrorsNameTheDimension) {
   AttentionConfig config = MixingConfig(kStatic);
   const AttentionModule layer(config, Initializer(3).At("layer"));
   const auto zeros = [](const Shape& shape) { return Variable(Tensor::Zeros(shape, DType::kFloat32)); };
-  const auto message = [&](const Variable& X, const Variable& M, const AttentionExtras& extras) -> std::string {
-    try {
-      layer.Forward(X, M, extras, {});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was thrown";
+  const auto message = [&](const Variable& X, const Variable& M, const AttentionExtras& extras) {
+    return MessageOf([&] { layer.Forward(X, M, extras, {}); });
   };
   const Variable X = zeros({3, 5, 19}), M = zeros({3, 7, 21});
   const auto expect = [&](const std::string& actual, const char* part) {

@@ -2,27 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
 
-std::string UsageError(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using testing::MessageOf;
 
 #define EXPECT_USAGE_ERROR(statement, part) \
-  EXPECT_NE(UsageError([&] { statement; }).find(part), std::string::npos) << UsageError([&] { statement; })
+  EXPECT_NE(MessageOf([&] { statement; }).find(part), std::string::npos) << MessageOf([&] { statement; })
 
 struct Row {
   AttentionOptions options;

@@ -1,0 +1,32 @@
+// What is said: by an Error that a call throws, and whether a text says it.
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "crosstalk/runtime/check.h"
+#include "gtest/gtest.h"
+
+namespace crosstalk::testing {
+
+// What the Error thrown by f() says. The test fails at `where` if nothing is thrown, or an Error of another kind.
+template <typename F>
+std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage,
+                      std::source_location where = std::source_location::current()) {
+  const auto fail = [&](const std::string& why) {
+    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << why;
+  };
+  try {
+    f();
+  } catch (const Error& error) {
+    if (error.kind() != kind) fail(std::string("an Error of another kind: ") + error.what());
+    return error.what();
+  }
+  fail("nothing was thrown");
+  return "";
+}
+
+inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+}  // namespace crosstalk::testing
