@@ -6,8 +6,8 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -82,8 +82,7 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
 }
 
 TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
-  const int threads_before = NumThreads();
-  SetNumThreads(1);
+  const testing::ThreadsScope one_thread(1);
   for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
     for (const int64_t accumulate : {1, 3}) {
       TrainingConfig config;
@@ -96,7 +95,6 @@ TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
           << Name(optimizer) << ", " << accumulate;
     }
   }
-  SetNumThreads(threads_before);
 }
 
 // 1.1 trillion parameters: nothing of it is allocated.

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "crosstalk/runtime/parallel.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -166,13 +166,12 @@ TEST(RandomTest, UniformIntIsEven) {
 }
 
 TEST(RandomTest, FillsAreTheSameForAnyNumberOfThreads) {
-  const int before = NumThreads();
   const RandomKey key{6, StreamId("fill"), 9};
   const Shape shape = {7, 11, 1013};  // several grains and a remainder
   for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
     std::vector<std::vector<double>> first;
     for (int threads : {1, 2, 3, 8}) {
-      SetNumThreads(threads);
+      const testing::ThreadsScope scope(threads);
       std::vector<std::vector<double>> filled;
       const Tensor t = Tensor::Empty(shape, dtype);
       FillUniform(t, key, -2, 3);
@@ -185,7 +184,6 @@ TEST(RandomTest, FillsAreTheSameForAnyNumberOfThreads) {
       EXPECT_TRUE(filled == first) << dtype << ", " << threads << " threads";
     }
   }
-  SetNumThreads(before);
 }
 
 TEST(RandomTest, FillsUseTheIndexOfTheElement) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 #include "gtest/gtest.h"
 #include "tests/support/close.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
 
@@ -24,10 +24,10 @@ using testing::SameBits;
 class KernelTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { RestrictSimdTarget(GetParam()); }
-  void TearDown() override {
-    RestrictSimdTarget("");
-    SetNumThreads(2);
-  }
+  void TearDown() override { RestrictSimdTarget(""); }
+
+ private:
+  const testing::ThreadsScope two_threads_{2};
 };
 
 #define CROSSTALK_KERNEL_TEST(Suite) \
@@ -89,13 +89,12 @@ std::vector<double> ToDouble(const std::vector<T>& values) {
 // compute() → std::vector<T>: the same bits on 1, 2, 3, 5 and 8 threads.
 template <typename F>
 void ExpectSameBitsOnAnyThreads(const F& compute) {
-  SetNumThreads(1);
+  const testing::ThreadsScope one_thread(1);
   const auto expected = compute();
   for (const int threads : {2, 3, 5, 8}) {
-    SetNumThreads(threads);
+    const testing::ThreadsScope scope(threads);
     EXPECT_TRUE(SameBits(compute(), expected)) << threads << " threads";
   }
-  SetNumThreads(2);
 }
 
 }  // namespace crosstalk::kernels

@@ -8,9 +8,9 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/clipping.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/t5_cases.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -53,8 +53,7 @@ T5Config SmallT5(const char* kind, AttentionImplementation implementation) {
 
 // With one thread a real step's peak is a function of shapes, and the two are equal to the byte.
 TEST(T5ShapesOnlyTest, PeakIsThatOfARealStep) {
-  const int threads_before = NumThreads();
-  SetNumThreads(1);
+  const testing::ThreadsScope one_thread(1);
   for (const char* kind : {"talking", "dynamic", "bilinear"}) {
     for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
       for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
@@ -65,14 +64,12 @@ TEST(T5ShapesOnlyTest, PeakIsThatOfARealStep) {
       }
     }
   }
-  SetNumThreads(threads_before);
 }
 
 // With several, each thread packs a block of A when it gets to it: the scope counts one for each thread, a real step
 // those that were there at once.
 TEST(T5ShapesOnlyTest, PeakCountsEveryThreadsBuffers) {
-  const int threads_before = NumThreads();
-  SetNumThreads(3);
+  const testing::ThreadsScope three_threads(3);
   const T5Config config = SmallT5("talking", AttentionImplementation::kFused);
   const int64_t real = PeakOfTraining(config, Activations::kKeep);
   {
@@ -81,7 +78,6 @@ TEST(T5ShapesOnlyTest, PeakCountsEveryThreadsBuffers) {
     EXPECT_GE(shapes, real);
     EXPECT_NEAR(static_cast<double>(shapes) / static_cast<double>(real), 1.0, 0.05);
   }
-  SetNumThreads(threads_before);
 }
 
 }  // namespace

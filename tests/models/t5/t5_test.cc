@@ -11,9 +11,9 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/t5_cases.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -34,9 +34,9 @@ std::vector<T> Row(const Tensor& x, int64_t row, int64_t position) {
   return x.Select(0, row).Select(0, position).ToVector<T>();
 }
 
-class T5KindTest : public testing::TestWithParam<const char*> {};
+class T5KindTest : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Attention, T5KindTest,
-                         testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"),
+                         ::testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"),
                          [](const auto& info) { return std::string(info.param); });
 
 // d loss / d θ along a random direction in each parameter alone, against central differences. With dropout, z-loss and
@@ -240,7 +240,7 @@ TEST(T5Test, BitsOfATrainingStepDoNotDependOnThreads) {
   config.SetAttention(AttentionConfig::TalkingHeads(136, 4, 6, 8, 24, 16));
   const Tensor inputs = TinyIds(3, 70, 300, 1, 9), targets = TinyIds(3, 33, 300, 2, 5);
   const auto run = [&](int threads) {
-    SetNumThreads(threads);
+    const testing::ThreadsScope scope(threads);
     const T5 model(config, 1);
     Adafactor optimizer(model.Parameters());
     std::vector<std::vector<float>> bits;
@@ -256,16 +256,14 @@ TEST(T5Test, BitsOfATrainingStepDoNotDependOnThreads) {
     }
     return bits;
   };
-  const int before = NumThreads();
   const auto one = run(1);
   for (const int threads : {2, 3, 5, 8}) EXPECT_TRUE(run(threads) == one) << threads << " threads";
-  SetNumThreads(before);
 }
 
 TEST(T5Test, OverfitsABatch) {
   const Batch batch;
-  const int threads_before = NumThreads();
-  SetNumThreads(1);  // tensors of a few hundred elements: threads would only wait for each other
+  // Tensors of a few hundred elements: threads would only wait for each other.
+  const testing::ThreadsScope one_thread(1);
   const T5 model(TinyT5("talking", FeedForwardKind::kRelu), 1);
   Adafactor optimizer(model.Parameters());
   double first = 0, last = 0;
@@ -278,7 +276,6 @@ TEST(T5Test, OverfitsABatch) {
     last = loss.nll_sum / static_cast<double>(loss.tokens);
     if (step == 0) first = last;
   }
-  SetNumThreads(threads_before);
   EXPECT_GT(first, 2.0);
   EXPECT_LT(last, 0.05);
 }
@@ -379,8 +376,8 @@ TEST(T5Test, InitialValuesOfALayerDoNotDependOnTheOthers) {
 
 // All that a step needs, the kernels' working memory included, the steps after it use again.
 TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
-  const int threads = NumThreads();
-  SetNumThreads(1);  // else it depends on chance how many of the kernels' buffers are in use at once
+  // With more it depends on chance how many of the kernels' buffers are in use at once.
+  const testing::ThreadsScope one_thread(1);
   for (const AttentionImplementation implementation :
        {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
     T5Config config = TinyT5(GetParam());
@@ -400,7 +397,6 @@ TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
     }
     EXPECT_EQ(GetMemoryStats().system_allocations, taken) << Name(implementation);
   }
-  SetNumThreads(threads);
 }
 
 TEST(T5Test, RefusesBatchesThatDoNotFit) {

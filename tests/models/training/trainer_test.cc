@@ -8,8 +8,8 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/runtime/parallel.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -137,17 +137,15 @@ TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   T5Config config = TinyConfig();
   config.dropout_rate = 0.2;
   config.SetAttention(config.encoder_self);
-  const int threads = NumThreads();
   std::vector<float> expected;
   for (const int count : {1, 3}) {
-    SetNumThreads(count);
+    const testing::ThreadsScope scope(count);
     Rig rig(2, config);
     for (int i = 0; i < 4; ++i) rig.trainer.Step();
     const std::vector<float> values = AllValues(ParameterTensors(rig.model));
     if (expected.empty()) expected = values;
     EXPECT_TRUE(values == expected) << count << " threads";
   }
-  SetNumThreads(threads);
 
   // Two steps, then two more by another trainer that has loaded the first one's parameters and state.
   const TempDir dir;

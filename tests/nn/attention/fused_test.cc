@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/parallel.h"
 #include "tests/support/attention_cases.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -42,22 +42,20 @@ TEST(AttentionFusedTest, EqualsThePlainLoopsInValuesAndGradients) {
 }
 
 TEST(AttentionFusedTest, GivesTheSameBitsForAnyNumberOfThreads) {
-  const int before = NumThreads();
   for (const AttentionCase& c : FusedCases()) {
     if (c.name != "everything" && c.name != "causal with bias and padding" && c.name != "dropout") continue;
     SCOPED_TRACE(::testing::Message() << c);
     const AttentionInputs<double> in = MakeInputs(c);
-    SetNumThreads(1);
+    const testing::ThreadsScope one_thread(1);
     const std::vector<NamedArray> expected = LayerResults(c, in, DType::kFloat32);
     for (const int threads : {2, 3, 5, 8}) {
-      SetNumThreads(threads);
+      const testing::ThreadsScope scope(threads);
       const std::vector<NamedArray> actual = LayerResults(c, in, DType::kFloat32);
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_EQ(actual[i].array.values(), expected[i].array.values()) << expected[i].name << ", " << threads;
       }
     }
   }
-  SetNumThreads(before);
 }
 
 // Float is computed by the fused implementation, double by the composed one, from the same table.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -224,7 +224,7 @@ TEST(AdafactorTest, RefusesAnEpsilonThatMakesAZeroGradientNaN) {
 
 TEST(AdafactorTest, BitsDoNotDependOnThreads) {
   const auto run = [](int threads) {
-    SetNumThreads(threads);
+    const testing::ThreadsScope scope(threads);
     const std::vector<NamedParameter> parameters = {Leaf("a", {517, 333}, {517, 333}, DType::kFloat32),
                                                     Leaf("b", {90001}, {}, DType::kFloat32)};
     Adafactor optimizer(parameters);
@@ -239,10 +239,8 @@ TEST(AdafactorTest, BitsDoNotDependOnThreads) {
     }
     return bits;
   };
-  const int before = NumThreads();
   const std::vector<float> one = run(1);
   for (const int threads : {2, 3, 5, 8}) EXPECT_EQ(run(threads), one) << threads << " threads";
-  SetNumThreads(before);
 }
 
 }  // namespace

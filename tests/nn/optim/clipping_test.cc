@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace {
@@ -34,14 +34,12 @@ TEST(GradientNormTest, BitsDoNotDependOnThreads) {
   Tensor gradient = Tensor::Empty({100003}, DType::kFloat32);
   FillNormal(gradient, {.seed = 1}, 0.0, 1.0);
   parameter.value.SetGrad(gradient);
-  const int before = NumThreads();
-  SetNumThreads(1);
+  const testing::ThreadsScope one_thread(1);
   const double one = GradientNorm({parameter});
   for (const int threads : {2, 3, 5, 8}) {
-    SetNumThreads(threads);
+    const testing::ThreadsScope scope(threads);
     EXPECT_EQ(GradientNorm({parameter}), one) << threads;
   }
-  SetNumThreads(before);
 }
 
 TEST(ClipScaleTest, ScalesDownToTheLargestNormAndNeverUp) {
