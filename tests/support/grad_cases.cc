@@ -248,6 +248,10 @@ Tensor Strided(const Tensor& x) {
   return x.Permute(reversed).Clone().Permute(reversed);
 }
 
+Variable Leaf(const Shape& shape, double value) {
+  return Variable(Tensor::Full(shape, value, DType::kFloat64), Variable::RequiresGrad::kYes);
+}
+
 Tensor AwayFromZero(const Tensor& x, double bound) {
   const Tensor y = x.Clone();
   for (int64_t i = 0; i < y.num_elements(); ++i) {

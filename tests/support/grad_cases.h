@@ -23,6 +23,8 @@ const std::vector<GradCase>& GradCases();
 Tensor RandomTensor(const std::string& name, const Shape& shape, double low = -1, double high = 1);
 // The same elements, stored in the opposite order of dimensions: a view that is not contiguous (rank ≥ 2).
 Tensor Strided(const Tensor& x);
+// Every element is `value`; float64, requires a gradient.
+Variable Leaf(const Shape& shape, double value);
 // x with `bound` added to elements ≥ 0 and subtracted from the others: away from a kink at 0.
 Tensor AwayFromZero(const Tensor& x, double bound);
 

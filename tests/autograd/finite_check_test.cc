@@ -1,0 +1,52 @@
+#include "crosstalk/autograd/finite_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
+#include "tests/support/messages.h"
+
+namespace crosstalk {
+namespace {
+
+using enum Variable::RequiresGrad;
+using testing::MessageOf;
+
+TEST(FiniteCheckTest, TheFirstResultThatIsNotFiniteIsNamedWithItsLayer) {
+  const FiniteCheckScope check;
+  const LayerScope encoder("encoder");
+  const LayerScope block("block_3");
+  EXPECT_EQ(CurrentLayer(), "encoder.block_3");
+  const Variable x(Tensor::FromValues<double>({3}, {1.0, -1.0, 2.0}), kYes);
+  EXPECT_EQ(MessageOf([&] { Log(x); }, ErrorKind::kNumerical),
+            "encoder.block_3: the result of op log has nan at [1] of [3]");
+}
+
+TEST(FiniteCheckTest, TheFirstGradientThatIsNotFiniteIsNamed) {
+  const Variable x(Tensor::FromValues<double>({2}, {1.0, 0.0}), kYes);
+  const Variable y = [&] {
+    const LayerScope layer("decoder");
+    return Sum(Sqrt(x));
+  }();
+  const FiniteCheckScope check;
+  EXPECT_EQ(MessageOf([&] { Backward(y); }, ErrorKind::kNumerical),
+            "decoder: the gradient of op sqrt has inf at [1] of [2]");
+}
+
+TEST(FiniteCheckTest, AMaskMayWriteMinusInfinity) {
+  const FiniteCheckScope check;
+  const Variable x(Tensor::FromValues<double>({2}, {1.0, 2.0}), kYes);
+  const Tensor mask = Tensor::FromValues<uint8_t>({2}, {0, 1});
+  const Variable y = Softmax(Reshape(MaskedFill(x, mask, -HUGE_VAL), {2}));  // and reshape may pass it on
+  EXPECT_EQ(y.value().ToVector<double>(), (std::vector<double>{1, 0}));
+  Backward(Sum(Square(y)));
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,148 @@
+#include "crosstalk/autograd/tape.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_reduce.h"
+#include "tests/support/grad_cases.h"
+#include "tests/support/messages.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Leaf;
+using testing::MessageOf;
+
+TEST(BackwardTest, GradientsOfAValueUsedTwiceAddUp) {
+  const Variable x = Leaf({}, 3);
+  Backward(Add(Mul(x, x), x));  // d(x² + x) = 2x + 1
+  EXPECT_EQ(x.grad().Item(), 7);
+}
+
+TEST(BackwardTest, AddsToTheGradientThatIsThere) {
+  const Variable x = Leaf({}, 3);
+  Backward(Scale(x, 2));
+  Backward(Scale(x, 5));
+  EXPECT_EQ(x.grad().Item(), 7);
+  x.ZeroGrad();
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(BackwardTest, ADiamondVisitsEachNodeOnce) {
+  const Variable x = Leaf({}, 2);
+  int visits = 0;
+  const auto counted = [&](const Variable& in) {
+    return MakeOp("counted", in.value().Clone(), {in}, [&visits](const Tensor& dy, Gradients& gradients) {
+      ++visits;
+      gradients.Add(0, dy);
+    });
+  };
+  const Variable y = counted(x);
+  Backward(Add(counted(y), counted(Mul(y, y))));
+  EXPECT_EQ(visits, 3);
+  EXPECT_EQ(x.grad().Item(), 5);  // d(y + y²) = 1 + 2·2
+}
+
+TEST(BackwardTest, AGraphIsUsedOnce) {
+  const Variable x = Leaf({}, 3);
+  const Variable y = Mul(x, x);
+  Backward(y);
+  EXPECT_EQ(MessageOf([&] { Backward(y); }),
+            "Backward: the tape behind op mul[] was used up by an earlier Backward; compute the result again");
+  const Variable z = Mul(x, x);
+  Backward(Scale(z, 2));
+  EXPECT_NE(MessageOf([&] { Backward(Scale(z, 3)); }), "");
+}
+
+TEST(BackwardTest, MisuseIsExplained) {
+  EXPECT_EQ(MessageOf([] { Backward(Variable()); }), "Backward: the output is an undefined Variable");
+  EXPECT_EQ(MessageOf([] { Backward(Variable(Tensor::Zeros({}, DType::kFloat32))); }),
+            "Backward: the output depends on nothing that requires a gradient");
+  EXPECT_EQ(MessageOf([] { Backward(Scale(Leaf({2}, 1), 2)); }),
+            "Backward: the output has shape [2], not one element; give a seed of that shape");
+  EXPECT_EQ(MessageOf([] { Backward(Scale(Leaf({2}, 1), 2), Tensor::Zeros({3}, DType::kFloat64)); }),
+            "Backward: the seed is float64[3], but the output is float64[2]");
+}
+
+TEST(BackwardTest, ADeepChainNeedsNoStack) {
+  const Variable x = Leaf({}, 1);
+  Variable y = x;
+  for (int i = 0; i < 100000; ++i) y = AddScalar(y, 1);
+  Backward(y);
+  EXPECT_EQ(x.grad().Item(), 1);
+}
+
+TEST(BackwardTest, ADeepChainIsDestroyedWithoutStack) {
+  Variable y = Leaf({}, 1);
+  for (int i = 0; i < 100000; ++i) y = AddScalar(y, 1);
+  y = Variable();  // a destructor that calls itself for each op of the chain would overflow the stack
+  EXPECT_FALSE(y.defined());
+}
+
+TEST(BackwardTest, WhatNeedsNoGradientIsNotVisited) {
+  const Variable x = Leaf({3, 5}, 1);
+  const Variable constant(Tensor::Full({5, 7}, 2, DType::kFloat64));
+  bool asked = true;
+  const Variable y =
+      MakeOp("probe", Tensor::Zeros({}, DType::kFloat64), {constant, x}, [&](const Tensor& dy, Gradients& gradients) {
+        asked = gradients.Needs(0);
+        gradients.Add(0, dy);  // ignored
+        gradients.Add(1, dy.BroadcastTo({3, 5}));
+      });
+  Backward(y);
+  EXPECT_FALSE(asked);
+  EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(15, 1.0));
+}
+
+TEST(BackwardTest, ValuesAreFreedAsSoonAsTheirGradientIsDone) {
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> watch = held;
+  const Variable x = Leaf({}, 1);
+  const Variable y = MakeOp("holder", x.value().Clone(), {x},
+                            [held](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
+  held.reset();
+  ASSERT_FALSE(watch.expired());
+  Backward(y);
+  EXPECT_TRUE(watch.expired());
+}
+
+TEST(BackwardTest, TheSeedAndSharedGradientsAreNeverWrittenTo) {
+  const Variable x = Leaf({4}, 1);
+  const Variable w = Leaf({4}, 1);
+  const Tensor seed = Tensor::Full({4}, 1, DType::kFloat64);
+  // dy reaches x twice and w once, as the same tensor.
+  Backward(Add(Add(x, w), x), seed);
+  EXPECT_EQ(seed.ToVector<double>(), std::vector<double>(4, 1.0));
+  EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(4, 2.0));
+  EXPECT_EQ(w.grad().ToVector<double>(), std::vector<double>(4, 1.0));
+  EXPECT_TRUE(w.grad().unique());
+  EXPECT_TRUE(x.grad().is_contiguous());
+}
+
+TEST(BackwardTest, AWrongGradientShapeNamesTheOp) {
+  const Variable x = Leaf({4}, 1);
+  const Variable y = MakeOp("careless", Tensor::Zeros({}, DType::kFloat64), {x},
+                            [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
+  EXPECT_THROW(Backward(y), std::logic_error);
+}
+
+TEST(BackwardTest, AFailureLeavesNothingBehindForOtherResults) {
+  const Variable x = Leaf({4}, 3);
+  const Variable shared = Square(x);
+  const Variable failing =
+      MakeOp("failing", Tensor::Zeros({4}, DType::kFloat64), {shared}, [](const Tensor& dy, Gradients& gradients) {
+        gradients.Add(0, dy);
+        Fail(ErrorKind::kNumerical, "no gradient");
+      });
+  EXPECT_EQ(MessageOf([&] { Backward(Sum(failing)); }, ErrorKind::kNumerical), "no gradient");
+  Backward(Sum(shared));
+  EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(4, 6.0));
+}
+
+}  // namespace
+}  // namespace crosstalk
