@@ -19,6 +19,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
@@ -68,24 +69,19 @@ TEST(SentencePieceTokenizerTest, SpansCoverTheText) {
 }
 
 TEST(SentencePieceTokenizerTest, TrainingIsDeterministicAndSilent) {
-  testing::internal::CaptureStderr();
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
   const std::string again = TrainTokenizer(*MakeSyntheticCorpus(1).training, {700, 100'000})->FileContents();
   EXPECT_THROW(LoadTokenizer("not a model", "x"), Error);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(again, TrainedModel());
 }
 
 TEST(SentencePieceTokenizerTest, TrainingRefusesWhatItCannotDo) {
   const auto nothing = [](std::string*) { return false; };
   EXPECT_THROW(TrainSentencePieceModel({100, 1000}, nothing), Error);
-  try {
-    TrainSentencePieceModel({1000, 1000}, nothing);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kData);
-  }
+  testing::MessageOf([&] { TrainSentencePieceModel({1000, 1000}, nothing); }, ErrorKind::kData);
   int left = 1;  // 2,000 different letters do not fit a vocabulary of 320
   try {
     TrainSentencePieceModel({320, 100'000}, [&](std::string* text) {
