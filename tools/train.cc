@@ -130,8 +130,9 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                DurationText(summary.seconds));
   const char* const program = program_invocation_name;
   PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n",
-               "what next:  ", program, " eval --run '", path, "'   measure it again, or with --data on your own text\n",
-               "            ", program, " compare   the family of attention side by side, on the built-in corpus");
+               "what next:  ", program, " eval --run '", path,
+               "'   measure it again, or with --data on your own text\n", "            ", program,
+               " compare   the family of attention side by side, on the built-in corpus");
 }
 
 int Train(const OptionTable& options, TrainSettings& settings) {
