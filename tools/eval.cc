@@ -33,6 +33,7 @@ int Eval(const EvalSettings& settings) {
   CROSSTALK_CHECK(!settings.run.empty() || (settings.checkpoint != "last" && settings.checkpoint != "best"),
                   "--run is missing: the run folder, as `crosstalk train` printed it (or --checkpoint PATH)");
   TrainedModel trained = LoadChosen(settings);
+  for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   TrainingConfig config = trained.config;
   if (settings.batch) {
     config.batch = *settings.batch;

@@ -223,22 +223,23 @@ FoundCheckpoint CheckpointStore::FindNewestGood() const {
   return found;
 }
 
-std::optional<Checkpoint> CheckpointStore::FindBest() const {
-  std::optional<Checkpoint> best;
+FoundCheckpoint CheckpointStore::FindBest() const {
+  FoundCheckpoint found;
+  std::optional<Checkpoint>& best = found.checkpoint;
   for (int64_t step : Steps()) {
     try {
       const Checkpoint checkpoint = Verify(step);
       if (checkpoint.score && (!best || *checkpoint.score < *best->score)) best = checkpoint;
-    } catch (const Error&) {
-      // One that does not verify is not the best.
+    } catch (const Error& error) {
+      found.skipped.push_back({PathOf(step), error.what()});
     }
   }
-  return best;
+  return found;
 }
 
 std::vector<int64_t> CheckpointStore::Prune(int keep_last) {
   CROSSTALK_CHECK(keep_last >= 1, "checkpoint: at least 1 must be kept, not ", keep_last);
-  const std::optional<Checkpoint> best = FindBest();
+  const std::optional<Checkpoint> best = FindBest().checkpoint;
   const std::vector<int64_t> steps = Steps();
   std::vector<int64_t> removed;
   int good = 0;

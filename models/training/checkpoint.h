@@ -66,8 +66,8 @@ class CheckpointStore {
 
   // The newest checkpoint that verifies, and what was skipped on the way to it, with the reasons.
   FoundCheckpoint FindNewestGood() const;
-  // The good checkpoint of the lowest score; none if no good one has a score.
-  std::optional<Checkpoint> FindBest() const;
+  // The good checkpoint of the lowest score, none if no good one has a score; and those that are not good, newest last.
+  FoundCheckpoint FindBest() const;
 
   // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes older ones;
   // returns the steps removed. Never removes the only good one. Killed at any point, it leaves whole checkpoints and

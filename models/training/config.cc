@@ -17,6 +17,8 @@ namespace {
 
 using Config = TrainingConfig;
 constexpr AffectsResult kNoEffect = AffectsResult::kNo;
+// Sizes whose products stay far from overflow: no machine holds more.
+constexpr FieldRange kSize = {1, 16'777'216};
 constexpr FieldRange kShare = {0, 1};
 constexpr FieldRange kFactor = {0, 1e30};
 
@@ -79,17 +81,17 @@ FieldTable<Config> ModelFields() {
       MakeField("implementation", &Config::implementation,
                 {.help = "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
                          "einsum."}),
-      MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = AtLeast(1)}),
+      MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = kSize}),
       MakeField("d_ff", &Config::d_ff,
-                {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = AtLeast(1)}),
+                {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = kSize}),
       MakeField("layers", &Config::layers,
-                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, 1'000'000}}),
+                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, 10'000}}),
       MakeField("decoder_layers", &Config::decoder_layers,
-                {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, 1'000'000}}),
+                {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, 10'000}}),
       MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
       MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
       MakeField("relative_buckets", &Config::relative_buckets,
-                {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 128}}),
+                {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
       MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
                 {.placeholder = "N",
                  .help = "Distance from which on all positions share the last bucket.",
@@ -105,11 +107,10 @@ FieldTable<Config> OptimisationFields() {
       "Optimisation",
       {MakeField("steps", &Config::steps,
                  {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, 2'147'483'647}}),
-       MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = AtLeast(1)}),
-       MakeField("accumulate", &Config::accumulate,
-                 {.placeholder = "N",
-                  .help = "Parts that a step's batch is computed in, to save memory.",
-                  .range = AtLeast(1)}),
+       MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
+       MakeField(
+           "accumulate", &Config::accumulate,
+           {.placeholder = "N", .help = "Parts that a step's batch is computed in, to save memory.", .range = kSize}),
        MakeField("optimizer", &Config::optimizer, {.help = "Optimizer."}),
        MakeField("schedule", &Config::schedule,
                  {.placeholder = "NAME",
@@ -192,15 +193,15 @@ const FieldTable<AttentionOptions>& AttentionFields() {
   using Options = AttentionOptions;
   static const FieldTable<Options> table = {
       MakeField("attention", &Options::kind, {.placeholder = "KIND", .help = "Kind of attention."}),
-      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = AtLeast(1)}),
+      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = kSize}),
       MakeField("key_heads", &Options::key_heads,
-                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = AtLeast(1)}),
+                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = kSize}),
       MakeField("value_heads", &Options::value_heads,
-                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = AtLeast(1)}),
+                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = kSize}),
       MakeField("key_size", &Options::key_size,
-                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = AtLeast(1)}),
+                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = kSize}),
       MakeField("value_size", &Options::value_size,
-                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = AtLeast(1)}),
+                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
       MakeField(
           "dynamic", &Options::dynamic,
           {.placeholder = "LIST", .help = "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none."})};

@@ -8,6 +8,7 @@
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -29,6 +30,16 @@ std::string Fingerprint(const TextCorpus& corpus) {
 
 }  // namespace
 
+std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
+  if (config.tokenizer == "bytes") return MakeByteTokenizer();
+  if (!std::filesystem::exists(config.tokenizer)) {
+    const std::string name = std::filesystem::path(config.tokenizer).filename().string();
+    FailField(ErrorKind::kData, "tokenizer", "\"", config.tokenizer, "\" is neither bytes nor sentencepiece nor a file",
+              DidYouMean(name, {"bytes", "sentencepiece"}));
+  }
+  return LoadTokenizerFile(config.tokenizer);
+}
+
 TextCorpus OpenCorpus(const TrainingConfig& config) {
   if (config.data.empty()) {
     CROSSTALK_CHECK_FIELD(config.validation.empty(), "validation",
@@ -48,17 +59,12 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
   data.fingerprint = Fingerprint(data.corpus);
   if (kept_tokenizer) {
     data.tokenizer = LoadTokenizerFile(*kept_tokenizer);
-  } else if (config.tokenizer == "bytes") {
-    data.tokenizer = MakeByteTokenizer();
   } else if (config.tokenizer == "sentencepiece") {
     SentencePieceTraining options;
     options.vocab_size = static_cast<int>(config.vocabulary);
     data.tokenizer = TrainTokenizer(*data.corpus.training, options);
   } else {
-    if (!std::filesystem::exists(config.tokenizer)) {
-      FailField(ErrorKind::kData, "tokenizer", config.tokenizer, " is neither bytes nor sentencepiece nor a file");
-    }
-    data.tokenizer = LoadTokenizerFile(config.tokenizer);
+    data.tokenizer = LoadNamedTokenizer(config);
   }
   return data;
 }

@@ -26,6 +26,9 @@ struct TrainingData {
 // Error(kData) for text or a tokenizer that cannot be used.
 TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer);
 
+// One that need not be trained: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
+std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
+
 // The corpus alone.
 TextCorpus OpenCorpus(const TrainingConfig& config);
 

@@ -73,7 +73,11 @@ RunEvaluation EvaluationFromState(const JsonReader& reader) {
   RunEvaluation evaluation;
   evaluation.step = reader.Int("step");
   const Json& metrics = reader.Value("metrics");
-  for (const auto& [name, value] : metrics.AsObject()) evaluation.result.metrics.push_back({name, value.AsDouble()});
+  if (!metrics.is_object() || metrics.AsObject().empty()) reader.FailAt("metrics", "must be an object of numbers");
+  for (const auto& [name, value] : metrics.AsObject()) {
+    if (!value.is_number()) reader.FailAt("metrics", name, " must be a number");
+    evaluation.result.metrics.push_back({name, value.AsDouble()});
+  }
   if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = reader.Double("loss_lower_bound");
   evaluation.result.tokens = reader.Int("tokens");
   evaluation.result.examples = reader.Int("examples");

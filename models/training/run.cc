@@ -17,7 +17,6 @@ namespace crosstalk {
 
 namespace {
 
-constexpr int kFormat = 2;  // of run.json, config.json and state.json
 constexpr char kModelName[] = "model.safetensors";
 constexpr char kOptimizerName[] = "optimizer.safetensors";
 constexpr char kConfigName[] = "config.json";
@@ -53,7 +52,8 @@ CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
   const std::string path = checkpoint.FilePath(kConfigName);
   const Json json = ReadJsonFile(path);
   const JsonReader reader(json, path);
-  if (reader.Int("format") != kFormat) reader.FailAt("format", "is not ", kFormat, ": written by another version");
+  if (reader.Int("format") != kRunFormat)
+    reader.FailAt("format", "is not ", kRunFormat, ": written by another version");
   reader.String("version");
   CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
                           reader.String("data_fingerprint")};
@@ -223,7 +223,7 @@ void TrainingRun::WriteRunFile() const {
     }
   }
   const Json session = SessionJson(step());
-  Json run = Json::MakeObject({{"format", kFormat}, {"version", Version()}});
+  Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
   for (const char* key : {"threads", "simd_target"}) run.Set(key, session.At(key));
@@ -259,7 +259,7 @@ void TrainingRun::SaveCheckpoint() {
     }
   }
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
-  const Json config = Json::MakeObject({{"format", kFormat},
+  const Json config = Json::MakeObject({{"format", kRunFormat},
                                         {"version", Version()},
                                         {"data_fingerprint", data_.fingerprint},
                                         {"training", ToJson(*config_)},
@@ -357,13 +357,16 @@ TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint whi
   const RunFolder folder(run_folder);
   folder.ReadRunFile();
   const CheckpointStore store(folder.CheckpointDirectory());
-  const std::optional<Checkpoint> checkpoint =
-      which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood().checkpoint;
-  if (!checkpoint) {
+  const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
+  std::vector<std::string> skipped;
+  for (const SkippedCheckpoint& one : found.skipped) skipped.push_back(one.reason);
+  if (!found.checkpoint) {
     Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
-         which == WhichCheckpoint::kBest ? " with a score" : "");
+         which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
   }
-  return LoadTrainedModel(*checkpoint);
+  TrainedModel trained = LoadTrainedModel(*found.checkpoint);
+  trained.skipped = std::move(skipped);
+  return trained;
 }
 
 TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {

@@ -107,7 +107,8 @@ struct TrainedModel {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
   int64_t step = 0;
-  std::string checkpoint;  // its path
+  std::string checkpoint;            // its path
+  std::vector<std::string> skipped;  // why others were passed over: damaged ones
 };
 enum class WhichCheckpoint { kNewest, kBest };
 // Error(kData) if there is no run, no good checkpoint, or the files do not fit together.

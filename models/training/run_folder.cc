@@ -38,6 +38,10 @@ Json RunFolder::ReadRunFile() const {
   if (!HoldsRun()) Fail(ErrorKind::kData, path_, ": there is no run here (no run.json)");
   Json run = ReadJsonFile(RunFile());
   if (!run.is_object()) Fail(ErrorKind::kData, RunFile(), ": not a JSON object");
+  const JsonReader reader(run, RunFile());
+  if (reader.Int("format") != kRunFormat) {
+    reader.FailAt("format", "is ", reader.Int("format"), ", not ", kRunFormat, ": written by another version");
+  }
   return run;
 }
 

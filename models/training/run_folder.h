@@ -16,6 +16,9 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+// Of run.json, and of a checkpoint's config.json and state.json.
+inline constexpr int kRunFormat = 2;
+
 class RunFolder {
  public:
   // Touches nothing.
@@ -31,7 +34,7 @@ class RunFolder {
   bool HoldsRun() const;
   // True if it holds something that no run has put there: then it is not ours to write to.
   bool IsForeign() const;
-  // run.json; Error(kData) if it is missing or not one.
+  // run.json; Error(kData) if it is missing, not one, or of another format.
   Json ReadRunFile() const;
   // The path of the tokenizer's file, or nothing.
   std::optional<std::string> TokenizerFile() const;

@@ -214,6 +214,9 @@ TEST(TrainResumeTest, ADamagedCheckpointIsSkippedWithItsReason) {
         bytes[bytes.size() / 2] ^= 0x10;
       }
       WriteBytes(path, bytes);
+      const CommandResult measured = RunCommand({"eval", "--run", run});
+      EXPECT_EQ(measured.exit_code, 0) << measured.errors;
+      EXPECT_TRUE(Contains(measured.errors, "skipped a damaged checkpoint")) << measured.errors;
       const CommandResult result = RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"});
       EXPECT_EQ(result.exit_code, 0) << result.errors;
       EXPECT_TRUE(Contains(result.errors, "skipped a damaged checkpoint")) << result.errors;

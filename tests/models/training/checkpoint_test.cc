@@ -169,16 +169,16 @@ TEST(CheckpointTest, NewestGoodSkipsWhatIsDamagedAndSaysWhy) {
 TEST(CheckpointTest, TheBestHasTheLowestScore) {
   const TempDir dir;
   CheckpointStore store(dir.path());
-  EXPECT_FALSE(store.FindBest());
+  EXPECT_FALSE(store.FindBest().checkpoint);
   store.Save(1, FilesOf(1));
   store.Save(2, FilesOf(2), std::nan(""));
-  EXPECT_FALSE(store.FindBest());
+  EXPECT_FALSE(store.FindBest().checkpoint);
   store.Save(3, FilesOf(3), 2.0);
   store.Save(4, FilesOf(4), 1.0);
   store.Save(5, FilesOf(5), 3.0);
-  EXPECT_EQ(store.FindBest()->step, 4);
+  EXPECT_EQ(store.FindBest().checkpoint->step, 4);
   Put(store.PathOf(4) + "/state.json", "{}");
-  EXPECT_EQ(CheckpointStore(dir.path()).FindBest()->step, 3);
+  EXPECT_EQ(CheckpointStore(dir.path()).FindBest().checkpoint->step, 3);
 }
 
 TEST(CheckpointTest, PruneKeepsTheNewestAndTheBest) {

@@ -32,6 +32,17 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   EXPECT_FALSE(folder.IsForeign());
 }
 
+TEST(RunFolderTest, AnotherFormatIsRefused) {
+  const TempDir dir;
+  const RunFolder folder(dir.path());
+  for (const char* text : {"{}", R"({"format": 77})", R"({"format": "2"})", "[]"}) {
+    WriteBytes(folder.RunFile(), text);
+    EXPECT_THROW(folder.ReadRunFile(), Error) << text;
+  }
+  WriteBytes(folder.RunFile(), Json::MakeObject({{"format", kRunFormat}}).Dump());
+  EXPECT_NO_THROW(folder.ReadRunFile());
+}
+
 TEST(RunFolderTest, UnusedPathsCountUp) {
   const TempDir dir;
   EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-1");
