@@ -70,9 +70,11 @@ void RelativeBiasConfig::Validate(RelativeDirection direction) const {
   CROSSTALK_CHECK_FIELD(buckets >= multiple && buckets % multiple == 0 && buckets <= 512, "relative_buckets", buckets,
                         " is not a multiple of ", multiple, " up to 512");
   const int64_t exact = BucketsOfADirection(*this, direction) / 2;
-  CROSSTALK_CHECK_FIELD(max_distance > exact && max_distance <= std::numeric_limits<int32_t>::max(),
-                        "relative_attention_max_distance", max_distance, " is not more than ", exact,
+  constexpr const char* kField = "relative_attention_max_distance";
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  CROSSTALK_CHECK_FIELD(max_distance > exact, kField, max_distance, " is not more than ", exact,
                         ", the distances that have a bucket each with relative_buckets = ", buckets);
+  CROSSTALK_CHECK_FIELD(max_distance <= kMost, kField, max_distance, " is more than ", kMost);
 }
 
 RelativeBuckets::RelativeBuckets(const RelativeBiasConfig& config, RelativeDirection direction)

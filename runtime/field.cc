@@ -10,7 +10,7 @@ namespace {
 
 // Whole numbers without an exponent.
 std::string Text(double value) {
-  return value == std::floor(value) && std::fabs(value) < 1e15 ? StrCat(static_cast<int64_t>(value)) : StrCat(value);
+  return value == std::floor(value) && std::fabs(value) < 9.22e18 ? StrCat(static_cast<int64_t>(value)) : StrCat(value);
 }
 
 }  // namespace

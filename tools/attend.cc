@@ -1,4 +1,5 @@
 // `crosstalk attend`: one attention layer on a user's own tensors, for checking against any other framework.
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ int Run(const Settings& settings) {
   options.scale = settings.scale;
   options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
+  std::error_code ignored;
+  CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
+                  " is the file to read; name another");
   const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
   WriteSafetensors(settings.output, evaluation.tensors);
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;

@@ -211,13 +211,14 @@ void OptionTable::Impl::ReadConfigFile(const std::string& path) {
   }
   const JsonReader reader(file, path, ErrorKind::kUsage);
   std::vector<std::string> keys;
-  for (const auto& entry : entries) keys.push_back(entry->Key());
+  for (const auto& entry : entries) {
+    if (entry->Key() != "config") keys.push_back(entry->Key());
+  }
   for (const auto& [key, value] : file.AsObject()) {
-    const auto found = std::find(keys.begin(), keys.end(), key);
-    if (found == keys.end() || key == "config") {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
     }
-    Entry& entry = *entries[found - keys.begin()];
+    Entry& entry = **std::find_if(entries.begin(), entries.end(), [&](const auto& one) { return one->Key() == key; });
     if (value.is_null()) continue;       // as if it were not there
     if (!entry.texts.empty()) continue;  // the command line has the last word
     entry.file_value = value;

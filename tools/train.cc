@@ -69,7 +69,7 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
 // That of a tokenizer that does not exist yet is what it is asked for.
 Vocabulary VocabularyOf(const TrainingConfig& config) {
   if (config.tokenizer == "sentencepiece") return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
-  const auto tokenizer = config.tokenizer == "bytes" ? MakeByteTokenizer() : LoadTokenizerFile(config.tokenizer);
+  const std::unique_ptr<Tokenizer> tokenizer = LoadNamedTokenizer(config);
   return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
 }
 

@@ -1,5 +1,6 @@
 #include "crosstalk/nn/attention/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <span>
@@ -102,14 +103,16 @@ std::vector<std::string> DynamicNamesOf(const HeadMixing& mixing) {
 
 void AddDynamic(const std::string& list, HeadMixing& mixing) {
   if (list == "none") return;
-  for (std::string name : Split(list, ',')) {
-    std::erase(name, ' ');
+  std::vector<std::string> names = Split(list, ',');
+  for (std::string& name : names) std::erase(name, ' ');
+  for (const std::string& name : names) {
     bool known = false;
     for (const AttentionProjection& projection : kAttentionProjections) {
       if (!IsDynamic(projection) || DynamicName(projection) != name) continue;
       mixing.*projection.mixing = true;
       known = true;
     }
+    CROSSTALK_CHECK_FIELD(std::count(names.begin(), names.end(), name) == 1, "dynamic", name, " stands there twice");
     CROSSTALK_CHECK_FIELD(known, "dynamic", "unknown projection \"", name, "\"; give some of ",
                           Join(DynamicNames(), ","), " separated by commas, or none", DidYouMean(name, DynamicNames()));
   }
@@ -121,8 +124,8 @@ int64_t SizePerHead(const std::optional<int64_t>& given, const char* field, cons
     CROSSTALK_CHECK_FIELD(*given >= 1, field, *given, " is less than 1");
     return *given;
   }
-  CROSSTALK_CHECK_FIELD(d_model % heads == 0, field, "is not given, and d_model=", d_model, " does not divide into ",
-                        heads_name, "=", heads, " heads; give it, or another number of heads");
+  CROSSTALK_CHECK_FIELD(d_model % heads == 0, field, "must be given where d_model=", d_model, " does not divide into ",
+                        heads_name, "=", heads, " heads");
   return d_model / heads;
 }
 

@@ -12,6 +12,8 @@ namespace crosstalk {
 
 Optimizer::Optimizer(std::vector<NamedParameter> parameters)
     : parameters_(std::move(parameters)), slots_(parameters_.size()) {
+  CROSSTALK_CHECK(!parameters_.empty(),
+                  "optimizer: there are no parameters to train; a module that no Child registers has none");
   std::map<std::string, int> seen;
   for (const NamedParameter& parameter : parameters_) {
     CROSSTALK_CHECK(parameter.value.defined() && parameter.value.is_leaf(), "optimizer: parameter ", parameter.name,

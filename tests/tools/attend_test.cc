@@ -9,6 +9,7 @@
 #include "tests/support/attention_cases.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
 
 namespace crosstalk {
 namespace {
@@ -134,6 +135,9 @@ TEST_F(AttendTest, OptionsThatCannotBeHonouredAreUsageErrors) {
   EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "half"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--scale", "nan"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"attend", In()}).exit_code, 2);
+  const std::string before = ReadBytes(In());
+  EXPECT_EQ(RunCommand({"attend", In(), "--output", In()}).exit_code, 2) << "it would replace what it reads";
+  EXPECT_TRUE(ReadBytes(In()) == before);
 }
 
 }  // namespace

@@ -183,10 +183,11 @@ TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
   EXPECT_USAGE_ERROR(ParseName<AttentionKind>("attention", "taking"), "did you mean \"talking\"");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Options(AttentionKind::kTalking, 0), 64), "heads: 0");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Options(AttentionKind::kTalking, 7), 64),
-                     "key_size: is not given, and d_model=64 does not divide into h_k=7");
+                     "key_size: must be given where d_model=64 does not divide into h_k=7");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads(AttentionKind::kMultihead, 4, 8, 8), 64), "h_k=4 and h=8");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(Heads(AttentionKind::kBilinear, 4, 8, 8), 64), "key_heads: ");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Yl"), 768), "dynamic: unknown projection \"Yl\"");
+  EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic("Xl,Xl"), 768), "dynamic: Xl stands there twice");
   EXPECT_USAGE_ERROR(MakeAttentionConfig(OneDynamic(""), 768), "dynamic: unknown projection \"\"");
   EXPECT_USAGE_ERROR(ParseName<AttentionImplementation>("implementation", "magic"), "none of composed, fused");
 }

@@ -93,5 +93,7 @@ TEST(AdamWTest, RefusesImpossibleConstants) {
   EXPECT_THROW(AdamW({}, {.weight_decay = -1.0}), Error);
 }
 
+TEST(AdamWTest, WithoutParametersThereIsNothingToTrain) { EXPECT_THROW(AdamW({}), Error); }
+
 }  // namespace
 }  // namespace crosstalk
