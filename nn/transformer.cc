@@ -212,13 +212,4 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
   return Output(x, ForwardContext());
 }
 
-AttentionImplementation TransformerStack::SelfAttentionImplementation() const {
-  return ImplementationFor(config_.self_attention, dtype(), AttentionOutputs::kOutputOnly);
-}
-
-AttentionImplementation TransformerStack::CrossAttentionImplementation() const {
-  if (!config_.cross_attention.has_value()) return AttentionImplementation::kComposed;
-  return ImplementationFor(*config_.cross_attention, dtype(), AttentionOutputs::kOutputOnly);
-}
-
 }  // namespace crosstalk

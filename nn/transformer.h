@@ -127,10 +127,6 @@ class TransformerStack : public Module {
   TransformerCache StartDecoding(const TransformerMemory& memory) const;
   Variable Step(const Variable& embedded, TransformerCache& cache) const;
 
-  // What computes the attention of each kind of place in this stack; kComposed for the cross-attention it has not.
-  AttentionImplementation SelfAttentionImplementation() const;
-  AttentionImplementation CrossAttentionImplementation() const;
-
  private:
   // Block of layer i, and the context that tells apart the layers that share it.
   const TransformerBlock& BlockOf(int64_t layer) const;

@@ -22,8 +22,4 @@ struct SpecialTokens {
   friend bool operator==(const SpecialTokens&, const SpecialTokens&) = default;
 };
 
-inline constexpr int32_t kPadId = 0;
-inline constexpr int32_t kEosId = 1;
-inline constexpr int32_t kUnknownId = 2;
-
 }  // namespace crosstalk

@@ -11,6 +11,10 @@
 
 namespace crosstalk {
 
+// The ids of TinyT5, as T5 has them.
+inline constexpr int32_t kPadId = SpecialTokens().pad;
+inline constexpr int32_t kEosId = SpecialTokens().end;
+
 // All sizes distinct and odd where the kind allows it.
 inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = FeedForwardKind::kGatedGelu,
                        ClassifierKind classifier = ClassifierKind::kTied, double dropout_rate = 0.0) {
