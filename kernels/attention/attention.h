@@ -89,9 +89,9 @@ struct AttentionInputs {
   RandomKey dropout_key;
 };
 
-// What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum. row_max is a running
-// maximum over m, at most 60 below the true one (ExponentialsOnline says why that is enough); inv_row_sum is 1 / Σ_m
-// e^(L - row_max), 0 where nothing is attended to.
+// What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the last bit as
+// forward had it. row_max is a running maximum over m, at most 60 below the true one (ExponentialsOnline says why that
+// is enough); inv_row_sum is 1 / Σ_m e^(L - row_max), 0 where nothing is attended to.
 struct SoftmaxStats {
   float* row_max = nullptr;
   float* inv_row_sum = nullptr;

@@ -66,7 +66,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kLanes;
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const float* head = in.Q.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
-    PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
+    if (!plan.in_place) PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
     CopyPadded(rows, plan.rows, s.d_k, s.d_k, head, in.Q.stride,
                scratch.Q_rows + (k * plan.block + t * plan.rows) * s.d_k);
   }

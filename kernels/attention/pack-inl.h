@@ -91,20 +91,22 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const float* K = in.K.Row(b, first, s.m);
   const float* V = in.V.Row(b, first, s.m);
-  for (int64_t g = 0; g < plan.memory_groups && !plan.in_place; ++g) {
+  for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
-    for (int64_t k = 0; k < plan.h_k; ++k) {
+    for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
       const float* head = K + (g * plan.h_k + k) * s.d_k;
       const int64_t at = tile * plan.h_k + k;
       PrefetchRows(valid, s.d_k, head, in.K.stride);
-      TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk,
-                      kChunk);
+      if (packed.K_by_position != nullptr) {
+        TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk,
+                        kChunk);
+      }
       if (packed.K_by_size != nullptr) {
         CopyPadded(valid, kChunk, s.d_k, plan.d_k_padded, head, in.K.stride,
                    packed.K_by_size + at * kChunk * plan.d_k_padded);
       }
     }
-    for (int64_t k = 0; k < plan.h_v; ++k) {
+    for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
       const float* head = V + (g * plan.h_v + k) * s.d_v;
       const int64_t at = tile * plan.h_v + k;
       PrefetchRows(valid, s.d_v, head, in.V.stride);

@@ -47,9 +47,9 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const bool computes_twice = s.MixesWeights() && !keep_rows;
   tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && row_bytes * rows * tiles > kRowBytes))) --tiles;
-  in_place = !backward && s.n <= kInPlaceQueries;
+  in_place = s.n <= kInPlaceQueries;
   // A mixing by position takes four queries at a time.
-  if (in_place) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;
+  if (in_place && !backward) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;

@@ -14,7 +14,7 @@ inline constexpr int kChunk = 32;          // memory positions of a tile: two AV
 inline constexpr int kQueryGroup = 8;      // queries that share a register block
 inline constexpr int kMaxLanes = 16;       // floats of the widest vector
 inline constexpr int kMostTiles = 8;       // of a block
-inline constexpr int kInPlaceQueries = 4;  // queries at most for which K and V are read in place
+inline constexpr int kInPlaceQueries = 4;  // queries at most for which K is read in place, and forward V
 
 // `heads` rows of a mixing matrix, in blocks of at most `limit` rows, as equal as possible.
 struct HeadBlocks {
@@ -46,8 +46,8 @@ struct AttentionPlan {
   // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
   // meanwhile, in the second-level cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
-  // Forward, a few queries (decoding): K and V are read once, in place, as packing them would cost more than using
-  // them.
+  // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
+  // them. Backward K too, so that the logits are the same to the last bit.
   bool in_place = false;
 
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
@@ -84,8 +84,8 @@ class Arena {
 // [b][group][chunk]; groups are memory_groups.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
-  float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
-  float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward
+  float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
+  float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
   float* K_by_size = nullptr;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
   float* V_by_position = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]; backward
   float* R_Ml = nullptr;           // [b][chunk][h_k][h][kChunk]

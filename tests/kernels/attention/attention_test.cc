@@ -58,17 +58,6 @@ void ExpectEqualOnEveryTarget(const AttentionProblem& p) {
   RestrictSimdTarget("");
 }
 
-AttentionShape Shape(int64_t b, int64_t n, int64_t m, int64_t h_k, int64_t h, int64_t h_v, int64_t d_k, int64_t d_v) {
-  AttentionShape s;
-  s.b = b, s.n = n, s.m = m, s.h_k = h_k, s.h = h, s.h_v = h_v, s.d_k = d_k, s.d_v = d_v;
-  return s;
-}
-
-AttentionShape Talking(AttentionShape s) {
-  s.P_l = s.P_w = true;
-  return s;
-}
-
 TEST(AttentionTest, TalkingHeadsWithEveryDimensionDistinct) {
   ExpectEqualOnEveryTarget(AttentionProblem(Talking(Shape(2, 19, 37, 3, 5, 7, 11, 13))));
 }

@@ -1,0 +1,86 @@
+// The fused attention where logits are huge: its weights, forward and backward, and rows that have one only.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/simd.h"
+#include "tests/kernels/attention/attention_problem.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+// With V and dO the identity (d_v = n = m at least) O is U as forward has it, and dV is U as backward computes it
+// again. Logits near 1e7 that are near each other, where a sum of another order is another weight altogether.
+TEST(AttentionExtremesTest, BackwardHasTheWeightsOfForwardToTheLastBit) {
+  const auto expect = [](AttentionShape s, const ProblemMasks& masks) {
+    s.d_v = std::max(s.n, s.m);
+    AttentionProblem p(s, masks);
+    for (float& q : p.Q) q = 3000.0f + 100.0f * q;
+    for (int64_t i = s.h_k * s.d_k; i < s.b * s.m * s.h_k * s.d_k;
+         ++i) {  // the first position's, but for an ulp or two
+      const float first = p.K[static_cast<size_t>(i % (s.h_k * s.d_k))] * 1000.0f;
+      p.K[static_cast<size_t>(i)] = first * (1.0f + static_cast<float>(i % 5 - 2) * 0x1p-23f);
+    }
+    for (int64_t i = 0; i < s.h_k * s.d_k; ++i) p.K[static_cast<size_t>(i)] *= 1000.0f;
+    for (size_t i = static_cast<size_t>(s.h_k * s.h); i < p.R_Ml.size(); ++i) p.R_Ml[i] = p.R_Ml[i - s.h_k * s.h];
+    const auto identity = [&](Floats& values, int64_t positions, int64_t heads) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const int64_t at = static_cast<int64_t>(i), position = at / (heads * s.d_v) % positions;
+        values[i] = at % s.d_v == position ? 1.0f : 0.0f;
+      }
+    };
+    identity(p.V, s.m, p.v_heads);
+    identity(p.dO, s.n, s.h_v);
+    const AttentionResults<float> r = FusedAttention(p);
+    int64_t apart = 0;
+    double largest = 0;
+    for (int64_t b = 0; b < s.b; ++b) {
+      for (int64_t i = 0; i < s.n; ++i) {
+        for (int64_t k = 0; k < s.h_v; ++k) {
+          for (int64_t j = 0; j < s.m; ++j) {
+            const float forward = r.O[static_cast<size_t>(((b * s.n + i) * s.h_v + k) * s.d_v + j)];
+            const float backward = r.dV[static_cast<size_t>(((b * s.m + j) * s.h_v + k) * s.d_v + i)];
+            apart += forward != 0 && forward != 1 ? 1 : 0;
+            largest = std::max(largest, std::abs(double{forward} - double{backward}));
+            if (!s.MixesWeights()) {
+              ASSERT_EQ(forward, backward) << "b=" << b << " k=" << k << " i=" << i << " j=" << j << ", " << Describe(s)
+                                           << " on " << SimdTargetName();
+            }
+          }
+        }
+      }
+    }
+    // Forward multiplies P_w, not W, by the rows' normalisers.
+    EXPECT_LE(largest, 1e-5) << Describe(s) << " on " << SimdTargetName();
+    EXPECT_GT(apart, s.m > 1 ? s.n : -1) << "the weights say nothing: " << Describe(s);
+  };
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    for (const int64_t n : {1, 3, 4, 5, 35, 65}) {
+      for (const int64_t m : {37, 67}) {
+        const AttentionShape s = Shape(2, n, m, 3, 3, 3, 19, 1);
+        expect(s, {});
+        expect(s, {.attention = true});
+        for (const bool dynamic : {false, true}) {
+          AttentionShape mixed = Shape(2, n, m, 3, 5, 5, 19, 1);
+          mixed.P_l = true;
+          mixed.R_Xl = mixed.R_Ml = dynamic;
+          mixed.bias = dynamic ? AttentionBias::kDense : AttentionBias::kNone;
+          expect(mixed, {});
+          mixed.P_w = true;
+          mixed.R_Mw = dynamic;
+          mixed.causality = n <= m ? AttentionCausality::kCausal : AttentionCausality::kNone;
+          expect(mixed, {.key_padding = true});
+        }
+      }
+    }
+  }
+  RestrictSimdTarget("");
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels
