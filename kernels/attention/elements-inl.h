@@ -21,8 +21,9 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // A masked logit: minus infinity for every purpose, but finite, so that differences of two are no NaN.
 inline constexpr float kMaskedLogit = -3.0e38f;
-// The maximum of a row that has seen no attended position yet; no logit comes near it.
-inline constexpr float kNoRowMax = -1.0e30f;
+// The maximum of a row that has seen no attended position yet: below every logit that counts, and above a masked one
+// whatever was added to it.
+inline constexpr float kNoRowMax = -1.0e38f;
 // A row's running maximum is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
 inline constexpr float kRowMaxSlack = 60.0f;
 

@@ -82,5 +82,27 @@ TEST(AttentionExtremesTest, BackwardHasTheWeightsOfForwardToTheLastBit) {
   RestrictSimdTarget("");
 }
 
+// Far below 0, but for the mask no less than others.
+TEST(AttentionExtremesTest, LogitsOfAnySizeBelowZeroCount) {
+  for (const float size : {1e25f, 1e30f, 1e32f, 9e37f}) {
+    for (const bool talking : {false, true}) {
+      AttentionShape s = Shape(2, 9, 70, 2, 2, 2, 1, 3);
+      s.P_l = s.P_w = talking;
+      s.n = s.m = 70;
+      s.causality = AttentionCausality::kCausal;
+      AttentionProblem p(s, {.key_padding = true});
+      for (float& q : p.Q) q = 1.0f;
+      for (size_t i = 0; i < p.K.size(); ++i) p.K[i] = -size * (1.0f - 0.001f * static_cast<float>(i / 2 % 7));
+      for (size_t i = 0; i < p.P_l.size(); ++i) p.P_l[i] = i % 3 == 0 ? 1.0f : 0.0f;
+      const AttentionResults<double> expected = ReferenceAttention(p);
+      const AttentionResults<float> actual = FusedAttention(p);
+      for (size_t i = 0; i < expected.O.size(); ++i) {
+        ASSERT_NEAR(actual.O[i], expected.O[i], 1e-5) << i << " at " << size << (talking ? ", talking" : "");
+      }
+      for (const float value : actual.dQ) ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk::kernels
