@@ -47,6 +47,33 @@ HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const fl
   return {packed, h_in * h_out};
 }
 
+// D[row] = Σ_d O[row, d] · dO[row, d]; dO as PackQueries packs it. The sum goes along d from first to last, as TileNT
+// adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit.
+HWY_NOINLINE inline void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
+                                     const float* dO, float* D) {
+  const hn::CappedTag<float, kQueryGroup> d;
+  constexpr int kPart = 32;  // of d, transposed at a time
+  constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
+  HWY_ALIGN float transposed[kPart * kQueryGroup];
+  for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
+    const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
+    hn::Vec<decltype(d)> sum[kQueryGroup / kWidth];
+    for (auto& s : sum) s = hn::Zero(d);
+    for (int64_t e = 0; e < size; e += kPart) {
+      const int64_t part = std::min<int64_t>(kPart, size - e);
+      TransposeScaled<float>(valid, kQueryGroup, part, O + q * stride + e, stride, 1.0f, transposed, kQueryGroup);
+      for (int64_t i = 0; i < part; ++i) {
+        CROSSTALK_UNROLL
+        for (int v = 0; v < kQueryGroup; v += kWidth) {
+          const auto gradient = hn::Load(d, dO + q * size + (e + i) * kQueryGroup + v);
+          sum[v / kWidth] = hn::MulAdd(gradient, hn::Load(d, transposed + i * kQueryGroup + v), sum[v / kWidth]);
+        }
+      }
+    }
+    for (int v = 0; v < kQueryGroup; v += kWidth) hn::Store(sum[v / kWidth], d, D + q + v);
+  }
+}
+
 HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
@@ -90,12 +117,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
-      const int64_t column = (tile.group * plan.h + k) * s.d_v;
-      for (int64_t q = 0; q < plan.rows; ++q) {
-        tile.D[k * plan.rows + q] = q >= rows ? 0.0f
-                                              : DotProduct(s.d_v, O.Row(tile.b, tile.first_query + q, s.n) + column,
-                                                           dO.Row(tile.b, tile.first_query + q, s.n) + column);
-      }
+      RowProducts(rows, plan.rows, s.d_v, O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v,
+                  O.stride, tile.dO + k * plan.rows * s.d_v, tile.D + k * plan.rows);
     }
   }
   if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kLanes, 0.0f);

@@ -26,6 +26,8 @@ inline constexpr float kMaskedLogit = -3.0e38f;
 inline constexpr float kNoRowMax = -1.0e38f;
 // A row's running maximum is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
 inline constexpr float kRowMaxSlack = 60.0f;
+// What the only weight of a row is at least: e^x · (1 / e^x), rounded twice.
+inline constexpr float kWholeWeight = 0x1.fffffep-1f;
 
 // e^x = 2^n · 2^f with n + f = x·log2(e), |f| ≤ 1/2: for x ≤ 88; 0 for x < -87; NaN stays NaN. The error, 2^-23 +
 // |x|·2^-25 of the value, is below 2^-23 of e^0, which is a row's largest weight. Cephes' polynomial of exp2f. A second
@@ -142,17 +144,22 @@ HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, i
   }
 }
 
-// dL = W · (dW - D), in place of dW.
+// dL = W · (dW - D), in place of dW. As Σ dL = 0 over a row, dL is below the rounding of dW where W is 1, all other
+// weights together being less than 2^-23; the difference of dW and D, which come from other sums, would be that
+// rounding and nothing else, times keys of any size.
 HWY_INLINE void SoftmaxGradientTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* W,
                                     const float* D, float* dW) {
   const Tag<float> d;
+  const auto whole = hn::Set(d, kWholeWeight);
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       const int64_t at = k * pitch + q * kChunk;
       const auto shift = hn::Set(d, D[k * rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(hn::Mul(hn::Load(d, W + at + j), hn::Sub(hn::Load(d, dW + at + j), shift)), d, dW + at + j);
+        const auto w = hn::Load(d, W + at + j);
+        const auto dL = hn::Mul(w, hn::Sub(hn::Load(d, dW + at + j), shift));
+        hn::Store(hn::IfThenZeroElse(hn::Ge(w, whole), dL), d, dW + at + j);
       }
     }
   }

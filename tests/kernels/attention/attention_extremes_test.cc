@@ -82,6 +82,31 @@ TEST(AttentionExtremesTest, BackwardHasTheWeightsOfForwardToTheLastBit) {
   RestrictSimdTarget("");
 }
 
+// A weight of 1 has no gradient: whatever the rounding of dW and of D, none of it gets to dQ, times keys of any size.
+TEST(AttentionExtremesTest, ARowOfOneWeightPassesNoGradientToItsLogits) {
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    for (const double dropout : {0.0, 0.3}) {
+      for (const bool weights : {false, true}) {
+        for (const int64_t n : {3, 35}) {
+          AttentionShape s = Shape(2, n, 67, 3, 3, 3, 11, 37);
+          s.P_w = weights;
+          s.bias = AttentionBias::kDense;
+          AttentionProblem p(s, {}, dropout);
+          for (float& k : p.K) k *= 1e15f;
+          for (float& q : p.Q) q *= 1e15f;
+          const AttentionResults<float> r = FusedAttention(p);
+          for (const Floats* gradient : {&r.dQ, &r.dK, &r.dbias}) {
+            for (const float value : *gradient) ASSERT_EQ(value, 0) << Describe(s) << " on " << SimdTargetName();
+          }
+          for (const float value : r.O) ASSERT_TRUE(std::isfinite(value));
+        }
+      }
+    }
+  }
+  RestrictSimdTarget("");
+}
+
 // Far below 0, but for the mask no less than others.
 TEST(AttentionExtremesTest, LogitsOfAnySizeBelowZeroCount) {
   for (const float size : {1e25f, 1e30f, 1e32f, 9e37f}) {
