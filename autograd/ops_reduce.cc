@@ -102,6 +102,11 @@ Variable Softmax(const Variable& x, int dim) {
       });
 }
 
-Variable LogSoftmax(const Variable& x, int dim) { return Sub(x, LogSumExp(x, dim, KeepDims::kYes)); }
+// Of x less its maximum: of a large x, log-sum-exp has no digits left for the logarithm.
+Variable LogSoftmax(const Variable& x, int dim) {
+  SplitAt("log_softmax", x.shape(), dim);
+  const Variable shifted = Sub(x, Variable(math::Max(x.value(), {dim}, KeepDims::kYes)));
+  return Sub(shifted, LogSumExp(shifted, dim, KeepDims::kYes));
+}
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 #include "crosstalk/kernels/cross_entropy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "crosstalk/kernels/softmax.h"
 #include "crosstalk/runtime/parallel.h"
@@ -24,8 +25,13 @@ void CrossEntropy(int64_t rows, int64_t classes, const T* logits, const int32_t*
         nll[r] = log_z[r] = 0;
         continue;
       }
-      LogSumExp(1, classes, 1, logits + r * classes, log_z + r);
-      nll[r] = log_z[r] - logits[r * classes + targets[r]];
+      const T* row = logits + r * classes;
+      LogSumExp(1, classes, 1, row, log_z + r);
+      nll[r] = log_z[r] - row[targets[r]];
+      if (IsCoarseLogSumExp(log_z[r])) {
+        const auto [max, sum] = FindMaxAndExpSum(classes, 1, row);
+        nll[r] = static_cast<T>(static_cast<double>(max) - static_cast<double>(row[targets[r]]) + std::log(sum));
+      }
     }
   });
 }

@@ -280,13 +280,40 @@ void LogSumExp(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) 
 }
 
 template <typename T>
+MaxAndExpSum<T> FindMaxAndExpSum(int64_t reduced, int64_t stride, const T* x) {
+  T max = x[0];
+  for (int64_t r = 1; r < reduced; ++r) max = std::max(max, x[r * stride]);
+  double sum = 0;
+  for (int64_t r = 0; r < reduced; ++r) sum += std::exp(static_cast<double>(x[r * stride]) - static_cast<double>(max));
+  return {max, sum};
+}
+
+template <typename T>
 void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x, const T* y, const T* dy, T* dx) {
   const auto row = RowScaledExpOnTarget<T>();
   const auto columns = ColumnsScaledExpOnTarget<T>();
+  // dx = scale · e^(x - shift)
+  const auto separate = [&](const T* first, T& shift, T& scale) {
+    if (!IsCoarseLogSumExp(shift)) return;
+    const auto [max, sum] = FindMaxAndExpSum(reduced, inner, first);
+    shift = max;
+    scale = static_cast<T>(scale / sum);
+  };
   ForGroups(
-      outer, reduced, inner, [&](int64_t o) { row(reduced, x + o * reduced, y[o], dy[o], dx + o * reduced); },
+      outer, reduced, inner,
+      [&](int64_t o) {
+        T shift = y[o], scale = dy[o];
+        separate(x + o * reduced, shift, scale);
+        row(reduced, x + o * reduced, shift, scale, dx + o * reduced);
+      },
       [&](int64_t at, int64_t column, int64_t cols) {
-        columns(reduced, cols, inner, x + at, y + column, dy + column, dx + at);
+        T shift[kSoftmaxColumns], scale[kSoftmaxColumns];
+        for (int64_t j = 0; j < cols; ++j) {
+          shift[j] = y[column + j];
+          scale[j] = dy[column + j];
+          separate(x + at + j, shift[j], scale[j]);
+        }
+        columns(reduced, cols, inner, x + at, shift, scale, dx + at);
       });
 }
 
@@ -294,6 +321,7 @@ void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x
   template void Softmax<T>(int64_t, int64_t, int64_t, const T*, T*); \
   template void SoftmaxGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, T*); \
   template void LogSumExp<T>(int64_t, int64_t, int64_t, const T*, T*); \
+  template MaxAndExpSum<T> FindMaxAndExpSum<T>(int64_t, int64_t, const T*); \
   template void LogSumExpGradient<T>(int64_t, int64_t, int64_t, const T*, const T*, const T*, T*)
 CROSSTALK_INSTANTIATE(float);
 CROSSTALK_INSTANTIATE(double);

@@ -3,7 +3,9 @@
 // zeros, and log-sum-exp gives -infinity.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace crosstalk::kernels {
 
@@ -19,7 +21,24 @@ void SoftmaxGradient(int64_t outer, int64_t reduced, int64_t inner, const T* y, 
 template <typename T>
 void LogSumExp(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y);
 
-// dx = dy[outer, inner] · e^(x - y[outer, inner]); zeros where y = -infinity.
+// A log-sum-exp whose last digit is worth more than a thousandth of e^(x - y): of 8192 and more in float. What is
+// computed from it takes the maximum and the sum apart.
+template <typename T>
+bool IsCoarseLogSumExp(T y) {
+  return std::isfinite(y) && std::abs(y) >= T(0x1p-10) / std::numeric_limits<T>::epsilon();
+}
+
+// Of x[0], x[stride] … x[(reduced - 1) · stride], all finite or -infinity: max x, and Σ e^(x - max x).
+template <typename T>
+struct MaxAndExpSum {
+  T max;
+  double sum;
+};
+template <typename T>
+MaxAndExpSum<T> FindMaxAndExpSum(int64_t reduced, int64_t stride, const T* x);
+
+// dx = dy[outer, inner] · e^(x - y[outer, inner]), which is softmax(x) · dy also where y is coarse; zeros where
+// y = -infinity. dx may be x where inner = 1.
 template <typename T>
 void LogSumExpGradient(int64_t outer, int64_t reduced, int64_t inner, const T* x, const T* y, const T* dy, T* dx);
 

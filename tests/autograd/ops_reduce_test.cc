@@ -71,6 +71,24 @@ TEST(SoftmaxTest, EqualsItsFormulaOverEveryDimension) {
   }
 }
 
+// Of 1e8 a float has no digits behind the point, and double of 1e17 neither.
+TEST(SoftmaxTest, LogSoftmaxKeepsItsDigitsAtAnyMagnitude) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    for (const double size : {1.0, 1e4, 1e8, 1e17, 1e30}) {
+      const Variable x(Tensor::FromValues<double>({2, 2}, {size, size, -size, -size}).To(dtype),
+                       Variable::RequiresGrad::kYes);
+      const Variable y = LogSoftmax(x);
+      for (const double value : y.value().To(DType::kFloat64).ToVector<double>()) {
+        EXPECT_NEAR(value, -std::log(2.0), 1e-6) << size;
+      }
+      Backward(y, Tensor::FromValues<double>({2, 2}, {1, 0, 0, 2}).To(dtype));
+      const std::vector<double> dx = x.grad().To(DType::kFloat64).ToVector<double>();
+      const std::vector<double> expected = {0.5, -0.5, -1, 1};
+      for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(dx[i], expected[i], 1e-6) << size;
+    }
+  }
+}
+
 TEST(SoftmaxTest, AWhollyMaskedRowGivesZerosAndZeroGradients) {
   const double inf = std::numeric_limits<double>::infinity();
   const Variable x(Tensor::FromValues<double>({2, 3}, {-inf, -inf, -inf, 1, -inf, 1}), Variable::RequiresGrad::kYes);

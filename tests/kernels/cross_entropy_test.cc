@@ -48,6 +48,41 @@ TEST_P(CrossEntropyTest, MatchesTheReference) {
   CheckCrossEntropy<double>();
 }
 
+// Logits of which log Z keeps no digits for the logarithm, some equal or near each other: loss and gradient as in
+// double. Below 8192 one rounding of log Z is left in both.
+TEST_P(CrossEntropyTest, LogitsOfAnyMagnitude) {
+  constexpr int64_t kRows = 5, kClasses = 37;
+  const CrossEntropyOptions options{-1, 0};
+  const std::vector<int32_t> targets = {0, 1, 3, 36, -1};
+  for (const float size : {1.0f, 1e3f, 8e3f, 9e3f, 1e5f, 1.5e7f, 1e12f, 1e30f}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      const float step = std::max(1.0f, std::nextafter(size, 2 * size) - size);
+      std::vector<float> logits(kRows * kClasses), weights(kRows, 1.0f), nll(kRows), log_z(kRows);
+      for (size_t i = 0; i < logits.size(); ++i) logits[i] = sign * size - step * static_cast<float>(i * i % 5);
+      std::vector<double> wide(kClasses), expected(kClasses);
+      std::vector<float> gradient(logits.size());
+      CrossEntropy(kRows, kClasses, logits.data(), targets.data(), options, nll.data(), log_z.data());
+      CrossEntropyGradient<float>(kRows, kClasses, logits.data(), targets.data(), log_z.data(), options, 1.0f,
+                                  weights.data(), gradient.data());
+      const double digit = 2 * std::min(size, 8192.0f) * kRoundoff<float>;
+      for (int64_t r = 0; r < kRows; ++r) {
+        // log Z of logits less their largest, which double holds to the last bit.
+        const auto row = logits.begin() + r * kClasses;
+        const double largest = *std::max_element(row, row + kClasses);
+        for (int64_t c = 0; c < kClasses; ++c) wide[c] = row[c] - largest;
+        double expected_nll = 0, expected_log_z = 0;
+        const double one = 1;
+        reference::CrossEntropy(1, kClasses, wide.data(), &targets[r], options, &expected_nll, &expected_log_z);
+        reference::CrossEntropyGradient(1, kClasses, wide.data(), &targets[r], &expected_log_z, options, 1.0, &one,
+                                        expected.data());
+        EXPECT_NEAR(nll[r], expected_nll, digit + 200 * kRoundoff<float> * (1 + expected_nll)) << sign * size;
+        const std::vector<float> actual(gradient.begin() + r * kClasses, gradient.begin() + (r + 1) * kClasses);
+        EXPECT_TRUE(AllClose(actual, expected, {digit + 200 * kRoundoff<float>, 0})) << sign * size << ", row " << r;
+      }
+    }
+  }
+}
+
 // d loss / d logits by central differences in double, step 1e-5: error of order 1e-10.
 TEST_P(CrossEntropyTest, GradientIsTheDerivativeOfNllPlusZLoss) {
   const int64_t classes = 11;

@@ -135,6 +135,33 @@ TEST_P(SoftmaxTest, LogSumExpMatchesTheReference) {
   CheckLogSumExp<double>();
 }
 
+// Logits of a size of which log-sum-exp keeps no digits for the logarithm, some of them equal or near: its gradient is
+// the softmax all the same. Below 8192 a rounding of log-sum-exp, 2^-11 at most, is left in it.
+TEST_P(SoftmaxTest, TheGradientOfLogSumExpIsTheSoftmaxAtAnyMagnitude) {
+  constexpr int64_t kOuter = 2, kReduced = 37;
+  for (const float size : {1.0f, 1e3f, 8e3f, 9e3f, 1e5f, 1.5e7f, 1e12f, 1e30f}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      for (const int64_t inner : {1, 3, 131}) {
+        const float step = std::max(1.0f, std::nextafter(size, 2 * size) - size);
+        std::vector<float> x(kOuter * kReduced * inner), dy(kOuter * inner), y(dy.size()), dx(x.size());
+        for (size_t i = 0; i < x.size(); ++i) x[i] = sign * size - step * static_cast<float>(i * i % 5);
+        for (size_t i = 0; i < dy.size(); ++i) dy[i] = 1.0f + static_cast<float>(i % 3);
+        const std::vector<double> wide = ToDouble(x);
+        std::vector<double> expected(x.size());
+        reference::Softmax(kOuter, kReduced, inner, wide.data(), expected.data());
+        for (size_t i = 0; i < x.size(); ++i) {
+          expected[i] *= dy[i / (kReduced * static_cast<size_t>(inner)) * static_cast<size_t>(inner) +
+                            i % static_cast<size_t>(inner)];
+        }
+        LogSumExp(kOuter, kReduced, inner, x.data(), y.data());
+        LogSumExpGradient(kOuter, kReduced, inner, x.data(), y.data(), dy.data(), dx.data());
+        const double digit = size < 8192 ? size * kRoundoff<float> : 0;
+        EXPECT_TRUE(AllClose(dx, expected, {1e-30, digit + 200 * kRoundoff<float>})) << sign * size << " " << inner;
+      }
+    }
+  }
+}
+
 TEST_P(SoftmaxTest, SameBitsOnAnyThreads) {
   const std::vector<float> x = RandomValues<float>(60 * 31 * 24, "x");
   ExpectSameBitsOnAnyThreads([&] {
