@@ -71,6 +71,24 @@ double SumRow(int64_t n, const T* x) {
       [&](int64_t i, size_t rest) HWY_ATTR { return LoadFirst(d, x + i, rest); });
 }
 
+// The same of a row whose sums overflow T (squares do from 1e19 on in float), in double: else its rstd, and with it
+// the row, would be 0. Also finds the mean where it is subtracted.
+template <typename T>
+HWY_NOINLINE double WideVariance(int64_t n, const T* x, bool subtract_mean, T* mean) {
+  const double count = static_cast<double>(n);
+  if (subtract_mean) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+    *mean = static_cast<T>(sum / count);
+  }
+  double squares = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double deviation = static_cast<double>(x[i]) - static_cast<double>(*mean);
+    squares += deviation * deviation;
+  }
+  return squares / count;
+}
+
 template <typename T>
 void NormForward(const NormTile<T>& t) {
   const Tag<T> d;
@@ -79,7 +97,11 @@ void NormForward(const NormTile<T>& t) {
     T* y = t.y + r * t.cols;
     T mean = 0;
     if (t.mean != nullptr) t.mean[r] = mean = static_cast<T>(SumRow(t.cols, x) / static_cast<double>(t.cols));
-    const double variance = SumOfSquaredDeviations(t.cols, x, mean) / static_cast<double>(t.cols);
+    double variance = SumOfSquaredDeviations(t.cols, x, mean) / static_cast<double>(t.cols);
+    if (HWY_UNLIKELY(!std::isfinite(variance))) {
+      variance = WideVariance(t.cols, x, t.mean != nullptr, &mean);
+      if (t.mean != nullptr) t.mean[r] = mean;
+    }
     t.rstd[r] = static_cast<T>(1 / std::sqrt(variance + t.epsilon));
     const auto m = hn::Set(d, mean);
     const auto s = hn::Set(d, t.rstd[r]);

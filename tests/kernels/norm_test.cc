@@ -93,6 +93,41 @@ TEST_P(NormTest, UnwantedGradientsMayBeNull) {
   EXPECT_EQ(dscale_alone, dscale);
 }
 
+// From rows that ε outweighs to rows whose squares, and at last whose sums, are beyond float: values and gradients as
+// in double. At 1e37 rstd is near the smallest normal number.
+TEST_P(NormTest, RowsOfAnyMagnitude) {
+  const int64_t rows = 3, cols = 37;
+  const double share = 400 * kRoundoff<float>;
+  for (const Mean kind : {Mean::kZero, Mean::kComputed}) {
+    for (const double size : {1e-30, 1e-19, 1e-6, 1e3, 1e15, 1e18, 1e19, 1e20, 1e30, 1e37}) {
+      const std::vector<float> x = RandomValues<float>(rows * cols, "x", size, size / 2);
+      const std::vector<float> dy = RandomValues<float>(rows * cols, "dy");
+      const std::vector<double> wide_x = ToDouble(x), wide_dy = ToDouble(dy);
+      std::vector<double> y(rows * cols), mean(rows), rstd(rows), dx(rows * cols), dscale(cols), dbias(cols);
+      reference::Norm<double>(kind, rows, cols, wide_x.data(), nullptr, nullptr, 1e-6, y.data(), mean.data(),
+                              rstd.data());
+      reference::NormGradient<double>(kind, rows, cols, wide_x.data(), nullptr, mean.data(), rstd.data(),
+                                      wide_dy.data(), dx.data(), dscale.data(), dbias.data());
+      std::vector<float> out(rows * cols), out_mean(rows), out_rstd(rows), out_dx(rows * cols), out_dscale(cols);
+      std::vector<float> workspace(NormWorkspace(rows, cols));
+      if (kind == Mean::kComputed) {
+        LayerNorm<float>(rows, cols, x.data(), nullptr, nullptr, 1e-6, out.data(), out_mean.data(), out_rstd.data());
+        LayerNormGradient<float>(rows, cols, x.data(), nullptr, out_mean.data(), out_rstd.data(), dy.data(),
+                                 out_dx.data(), out_dscale.data(), nullptr, workspace.data());
+        EXPECT_TRUE(CloseToLargest(out_mean, mean, share)) << size;
+      } else {
+        RmsNorm<float>(rows, cols, x.data(), nullptr, 1e-6, out.data(), out_rstd.data());
+        RmsNormGradient<float>(rows, cols, x.data(), nullptr, out_rstd.data(), dy.data(), out_dx.data(),
+                               out_dscale.data(), workspace.data());
+      }
+      EXPECT_TRUE(CloseToLargest(out, y, share)) << size;
+      EXPECT_TRUE(CloseToLargest(out_rstd, rstd, share)) << size;
+      EXPECT_TRUE(CloseToLargest(out_dx, dx, share)) << size;
+      EXPECT_TRUE(CloseToLargest(out_dscale, dscale, share)) << size;
+    }
+  }
+}
+
 TEST_P(NormTest, SameBitsOnAnyThreads) {
   const int64_t rows = 300, cols = 101;
   const std::vector<float> x = RandomValues<float>(rows * cols, "x"), dy = RandomValues<float>(rows * cols, "dy");
