@@ -90,14 +90,15 @@ template <class D>
 HWY_INLINE hn::Vec<D> GeluTanh(D d, hn::Vec<D> x) {
   return hn::Mul(x, Sigmoid(d, GeluTanhArgument(d, x)));
 }
-// s + x · s (1 - s) · (2u)′, s = sigmoid(2u).
+// s + x · s (1 - s) · (2u)′, s = sigmoid(2u). Beyond ±100 s is 0 or 1 and the slope of no effect; at 100 it is finite.
 template <class D>
 HWY_INLINE hn::Vec<D> GeluTanhGradient(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
   const auto c3 = hn::Set(d, T(3 * 2 * 0.79788456080286536 * 0.044715));
   const auto s = Sigmoid(d, GeluTanhArgument(d, x));
-  const auto slope = hn::MulAdd(hn::Mul(x, x), c3, c1);
+  const auto near = hn::Clamp(x, hn::Set(d, T(-100)), hn::Set(d, T(100)));
+  const auto slope = hn::MulAdd(hn::Mul(near, near), c3, c1);
   const auto ds = hn::Mul(s, hn::Sub(hn::Set(d, T(1)), s));
   return hn::MulAdd(hn::Mul(x, ds), slope, s);
 }

@@ -74,6 +74,32 @@ TEST_P(ElementwiseTest, GeluIsAccurateEverywhere) {
   }
 }
 
+// Against double from 1e-30 to 1e30, as far as a float holds the result. Where a function ends at 0 or 1 its vector
+// form may be off by a few roundings of 1, or of x where it goes as x.
+TEST_P(ElementwiseTest, EveryMagnitudeIsRightInValueAndGradient) {
+  for (const UnaryOp f : kUnary) {
+    std::vector<float> x;
+    for (int e = -30; e <= 30; ++e) {
+      for (const double sign : {1.0, -1.0}) {
+        if (sign > 0 || !NeedsPositive(f)) x.push_back(static_cast<float>(sign * std::pow(10.0, e)));
+      }
+    }
+    const int64_t n = static_cast<int64_t>(x.size());
+    std::vector<float> y(x.size()), dx(x.size()), dy(x.size(), 1.0f);
+    Unary(f, n, x.data(), y.data());
+    UnaryGradient(f, n, x.data(), y.data(), dy.data(), dx.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = static_cast<double>(x[i]), u = kRoundoff<float>;
+      const std::vector<float> value = {static_cast<float>(reference::Unary(f, v))};
+      const std::vector<float> slope = {static_cast<float>(reference::Derivative(f, v))};
+      EXPECT_TRUE(AllClose(std::vector{y[i]}, value, {40 * u * std::min(1.0, std::abs(v)), 48 * u}))
+          << "unary " << int(f) << " of " << x[i];
+      EXPECT_TRUE(AllClose(std::vector{dx[i]}, slope, {160 * u * std::min(1.0, std::abs(v)), 80 * u}))
+          << "gradient of unary " << int(f) << " at " << x[i];
+    }
+  }
+}
+
 TEST_P(ElementwiseTest, EndsOfTheRange) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
