@@ -74,10 +74,11 @@ StepResult Trainer::Step() {
   const Sums sums = ForwardBackward(batches, scale);
   if (!std::isfinite(sums.loss)) ExplainNonFinite(batches, scale, "loss");
   result.gradient_norm = GradientNorm(parameters_);
-  if (!std::isfinite(result.gradient_norm)) ExplainNonFinite(batches, scale, "gradient");
+  const double clip_scale = ClipScale(result.gradient_norm, options_.clip_norm);
+  if (!std::isfinite(clip_scale)) ExplainNonFinite(batches, scale, "gradient");
 
   result.learning_rate = LearningRate(options_.schedule, step);
-  optimizer_.Step(result.learning_rate, ClipScale(result.gradient_norm, options_.clip_norm));
+  optimizer_.Step(result.learning_rate, clip_scale);
   model_.ZeroGrad();
   result.step = step + 1;
   result.loss = sums.loss;

@@ -1,5 +1,6 @@
 #include "crosstalk/nn/optim/clipping.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -24,9 +25,12 @@ double GradientNorm(const std::vector<NamedParameter>& parameters) {
 
 double ClipScale(double norm, double max_norm) {
   CROSSTALK_CHECK(max_norm >= 0, "gradient clipping: the largest norm ", max_norm, " must not be negative");
-  if (!std::isfinite(norm)) return std::numeric_limits<double>::quiet_NaN();  // max_norm/inf = 0 would hide it
-  if (max_norm == 0 || norm <= max_norm) return 1.0;
-  return max_norm / norm;
+  // What squares to a float's infinity would stay in the optimizers' second moments, and no update be made any more.
+  constexpr double kLargestNorm = 1.8e19;
+  const double clipped = max_norm == 0 ? norm : std::min(norm, max_norm);
+  // A norm that is not finite: max_norm/inf = 0 would hide it.
+  if (!std::isfinite(norm) || clipped > kLargestNorm) return std::numeric_limits<double>::quiet_NaN();
+  return clipped == norm ? 1.0 : max_norm / norm;
 }
 
 std::string DescribeNonFiniteGradient(const std::vector<NamedParameter>& parameters) {

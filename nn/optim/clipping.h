@@ -14,8 +14,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 double GradientNorm(const std::vector<NamedParameter>& parameters);
 
 // What gradients are to be multiplied by so that their norm is at most max_norm: min(1, max_norm / norm).
-// max_norm 0 means no clipping. Give it to Optimizer::Step as gradient_scale: NaN, if the norm is not finite, which
-// Step refuses.
+// max_norm 0 means no clipping. Give it to Optimizer::Step as gradient_scale: NaN, which Step refuses,
+// if the norm is not finite or if, clipped, its square is not (in float).
 double ClipScale(double norm, double max_norm);
 
 // "encoder.final_norm.scale[17] = nan" of the first gradient that is not finite; empty if all are.

@@ -54,6 +54,14 @@ TEST(ClipScaleTest, DoesNotHideANormThatIsNotFinite) {
   EXPECT_TRUE(std::isnan(ClipScale(std::numeric_limits<double>::quiet_NaN(), 0.0)));
 }
 
+// A second moment of 1e40 is a float's infinity, for good.
+TEST(ClipScaleTest, RefusesAGradientWhoseSquareNoMomentHolds) {
+  EXPECT_TRUE(std::isnan(ClipScale(1e20, 0.0)));
+  EXPECT_TRUE(std::isnan(ClipScale(1e25, 1e20)));
+  EXPECT_EQ(ClipScale(1e18, 0.0), 1.0);
+  EXPECT_DOUBLE_EQ(ClipScale(1e25, 1.0), 1e-25);
+}
+
 TEST(DescribeNonFiniteGradientTest, NamesTheFirst) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(DescribeNonFiniteGradient({WithGradient("a", {1, 2})}), "");
