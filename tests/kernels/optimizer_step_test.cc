@@ -174,5 +174,52 @@ TEST_P(OptimizerStepTest, SameBitsOnAnyThreads) {
   });
 }
 
+// Two steps with gradients from 1e-30 to 1e18, the largest whose squares, and their sums, a float holds: parameters and
+// steps as in double. The step is relative to the parameter's size in Adafactor, about the learning rate in AdamW.
+TEST_P(OptimizerStepTest, GradientsAndParametersOfAnyMagnitude) {
+  constexpr int64_t kRows = 3, kCols = 37, kCount = kRows * kCols;
+  const double share = 400 * kRoundoff<float>;
+  AdafactorOptions adafactor;
+  adafactor.learning_rate = 0.01;
+  adafactor.decay = 0.5;
+  AdamWOptions adamw;
+  adamw.learning_rate = 0.01;
+  adamw.epsilon = 1e-15;  // well above the root of what v of a tiny gradient loses
+  for (const double size : {1e-30, 1e-20, 1e-17, 1e-15, 1e-10, 1e-5, 1.0, 1e5, 1e10, 1e15, 1e18}) {
+    for (const double parameter_size : {1e-15, 1.0, 1e15}) {
+      const std::vector<float> g = RandomValues<float>(kCount, "g", size);
+      const std::vector<float> start = RandomValues<float>(kCount, "p", parameter_size);
+      const std::vector<double> wide_g = ToDouble(g);
+      std::vector<float> p = start, v(kCount), m(kCount), v_row(kRows), v_col(kCols);
+      std::vector<float> workspace(AdafactorWorkspace(kRows, kCols));
+      std::vector<double> wide_p = ToDouble(start), wide_v(kCount), wide_m(kCount), wide_row(kRows), wide_col(kCols);
+      const auto compare = [&](const char* what) {
+        EXPECT_TRUE(CloseToLargest(p, wide_p, share))
+            << what << ", gradient " << size << ", parameter " << parameter_size;
+        p = start;
+        wide_p = ToDouble(start);
+        v.assign(kCount, 0.0f), wide_v.assign(kCount, 0.0);
+      };
+      for (int step = 0; step < 2; ++step) {
+        AdafactorStep(kCount, adafactor, g.data(), v.data(), p.data());
+        reference::AdafactorStep(kCount, adafactor, wide_g.data(), wide_v.data(), wide_p.data());
+      }
+      compare("Adafactor");
+      for (int step = 0; step < 2; ++step) {
+        AdafactorFactoredStep(kRows, kCols, adafactor, g.data(), v_row.data(), v_col.data(), p.data(),
+                              workspace.data());
+        reference::AdafactorFactoredStep(kRows, kCols, adafactor, wide_g.data(), wide_row.data(), wide_col.data(),
+                                         wide_p.data());
+      }
+      compare("factored Adafactor");
+      for (adamw.step = 1; adamw.step <= 2; ++adamw.step) {
+        AdamWStep(kCount, adamw, g.data(), m.data(), v.data(), p.data());
+        reference::AdamWStep(kCount, adamw, wide_g.data(), wide_m.data(), wide_v.data(), wide_p.data());
+      }
+      compare("AdamW");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk::kernels
