@@ -19,6 +19,7 @@ std::vector<Sizes> AllSizes() {
   for (int64_t n = 1; n <= kMaxLength; ++n) sizes.push_back({3, n});
   sizes.push_back({70, 130});  // several row tiles
   sizes.push_back({2, 4100});  // several blocks of a sum
+  sizes.push_back({2100, 3});  // tiles of more rows than the smallest
   return sizes;
 }
 
@@ -125,6 +126,22 @@ TEST_P(NormTest, RowsOfAnyMagnitude) {
       EXPECT_TRUE(CloseToLargest(out_dx, dx, share)) << size;
       EXPECT_TRUE(CloseToLargest(out_dscale, dscale, share)) << size;
     }
+  }
+}
+
+TEST_P(NormTest, TheInputsGradientMayTakeTheOutputsPlace) {
+  for (const int64_t cols : {1, 9, 37}) {
+    const std::vector<float> x = RandomValues<float>(40 * cols, "x"), dy = RandomValues<float>(40 * cols, "dy");
+    std::vector<float> y(x.size()), mean(40), rstd(40), dx(x.size()), in_place = dy, dscale(cols), dbias(cols);
+    std::vector<float> dscale_in_place(cols), dbias_in_place(cols), workspace(NormWorkspace(40, cols));
+    LayerNorm<float>(40, cols, x.data(), nullptr, nullptr, 1e-3, y.data(), mean.data(), rstd.data());
+    LayerNormGradient<float>(40, cols, x.data(), nullptr, mean.data(), rstd.data(), dy.data(), dx.data(), dscale.data(),
+                             dbias.data(), workspace.data());
+    LayerNormGradient<float>(40, cols, x.data(), nullptr, mean.data(), rstd.data(), in_place.data(), in_place.data(),
+                             dscale_in_place.data(), dbias_in_place.data(), workspace.data());
+    EXPECT_EQ(in_place, dx) << cols;
+    EXPECT_EQ(dscale_in_place, dscale) << cols;
+    EXPECT_EQ(dbias_in_place, dbias) << cols;
   }
 }
 

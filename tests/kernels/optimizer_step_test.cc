@@ -97,6 +97,27 @@ TEST_P(OptimizerStepTest, FactoredAdafactorMatchesTheReference) {
   CheckFactored<double>();
 }
 
+// So large that tiles must grow, as only so many partial sums are kept. With g = p = 1 and v = 0: u = 1, RMS(p) = 1.
+TEST_P(OptimizerStepTest, AdafactorOfAsManyElementsAsThereAre) {
+  AdafactorOptions options;
+  options.learning_rate = 0.25;
+  const auto expect = [](const std::vector<float>& p) {
+    for (size_t i = 0; i < p.size(); ++i) ASSERT_NEAR(p[i], 0.75, 1e-5) << i;
+  };
+  constexpr int64_t kCount = 256 * 16384 + 1;
+  static const std::vector<float> ones(kCount, 1.0f);
+  std::vector<float> p = ones, v(kCount);
+  AdafactorStep(kCount, options, ones.data(), v.data(), p.data());
+  expect(p);
+  constexpr int64_t kRows = 193, kCols = 16411;  // one row would fill a tile
+  p.assign(kRows * kCols, 1.0f);
+  std::vector<float> row(kRows), col(kCols);
+  Guarded<float> workspace(AdafactorWorkspace(kRows, kCols));
+  AdafactorFactoredStep(kRows, kCols, options, ones.data(), row.data(), col.data(), p.data(), workspace.data());
+  expect(p);
+  EXPECT_TRUE(workspace.GuardsIntact());
+}
+
 TEST_P(OptimizerStepTest, AdafactorOfAZeroGradientKeepsTheParameter) {
   const std::vector<float> g(12 * 20), p = RandomValues<float>(240, "p");
   std::vector<float> row(12), col(20), v(240), unfactored = p, factored = p;

@@ -136,6 +136,19 @@ TEST_P(ReduceTest, SumOfSquaresIsAccumulatedInDouble) {
   EXPECT_NEAR(SumOfSquares<float>(5, huge.data()), 5e60, 1e54);
 }
 
+// So long that pieces must grow, as only so many partial results are kept.
+TEST_P(ReduceTest, WholeArraysOfAsManyElementsAsThereAre) {
+  constexpr int64_t kCount = 3 * 256 * 32768 + 5;
+  static std::vector<float> x(kCount, 0.5f);
+  EXPECT_EQ(SumOfSquares<float>(kCount, x.data()), 0.25 * kCount);
+  EXPECT_EQ(FirstNonFinite<float>(kCount, x.data()), -1);
+  for (const int64_t at : {kCount - 1, int64_t{2 * 256 * 32768}, int64_t{32768}}) {
+    x[at] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(FirstNonFinite<float>(kCount, x.data()), at);
+  }
+  for (const int64_t at : {kCount - 1, int64_t{2 * 256 * 32768}, int64_t{32768}}) x[at] = 0.5f;
+}
+
 TEST_P(ReduceTest, FirstNonFiniteFindsTheLowest) {
   for (const int64_t n : {1, 2, 15, 16, 17, 33, 67, 100000}) {
     std::vector<float> x = RandomValues<float>(n, "x", 1e30);

@@ -115,6 +115,21 @@ TEST(AttentionTest, MasksOfEveryKindAndQueriesThatSeeNothing) {
   ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}));
 }
 
+// The last position that a tile's last query sees lies on either side of a chunk's border, and so does its first's.
+TEST(AttentionTest, CausalWhereTheDiagonalMeetsTheBordersOfChunks) {
+  for (const int64_t m : {1, 8, 31, 32, 33, 64, 65, 97}) {
+    for (const int64_t n : {int64_t{1}, int64_t{5}, int64_t{9}, int64_t{32}, int64_t{33}, m - 1, m}) {
+      if (n < 1 || n > m) continue;
+      for (const bool talking : {false, true}) {
+        AttentionShape s = Shape(1, n, m, 3, 3, 3, 2, 3);
+        s.P_l = s.P_w = talking;
+        s.causality = AttentionCausality::kCausal;
+        ExpectEqual(AttentionProblem(s), 1.0);
+      }
+    }
+  }
+}
+
 TEST(AttentionTest, BiasDenseAndByRelativePosition) {
   for (const bool talking : {false, true}) {
     for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
@@ -195,8 +210,12 @@ TEST(AttentionTest, BlocksOfSeveralTiles) {
 
 // Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan. A block then has several tiles.
 TEST(AttentionTest, RowsTooLongForTheCache) {
-  const AttentionShape s = Talking(Shape(1, 19, 3001, 2, 140, 2, 1, 1));
+  AttentionShape s = Talking(Shape(1, 19, 3001, 2, 140, 2, 1, 1));
   ExpectEqual(AttentionProblem(s));
+  s = Talking(Shape(1, 9, 3001, 2, 140, 3, 1, 1));
+  s.R_Mw = s.R_Xl = true;
+  s.causality = AttentionCausality::kCausal;
+  ExpectEqual(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
 }
 
 // A bias of which every e^bias overflows is as good as none: softmax takes it out. n does not fill its tiles, whose
@@ -305,19 +324,28 @@ TEST(AttentionTest, InputsInPlaceOfABufferWithRoomForMore) {
   }
 }
 
+// Tasks share sums: of K and V (by head, or of all heads), of the dynamic mixings, and of a bias over the batch.
 TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
-  AttentionShape s = Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8));
-  s.bias = AttentionBias::kRelativePosition;
-  s.buckets = 5;
-  const AttentionProblem p(s, {}, 0.1);
-  const testing::ThreadsScope one_thread(1);
-  const AttentionResults<float> one = FusedAttention(p);
-  for (const int threads : {2, 3, 5, 8}) {
-    const testing::ThreadsScope scope(threads);
-    const AttentionResults<float> many = FusedAttention(p);
-    AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
-      EXPECT_EQ(one.*member, many.*member) << name << " with " << threads << " threads";
-    });
+  AttentionShape talking = Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8));
+  talking.bias = AttentionBias::kRelativePosition;
+  talking.buckets = 5;
+  AttentionShape dynamic = Talking(Shape(3, 70, 50, 3, 4, 5, 5, 6));
+  dynamic.R_Xl = dynamic.R_Ml = dynamic.R_Xw = dynamic.R_Mw = true;
+  dynamic.bias = AttentionBias::kDense;
+  AttentionShape multi_query = Shape(3, 150, 50, 5, 5, 5, 5, 6);
+  multi_query.memory_heads = MemoryHeads::kMultiQuery;
+  multi_query.bias = AttentionBias::kDense;
+  for (const AttentionShape& s : {talking, dynamic, multi_query}) {
+    const AttentionProblem p(s, {}, 0.1);
+    const testing::ThreadsScope one_thread(1);
+    const AttentionResults<float> one = FusedAttention(p);
+    for (const int threads : {2, 3, 5, 8}) {
+      const testing::ThreadsScope scope(threads);
+      const AttentionResults<float> many = FusedAttention(p);
+      AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+        EXPECT_EQ(one.*member, many.*member) << name << " with " << threads << " threads, " << Describe(s);
+      });
+    }
   }
 }
 
