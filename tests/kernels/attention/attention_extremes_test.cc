@@ -107,6 +107,38 @@ TEST(AttentionExtremesTest, ARowOfOneWeightPassesNoGradientToItsLogits) {
   RestrictSimdTarget("");
 }
 
+// Of two positions: the second's weight, and through its value the result and every gradient, as small as e^-80.
+TEST(AttentionExtremesTest, SmallWeightsKeepTheirDigits) {
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    for (const float gap : {1.0f, 9.5f, 17.0f, 30.0f, 61.0f, 80.0f}) {
+      for (const int64_t n : {3, 9}) {
+        for (const bool weights : {false, true}) {
+          AttentionShape s = Shape(1, n, 2, 1, 1, 1, 1, 1);
+          s.P_w = weights;
+          AttentionProblem p(s);
+          std::fill(p.Q.begin(), p.Q.end(), 1.0f);
+          std::fill(p.P_w.begin(), p.P_w.end(), 1.0f);
+          std::fill(p.dO.begin(), p.dO.end(), 1.0f);
+          p.K = {0.0f, -gap};
+          p.V = {0.0f, 1.0f};
+          p.inputs.K.data = p.K.data();
+          p.inputs.V.data = p.V.data();
+          const AttentionResults<float> r = FusedAttention(p);
+          const double small = std::exp(-double{gap}) / (1 + std::exp(-double{gap}));
+          for (const float value : r.O) EXPECT_NEAR(value / small, 1, 1e-5) << gap << " on " << target;
+          // dL = W · (dW - D) of the second position, whose dW is 1; its key is -gap.
+          const double dL = small * (1 - small);
+          for (const float value : r.dQ) EXPECT_NEAR(value / (-gap * dL), 1, 1e-5) << gap << " on " << target;
+          EXPECT_NEAR(r.dK[1] / (dL * static_cast<double>(n)), 1, 1e-5) << gap << " on " << target;
+          EXPECT_NEAR(r.dV[1] / (small * static_cast<double>(n)), 1, 1e-5) << gap << " on " << target;
+        }
+      }
+    }
+  }
+  RestrictSimdTarget("");
+}
+
 // Far below 0, but for the mask no less than others.
 TEST(AttentionExtremesTest, LogitsOfAnySizeBelowZeroCount) {
   for (const float size : {1e25f, 1e30f, 1e32f, 9e37f}) {
