@@ -1,6 +1,8 @@
 // Files that are whole or not there: reading with reasons, writing through a temporary file or directory that is
-// synchronised to the disk and renamed. What the disk has no room for is Error(kResource); what cannot be read is
-// Error(kData); what cannot be created for another reason is Error(kFailure). All name the path and the reason.
+// synchronised to the disk and renamed. All errors name the path and the reason. Error(kData) is about what is at the
+// path: nothing, a directory, a file that ends too early. Error(kResource): the disk is full, or memory or descriptors
+// are used up. Error(kFailure): the system refused (permissions, a disk that cannot be read), so that nothing is known
+// of the file.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // A regular file open for reading.
 class FileReader {
  public:
-  // Error(kData) where the file is missing, unreadable, or not a regular file.
+  // Error(kData) where the file is missing or not a regular file.
   explicit FileReader(std::string path);
   ~FileReader();
   FileReader(const FileReader&) = delete;
@@ -92,13 +94,20 @@ void WriteFileAtomically(const std::string& path, std::string_view bytes);
 // Makes the names in a directory (created, renamed, removed files) survive a crash.
 void SyncDirectory(const std::string& path);
 
+// What is at a path, symbolic links followed. An error where that cannot be found out: a path that cannot be looked at
+// must not be taken for free.
+enum class PathKind { kNothing, kFile, kDirectory, kOther };
+PathKind KindOf(const std::string& path);
+
+// Creates a directory in one that is there. False if something has that name already: of several callers one gets true.
+bool CreateDirectory(const std::string& path);
 // Creates the directory and its parents where they are missing.
 void CreateDirectories(const std::string& path);
 
 // Removes a file or a whole directory; nothing there is no error. Symbolic links are removed, not followed.
 void RemoveAll(const std::string& path);
 
-// The names in a directory, sorted, without "." and "..". Error(kData) if it cannot be read.
+// The names in a directory, sorted, without "." and "..". Error(kData) if there is no directory.
 std::vector<std::string> ListDirectory(const std::string& path);
 
 // A directory that appears whole: fill temporary_path(), then Commit(). Until then `path` is untouched; without
@@ -114,7 +123,8 @@ class DirectoryTransaction {
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_path_; }
   // Synchronises the temporary directory, renames it to `path` and synchronises the parent. Files in it must have
-  // been finished. A directory that was at `path` is exchanged for the new one in one step, then removed.
+  // been finished. A directory that was at `path` is exchanged for the new one in one step, then removed, or left under
+  // a temporary name where that fails.
   void Commit();
 
  private:
@@ -129,8 +139,11 @@ bool IsTemporaryName(std::string_view name);
 // Moves a directory (or file) out of sight under a temporary name in one step, then removes it: killed in between, it
 // leaves rubbish but never half a directory under its own name.
 void RemoveAtomically(const std::string& path);
-// Removes everything in `directory` whose name IsTemporaryName. Returns the names. Only for a directory that no other
-// process writes to.
-std::vector<std::string> RemoveTemporaries(const std::string& directory);
+// Removes everything in `directory` whose name IsTemporaryName. Only for a directory that no other process writes to.
+struct RemovedTemporaries {
+  std::vector<std::string> removed;  // names
+  std::vector<std::string> failed;   // "PATH: cannot remove: REASON" of those that stay
+};
+RemovedTemporaries RemoveTemporaries(const std::string& directory);
 
 }  // namespace crosstalk

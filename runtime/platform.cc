@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 
+#include "crosstalk/runtime/file_calls.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/version.h"
 
 extern char** environ;
@@ -18,8 +19,12 @@ namespace crosstalk {
 namespace {
 
 std::string CpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
+  // Its size is given as 0, and one model name is as good as another: the first page has it.
+  char text[4096];
+  const int file = OpenFile("/proc/cpuinfo", O_RDONLY);
+  const ssize_t size = file < 0 ? 0 : RetryInterrupted([&] { return read(file, text, sizeof(text)); });
+  if (file >= 0) close(file);
+  for (const std::string& line : Split(std::string_view(text, static_cast<size_t>(std::max<ssize_t>(0, size))), '\n')) {
     const size_t colon = line.find(": ");
     if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
   }

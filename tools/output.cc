@@ -61,8 +61,9 @@ void PrintMessage(const std::string& line) {
 void PrintResult(const std::string& text) {
   ClearProgressLine();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    Fail(errno == EPIPE ? ErrorKind::kFailure : ErrorKind::kResource,
-         "standard output: cannot write the result: ", std::strerror(errno));
+    const bool no_room = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+    Fail(no_room ? ErrorKind::kResource : ErrorKind::kFailure,
+         "standard output: cannot write the result: ", errno == EBADF ? "it is closed" : std::strerror(errno));
   }
 }
 

@@ -27,7 +27,8 @@ void PrintMessage(const Parts&... parts) {
   PrintMessage(StrCat(parts...));
 }
 
-// To standard output; Error(kResource) if it cannot be written whole (a full disk behind a redirection).
+// To standard output. If it cannot be written whole, Error(kResource) for a full disk behind a redirection, and
+// Error(kFailure) for a closed one.
 void PrintResult(const std::string& text);
 // One line of JSON to standard output.
 void PrintResult(const Json& value);

@@ -262,8 +262,8 @@ std::vector<int64_t> CheckpointStore::Prune(int keep_last) {
   return removed;
 }
 
-std::vector<std::string> CheckpointStore::RemoveStale() {
-  return IsDirectory(directory_) ? RemoveTemporaries(directory_) : std::vector<std::string>();
+RemovedTemporaries CheckpointStore::RemoveStale() {
+  return IsDirectory(directory_) ? RemoveTemporaries(directory_) : RemovedTemporaries();
 }
 
 }  // namespace crosstalk

@@ -74,8 +74,8 @@ class CheckpointStore {
   // rubbish that RemoveStale takes.
   std::vector<int64_t> Prune(int keep_last);
 
-  // Removes what interrupted saves and prunes have left; returns the names.
-  std::vector<std::string> RemoveStale();
+  // Removes what interrupted saves and prunes have left.
+  RemovedTemporaries RemoveStale();
 
  private:
   // VerifyCheckpoint, but only manifest and sizes where this object has saved or verified the bytes before.

@@ -1,12 +1,12 @@
 #include "crosstalk/models/training/metrics_log.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <unistd.h>
+
 #include <string_view>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/file_calls.h"
 
 namespace crosstalk {
 
@@ -36,8 +36,7 @@ bool Precedes(std::string_view line, const std::string& source, int64_t step, Me
 }  // namespace
 
 MetricsLog::MetricsLog(const std::string& path, int64_t step, Evaluated evaluated) : path_(path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) {
+  if (KindOf(path) != PathKind::kNothing) {
     const std::string text = ReadFile(path);
     std::string kept;
     VisitLines(text, path, [&](std::string_view line, const std::string& source) {
@@ -45,21 +44,15 @@ MetricsLog::MetricsLog(const std::string& path, int64_t step, Evaluated evaluate
     });
     if (kept != text) WriteFileAtomically(path, kept);
   }
-  file_ = std::fopen(path.c_str(), "ae");
-  if (file_ == nullptr) {
-    Fail(errno == ENOSPC ? ErrorKind::kResource : ErrorKind::kFailure, path, ": ", std::strerror(errno));
-  }
+  descriptor_ = OpenFile(path, O_WRONLY | O_CREAT | O_APPEND);
+  if (descriptor_ < 0) FailWriting("open", path, errno);
 }
 
-MetricsLog::~MetricsLog() { std::fclose(file_); }
+MetricsLog::~MetricsLog() { close(descriptor_); }
 
 void MetricsLog::Append(const Json& line) {
   const std::string text = line.Dump() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
-    const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    Fail(full ? ErrorKind::kResource : ErrorKind::kFailure, path_, ": cannot write a line: ", std::strerror(errno),
-         full ? "; make room, then resume the run" : "");
-  }
+  if (!WriteAll(descriptor_, text.data(), text.size())) FailWriting("write a line", path_, errno);
 }
 
 std::vector<Json> ReadMetrics(const std::string& path) {

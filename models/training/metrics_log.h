@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,7 @@ class MetricsLog {
 
  private:
   std::string path_;
-  std::FILE* file_;
+  int descriptor_;
 };
 
 // The lines of a file, whole ones only. Error(kData) with the line's number for one that is not JSON.

@@ -1,6 +1,5 @@
 #include "crosstalk/models/training/run_folder.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/file_calls.h"
 
 namespace crosstalk {
 
@@ -63,11 +63,11 @@ std::string UnusedRunPath(const std::string& parent, const std::string& name) {
 RunLock::RunLock(const std::string& folder) {
   CreateDirectories(folder);
   const std::string path = folder + "/" + kLockName;
-  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  descriptor_ = OpenFile(path, O_RDWR | O_CREAT, 0644);
   if (descriptor_ < 0) {
     Fail(errno == ENOSPC ? ErrorKind::kResource : ErrorKind::kFailure, path, ": ", std::strerror(errno));
   }
-  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  if (RetryInterrupted([&] { return flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
     const int error = errno;
     close(descriptor_);
     CROSSTALK_CHECK(error != EWOULDBLOCK, folder,

@@ -63,7 +63,7 @@ TEST(AtomicFileTest, ReadingSaysWhyItCannot) {
             dir / "long: has 5 bytes, more than the 4 that are read here");
   if (geteuid() != 0) {
     ASSERT_EQ(chmod((dir / "long").c_str(), 0), 0);
-    EXPECT_EQ(MessageOf([&] { ReadFile(dir / "long"); }, ErrorKind::kData),
+    EXPECT_EQ(MessageOf([&] { ReadFile(dir / "long"); }, ErrorKind::kFailure),
               dir / "long: cannot open: Permission denied");
   }
 }
@@ -167,6 +167,26 @@ TEST(AtomicFileTest, DirectoriesAreCreatedWithTheirParents) {
   EXPECT_EQ(ListDirectory(dir.path()), Names{});
 }
 
+TEST(AtomicFileTest, OfSeveralCallersOneCreatesADirectory) {
+  const TempDir dir;
+  EXPECT_TRUE(CreateDirectory(dir / "a/"));
+  EXPECT_FALSE(CreateDirectory(dir / "a"));
+  WriteFileAtomically(dir / "file", "x");
+  EXPECT_FALSE(CreateDirectory(dir / "file"));
+  MessageOf([&] { CreateDirectory(dir / "none/below"); }, ErrorKind::kFailure);
+}
+
+TEST(AtomicFileTest, ThePlaceOfAMissingPathIsFree) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "x");
+  EXPECT_EQ(KindOf(dir.path()), PathKind::kDirectory);
+  EXPECT_EQ(KindOf(dir / "file"), PathKind::kFile);
+  EXPECT_EQ(KindOf("/dev/null"), PathKind::kOther);
+  EXPECT_EQ(KindOf(dir / "none"), PathKind::kNothing);
+  EXPECT_EQ(KindOf(dir / "file/below"), PathKind::kNothing);
+  EXPECT_THROW(KindOf(dir / std::string(300, 'x')), Error);
+}
+
 TEST(AtomicFileTest, RemovingDoesNotFollowLinks) {
   const TempDir dir;
   CreateDirectories(dir / "kept");
@@ -220,7 +240,7 @@ TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
   CreateDirectories(dir / ".step-1.tmp-12-0/below");
   WriteFileAtomically(dir / ".file.tmp-12-1", "x");
   for (const char* kept : {"file.tmp-1", ".hidden", "step-1", "tmp-1"}) WriteFileAtomically(dir / kept, "x");
-  EXPECT_EQ(RemoveTemporaries(dir.path()), (Names{".file.tmp-12-1", ".step-1.tmp-12-0"}));
+  EXPECT_EQ(RemoveTemporaries(dir.path()).removed, (Names{".file.tmp-12-1", ".step-1.tmp-12-0"}));
   EXPECT_EQ(ListDirectory(dir.path()), (Names{".hidden", "file.tmp-1", "step-1", "tmp-1"}));
 }
 

@@ -57,6 +57,10 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
   dup2(input, 0);
   dup2(output, 1);
   dup2(errors, 2);
+  for (const int descriptor : {input, output, errors}) {
+    if (descriptor > 2) close(descriptor);
+  }
+  for (const int descriptor : options.closed) close(descriptor);
   if (options.max_file_bytes > 0) {
     const rlimit limit = {options.max_file_bytes, options.max_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);

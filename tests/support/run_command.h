@@ -22,6 +22,7 @@ struct CommandResult {
 struct CommandOptions {
   uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE: a write beyond it fails as on a full disk; 0: no limit
   std::string output_to;        // where standard output goes instead of being captured ("/dev/full")
+  std::vector<int> closed;      // descriptors that are closed when it starts: 0, 1 or 2
 };
 
 // A command under way. Its destructor kills and waits.

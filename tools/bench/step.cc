@@ -2,7 +2,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/scopes.h"
@@ -11,6 +10,8 @@
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shapes_only.h"
@@ -82,10 +83,11 @@ class StepPass {
 void ResetPeakResidentBytes(const std::string& name) {
   ReleaseCachedMemory();
   malloc_trim(0);
-  std::ofstream file("/proc/self/clear_refs");
-  file << "5\n" << std::flush;
-  if (!file)
+  try {
+    FileWriter("/proc/self/clear_refs").Write("5\n");
+  } catch (const Error&) {
     PrintMessage("bench: ", name, ": the system cannot count anew, so peak_resident_bytes is that of all cases so far");
+  }
 }
 
 int64_t ForwardMultiplications(const T5Config& config, int64_t batch, int64_t n, int64_t m) {

@@ -294,7 +294,7 @@ TEST(CheckpointTest, KilledWhileItWritesAFileItLeavesTheEarlierOne) {
     CheckpointStore after(dir.path());
     EXPECT_EQ(after.Steps(), Steps{1});
     EXPECT_EQ(after.FindNewestGood().checkpoint->step, 1);
-    EXPECT_EQ(after.RemoveStale().size(), 2u);
+    EXPECT_EQ(after.RemoveStale().removed.size(), 2u);
     EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
     after.Save(2, FilesOf(2));
     EXPECT_EQ(after.FindNewestGood().checkpoint->step, 2);
