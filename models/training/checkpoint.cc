@@ -1,11 +1,10 @@
 #include "crosstalk/models/training/checkpoint.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
@@ -148,10 +147,7 @@ Checkpoint VerifyDirectory(const std::string& path, Depth depth) {
   return {manifest.step, path, manifest.score};
 }
 
-bool IsDirectory(const std::string& path) {
-  struct stat status;
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
+bool IsDirectory(const std::string& path) { return KindOf(path) == PathKind::kDirectory; }
 
 }  // namespace
 
@@ -209,57 +205,70 @@ Checkpoint CheckpointStore::Verify(int64_t step) const {
   return checkpoint;
 }
 
-FoundCheckpoint CheckpointStore::FindNewestGood() const {
-  FoundCheckpoint found;
-  const std::vector<int64_t> steps = Steps();
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    try {
-      found.checkpoint = Verify(*step);
-      return found;
-    } catch (const Error& error) {
-      found.skipped.push_back({PathOf(*step), error.what()});
-    }
+std::optional<Checkpoint> CheckpointStore::VerifyOrSkip(int64_t step, std::vector<SkippedCheckpoint>* skipped) const {
+  try {
+    return Verify(step);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    if (IsDirectory(PathOf(step))) skipped->push_back({PathOf(step), error.what()});
+    return std::nullopt;
   }
-  return found;
+}
+
+FoundCheckpoint CheckpointStore::FindNewestGood() const {
+  for (std::vector<int64_t> steps = Steps();;) {
+    FoundCheckpoint found;
+    for (auto step = steps.rbegin(); step != steps.rend() && !found.checkpoint; ++step) {
+      found.checkpoint = VerifyOrSkip(*step, &found.skipped);
+    }
+    if (found.checkpoint) return found;
+    // Where another process saves and prunes, all that were there may be gone, and newer ones have come.
+    const std::vector<int64_t> before = std::exchange(steps, Steps());
+    if (steps == before) return found;
+  }
 }
 
 FoundCheckpoint CheckpointStore::FindBest() const {
   FoundCheckpoint found;
   std::optional<Checkpoint>& best = found.checkpoint;
   for (int64_t step : Steps()) {
-    try {
-      const Checkpoint checkpoint = Verify(step);
-      if (checkpoint.score && (!best || *checkpoint.score < *best->score)) best = checkpoint;
-    } catch (const Error& error) {
-      found.skipped.push_back({PathOf(step), error.what()});
-    }
+    const std::optional<Checkpoint> checkpoint = VerifyOrSkip(step, &found.skipped);
+    if (checkpoint && checkpoint->score && (!best || *checkpoint->score < *best->score)) best = checkpoint;
   }
   return found;
 }
 
-std::vector<int64_t> CheckpointStore::Prune(int keep_last) {
+CheckpointStore::Pruned CheckpointStore::Prune(int keep_last) {
   CROSSTALK_CHECK(keep_last >= 1, "checkpoint: at least 1 must be kept, not ", keep_last);
-  const std::optional<Checkpoint> best = FindBest().checkpoint;
-  const std::vector<int64_t> steps = Steps();
-  std::vector<int64_t> removed;
-  int good = 0;
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    if (good >= keep_last) {
-      if (best && best->step == *step) continue;
-      RemoveAtomically(PathOf(*step));
-      trusted_.erase(*step);
-      removed.push_back(*step);
-      continue;
+  Pruned result;
+  try {
+    result.failed = RemoveStale().failed;
+    std::vector<Checkpoint> good;
+    for (int64_t step : Steps()) {
+      try {
+        good.push_back(Verify(step));
+      } catch (const Error&) {
+        // Stays.
+      }
     }
-    try {
-      Verify(*step);
-      ++good;
-    } catch (const Error&) {
-      // Stays, for its owner to look at, but does not count.
+    const Checkpoint* best = nullptr;
+    for (const Checkpoint& checkpoint : good) {
+      if (checkpoint.score && (best == nullptr || *checkpoint.score < *best->score)) best = &checkpoint;
     }
+    for (size_t i = 0; i + static_cast<size_t>(keep_last) < good.size(); ++i) {
+      if (&good[i] == best) continue;
+      try {
+        RemoveAtomically(good[i].path);
+        trusted_.erase(good[i].step);
+        result.removed.push_back(good[i].step);
+      } catch (const Error& error) {
+        result.failed.push_back(error.what());
+      }
+    }
+  } catch (const Error& error) {
+    result.failed.push_back(error.what());
   }
-  std::reverse(removed.begin(), removed.end());
-  return removed;
+  return result;
 }
 
 RemovedTemporaries CheckpointStore::RemoveStale() {

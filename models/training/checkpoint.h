@@ -64,15 +64,22 @@ class CheckpointStore {
   // The steps that have a directory, ascending, good or not. Empty where the directory does not exist.
   std::vector<int64_t> Steps() const;
 
-  // The newest checkpoint that verifies, and what was skipped on the way to it, with the reasons.
+  // The newest checkpoint that verifies, and what was skipped on the way to it, with the reasons: damaged ones, not
+  // those that another process removes meanwhile. Any other error than Error(kData) is thrown: a checkpoint that cannot
+  // be read at the moment may be good.
   FoundCheckpoint FindNewestGood() const;
   // The good checkpoint of the lowest score, none if no good one has a score; and those that are not good, newest last.
   FoundCheckpoint FindBest() const;
 
-  // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes older ones;
-  // returns the steps removed. Never removes the only good one. Killed at any point, it leaves whole checkpoints and
-  // rubbish that RemoveStale takes.
-  std::vector<int64_t> Prune(int keep_last);
+  // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes the other
+  // good ones, and what interrupted removals have left. What is not good stays, damaged or not to be read at the
+  // moment, for its owner to look at. What cannot be removed is no error: the next call tries again. Killed at any
+  // point, it leaves whole checkpoints and rubbish that RemoveStale takes.
+  struct Pruned {
+    std::vector<int64_t> removed;     // steps
+    std::vector<std::string> failed;  // why others could not be removed
+  };
+  Pruned Prune(int keep_last);
 
   // Removes what interrupted saves and prunes have left.
   RemovedTemporaries RemoveStale();
@@ -80,6 +87,8 @@ class CheckpointStore {
  private:
   // VerifyCheckpoint, but only manifest and sizes where this object has saved or verified the bytes before.
   Checkpoint Verify(int64_t step) const;
+  // Verify; nothing, and a line in `skipped`, where the checkpoint is damaged; nothing alone where it is gone.
+  std::optional<Checkpoint> VerifyOrSkip(int64_t step, std::vector<SkippedCheckpoint>* skipped) const;
 
   std::string directory_;
   mutable std::set<int64_t> trusted_;  // steps whose bytes this object has written or verified

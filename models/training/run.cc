@@ -275,7 +275,7 @@ void TrainingRun::SaveCheckpoint() {
   };
   checkpoints_.Save(step(), files,
                     evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
-  checkpoints_.Prune(static_cast<int>(config_->keep));
+  for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->keep)).failed) Report(stays);
 }
 
 // At every `every`-th step and at the end. The last one before the end is left out if the end is less than half an

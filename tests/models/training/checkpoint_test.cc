@@ -185,9 +185,9 @@ TEST(CheckpointTest, PruneKeepsTheNewestAndTheBest) {
   const TempDir dir;
   CheckpointStore store(dir.path());
   for (int64_t step = 1; step <= 6; ++step) store.Save(step, FilesOf(step), step == 2 ? 1.0 : 2.0);
-  EXPECT_EQ(store.Prune(2), (Steps{1, 3, 4}));
+  EXPECT_EQ(store.Prune(2).removed, (Steps{1, 3, 4}));
   EXPECT_EQ(store.Steps(), (Steps{2, 5, 6}));
-  EXPECT_EQ(store.Prune(2), Steps{});
+  EXPECT_EQ(store.Prune(2).removed, Steps{});
   EXPECT_EQ(ListDirectory(dir.path()), (Names{"step-00000002", "step-00000005", "step-00000006"}));
 }
 
@@ -197,9 +197,20 @@ TEST(CheckpointTest, PruneNeverRemovesTheOnlyGoodOne) {
   for (int64_t step = 1; step <= 5; ++step) saving.Save(step, FilesOf(step));
   for (int64_t step = 3; step <= 5; ++step) Put(saving.PathOf(step) + "/state.json", "");
   CheckpointStore store(dir.path());
-  EXPECT_EQ(store.Prune(1), Steps{1});
+  EXPECT_EQ(store.Prune(1).removed, Steps{1});
   EXPECT_EQ(store.Steps(), (Steps{2, 3, 4, 5}));
   EXPECT_EQ(store.FindNewestGood().checkpoint->step, 2);
+}
+
+TEST(CheckpointTest, PruneRemovesNothingThatIsNotGood) {
+  const TempDir dir;
+  CheckpointStore saving(dir.path());
+  for (int64_t step = 1; step <= 6; ++step) saving.Save(step, FilesOf(step), step == 2 ? 1.0 : 2.0);
+  Put(saving.PathOf(2) + "/manifest.json", "{}");
+  Put(saving.PathOf(3) + "/state.json", "");
+  CheckpointStore store(dir.path());
+  EXPECT_EQ(store.Prune(1).removed, (Steps{4, 5}));  // 1 has the lowest score of the good ones
+  EXPECT_EQ(store.Steps(), (Steps{1, 2, 3, 6}));
 }
 
 TEST(CheckpointTest, SavingAStepAgainReplacesIt) {
