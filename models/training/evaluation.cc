@@ -69,19 +69,25 @@ Json EvaluationState(const RunEvaluation& evaluation) {
        {"seconds", evaluation.result.seconds}});
 }
 
-RunEvaluation EvaluationFromState(const JsonReader& reader) {
+RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
+  const auto finite = [&](const char* key) {
+    const double value = reader.Double(key);
+    if (!std::isfinite(value)) reader.FailAt(key, "is not a finite number");
+    return value;
+  };
   RunEvaluation evaluation;
-  evaluation.step = reader.Int("step");
+  evaluation.step = reader.Int("step", 0, step);
   const Json& metrics = reader.Value("metrics");
   if (!metrics.is_object() || metrics.AsObject().empty()) reader.FailAt("metrics", "must be an object of numbers");
   for (const auto& [name, value] : metrics.AsObject()) {
-    if (!value.is_number()) reader.FailAt("metrics", name, " must be a number");
+    if (!value.is_number() || !std::isfinite(value.AsDouble())) reader.FailAt("metrics", name, " must be a number");
     evaluation.result.metrics.push_back({name, value.AsDouble()});
   }
-  if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = reader.Double("loss_lower_bound");
-  evaluation.result.tokens = reader.Int("tokens");
-  evaluation.result.examples = reader.Int("examples");
-  evaluation.result.seconds = reader.Double("seconds");
+  if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = finite("loss_lower_bound");
+  evaluation.result.tokens = reader.Int("tokens", 1, INT64_MAX);
+  evaluation.result.examples = reader.Int("examples", 1, INT64_MAX);
+  evaluation.result.seconds = finite("seconds");
+  if (evaluation.result.seconds < 0) reader.FailAt("seconds", "is less than 0");
   return evaluation;
 }
 

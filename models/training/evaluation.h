@@ -43,9 +43,9 @@ struct RunEvaluation {
 Json ToJson(const RunEvaluation& evaluation);
 // A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" behind.
 Json EvaluationEvent(const RunEvaluation& evaluation);
-// A member of a checkpoint's state.json, and back. Error(kData) for what is not one.
+// A member of a checkpoint's state.json, and back. Error(kData) for what is not one of a run at `step`.
 Json EvaluationState(const RunEvaluation& evaluation);
-RunEvaluation EvaluationFromState(const JsonReader& reader);
+RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step);
 
 // Adds each metric under its name.
 void SetMetrics(Json& json, const std::vector<Metric>& metrics);

@@ -191,7 +191,8 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
     Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", optimizer_->step(),
          " and the checkpoint's ", checkpoint.step);
   }
-  if (!reader.Value("evaluation").is_null()) last_evaluation_ = EvaluationFromState(reader.Object("evaluation"));
+  if (!reader.Value("evaluation").is_null())
+    last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
 }
 
 // From here on the folder is written to.

@@ -1,0 +1,42 @@
+#include "crosstalk/models/training/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/messages.h"
+
+namespace crosstalk {
+namespace {
+
+TEST(EvaluationTest, AStateIsReadBack) {
+  RunEvaluation evaluation{.step = 7, .result = {}, .loss_lower_bound = 0.5};
+  evaluation.result.metrics = {{"ln_ppl", 2.5}};
+  evaluation.result.tokens = 100;
+  evaluation.result.examples = 4;
+  const Json state = EvaluationState(evaluation);
+  EXPECT_EQ(EvaluationState(EvaluationFromState(JsonReader(state, "state.json"), 7)), state);
+}
+
+TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
+  const Json good = ParseJson(R"({"step": 7, "metrics": {"ln_ppl": 2.5}, "loss_lower_bound": null, "tokens": 100,
+                                  "examples": 4, "seconds": 0.5})",
+                              "good");
+  const std::pair<const char*, const char*> cases[] = {{"step", "4611686018427387904"},
+                                                       {"step", "8"},
+                                                       {"step", "-1"},
+                                                       {"tokens", "-1"},
+                                                       {"tokens", "0"},
+                                                       {"examples", "0"},
+                                                       {"seconds", "-0.5"},
+                                                       {"metrics", "{}"},
+                                                       {"metrics", R"({"ln_ppl": "low"})"},
+                                                       {"loss_lower_bound", "\"low\""}};
+  for (const auto& [key, value] : cases) {
+    const Json state = Json(good).Set(key, ParseJson(value, "value"));
+    const std::string message =
+        testing::MessageOf([&] { EvaluationFromState(JsonReader(state, "state.json"), 7); }, ErrorKind::kData);
+    EXPECT_TRUE(testing::Contains(message, std::string("state.json: ") + key)) << message;
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk
