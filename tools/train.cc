@@ -141,16 +141,16 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   MakePathsAbsolute(&settings.config);
   const ResolvedConfig resolved(settings.config);
   if (settings.dry_run) return DryRun(resolved, settings.json);
-  if (settings.out.empty())
-    settings.out = UnusedRunPath("runs", StrCat(resolved->model, "-", Name(resolved->attention.kind)));
-
-  CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNothing || !RunFolder(settings.out).HoldsRun(), settings.out,
+  const bool begins = resume.from == ResumeOptions::From::kNothing && !settings.out.empty();
+  CROSSTALK_CHECK(!begins || !RunFolder(settings.out).HoldsRun(), settings.out,
                   ": holds a run already; continue it with --resume auto, or choose another --out");
 
   Progress progress;
   const StopSignals signals;
   const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
-  TrainingRun run(resolved, settings.out, resume, observer);
+  const std::string name = StrCat(resolved->model, "-", Name(resolved->attention.kind));
+  TrainingRun run = settings.out.empty() ? TrainingRun(resolved, RunLock::OfNewFolder("runs", name), resume, observer)
+                                         : TrainingRun(resolved, settings.out, resume, observer);
   const TrainingConfig& config = run.config();
   PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
                CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",

@@ -70,6 +70,12 @@ std::string TokenizerPath(const Checkpoint& checkpoint) {
 // One line each, to follow a colon.
 std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
 
+std::vector<std::string> ReasonsOf(const std::vector<SkippedCheckpoint>& skipped) {
+  std::vector<std::string> reasons;
+  for (const SkippedCheckpoint& one : skipped) reasons.push_back(one.reason);
+  return reasons;
+}
+
 Vocabulary VocabularyOf(const Tokenizer& tokenizer) {
   return {.size = tokenizer.vocab_size(), .tokens = tokenizer.special_tokens()};
 }
@@ -91,13 +97,44 @@ void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   }
 }
 
+// Whether the folder may be trained in.
+void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume) {
+  if (const std::optional<std::string> name = folder.ForeignName()) {
+    Fail(ErrorKind::kUsage, folder.path(), ": holds files that are not a run's (", *name, "); choose a new folder");
+  }
+  if (resume.from == ResumeOptions::From::kNothing) {
+    CROSSTALK_CHECK(!folder.HoldsRun(), folder.path(), ": holds a run already; resume it, or choose another folder");
+    return;
+  }
+  if (!folder.HoldsRun()) return;
+  const std::vector<std::string> differences = Differences(config, ReadRunConfig(folder));
+  if (!differences.empty()) {
+    Fail(ErrorKind::kData, folder.RunFile(), ": the run there has another configuration:", Lines(differences),
+         "\ntrain in a new folder, or repeat the configuration of that run");
+  }
+}
+
+// Looks before it leaves a lock, so that a folder that is refused stays as it is.
+std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::string& folder,
+                                    const ResumeOptions& resume) {
+  CheckFolder(config, RunFolder(folder), resume);
+  return std::make_unique<RunLock>(folder);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
                          TrainingObserver observer)
-    : config_(config), folder_(folder), observer_(std::move(observer)), checkpoints_(folder_.CheckpointDirectory()) {
-  CheckFolder(resume);
-  if (folder_.HoldsRun()) lock_ = std::make_unique<RunLock>(folder_.path());
+    : TrainingRun(config, LockFolder(*config, folder, resume), resume, std::move(observer)) {}
+
+TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
+                         TrainingObserver observer)
+    : config_(config),
+      lock_(std::move(lock)),
+      folder_(lock_->folder()),
+      observer_(std::move(observer)),
+      checkpoints_(folder_.CheckpointDirectory()) {
+  CheckFolder(*config_, folder_, resume);
   FindCheckpoint(resume);
   std::optional<std::string> kept_tokenizer;
   if (checkpoint_) {
@@ -120,20 +157,6 @@ void TrainingRun::Report(const std::string& message) const {
   if (observer_.message) observer_.message(message);
 }
 
-void TrainingRun::CheckFolder(const ResumeOptions& resume) const {
-  CROSSTALK_CHECK(!folder_.IsForeign(), folder_.path(), ": holds files that are not a run's; choose a new folder");
-  if (resume.from == ResumeOptions::From::kNothing) {
-    CROSSTALK_CHECK(!folder_.HoldsRun(), folder_.path(), ": holds a run already; resume it, or choose another folder");
-    return;
-  }
-  if (!folder_.HoldsRun()) return;
-  const std::vector<std::string> differences = Differences(*config_, ReadRunConfig(folder_));
-  if (!differences.empty()) {
-    Fail(ErrorKind::kData, folder_.RunFile(), ": the run there has another configuration:", Lines(differences),
-         "\ntrain in a new folder, or repeat the configuration of that run");
-  }
-}
-
 void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
   if (resume.from == ResumeOptions::From::kPath) {
     checkpoint_ = VerifyCheckpoint(resume.path);
@@ -143,8 +166,7 @@ void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
                     checkpoint_->step, "); choose another folder to leave both as they are, or resume the newest");
   } else if (resume.from == ResumeOptions::From::kNewest) {
     const FoundCheckpoint found = checkpoints_.FindNewestGood();
-    std::vector<std::string> reasons;
-    for (const SkippedCheckpoint& skipped : found.skipped) reasons.push_back(skipped.reason);
+    const std::vector<std::string> reasons = ReasonsOf(found.skipped);
     if (!found.checkpoint && !reasons.empty()) {
       Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Lines(reasons));
     }
@@ -197,10 +219,9 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
 
 // From here on the folder is written to.
 void TrainingRun::Begin() {
-  if (!lock_) lock_ = std::make_unique<RunLock>(folder_.path());
+  for (const std::string& stays : checkpoints_.RemoveStale().failed) Report(stays);
   if (step() < config_->steps || !folder_.HoldsRun()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
-  checkpoints_.RemoveStale();
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
                                           evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo);
@@ -237,6 +258,11 @@ void TrainingRun::WriteRunFile() const {
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
 }
 
+void TrainingRun::AppendMetrics(const Json& line) {
+  lock_->CheckHeld();
+  metrics_->Append(line);
+}
+
 RunEvaluation TrainingRun::RunEvaluationNow() {
   RunEvaluation evaluation;
   evaluation.step = step();
@@ -244,7 +270,7 @@ RunEvaluation TrainingRun::RunEvaluationNow() {
   if (!evaluation.result.finished) return evaluation;
   if (!loss_lower_bound_) loss_lower_bound_ = evaluation_->LossLowerBound();
   evaluation.loss_lower_bound = *loss_lower_bound_;
-  metrics_->Append(EvaluationEvent(evaluation));
+  AppendMetrics(EvaluationEvent(evaluation));
   last_evaluation_ = evaluation;
   if (observer_.evaluation) observer_.evaluation(evaluation);
   return evaluation;
@@ -274,6 +300,7 @@ void TrainingRun::SaveCheckpoint() {
       BytesFile(kStateName, state.DumpPretty()),
       BytesFile(data_.tokenizer->FileName(), data_.tokenizer->FileContents()),
   };
+  lock_->CheckHeld();
   checkpoints_.Save(step(), files,
                     evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
   for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->keep)).failed) Report(stays);
@@ -304,7 +331,7 @@ TrainingSummary TrainingRun::Train() {
   for (bool first = true;; first = false) {
     if (!first) {
       const StepResult result = trainer.Step();
-      if (step() % config_->log_every == 0) metrics_->Append(StepEvent(result));
+      if (step() % config_->log_every == 0) AppendMetrics(StepEvent(result));
       if (observer_.step) observer_.step(result);
     }
     bool changed = false;
@@ -328,9 +355,11 @@ TrainingSummary TrainingRun::Train() {
       // The signal came in the last evaluation: the run is whole but for that.
       summary.end = TrainingSummary::End::kStopped;
     } else {
+      lock_->CheckHeld();
       WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
     }
   }
+  lock_->CheckHeld();
   summary.last_evaluation = last_evaluation_;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;

@@ -33,7 +33,7 @@ struct TrainingObserver {
 struct ResumeOptions {
   enum class From {
     kNothing,  // a new run; a folder that holds one is refused
-    kNewest,   // the newest good checkpoint of the folder's run, or its beginning if it has none
+    kNewest,   // the newest good checkpoint of the folder's run, or its beginning if it has none or there is no run
     kPath,     // the checkpoint at `path`, of this folder's run or another's
   };
   From from = From::kNothing;
@@ -51,12 +51,16 @@ struct TrainingSummary {
 
 class TrainingRun {
  public:
-  // Opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the checkpoint. Nothing is
-  // written before all of that has succeeded, but for the lock of an existing folder.
-  // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files. Error(kData) for data that cannot
-  // be used, if no checkpoint is good although there are some, or if the checkpoint's configuration differs from
-  // `config` (the message names the fields). Error(kResource) if the model cannot fit into memory.
+  // Locks the folder, then opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the
+  // checkpoint. Nothing is written before all of that has succeeded but the lock, and that goes where there was no run.
+  // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files, or another process trains there.
+  // Error(kData) for data that cannot be used, if no checkpoint is good although there are some, or if the checkpoint's
+  // configuration differs from `config` (the message names the fields). Error(kResource) if the model cannot fit into
+  // memory.
   TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
+              TrainingObserver observer);
+  // The same in a folder that is locked: a new one has its name by its lock.
+  TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
               TrainingObserver observer);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
@@ -70,25 +74,26 @@ class TrainingRun {
 
   // Goes on to the last step, evaluating and saving on the way; then writes model.safetensors. Error(kNumerical) on a
   // loss or gradient that is not finite: the last checkpoint stands. Error(kResource) on a full disk: so it does.
+  // Error(kFailure) if the folder was moved, removed or replaced.
   TrainingSummary Train();
 
  private:
-  void CheckFolder(const ResumeOptions& resume) const;
   void FindCheckpoint(const ResumeOptions& resume);
   void CheckConfiguration(const Checkpoint& checkpoint) const;
   void BuildModel();
   void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();
   void WriteRunFile() const;
+  void AppendMetrics(const Json& line);
   bool Due(int64_t every) const;
   RunEvaluation RunEvaluationNow();
   void SaveCheckpoint();
   void Report(const std::string& message) const;
 
   ResolvedConfig config_;
+  std::unique_ptr<RunLock> lock_;
   RunFolder folder_;
   TrainingObserver observer_;
-  std::unique_ptr<RunLock> lock_;
   CheckpointStore checkpoints_;
   std::optional<Checkpoint> checkpoint_;  // resumed from
   TrainingData data_;

@@ -3,9 +3,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
+#include <exception>
+#include <utility>
+#include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -16,22 +16,20 @@ namespace crosstalk {
 namespace {
 
 constexpr char kLockName[] = "lock";
+constexpr int kLockAttempts = 100;
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
+bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
 
 }  // namespace
 
 bool RunFolder::HoldsRun() const { return Exists(RunFile()); }
 
-bool RunFolder::IsForeign() const {
-  if (!Exists(path_) || HoldsRun()) return false;
+std::optional<std::string> RunFolder::ForeignName() const {
+  if (!Exists(path_) || HoldsRun()) return std::nullopt;
   for (const std::string& name : ListDirectory(path_)) {
-    if (name != kLockName && !IsTemporaryName(name)) return true;
+    if (name != kLockName && !IsTemporaryName(name)) return name;
   }
-  return false;
+  return std::nullopt;
 }
 
 Json RunFolder::ReadRunFile() const {
@@ -53,29 +51,78 @@ std::optional<std::string> RunFolder::TokenizerFile() const {
   return std::nullopt;
 }
 
-std::string UnusedRunPath(const std::string& parent, const std::string& name) {
+RunLock::RunLock(const std::string& folder) : RunLock(WithoutTrailingSlash(folder), Created::kNo) {
+  CreateDirectories(ParentOf(folder_));
+  Lock();
+}
+
+std::unique_ptr<RunLock> RunLock::OfNewFolder(const std::string& parent, const std::string& name) {
+  CreateDirectories(parent);
   for (int number = 1;; ++number) {
     const std::string path = StrCat(parent, "/", name, "-", number);
-    if (!Exists(path)) return path;
+    if (!CreateDirectory(path)) continue;
+    std::unique_ptr<RunLock> lock(new RunLock(path, Created::kYes));
+    lock->Lock();
+    return lock;
   }
 }
 
-RunLock::RunLock(const std::string& folder) {
-  CreateDirectories(folder);
-  const std::string path = folder + "/" + kLockName;
-  descriptor_ = OpenFile(path, O_RDWR | O_CREAT, 0644);
-  if (descriptor_ < 0) {
-    Fail(errno == ENOSPC ? ErrorKind::kResource : ErrorKind::kFailure, path, ": ", std::strerror(errno));
-  }
-  if (RetryInterrupted([&] { return flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
-    const int error = errno;
-    close(descriptor_);
-    CROSSTALK_CHECK(error != EWOULDBLOCK, folder,
-                    ": another process is training there; wait for it, or choose another folder");
-    Fail(ErrorKind::kFailure, path, ": ", std::strerror(error));
+RunLock::RunLock(std::string folder, Created created)
+    : folder_(std::move(folder)), created_(created == Created::kYes) {}
+
+// Until the file that is locked is the one that is there: a start that fails takes its lock and its folder away.
+void RunLock::Lock() {
+  for (int attempt = 0; !IsHeld(); ++attempt) {
+    Release();
+    if (CreateDirectory(folder_)) created_ = true;
+    descriptor_ = OpenFile(LockFile(), O_RDWR | O_CREAT, 0644);
+    if (descriptor_ < 0) {
+      if (errno == ENOENT && attempt < kLockAttempts) continue;
+      FailWriting("create", LockFile(), errno);
+    }
+    if (RetryInterrupted([&] { return flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
+      const int error = errno;
+      Release();
+      CROSSTALK_CHECK(error != EWOULDBLOCK, folder_,
+                      ": another process is training there; wait for it, or choose another folder");
+      FailWriting("lock", LockFile(), error);
+    }
   }
 }
 
-RunLock::~RunLock() { close(descriptor_); }
+void RunLock::Release() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
+RunLock::~RunLock() {
+  try {
+    bool unused = created_ && descriptor_ < 0;
+    if (created_ && IsHeld() && ListDirectory(folder_) == std::vector<std::string>{kLockName}) {
+      unused = RemoveTree(LockFile()) == 0;
+    }
+    if (unused) rmdir(folder_.c_str());  // does nothing if it is not empty
+  } catch (const std::exception&) {
+    // The folder stays.
+  }
+  Release();
+}
+
+bool RunLock::IsHeld() const {
+  struct stat locked, there;
+  if (descriptor_ < 0) return false;
+  if (RetryInterrupted([&] { return fstat(descriptor_, &locked); }) != 0) FailReading("examine", LockFile(), errno);
+  if (RetryInterrupted([&] { return stat(LockFile().c_str(), &there); }) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    FailReading("examine", LockFile(), errno);
+  }
+  return locked.st_dev == there.st_dev && locked.st_ino == there.st_ino;
+}
+
+void RunLock::CheckHeld() const {
+  if (IsHeld()) return;
+  Fail(ErrorKind::kFailure, folder_,
+       ": it or its lock was moved, removed or replaced while this process trained there; nothing more is written. If "
+       "it was moved, resume it at its new place");
+}
 
 }  // namespace crosstalk

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -32,8 +33,8 @@ class RunFolder {
 
   // True if it has a run.json.
   bool HoldsRun() const;
-  // True if it holds something that no run has put there: then it is not ours to write to.
-  bool IsForeign() const;
+  // The name of something in it that no run has put there: then it is not ours to write to.
+  std::optional<std::string> ForeignName() const;
   // run.json; Error(kData) if it is missing, not one, or of another format.
   Json ReadRunFile() const;
   // The path of the tokenizer's file, or nothing.
@@ -43,20 +44,33 @@ class RunFolder {
   std::string path_;
 };
 
-// PARENT/NAME-1, or -2, … : the first that does not exist.
-std::string UnusedRunPath(const std::string& parent, const std::string& name);
-
-// One process at a time writes to a run folder. Creates the folder if it is missing. Error(kUsage) if another process
-// holds it; a process that dies lets go.
+// One process at a time writes to a run folder.
 class RunLock {
  public:
+  // Creates the folder if it is missing. Error(kUsage) if another process holds it; a process that dies lets go.
   explicit RunLock(const std::string& folder);
+  // Of PARENT/NAME-1, or -2, …: the first that does not exist. Each of several processes gets its own.
+  static std::unique_ptr<RunLock> OfNewFolder(const std::string& parent, const std::string& name);
+  // A folder that this object created, and that nobody has put anything into, goes with it.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  const std::string& folder() const { return folder_; }  // without a slash at its end
+  // Error(kFailure) if what is at the folder's path is not what was locked: it was moved, removed or replaced.
+  void CheckHeld() const;
+
  private:
-  int descriptor_;
+  enum class Created { kNo, kYes };
+  RunLock(std::string folder, Created created);
+  std::string LockFile() const { return folder_ + "/lock"; }
+  void Lock();
+  void Release();
+  bool IsHeld() const;
+
+  std::string folder_;
+  bool created_;
+  int descriptor_ = -1;
 };
 
 }  // namespace crosstalk

@@ -2,7 +2,11 @@
 // that is moved. Nothing of a run is lost, and nothing is silent.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "crosstalk/runtime/json.h"
 #include "tests/support/messages.h"
@@ -15,8 +19,85 @@ namespace {
 
 using testing::Contains;
 
+namespace fs = std::filesystem;
+
+// While it lives, commands start in this folder.
+class CurrentPath {
+ public:
+  explicit CurrentPath(const std::string& path) : before_(fs::current_path()) { fs::current_path(path); }
+  ~CurrentPath() { fs::current_path(before_); }
+
+ private:
+  fs::path before_;
+};
+
+std::vector<CommandResult> RunAtOnce(const std::vector<std::vector<std::string>>& commands) {
+  std::vector<std::unique_ptr<RunningCommand>> running;
+  for (const auto& command : commands) running.push_back(std::make_unique<RunningCommand>(command));
+  std::vector<CommandResult> results;
+  for (const auto& command : running) results.push_back(command->Wait());
+  return results;
+}
+
+std::vector<std::string> Names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 CommandResult Resume(const std::string& run, const CommandOptions& options = {}) {
   return RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"}, options);
+}
+
+TEST(TrainFolderTest, OfSimultaneousStartsEachGetsItsOwnFolder) {
+  const TempDir dir;
+  const CurrentPath here(dir.path());
+  std::vector<std::vector<std::string>> commands;
+  for (const char* steps : {"3", "4", "5", "6"}) commands.push_back(TinyTrain({"--steps", steps, "--json"}));
+  std::set<std::string> runs;
+  int64_t steps = 3;
+  for (const CommandResult& result : RunAtOnce(commands)) {
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const std::string run = ParseJson(result.output, "output").At("run").AsString();
+    EXPECT_TRUE(runs.insert(run).second) << run;
+    EXPECT_EQ(ParseJson(ReadBytes(run + "/run.json"), run).At("configuration").At("steps").AsInt(), steps);
+    EXPECT_TRUE(fs::exists(run + "/checkpoints/step-0000000" + std::to_string(steps))) << run;
+    EXPECT_TRUE(fs::exists(run + "/model.safetensors")) << run;
+    ++steps;
+  }
+}
+
+TEST(TrainFolderTest, OfSimultaneousStartsInOneFolderOneTrains) {
+  const TempDir dir;
+  // The one that trains a tokenizer is at it when the others could be done.
+  std::vector<std::vector<std::string>> commands = {TinyTrain(
+      {"--out", dir / "run", "--steps", "2", "--tokenizer", "sentencepiece", "--vocabulary", "2000", "--json"})};
+  for (const char* steps : {"3", "4", "5"}) {
+    commands.push_back(TinyTrain({"--out", dir / "run", "--steps", steps, "--json"}));
+  }
+  int trained = 0;
+  for (const CommandResult& result : RunAtOnce(commands)) {
+    if (result.exit_code == 0) {
+      ++trained;
+      const Json configuration = ParseJson(ReadBytes(dir / "run/run.json"), "run.json").At("configuration");
+      EXPECT_EQ(configuration.At("steps"), ParseJson(result.output, "output").At("step"));
+    } else {
+      EXPECT_EQ(result.exit_code, 2) << result.errors;
+    }
+  }
+  EXPECT_EQ(trained, 1);
+}
+
+TEST(TrainFolderTest, AStartThatFailsLeavesNothing) {
+  const TempDir dir;
+  const CurrentPath here(dir.path());
+  WriteBytes(dir / "text.txt", "too short");
+  for (const std::vector<std::string>& out : {std::vector<std::string>{}, {"--out", dir / "runs/mine"}}) {
+    const CommandResult result = RunCommand(TinyTrain(Joined({"--data", dir / "text.txt"}, out)));
+    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    EXPECT_TRUE(Names(dir / "runs").empty());
+  }
 }
 
 TEST(TrainFolderTest, ClosedOutputsTakeNothingFromTheRun) {
@@ -46,6 +127,29 @@ TEST(TrainFolderTest, AResultForAClosedOutputIsAnError) {
   EXPECT_EQ(RunCommand({"eval", "--run", run}, {.closed = {1}}).exit_code, 1);
   EXPECT_EQ(RunCommand({"eval", "--run", run}, {.closed = {0, 1, 2}}).exit_code, 1);
   EXPECT_EQ(RunCommand({"--version"}, {.output_to = "/dev/full"}).exit_code, 5);
+}
+
+// Moved, replaced by an empty folder, or removed: whatever is at the path then is not written to.
+TEST(TrainFolderTest, AFolderThatGoesAwayWhileTrainingIsAnError) {
+  for (const std::string then : {"moved", "replaced", "removed"}) {
+    SCOPED_TRACE(then);
+    const TempDir dir;
+    RunningCommand command(TinyTrain({"--steps", "20000", "--eval-every", "0", "--out", dir / "run"}));
+    while (command.Running() && !Contains(ReadBytes(dir / "run/metrics.jsonl"), "\"step\": 5,")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    fs::rename(dir / "run", dir / "elsewhere");
+    if (then == "replaced") fs::create_directory(dir / "run");
+    if (then == "removed") fs::remove_all(dir / "elsewhere");
+    const CommandResult result = command.Wait();
+    EXPECT_EQ(result.exit_code, 1) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, dir / "run: it or its lock was moved, removed or replaced")) << result.errors;
+    if (then == "replaced") {
+      EXPECT_TRUE(Names(dir / "run").empty());
+    } else {
+      EXPECT_FALSE(fs::exists(dir / "run"));
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the run folder's code does when the system's calls on files fail: those that it makes are defined here, and so
 // taken instead of the C library's.
 #include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdarg.h>
@@ -82,6 +83,10 @@ int unlink(const char* path) noexcept {
 int rmdir(const char* path) noexcept {
   return Fails("rmdir", path) ? -1 : static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR));
 }
+dirent* readdir(DIR* directory) {
+  static const auto next = reinterpret_cast<dirent* (*)(DIR*)>(dlsym(RTLD_NEXT, "readdir"));
+  return Fails("readdir", "") ? nullptr : next(directory);
+}
 int fsync(int descriptor) { return Fails("fsync", "") ? -1 : static_cast<int>(syscall(SYS_fsync, descriptor)); }
 int flock(int descriptor, int operation) noexcept {
   return Fails("flock", "") ? -1 : static_cast<int>(syscall(SYS_flock, descriptor, operation));
@@ -101,6 +106,31 @@ using testing::MessageOf;
 using Steps = std::vector<int64_t>;
 
 std::vector<CheckpointFile> FilesOf(int64_t step) { return {BytesFile("state.json", std::to_string(step))}; }
+
+TEST(FileFaultsTest, EachCallIsRepeatedWhenASignalInterruptsIt) {
+  const TempDir dir;
+  {
+    const FaultScope scope({.every_other = true});
+    const auto lock = RunLock::OfNewFolder(dir / "runs", "t5");
+    const RunFolder folder(lock->folder());
+    WriteFileAtomically(folder.RunFile(), "{}");
+    MetricsLog(folder.MetricsFile(), 0, MetricsLog::Evaluated::kNo).Append(Json::MakeObject({{"step", 1}}));
+    CheckpointStore store(folder.CheckpointDirectory());
+    for (int64_t step : {1, 2, 2, 3}) store.Save(step, FilesOf(step));
+    const CheckpointStore::Pruned pruned = store.Prune(1);
+    EXPECT_EQ(pruned.removed, (Steps{1, 2}));
+    EXPECT_TRUE(pruned.failed.empty()) << pruned.failed[0];
+    lock->CheckHeld();
+    EXPECT_TRUE(folder.HoldsRun());
+    CreateDirectories(dir / "unused");
+    RemoveAll(dir / "unused");
+  }
+  EXPECT_EQ(interrupted, (std::set<std::string>{"flock", "fsync", "mkdir", "open", "readdir", "rename", "renameat2",
+                                                "rmdir", "stat", "unlink", "write"}));
+  EXPECT_EQ(ListDirectory(dir.path()), std::vector<std::string>{"runs"});
+  EXPECT_EQ(ListDirectory(dir / "runs/t5-1/checkpoints"), std::vector<std::string>{"step-00000003"});
+  EXPECT_EQ(ReadFile(dir / "runs/t5-1/metrics.jsonl"), "{\"step\": 1}\n");
+}
 
 // A manifest that cannot be read tells nothing of its checkpoint, which may be the best or the newest.
 TEST(FileFaultsTest, ACheckpointThatCannotBeReadIsNeitherDamagedNorRemoved) {
@@ -144,6 +174,15 @@ TEST(FileFaultsTest, WhatCannotBeRemovedIsRemovedTheNextTime) {
   }
 }
 
+TEST(FileFaultsTest, ARunThatCannotBeLookedAtIsNotTakenForNone) {
+  const TempDir dir;
+  const RunFolder folder(dir.path());
+  WriteFileAtomically(folder.RunFile(), "{}");
+  const FaultScope scope({.call = "stat", .part = "run.json", .error = EIO});
+  MessageOf([&] { folder.HoldsRun(); }, ErrorKind::kFailure);
+  MessageOf([&] { folder.ForeignName(); }, ErrorKind::kFailure);
+}
+
 ResolvedConfig TinyConfig() {
   TrainingConfig config;
   config.tokenizer = "bytes";
@@ -174,6 +213,36 @@ TEST(FileFaultsTest, ACheckpointThatCannotBeRemovedDoesNotEndTheTraining) {
     EXPECT_TRUE(Contains(message, "step-00000001: cannot remove: " + ReasonOf(EIO))) << message;
   }
   EXPECT_EQ(KindOf(dir / "run/model.safetensors"), PathKind::kFile);
+}
+
+// The failures are in a child, so that this process keeps its own descriptors.
+TEST(FileFaultsTest, NoFileIsOpenedInPlaceOfAClosedStandardDescriptor) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "x");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (const int descriptor : {0, 1, 2}) close(descriptor);
+    const auto free = [] {
+      for (const int descriptor : {0, 1, 2}) {
+        if (fcntl(descriptor, F_GETFD) != -1) return false;
+      }
+      return true;
+    };
+    try {
+      const FileReader reader(dir / "file");
+      FileWriter writer(dir / "written");
+      AtomicFile file(dir / "replaced");
+      const RunLock lock(dir / "run");
+      const MetricsLog metrics(dir / "run/metrics.jsonl", 0, MetricsLog::Evaluated::kNo);
+      _exit(free() ? 0 : 1);
+    } catch (...) {
+      _exit(2);
+    }
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -1,14 +1,21 @@
 #include "crosstalk/models/training/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
 
+#include "crosstalk/runtime/atomic_file.h"
+#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
 namespace {
+
+using testing::Contains;
+using testing::MessageOf;
 
 TEST(RunLockTest, OnlyOneHolds) {
   const TempDir dir;
@@ -22,14 +29,15 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   const TempDir dir;
   const RunFolder folder(dir / "run");
   EXPECT_FALSE(folder.HoldsRun());
-  EXPECT_FALSE(folder.IsForeign());
-  { const RunLock lock(folder.path()); }
-  EXPECT_FALSE(folder.IsForeign());
+  EXPECT_FALSE(folder.ForeignName());
+  const RunLock lock(folder.path());
+  EXPECT_FALSE(folder.HoldsRun());
+  EXPECT_FALSE(folder.ForeignName());
   WriteBytes(dir / "run/letter.txt", "Dear reader");
-  EXPECT_TRUE(folder.IsForeign());
+  EXPECT_EQ(folder.ForeignName(), "letter.txt");
   WriteBytes(folder.RunFile(), "{}");
   EXPECT_TRUE(folder.HoldsRun());
-  EXPECT_FALSE(folder.IsForeign());
+  EXPECT_FALSE(folder.ForeignName());
 }
 
 TEST(RunFolderTest, AnotherFormatIsRefused) {
@@ -43,11 +51,70 @@ TEST(RunFolderTest, AnotherFormatIsRefused) {
   EXPECT_NO_THROW(folder.ReadRunFile());
 }
 
-TEST(RunFolderTest, UnusedPathsCountUp) {
+TEST(RunLockTest, NewFoldersCountUp) {
   const TempDir dir;
-  EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-1");
-  std::filesystem::create_directory(dir / "t5-1");
-  EXPECT_EQ(UnusedRunPath(dir.path(), "t5"), dir / "t5-2");
+  const auto first = RunLock::OfNewFolder(dir / "runs", "t5");
+  EXPECT_EQ(first->folder(), dir / "runs/t5-1");
+  WriteBytes(dir / "runs/t5-2", "a file");
+  EXPECT_EQ(RunLock::OfNewFolder(dir / "runs", "t5")->folder(), dir / "runs/t5-3");
+}
+
+TEST(RunLockTest, AnUnusedFolderGoesWithTheLockThatCreatedIt) {
+  const TempDir dir;
+  { const RunLock lock(dir / "run/"); }
+  EXPECT_EQ(KindOf(dir / "run"), PathKind::kNothing);
+  { RunLock::OfNewFolder(dir.path(), "t5"); }
+  EXPECT_EQ(KindOf(dir / "t5-1"), PathKind::kNothing);
+  {
+    const RunLock lock(dir / "run");
+    WriteBytes(dir / "run/metrics.jsonl", "");
+  }
+  EXPECT_EQ(KindOf(dir / "run/metrics.jsonl"), PathKind::kFile);
+  CreateDirectories(dir / "empty");
+  { const RunLock lock(dir / "empty"); }
+  EXPECT_EQ(KindOf(dir / "empty"), PathKind::kDirectory);
+}
+
+TEST(RunLockTest, AFolderThatIsNotTheLockedOneIsNoticed) {
+  const TempDir dir;
+  for (const bool replaced : {false, true}) {
+    const RunLock lock(dir / "run");
+    EXPECT_NO_THROW(lock.CheckHeld());
+    std::filesystem::rename(dir / "run", dir / (replaced ? "moved-2" : "moved-1"));
+    std::unique_ptr<RunLock> other;
+    if (replaced) other = std::make_unique<RunLock>(dir / "run");
+    const std::string message = MessageOf([&] { lock.CheckHeld(); }, ErrorKind::kFailure);
+    EXPECT_TRUE(Contains(message, dir / "run: it or its lock was moved, removed or replaced")) << message;
+  }
+  EXPECT_EQ(ListDirectory(dir.path()), (std::vector<std::string>{"moved-1", "moved-2"}));
+}
+
+// Each of many has its own, however they race; and a lock that goes takes no other's folder away.
+TEST(RunLockTest, FoldersOfManyProcessesAreDistinct) {
+  const TempDir dir;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(fork());
+    if (children.back() > 0) continue;
+    int failed = 0;
+    try {
+      for (int round = 0; round < 20; ++round) {
+        const auto lock = RunLock::OfNewFolder(dir / "runs", "t5");
+        if (round % 2 == 0) continue;
+        if (KindOf(lock->folder() + "/run.json") != PathKind::kNothing) failed = 1;
+        WriteBytes(lock->folder() + "/run.json", "{}");
+      }
+    } catch (...) {
+      failed = 2;
+    }
+    _exit(failed);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(ListDirectory(dir / "runs").size(), 80u);
 }
 
 }  // namespace
