@@ -106,7 +106,7 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
     CROSSTALK_CHECK(!folder.HoldsRun(), folder.path(), ": holds a run already; resume it, or choose another folder");
     return;
   }
-  if (!folder.HoldsRun()) return;
+  if (!folder.HasRunFile()) return;  // the checkpoint is compared when it is loaded
   const std::vector<std::string> differences = Differences(config, ReadRunConfig(folder));
   if (!differences.empty()) {
     Fail(ErrorKind::kData, folder.RunFile(), ": the run there has another configuration:", Lines(differences),
@@ -220,7 +220,10 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
 // From here on the folder is written to.
 void TrainingRun::Begin() {
   for (const std::string& stays : checkpoints_.RemoveStale().failed) Report(stays);
-  if (step() < config_->steps || !folder_.HoldsRun()) WriteRunFile();
+  if (checkpoint_ && !folder_.HasRunFile()) {
+    Report(StrCat(folder_.RunFile(), ": missing; written again from ", checkpoint_->path));
+  }
+  if (step() < config_->steps || !folder_.HasRunFile()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
@@ -232,19 +235,21 @@ void TrainingRun::Begin() {
 
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
-  if (folder_.HoldsRun()) {
+  const Json session = SessionJson(step());
+  if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
     const JsonReader reader(before, folder_.RunFile());
-    for (const Json& session : reader.Array("sessions")) sessions.Append(session);
-    const Json& last = sessions.AsArray().back();
-    const std::string before_target = last.At("simd_target").AsString();
-    const std::string now = SessionJson(step()).At("simd_target").AsString();
-    if (before_target != now) {
+    std::string before_target;
+    for (const Json& earlier : reader.Array("sessions")) {
+      before_target = JsonReader(earlier, folder_.RunFile() + ": sessions").String("simd_target");
+      sessions.Append(earlier);
+    }
+    const std::string now = session.At("simd_target").AsString();
+    if (!before_target.empty() && before_target != now) {
       Report(StrCat("note: this run began with simd_target ", before_target, " and goes on with ", now,
                     ": its bits will differ from those of a run that was not moved"));
     }
   }
-  const Json session = SessionJson(step());
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
@@ -385,7 +390,7 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
 
 TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
   const RunFolder folder(run_folder);
-  folder.ReadRunFile();
+  if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
   const CheckpointStore store(folder.CheckpointDirectory());
   const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
   std::vector<std::string> skipped;
@@ -404,6 +409,12 @@ TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {
 }
 
 TrainingConfig ReadRunConfig(const RunFolder& folder) {
+  if (!folder.HasRunFile() && folder.HoldsRun()) {
+    const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
+    if (found.checkpoint) return ReadCheckpointTraining(*found.checkpoint);
+    Fail(ErrorKind::kData, folder.path(),
+         ": run.json is missing, and no checkpoint is good:", Lines(ReasonsOf(found.skipped)));
+  }
   const Json run = folder.ReadRunFile();
   const Json* configuration = run.Find("configuration");
   if (configuration == nullptr) Fail(ErrorKind::kData, folder.RunFile(), ": has no configuration");

@@ -120,7 +120,7 @@ enum class WhichCheckpoint { kNewest, kBest };
 TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which);
 TrainedModel LoadTrainedModel(const Checkpoint& checkpoint);
 
-// The configuration of a run, from its run.json.
+// The configuration of a run, from its run.json, or where that is lost from its newest good checkpoint.
 TrainingConfig ReadRunConfig(const RunFolder& folder);
 // The same from a checkpoint.
 TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint);

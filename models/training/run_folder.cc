@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/file_calls.h"
@@ -22,7 +23,9 @@ bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing
 
 }  // namespace
 
-bool RunFolder::HoldsRun() const { return Exists(RunFile()); }
+bool RunFolder::HasRunFile() const { return Exists(RunFile()); }
+
+bool RunFolder::HoldsRun() const { return HasRunFile() || !CheckpointStore(CheckpointDirectory()).Steps().empty(); }
 
 std::optional<std::string> RunFolder::ForeignName() const {
   if (!Exists(path_) || HoldsRun()) return std::nullopt;
@@ -33,9 +36,17 @@ std::optional<std::string> RunFolder::ForeignName() const {
 }
 
 Json RunFolder::ReadRunFile() const {
-  if (!HoldsRun()) Fail(ErrorKind::kData, path_, ": there is no run here (no run.json)");
-  Json run = ReadJsonFile(RunFile());
-  if (!run.is_object()) Fail(ErrorKind::kData, RunFile(), ": not a JSON object");
+  if (!HasRunFile()) Fail(ErrorKind::kData, path_, ": there is no run here (no run.json)");
+  Json run;
+  try {
+    run = ReadJsonFile(RunFile());
+    if (!run.is_object()) Fail(ErrorKind::kData, RunFile(), ": not a JSON object");
+  } catch (const Error& error) {
+    const bool checkpoints =
+        error.kind() == ErrorKind::kData && !CheckpointStore(CheckpointDirectory()).Steps().empty();
+    Fail(error.kind(), error.what(),
+         checkpoints ? "; once it is moved away, the run goes on from its checkpoints" : "");
+  }
   const JsonReader reader(run, RunFile());
   if (reader.Int("format") != kRunFormat) {
     reader.FailAt("format", "is ", reader.Int("format"), ", not ", kRunFormat, ": written by another version");

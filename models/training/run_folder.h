@@ -31,7 +31,8 @@ class RunFolder {
   std::string ModelFile() const { return path_ + "/model.safetensors"; }
   std::string CheckpointDirectory() const { return path_ + "/checkpoints"; }
 
-  // True if it has a run.json.
+  bool HasRunFile() const;
+  // True if it has a run.json, or has lost it and has checkpoints.
   bool HoldsRun() const;
   // The name of something in it that no run has put there: then it is not ours to write to.
   std::optional<std::string> ForeignName() const;

@@ -46,8 +46,20 @@ std::vector<std::string> Names(const std::string& folder) {
   return names;
 }
 
+// A finished run of 8 steps with checkpoints of steps 6 and 8.
+void MakeFinishedRun(const std::string& run) {
+  const CommandResult result = RunCommand(TinyTrain({"--out", run}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+}
+
 CommandResult Resume(const std::string& run, const CommandOptions& options = {}) {
   return RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"}, options);
+}
+
+// As if the run had been killed after step 6.
+void Cut(const std::string& run) {
+  fs::remove_all(run + "/checkpoints/step-00000008");
+  fs::remove(run + "/model.safetensors");
 }
 
 TEST(TrainFolderTest, OfSimultaneousStartsEachGetsItsOwnFolder) {
@@ -150,6 +162,55 @@ TEST(TrainFolderTest, AFolderThatGoesAwayWhileTrainingIsAnError) {
       EXPECT_FALSE(fs::exists(dir / "run"));
     }
   }
+}
+
+TEST(TrainFolderTest, ARunGoesOnWithoutItsRunFile) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  MakeFinishedRun(run);
+  const std::string model = ReadBytes(run + "/model.safetensors");
+  const Json before = ParseJson(ReadBytes(run + "/run.json"), "run.json");
+  Cut(run);
+  WriteBytes(run + "/run.json", "{\"format\": ");
+  const CommandResult damaged = Resume(run);
+  EXPECT_EQ(damaged.exit_code, 3) << damaged.errors;
+  EXPECT_TRUE(Contains(damaged.errors, "moved away, the run goes on from its checkpoints")) << damaged.errors;
+  fs::remove(run + "/run.json");
+  EXPECT_EQ(RunCommand({"eval", "--run", run}).exit_code, 0);
+  const CommandResult begun = RunCommand(TinyTrain({"--out", run}));
+  EXPECT_EQ(begun.exit_code, 2) << begun.errors;
+  EXPECT_TRUE(Contains(begun.errors, "holds a run already")) << begun.errors;
+  const CommandResult other = RunCommand({"train", "--out", run, "--resume", "auto", "--d-ff", "40"});
+  EXPECT_EQ(other.exit_code, 3) << other.errors;
+  EXPECT_FALSE(fs::exists(run + "/run.json"));
+  const CommandResult resumed = Resume(run);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, run + "/run.json: missing")) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, "resuming after step 6")) << resumed.errors;
+  EXPECT_TRUE(ReadBytes(run + "/model.safetensors") == model);
+  const Json after = ParseJson(ReadBytes(run + "/run.json"), "run.json");
+  for (const char* key : {"configuration", "model", "data_fingerprint", "parameters"}) {
+    EXPECT_EQ(after.At(key), before.At(key)) << key;
+  }
+  EXPECT_EQ(after.At("sessions").AsArray().size(), 1u);
+}
+
+TEST(TrainFolderTest, ARunFileOfNoSessionsIsGoneOnWith) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  MakeFinishedRun(run);
+  Cut(run);
+  const Json before = ParseJson(ReadBytes(run + "/run.json"), "run.json");
+  for (const char* damaged : {"7", "[7]", "[{}]", R"([{"simd_target": 7}])"}) {
+    WriteBytes(run + "/run.json", Json(before).Set("sessions", ParseJson(damaged, "sessions")).DumpPretty());
+    const CommandResult result = Resume(run);
+    EXPECT_EQ(result.exit_code, 3) << damaged << "\n" << result.errors;
+    EXPECT_TRUE(Contains(result.errors, "run.json: sessions")) << damaged << "\n" << result.errors;
+  }
+  WriteBytes(run + "/run.json", Json(before).Set("sessions", Json::MakeArray()).DumpPretty());
+  const CommandResult result = Resume(run);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(ParseJson(ReadBytes(run + "/run.json"), "run.json").At("sessions").AsArray().size(), 1u);
 }
 
 }  // namespace

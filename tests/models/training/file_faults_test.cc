@@ -178,9 +178,12 @@ TEST(FileFaultsTest, ARunThatCannotBeLookedAtIsNotTakenForNone) {
   const TempDir dir;
   const RunFolder folder(dir.path());
   WriteFileAtomically(folder.RunFile(), "{}");
-  const FaultScope scope({.call = "stat", .part = "run.json", .error = EIO});
-  MessageOf([&] { folder.HoldsRun(); }, ErrorKind::kFailure);
-  MessageOf([&] { folder.ForeignName(); }, ErrorKind::kFailure);
+  for (const char* part : {"run.json", "checkpoints"}) {
+    const FaultScope scope({.call = "stat", .part = part, .error = EIO});
+    if (part == std::string("checkpoints")) RemoveAll(folder.RunFile());
+    MessageOf([&] { folder.HoldsRun(); }, ErrorKind::kFailure);
+    MessageOf([&] { folder.ForeignName(); }, ErrorKind::kFailure);
+  }
 }
 
 ResolvedConfig TinyConfig() {

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
@@ -36,6 +37,17 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
   WriteBytes(dir / "run/letter.txt", "Dear reader");
   EXPECT_EQ(folder.ForeignName(), "letter.txt");
   WriteBytes(folder.RunFile(), "{}");
+  EXPECT_TRUE(folder.HoldsRun());
+  EXPECT_FALSE(folder.ForeignName());
+}
+
+TEST(RunFolderTest, CheckpointsMakeARunOfAFolderThatHasLostItsRunFile) {
+  const TempDir dir;
+  const RunFolder folder(dir / "run");
+  CreateDirectories(dir / "run/checkpoints");
+  EXPECT_FALSE(folder.HoldsRun());
+  EXPECT_EQ(folder.ForeignName(), "checkpoints");
+  CheckpointStore(folder.CheckpointDirectory()).Save(3, {});
   EXPECT_TRUE(folder.HoldsRun());
   EXPECT_FALSE(folder.ForeignName());
 }
