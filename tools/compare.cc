@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,7 @@ struct CompareSettings {
 struct RunResult {
   uint64_t seed = 0;
   RunEvaluation evaluation;
-  double step_seconds = 0;  // median
+  std::optional<double> step_seconds;  // median; none if the lines of the steps are lost
 };
 
 struct KindResult {
@@ -57,13 +58,18 @@ struct KindResult {
   std::vector<RunResult> runs;
 };
 
+std::optional<double> MedianOfKnown(std::vector<double> values) {
+  return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));
+}
+
 // From the lines of metrics.jsonl, so that a run that was trained before counts too.
-double MedianStepSeconds(const RunFolder& folder) {
+std::optional<double> MedianStepSeconds(const RunFolder& folder) {
   std::vector<double> seconds;
   for (const Json& line : ReadMetrics(folder.MetricsFile())) {
-    if (line.At("event").AsString() == "train") seconds.push_back(line.At("seconds").AsDouble());
+    const Json* value = line.At("event").AsString() == "train" ? line.Find("seconds") : nullptr;
+    if (value != nullptr && value->is_number()) seconds.push_back(value->AsDouble());
   }
-  return Median(std::move(seconds));
+  return MedianOfKnown(std::move(seconds));
 }
 
 // The same run twice would count as two, with no spread between them.
@@ -74,19 +80,20 @@ void CheckDistinct(const char* option, std::vector<T> values) {
   if (twice != values.end()) Fail(ErrorKind::kUsage, option, ": ", *twice, " stands there twice");
 }
 
-// Values over seeds of one column.
-std::vector<double> Column(const KindResult& result, double (*value)(const RunResult&)) {
-  std::vector<double> values;
-  for (const RunResult& run : result.runs) values.push_back(value(run));
-  return values;
-}
-// Of the metric that the runs are ranked by.
+// Over the seeds, of the metric that the runs are ranked by.
 MeanAndDeviation ScoreOf(const KindResult& result) {
-  return Summarise(Column(result, [](const RunResult& run) { return run.evaluation.result.metrics[0].value; }));
+  std::vector<double> scores;
+  for (const RunResult& run : result.runs) scores.push_back(run.evaluation.result.metrics[0].value);
+  return Summarise(scores);
 }
-double StepSeconds(const KindResult& result) {
-  return Median(Column(result, [](const RunResult& run) { return run.step_seconds; }));
+std::optional<double> StepSeconds(const KindResult& result) {
+  std::vector<double> known;
+  for (const RunResult& run : result.runs) {
+    if (run.step_seconds) known.push_back(*run.step_seconds);
+  }
+  return MedianOfKnown(std::move(known));
 }
+Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) {
   const Metric& metric = results[0].runs[0].evaluation.result.metrics[0];
@@ -97,10 +104,11 @@ std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) 
                              "|---|---|---|---|---|---|\n");
   for (const KindResult& result : results) {
     const MeanAndDeviation score = ScoreOf(result);
+    const std::optional<double> seconds = StepSeconds(result);
     table += StrCat("| ", result.kind, " | ", FixedText(score.mean, 4),
                     result.runs.size() > 1 ? " ± " + FixedText(score.deviation, 4) : "", " | ",
-                    FixedText(1000 * StepSeconds(result), 1), " | ", CountText(result.cost.parameters), " | ",
-                    CountText(result.cost.multiplications), " | ", CountText(result.model_parameters), " |\n");
+                    seconds ? FixedText(1000 * *seconds, 1) : "unknown", " | ", CountText(result.cost.parameters),
+                    " | ", CountText(result.cost.multiplications), " | ", CountText(result.model_parameters), " |\n");
   }
   return table;
 }
@@ -114,13 +122,13 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
     const std::string name = result.runs[0].evaluation.result.metrics[0].name;
     Json runs = Json::MakeArray();
     for (const RunResult& run : result.runs) {
-      runs.Append(ToJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", run.step_seconds));
+      runs.Append(ToJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", OrNull(run.step_seconds)));
     }
     kinds.Append(Json::MakeObject({{"attention", result.kind},
                                    {"layer", ToString(result.layer)},
                                    {name + "_mean", score.mean},
                                    {name + "_deviation", score.deviation},
-                                   {"step_seconds", StepSeconds(result)},
+                                   {"step_seconds", OrNull(StepSeconds(result))},
                                    {"layer_parameters", result.cost.parameters},
                                    {"layer_multiplications", result.cost.multiplications},
                                    {"model_parameters", result.model_parameters},

@@ -29,8 +29,16 @@ bool Precedes(std::string_view line, const std::string& source, int64_t step, Me
   const Json object = ParseJson(line, source);
   const JsonReader reader(object, source);
   const int64_t line_step = reader.Int("step");
+  const std::string& event = reader.String("event");
   if (line_step != step) return line_step < step;
-  return reader.String("event") != "eval" || evaluated == MetricsLog::Evaluated::kYes;
+  return event != "eval" || evaluated == MetricsLog::Evaluated::kYes;
+}
+
+// PREFIX-1, or -2, …: the first that does not exist.
+std::string UnusedPath(const std::string& prefix) {
+  int number = 1;
+  while (KindOf(StrCat(prefix, "-", number)) != PathKind::kNothing) ++number;
+  return StrCat(prefix, "-", number);
 }
 
 }  // namespace
@@ -40,8 +48,17 @@ MetricsLog::MetricsLog(const std::string& path, int64_t step, Evaluated evaluate
     const std::string text = ReadFile(path);
     std::string kept;
     VisitLines(text, path, [&](std::string_view line, const std::string& source) {
-      if (Precedes(line, source, step, evaluated)) kept.append(line).push_back('\n');
+      try {
+        if (Precedes(line, source, step, evaluated)) kept.append(line).push_back('\n');
+      } catch (const Error& error) {
+        if (damage_.empty()) damage_ = error.what();
+      }
     });
+    if (!damage_.empty()) {
+      const std::string aside = UnusedPath(path + ".damaged");
+      WriteFileAtomically(aside, text);
+      damage_ += StrCat("; the file is kept as ", aside, ", and goes on without its damaged lines");
+    }
     if (kept != text) WriteFileAtomically(path, kept);
   }
   descriptor_ = OpenFile(path, O_WRONLY | O_CREAT | O_APPEND);

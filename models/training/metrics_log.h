@@ -14,7 +14,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 class MetricsLog {
  public:
   // Keeps the lines of an existing file that precede the resumption at `step`: those of steps up to it, but of `step`
-  // itself no evaluation unless `evaluated` (which will be made again). A line that was cut off goes too.
+  // itself no evaluation unless `evaluated` (which will be made again). A line that was cut off goes too. A file with a
+  // damaged line is kept as it is beside the new one, as PATH.damaged-1, -2, ….
   enum class Evaluated { kNo, kYes };
   MetricsLog(const std::string& path, int64_t step, Evaluated evaluated);
   ~MetricsLog();
@@ -24,8 +25,12 @@ class MetricsLog {
   // One line, handed to the system before it returns. Error(kResource) if the disk is full.
   void Append(const Json& line);
 
+  // What was wrong with the existing file, with the line's number, and where it is kept; empty: nothing.
+  const std::string& damage() const { return damage_; }
+
  private:
   std::string path_;
+  std::string damage_;
   int descriptor_;
 };
 

@@ -219,6 +219,7 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
 
 // From here on the folder is written to.
 void TrainingRun::Begin() {
+  for (const std::string& stays : RemoveTemporaries(folder_.path()).failed) Report(stays);
   for (const std::string& stays : checkpoints_.RemoveStale().failed) Report(stays);
   if (checkpoint_ && !folder_.HasRunFile()) {
     Report(StrCat(folder_.RunFile(), ": missing; written again from ", checkpoint_->path));
@@ -228,6 +229,7 @@ void TrainingRun::Begin() {
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
                                           evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo);
+  if (!metrics_->damage().empty()) Report(metrics_->damage());
   if (checkpoint_) {
     Report(StrCat("resuming after step ", step(), " of ", config_->steps, ", from ", checkpoint_->path));
   }

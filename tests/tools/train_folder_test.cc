@@ -213,5 +213,50 @@ TEST(TrainFolderTest, ARunFileOfNoSessionsIsGoneOnWith) {
   EXPECT_EQ(ParseJson(ReadBytes(run + "/run.json"), "run.json").At("sessions").AsArray().size(), 1u);
 }
 
+TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
+  const TempDir dir;
+  std::vector<std::string> compare = TinyTrain({"--out", dir / "c", "--seeds", "1", "--kinds", "talking"});
+  compare[0] = "compare";
+  const CommandResult first = RunCommand(compare);
+  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const std::string run = dir / "c/talking-seed-1";
+  const std::string metrics = ReadBytes(run + "/metrics.jsonl");
+  const size_t second = metrics.find('\n') + 1;
+  const std::string damaged = metrics.substr(0, second) + "\xff\x01{" + metrics.substr(second);
+  int number = 0;
+  for (const bool cut : {false, true}) {
+    WriteBytes(run + "/metrics.jsonl", damaged);
+    if (cut) Cut(run);
+    const CommandResult result = cut ? Resume(run) : RunCommand(compare);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, "metrics.jsonl: line 2: ")) << result.errors;
+    const std::string kept = run + "/metrics.jsonl.damaged-" + std::to_string(++number);
+    EXPECT_TRUE(Contains(result.errors, kept)) << result.errors;
+    EXPECT_TRUE(ReadBytes(kept) == damaged);
+  }
+  EXPECT_TRUE(fs::exists(run + "/model.safetensors"));
+  // Without a line of a step the step time is not known, and the rest of the table is.
+  WriteBytes(run + "/metrics.jsonl", "");
+  const CommandResult result = RunCommand(compare);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
+  EXPECT_TRUE(json.At("results").AsArray()[0].At("step_seconds").is_null());
+}
+
+TEST(TrainFolderTest, TheNextSessionClearsWhatKillsHaveLeft) {
+  const TempDir dir;
+  const std::string run = dir / "run";
+  MakeFinishedRun(run);
+  const std::vector<std::string> names = Names(run), checkpoints = Names(run + "/checkpoints");
+  for (const char* name : {".run.json.tmp-12-3", ".metrics.jsonl.tmp-12-4", ".model.safetensors.tmp-12-5",
+                           ".tokenizer.json.tmp-12-6", "checkpoints/.step-00000008.tmp-12-7"}) {
+    WriteBytes(run + "/" + name, "half");
+  }
+  const CommandResult result = Resume(run);
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(Names(run), names);
+  EXPECT_EQ(Names(run + "/checkpoints"), checkpoints);
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -45,11 +45,24 @@ TEST(MetricsLogTest, ResumingDropsWhatWillBeWrittenAgain) {
   }
 }
 
-TEST(MetricsLogTest, AForeignFileIsRefusedAsItIs) {
+TEST(MetricsLogTest, ADamagedFileIsKeptBesideTheNewOne) {
   const TempDir dir;
-  WriteBytes(dir / "metrics.jsonl", "not a line of ours\n");
-  EXPECT_THROW(MetricsLog(dir / "metrics.jsonl", 2, Evaluated::kNo), Error);
-  EXPECT_EQ(ReadBytes(dir / "metrics.jsonl"), "not a line of ours\n");
+  const std::string path = dir / "metrics.jsonl";
+  const std::string first = Line("train", 1).Dump() + "\n", second = Line("train", 2).Dump() + "\n";
+  int number = 0;
+  for (const std::string& damaged :
+       {std::string("not a line of ours\n"), std::string("\0\0\0\n", 4), std::string("{\"event\": \"train\"}\n"),
+        std::string("{\"event\": 1, \"step\": 1}\n"), std::string("[]\n")}) {
+    const std::string before = first + damaged + second;
+    WriteBytes(path, before);
+    const MetricsLog log(path, 2, Evaluated::kNo);
+    const std::string kept = path + ".damaged-" + std::to_string(++number);
+    EXPECT_TRUE(testing::Contains(log.damage(), path + ": line 2: ")) << log.damage();
+    EXPECT_TRUE(testing::Contains(log.damage(), kept)) << log.damage();
+    EXPECT_TRUE(ReadBytes(kept) == before);
+    EXPECT_EQ(ReadBytes(path), first + second);
+  }
+  EXPECT_EQ(MetricsLog(path, 2, Evaluated::kNo).damage(), "");
 }
 
 TEST(MetricsLogTest, ALineThatIsNotJsonIsNamedByItsNumber) {
