@@ -394,16 +394,22 @@ TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint whi
   const RunFolder folder(run_folder);
   if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
   const CheckpointStore store(folder.CheckpointDirectory());
-  const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
-  std::vector<std::string> skipped;
-  for (const SkippedCheckpoint& one : found.skipped) skipped.push_back(one.reason);
-  if (!found.checkpoint) {
-    Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
-         which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
+  while (true) {
+    const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
+    const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    if (!found.checkpoint) {
+      Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
+           which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
+    }
+    try {
+      TrainedModel trained = LoadTrainedModel(*found.checkpoint);
+      trained.skipped = skipped;
+      return trained;
+    } catch (const Error&) {
+      // A training that goes on in the run removes a checkpoint only when there is a newer one.
+      if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;
+    }
   }
-  TrainedModel trained = LoadTrainedModel(*found.checkpoint);
-  trained.skipped = std::move(skipped);
-  return trained;
 }
 
 TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {

@@ -258,5 +258,21 @@ TEST(TrainFolderTest, TheNextSessionClearsWhatKillsHaveLeft) {
   EXPECT_EQ(Names(run + "/checkpoints"), checkpoints);
 }
 
+// A checkpoint is gone at almost every look: the one that is then the newest is measured.
+TEST(TrainFolderTest, ARunIsMeasuredWhileItsTrainingRemovesCheckpoints) {
+  const TempDir dir;
+  RunningCommand training(TinyTrain(
+      {"--steps", "100000", "--eval-every", "0", "--checkpoint-every", "1", "--keep", "1", "--out", dir / "run"}));
+  while (training.Running() && !fs::exists(dir / "run/checkpoints/step-00000005")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (int i = 0; i < 12; ++i) {
+    const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--threads", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_FALSE(Contains(result.errors, "skipped")) << result.errors;
+  }
+  EXPECT_TRUE(training.Running());
+}
+
 }  // namespace
 }  // namespace crosstalk
