@@ -11,6 +11,7 @@
 #include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tools/command.h"
@@ -48,6 +49,8 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
     resume.from = ResumeOptions::From::kNewest;
     return resume;
   }
+  CROSSTALK_CHECK(KindOf(settings.resume) != PathKind::kNothing, "--resume ", settings.resume,
+                  ": there is no run or checkpoint there");
   CROSSTALK_CHECK(!settings.out.empty(), "--resume CHECKPOINT needs --out RUN: where to go on");
   resume.from = ResumeOptions::From::kPath;
   resume.path = settings.resume;
@@ -58,10 +61,11 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
 void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resume, TrainSettings& settings) {
   if (resume.from == ResumeOptions::From::kPath) {
     settings.config = ReadCheckpointTraining(VerifyCheckpoint(resume.path));
-  } else if (RunFolder(settings.out).HoldsRun()) {
-    settings.config = ReadRunConfig(RunFolder(settings.out));
   } else {
-    return;  // nothing to take over: the run begins here
+    const RunFolder folder(settings.out);
+    CROSSTALK_CHECK(folder.HoldsRun(), "--resume auto: there is no run in --out ", settings.out,
+                    " to go on with; a new one begins without --resume");
+    settings.config = ReadRunConfig(folder);
   }
   options.ParseAgain();
 }

@@ -258,6 +258,17 @@ TEST(TrainFolderTest, TheNextSessionClearsWhatKillsHaveLeft) {
   EXPECT_EQ(Names(run + "/checkpoints"), checkpoints);
 }
 
+TEST(TrainFolderTest, ResumingWhereThereIsNoRunIsAnError) {
+  const TempDir dir;
+  const CommandResult none = RunCommand(TinyTrain({"--out", dir / "none", "--resume", "auto"}));
+  EXPECT_EQ(none.exit_code, 2) << none.errors;
+  EXPECT_TRUE(Contains(none.errors, "there is no run in --out " + (dir / "none"))) << none.errors;
+  const CommandResult named = RunCommand(TinyTrain({"--resume", dir / "none"}));
+  EXPECT_EQ(named.exit_code, 2) << named.errors;
+  EXPECT_TRUE(Contains(named.errors, dir / "none: there is no run or checkpoint")) << named.errors;
+  EXPECT_TRUE(Names(dir.path()).empty());
+}
+
 // A checkpoint is gone at almost every look: the one that is then the newest is measured.
 TEST(TrainFolderTest, ARunIsMeasuredWhileItsTrainingRemovesCheckpoints) {
   const TempDir dir;
