@@ -5,6 +5,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -145,7 +146,12 @@ AttentionInputs KernelInputs(const Call& call) {
 int64_t EquationMultiplications(const AttentionShape& s) {
   const int64_t logits = int64_t{s.P_l} + int64_t{s.R_Xl} + int64_t{s.R_Ml};
   const int64_t weights = int64_t{s.P_w} + int64_t{s.R_Xw} + int64_t{s.R_Mw};
-  return s.b * s.n * s.m * (s.h_k * s.d_k + logits * s.h_k * s.h + weights * s.h * s.h_v + s.h_v * s.d_v);
+  int64_t of_a_pair = 0;  // of a query and a memory position
+  for (const int64_t product : {SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(logits, s.h_k, s.h),
+                                SaturatingProduct(weights, s.h, s.h_v), SaturatingProduct(s.h_v, s.d_v)}) {
+    of_a_pair = SaturatingSum(of_a_pair, product);
+  }
+  return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
 
 Tensor Workspace(size_t bytes) {

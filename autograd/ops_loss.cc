@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -212,7 +213,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                          num_classes};
   const Tensor nll = Tensor::Empty({linear.rows()}, hidden.dtype());
   const Tensor log_z = Tensor::Empty({linear.rows()}, hidden.dtype());
-  CountMultiplications(linear.rows() * linear.classes() * linear.d());
+  CountMultiplications(SaturatingProduct(linear.rows(), linear.classes(), linear.d()));
   DispatchFloat("linear_cross_entropy", hidden.dtype(),
                 [&](auto zero) { LinearForward<decltype(zero)>(linear, kernel_options, nll, log_z); });
   const Sums sums = SumRows(nll, log_z, options.z_loss);

@@ -4,6 +4,7 @@
 
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -64,7 +65,8 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
   labels.push_back(kColumn);
   // Label i stands for the leading dimension i-th from the last: labels of size-1 dimensions that both lack are in
   // neither operand only if the rank of both is smaller, which BroadcastShapes excludes.
-  CountMultiplications(batch.NumElements() * a.size(flip_a ? -1 : -2) * inner_a * b.size(flip_b ? -2 : -1));
+  CountMultiplications(
+      SaturatingProduct(batch.NumElements(), a.size(flip_a ? -1 : -2), inner_a, b.size(flip_b ? -2 : -1)));
   const Tensor y = math::Contract(left.tensor, left.labels, right.tensor, right.labels, labels);
   const Labelled kept_left = {b.requires_grad() ? left.tensor : Tensor(), left.labels};
   const Labelled kept_right = {a.requires_grad() ? right.tensor : Tensor(), right.labels};

@@ -6,6 +6,7 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
 
@@ -27,7 +28,8 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   for (int64_t part = 0; part < std::min<int64_t>(2, config->accumulate); ++part) {
     const int64_t before = scope.Multiplications();
     const LossResult loss = model->Loss(batch, MakeLossOptions(*config), {.phase = ForwardContext::Phase::kTraining});
-    cost.forward_multiplications = config->accumulate * (scope.Multiplications() - before);
+    const int64_t of_the_part = CheckedMultiplications(scope.Multiplications()) - before;
+    cost.forward_multiplications = CheckedMultiplications(SaturatingProduct(config->accumulate, of_the_part));
     Backward(Scale(loss.sum, 1.0));
   }
   optimizer->Step(0, ClipScale(GradientNorm(parameters), config->clip));
@@ -38,7 +40,8 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   }
   cost.optimizer_bytes = optimizer->StateBytes();
   cost.activation_bytes = std::max<int64_t>(0, cost.total_bytes - cost.parameter_bytes - cost.optimizer_bytes);
-  cost.step_multiplications = (config->activations == Activations::kRecompute ? 4 : 3) * cost.forward_multiplications;
+  const int64_t passes = config->activations == Activations::kRecompute ? 4 : 3;
+  cost.step_multiplications = CheckedMultiplications(SaturatingProduct(passes, cost.forward_multiplications));
   return cost;
 }
 

@@ -5,8 +5,15 @@
 #include <limits>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
+namespace {
+
+// Of any type: their bytes are far from overflow.
+constexpr int64_t kMostElements = std::numeric_limits<int64_t>::max() / 16;
+
+}  // namespace
 
 Shape::Shape(std::initializer_list<int64_t> sizes) {
   for (int64_t size : sizes) Append(size);
@@ -28,14 +35,16 @@ int64_t Shape::at(int i) const {
 }
 
 int64_t Shape::NumElements() const {
-  int64_t product = 1;
-  for (int64_t size : *this) {
+  // The strides of a shape with a 0 are products of its other sizes.
+  int64_t without_zeros = 1;
+  bool empty = false;
+  for (const int64_t size : *this) {
     CROSSTALK_CHECK(size >= 0, "negative size in shape ", *this);
-    CROSSTALK_CHECK(size == 0 || product <= std::numeric_limits<int64_t>::max() / 16 / size, "shape ", *this,
-                    " has more elements than memory can address");
-    product *= size;
+    empty |= size == 0;
+    without_zeros = SaturatingProduct(without_zeros, std::max<int64_t>(size, 1));
   }
-  return product;
+  CROSSTALK_CHECK(without_zeros <= kMostElements, "shape ", *this, " has more elements than memory can address");
+  return empty ? 0 : without_zeros;
 }
 
 bool Shape::operator==(const Shape& other) const {
@@ -58,7 +67,7 @@ Strides ContiguousStrides(const Shape& shape) {
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
+    stride = SaturatingProduct(stride, std::max<int64_t>(shape[i], 1));
   }
   return strides;
 }

@@ -27,7 +27,7 @@ class ShapesOnlyScope {
 
   // Multiplications of the equations evaluated in the scope so far, forward, once each: of matrix products, attention
   // (the same whichever implementation computes it) and the classifier within a loss. What Backward computes, also
-  // again, is not counted.
+  // again, is not counted. kTooMany (runtime/math.h) where they do not fit.
   int64_t Multiplications() const { return multiplications_; }
 
  private:
@@ -40,8 +40,11 @@ class ShapesOnlyScope {
 // True while a ShapesOnlyScope lives on this thread.
 bool ShapesOnly();
 
-// Adds to the thread's scopes; nothing where there is none.
+// Adds to the thread's scopes; nothing where there is none. `count` may be kTooMany.
 void CountMultiplications(int64_t count);
+
+// The count, to be shown; a usage error where it is kTooMany.
+int64_t CheckedMultiplications(int64_t count);
 
 // While one lives, CountMultiplications adds nothing on its thread.
 class UncountedScope {

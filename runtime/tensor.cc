@@ -232,17 +232,17 @@ Tensor Tensor::BroadcastTo(const Shape& shape) const {
 Tensor Tensor::Reshape(const Shape& requested) const {
   Shape shape = requested;
   int inferred = -1;
-  int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == -1) {
       CROSSTALK_CHECK(inferred < 0, "Reshape: more than one -1 in ", requested);
       inferred = i;
+      shape[i] = 1;
     } else {
       CROSSTALK_CHECK(shape[i] >= 0, "Reshape: negative size in ", requested);
-      known *= shape[i];
     }
   }
   if (inferred >= 0) {
+    const int64_t known = shape.NumElements();
     CROSSTALK_CHECK(known > 0 && num_elements_ % known == 0, "Reshape: ", shape_, " does not fit ", requested);
     shape[inferred] = num_elements_ / known;
   }

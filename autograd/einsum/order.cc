@@ -1,10 +1,10 @@
 #include "crosstalk/autograd/einsum/order.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -15,15 +15,6 @@ using math::Labels;
 constexpr int kMaxExhaustive = 6;
 
 bool Has(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
-
-int64_t SaturatingProduct(int64_t a, int64_t b) {
-  int64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
-}
-int64_t SaturatingSum(int64_t a, int64_t b) {
-  int64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
 
 struct Cost {
   int64_t multiplications = 0;

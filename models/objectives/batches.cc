@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {
@@ -43,7 +44,7 @@ EvaluationBatches::EvaluationBatches(std::shared_ptr<const ExampleSource> exampl
                   "; both must be at least 1");
 }
 
-int64_t EvaluationBatches::num_batches() const { return (num_examples_ + rows_ - 1) / rows_; }
+int64_t EvaluationBatches::num_batches() const { return CeilDivide(num_examples_, rows_); }
 
 int64_t EvaluationBatches::PlaceOf(int64_t example) const {
   const int64_t places = examples_->num_places();

@@ -8,6 +8,7 @@
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -82,7 +83,8 @@ std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, 
   std::shared_ptr<const ExampleSource> examples =
       FindObjective(*config.objective)
           .make(config, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
-  const int64_t most = extent == EvaluationExtent::kWholeText ? INT64_MAX : config.eval_batches * config.batch;
+  const int64_t most =
+      extent == EvaluationExtent::kWholeText ? INT64_MAX : SaturatingProduct(config.eval_batches, config.batch);
   return std::make_unique<EvaluationBatches>(std::move(examples), config.batch / config.accumulate, most);
 }
 

@@ -8,6 +8,7 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/project.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -50,7 +51,7 @@ Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, 
   const auto plus_static = [&](const Variable& R) { return P.defined() ? Add(R, P) : R; };
   // The equation has a product with P all the same, and so has the fused implementation's count.
   if (P.defined() && (R_X.defined() || R_M.defined())) {
-    CountMultiplications(from.value().num_elements() * P.size(1));
+    CountMultiplications(SaturatingProduct(from.value().num_elements(), P.size(1)));
   }
   Variable to;
   if (R_X.defined()) {

@@ -8,6 +8,7 @@
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -66,10 +67,9 @@ class Count {
  public:
   void Add(std::span<const int64_t> factors) {
     int64_t product = 1;
-    bool overflow = false;
-    for (const int64_t factor : factors) overflow |= __builtin_mul_overflow(product, factor, &product);
-    overflow |= __builtin_add_overflow(total_, product, &total_);
-    CROSSTALK_CHECK(!overflow, "attention: the dimensions are too large: their cost does not fit in 63 bits");
+    for (const int64_t factor : factors) product = SaturatingProduct(product, factor);
+    total_ = SaturatingSum(total_, product);
+    CROSSTALK_CHECK(total_ != kTooMany, "attention: the dimensions are too large: their cost does not fit in 63 bits");
   }
   void Add(std::initializer_list<int64_t> factors) { Add(std::span(factors.begin(), factors.size())); }
   int64_t total() const { return total_; }

@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/runtime/storage.h"
+#include "tests/support/messages.h"
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
@@ -108,6 +109,18 @@ TEST(StepCostTest, AModelOfAnySizeIsEstimatedAtOnce) {
   const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
   EXPECT_GT(cost.parameters, int64_t{900'000'000'000});
   EXPECT_GT(cost.total_bytes, 4 * cost.parameters);
+}
+
+TEST(StepCostTest, MultiplicationsThatDoNotFitAreAUsageError) {
+  TrainingConfig config = Base();
+  config.d_model = 4096;
+  config.d_ff = 16384;
+  config.attention.heads = 16;
+  config.batch = config.accumulate = 16'777'216;
+  EXPECT_EQ(testing::MessageOf([&] {
+              EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
+            }),
+            "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 
 }  // namespace

@@ -10,6 +10,17 @@ namespace {
 
 using testing::MessageOf;
 
+TEST(ShapeTest, SizesWhoseProductOverflowsAreRefusedWhereverAZeroStands) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  for (const Shape& shape : {Shape{kLarge, kLarge}, Shape{kLarge, kLarge, 0}, Shape{0, kLarge, kLarge},
+                             Shape{kLarge, 0, kLarge}, Shape{INT64_MAX}, Shape{1, INT64_MAX, INT64_MAX}}) {
+    EXPECT_EQ(MessageOf([&] { shape.NumElements(); }),
+              StrCat("shape ", shape, " has more elements than memory can address"));
+  }
+  EXPECT_EQ((Shape{kLarge, 0, 4}).NumElements(), 0);
+  EXPECT_EQ((Shape{kLarge, 1 << 15}).NumElements(), kLarge << 15);
+}
+
 TEST(ShapeTest, HoldsUpToEightSizes) {
   const Shape shape = {2, 3, 5};
   EXPECT_EQ(shape.rank(), 3);

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/tensor.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace {
@@ -116,6 +118,17 @@ TEST(LaunchTest, RunsTheKernelOnlyWhereElementsCount) {
   Launch("test", DType::kFloat64, [&](auto) { ++runs; });
   EXPECT_EQ(runs, 9);
   EXPECT_THROW(Launch("test", DType::kInt32, [](auto) {}), Error);  // what a real call refuses
+}
+
+TEST(ShapesOnlyScopeTest, MultiplicationsThatDoNotFitStayTooMany) {
+  const ShapesOnlyScope scope;
+  CountMultiplications(int64_t{1} << 62);
+  EXPECT_EQ(CheckedMultiplications(scope.Multiplications()), int64_t{1} << 62);
+  CountMultiplications(SaturatingProduct(int64_t{1} << 31, int64_t{1} << 31));
+  CountMultiplications(7);
+  EXPECT_EQ(scope.Multiplications(), kTooMany);
+  EXPECT_EQ(testing::MessageOf([&] { CheckedMultiplications(scope.Multiplications()); }),
+            "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 
 }  // namespace

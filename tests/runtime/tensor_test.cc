@@ -161,6 +161,8 @@ TEST(TensorTest, ReshapeOfAContiguousTensorIsAView) {
   EXPECT_EQ(MessageOf([&] { t.Reshape({-1, 7}); }), "Reshape: [2, 3, 5] does not fit [-1, 7]");
   EXPECT_EQ(MessageOf([&] { t.Reshape({-1, -1}); }), "Reshape: more than one -1 in [-1, -1]");
   EXPECT_EQ(MessageOf([&] { t.Reshape({-2, 3}); }), "Reshape: negative size in [-2, 3]");
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  EXPECT_TRUE(testing::Contains(MessageOf([&] { t.Reshape({-1, kHuge, kHuge}); }), "more elements than memory"));
 }
 
 TEST(TensorTest, ReshapeOfAViewIsAViewWhereStridesAllowIt) {
