@@ -42,7 +42,7 @@ const ModelType& FindModel(std::string_view name) {
   for (const ModelType& type : ModelTypes()) {
     if (name == type.name) return type;
   }
-  FailField(ErrorKind::kUsage, "model", "\"", name, "\" is none of ", Join(ModelNames(), ", "),
+  FailField(ErrorKind::kUsage, "model", Quoted(name), " is none of ", Join(ModelNames(), ", "),
             DidYouMean(name, ModelNames()));
 }
 

@@ -59,7 +59,7 @@ E ParseName(std::string_view field, std::string_view text, ErrorKind kind = Erro
     if (text == entry.name) return entry.value;
   }
   const std::vector<std::string> names = NamesOf<E>();
-  FailField(kind, field, "\"", text, "\" is none of ", Join(names, ", "), DidYouMean(text, names));
+  FailField(kind, field, Quoted(text), " is none of ", Join(names, ", "), DidYouMean(text, names));
 }
 
 }  // namespace crosstalk

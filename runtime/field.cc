@@ -23,7 +23,7 @@ void CheckNumber(const std::string& key, double value, const FieldRange& range) 
 
 void CheckString(const std::string& key, const std::string& value, const std::vector<std::string>& choices) {
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  FailField(ErrorKind::kUsage, key, "\"", value, "\" is none of ", Join(choices, ", "), DidYouMean(value, choices));
+  FailField(ErrorKind::kUsage, key, Quoted(value), " is none of ", Join(choices, ", "), DidYouMean(value, choices));
 }
 
 void CheckType(const std::string& key, const Json& value, FieldType type) {

@@ -27,6 +27,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -223,7 +224,8 @@ std::vector<std::string> FieldDifferences(const FieldTable<Config>& table, const
   for (const Field<Config>& field : table) {
     if (field.options.affects_result == AffectsResult::kNo) continue;
     const Json a = field.get(here), b = field.get(there);
-    if (a != b) differences.push_back(StrCat(field.key, ": ", a.Dump(), " here, ", b.Dump(), " there"));
+    if (a != b)
+      differences.push_back(StrCat(field.key, ": ", Excerpt(a.Dump()), " here, ", Excerpt(b.Dump()), " there"));
   }
   return differences;
 }

@@ -7,6 +7,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
@@ -31,7 +32,7 @@ class Builder : public JsonEvents {
   void OnDouble(double value, size_t) override { Add(value); }
   void OnString(std::string value, size_t) override { Add(std::move(value)); }
   void OnKey(std::string key, size_t offset) override {
-    if (!open_.back().keys.insert(key).second) FailAtByte(source_, offset, StrCat("duplicate key \"", key, "\""));
+    if (!open_.back().keys.insert(key).second) FailAtByte(source_, offset, StrCat("duplicate key ", Quoted(key)));
     open_.back().key = std::move(key);
   }
   void OnObjectBegin(size_t) override { open_.emplace_back(); }
@@ -232,7 +233,7 @@ const Json* Json::Find(std::string_view key) const {
 
 const Json& Json::At(std::string_view key) const {
   const Json* value = Find(key);
-  if (value == nullptr) Fail(ErrorKind::kData, "JSON: there is no \"", key, "\"");
+  if (value == nullptr) Fail(ErrorKind::kData, "JSON: there is no ", Quoted(key));
   return *value;
 }
 
@@ -292,7 +293,7 @@ JsonReader::JsonReader(const Json& object, std::string source, std::string path,
   read_.resize(object.AsObject().size());
 }
 
-std::string JsonReader::Where(std::string_view key) const { return StrCat(source_, ": ", path_, key); }
+std::string JsonReader::Where(std::string_view key) const { return StrCat(source_, ": ", path_, Excerpt(key)); }
 
 bool JsonReader::Has(std::string_view key) const { return object_->Find(key) != nullptr; }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -95,7 +96,7 @@ class EventsAdapter {
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& error) {
     // At the end of the text the position counts one byte that is not there.
-    FailAtByte(source_, std::min(position, offset_), PlainReason(error.what()));
+    FailAtByte(source_, std::min(position, offset_), Excerpt(PlainReason(error.what()), 300));
   }
 
  private:

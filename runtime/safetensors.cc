@@ -11,6 +11,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
@@ -79,13 +80,7 @@ std::string BadBool(const Tensor& tensor, int64_t i) {
   return StrCat("BOOL element ", i, " is ", int{static_cast<const uint8_t*>(tensor.raw_data())[i]}, ", not 0 or 1");
 }
 
-// A name for a message: quoted, control characters escaped, not longer than a line.
-std::string Shown(std::string_view name) {
-  constexpr size_t kShownBytes = 80;
-  const std::string quoted = Json(name.substr(0, kShownBytes)).Dump();
-  std::string text = "'" + quoted.substr(1, quoted.size() - 2);
-  return text + (name.size() > kShownBytes ? "…'" : "'");
-}
+std::string Shown(std::string_view name) { return "'" + Excerpt(name) + "'"; }
 
 // Why a tensor may not have this name; empty if it may.
 std::string NameProblem(std::string_view name) {

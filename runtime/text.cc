@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "crosstalk/runtime/utf8.h"
+
 namespace crosstalk {
 
 std::vector<std::string> Split(std::string_view text, char separator) {
@@ -26,7 +28,46 @@ std::string Join(const std::vector<std::string>& parts, std::string_view separat
   return joined;
 }
 
+namespace {
+
+// True for the control characters: U+0000 … U+001F, U+007F, and U+0080 … U+009F, which are 0xc2 and a byte below 0xa0.
+bool IsControl(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  return first < 0x20 || first == 0x7f ||
+         (character.size() == 2 && first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0);
+}
+
+std::string Escaped(std::string_view character) {
+  constexpr char kHex[] = "0123456789abcdef";
+  if (character == "\n") return "\\n";
+  if (character == "\t") return "\\t";
+  std::string escaped;
+  for (const char c : character) {
+    const auto byte = static_cast<unsigned char>(c);
+    ((escaped += "\\x") += kHex[byte >> 4]) += kHex[byte & 15];
+  }
+  return escaped;
+}
+
+}  // namespace
+
+std::string Excerpt(std::string_view text, size_t most) {
+  std::string excerpt;
+  for (size_t i = 0; i < text.size();) {
+    const size_t valid = Utf8Length(text, i);
+    const std::string_view character = text.substr(i, std::max<size_t>(1, valid));
+    if (i + character.size() > most) return excerpt + "… (" + std::to_string(text.size()) + " bytes)";
+    excerpt += valid == 0 || IsControl(character) ? Escaped(character) : std::string(character);
+    i += character.size();
+  }
+  return excerpt;
+}
+
+std::string Quoted(std::string_view text) { return "\"" + Excerpt(text) + "\""; }
+
 std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
+  constexpr size_t kLongestName = 100;
+  if (name.size() > kLongestName) return "";
   std::string nearest;
   size_t nearest_distance = SIZE_MAX;
   for (const std::string& candidate : names) {

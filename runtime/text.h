@@ -1,6 +1,7 @@
 // Small things done to text.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,14 @@ std::vector<std::string> Split(std::string_view text, char separator);
 // The inverse: Join({"a", "b"}, ", ") is "a, b".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 
-// The entry of `names` with the least edit distance to `name`; empty if none is near enough to be meant.
+// Text from outside as a message shows it: on one line, control characters and bytes that are not UTF-8 as \n, \t and
+// \x1b, and no more than its first `most` bytes: abc… (90000000 bytes).
+std::string Excerpt(std::string_view text, size_t most = 100);
+// The same in double quotes.
+std::string Quoted(std::string_view text);
+
+// The entry of `names` with the least edit distance to `name`; empty if none is near enough to be meant, or
+// `name` is much longer than names are.
 std::string NearestName(std::string_view name, const std::vector<std::string>& names);
 
 // "; did you mean \"talking\"?", or nothing: the end of an error about a name that is not known.

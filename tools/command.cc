@@ -43,7 +43,7 @@ const Command& FindCommand(const std::vector<Command>& commands, const std::stri
     names.push_back(command.name);
   }
   const std::string nearest = NearestName(name, names);
-  Fail(ErrorKind::kUsage, "there is no ", name[0] == '-' ? "option " : "subcommand ", name,
+  Fail(ErrorKind::kUsage, "there is no ", name[0] == '-' ? "option " : "subcommand ", Excerpt(name),
        nearest.empty() ? "; crosstalk --help lists them" : StrCat("; did you mean ", nearest, "?"));
 }
 
@@ -95,7 +95,7 @@ int RunCommandLine(const std::vector<Command>& commands, int argc, const char* c
   } catch (const std::bad_alloc&) {
     return Report("out of memory: use a smaller --batch, --input-length or model", ErrorKind::kResource);
   } catch (const std::exception& error) {
-    return Report(StrCat("internal error: ", error.what()), ErrorKind::kFailure);
+    return Report(StrCat("internal error: ", Excerpt(error.what(), 1000)), ErrorKind::kFailure);
   }
 }
 

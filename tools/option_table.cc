@@ -25,10 +25,10 @@ T ParseNumber(const std::string& name, const std::string& text, const char* what
   T value{};
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  CROSSTALK_CHECK(error != std::errc::result_out_of_range, name, ": ", text, " is out of range for ", what);
-  CROSSTALK_CHECK(error == std::errc() && stop == end && !text.empty(), name, ": \"", text, "\" is not ", what);
+  CROSSTALK_CHECK(error != std::errc::result_out_of_range, name, ": ", Excerpt(text), " is out of range for ", what);
+  CROSSTALK_CHECK(error == std::errc() && stop == end && !text.empty(), name, ": ", Quoted(text), " is not ", what);
   if constexpr (std::is_floating_point_v<T>) {
-    CROSSTALK_CHECK(std::isfinite(value), name, ": \"", text, "\" is not a finite number");
+    CROSSTALK_CHECK(std::isfinite(value), name, ": ", Quoted(text), " is not a finite number");
   }
   return value;
 }
@@ -274,7 +274,7 @@ void OptionTable::AddChoice(const std::string& names, std::string* value, const 
   entry.default_text = *value;
   entry.parse = [value, choices, name = entry.names[0]](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
-      Fail(ErrorKind::kUsage, name, ": \"", text, "\" is none of ", Join(choices, ", "), DidYouMean(text, choices));
+      Fail(ErrorKind::kUsage, name, ": ", Quoted(text), " is none of ", Join(choices, ", "), DidYouMean(text, choices));
     }
     *value = text;
   };
@@ -322,7 +322,10 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
     if (entry->flag()) {
       parser.add_flag_callback(names, [e = entry.get()] { e->texts = {"true"}; });
     } else {
-      parser.add_option(names, entry->texts)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      parser.add_option(names, entry->texts)
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+          ->allow_extra_args(false);
     }
   }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -331,20 +334,20 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string name = Split(error.what(), ':')[0];
     const Impl::Entry* entry = impl_->FindEntry(name);
-    if (entry == nullptr) Fail(ErrorKind::kUsage, error.what());
+    if (entry == nullptr) Fail(ErrorKind::kUsage, Excerpt(error.what(), 300));
     Fail(ErrorKind::kUsage, name, " needs a value: ", entry->placeholder);
   } catch (const CLI::ParseError& error) {
-    Fail(ErrorKind::kUsage, error.what());
+    Fail(ErrorKind::kUsage, Excerpt(error.what(), 300));
   }
   if (help) return Outcome::kHelp;
   for (const std::string& extra : parser.remaining()) {
     if (extra.size() > 1 && extra[0] == '-') {
       const std::string name = extra.substr(0, extra.find('='));
       const std::string nearest = NearestName(name, impl_->AllNames());
-      Fail(ErrorKind::kUsage, "there is no option ", name,
+      Fail(ErrorKind::kUsage, "there is no option ", Excerpt(name),
            nearest.empty() ? "; --help lists them" : StrCat("; did you mean ", nearest, "?"));
     }
-    Fail(ErrorKind::kUsage, "\"", extra, "\" is not expected here; --help shows what is");
+    Fail(ErrorKind::kUsage, Quoted(extra), " is not expected here; --help shows what is");
   }
   for (const auto& entry : impl_->entries) {
     CROSSTALK_CHECK(entry->texts.size() <= 1, entry->names[0], " is given ", entry->texts.size(), " times");
@@ -421,10 +424,10 @@ std::string OptionTable::MessageOf(const Error& error) const {
 
 std::vector<std::string> SplitList(const std::string& name, const std::string& text) {
   CROSSTALK_CHECK(!text.empty(), name, ": the list is empty");
-  CROSSTALK_CHECK(!text.ends_with(','), name, ": \"", text, "\" ends with a comma");
+  CROSSTALK_CHECK(!text.ends_with(','), name, ": ", Quoted(text), " ends with a comma");
   std::vector<std::string> parts = Split(text, ',');
   for (const std::string& part : parts) {
-    CROSSTALK_CHECK(!part.empty(), name, ": \"", text, "\" has an empty part");
+    CROSSTALK_CHECK(!part.empty(), name, ": ", Quoted(text), " has an empty part");
   }
   return parts;
 }

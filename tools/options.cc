@@ -57,7 +57,7 @@ int ListOptions(const Settings& settings) {
       text += (settings.command.empty() ? command.name + " " : "") + row.names + "\n";
     }
   }
-  CROSSTALK_CHECK(found, "there is no subcommand ", settings.command, DidYouMean(settings.command, names));
+  CROSSTALK_CHECK(found, "there is no subcommand ", Excerpt(settings.command), DidYouMean(settings.command, names));
   PrintResult(text);
   return 0;
 }

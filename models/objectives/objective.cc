@@ -25,7 +25,7 @@ const ObjectiveType& FindObjective(std::string_view name) {
   for (const ObjectiveType& type : ObjectiveTypes()) {
     if (name == type.name) return type;
   }
-  FailField(ErrorKind::kUsage, "objective", "\"", name, "\" is none of ", Join(ObjectiveNames(), ", "),
+  FailField(ErrorKind::kUsage, "objective", Quoted(name), " is none of ", Join(ObjectiveNames(), ", "),
             DidYouMean(name, ObjectiveNames()));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/nn/attention/json.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -108,7 +109,7 @@ Json ToJson(const T5Config& config) {
 
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind) {
   const JsonReader reader(json, source, kind);
-  if (reader.String("model") != "t5") reader.FailAt("model", "\"", reader.String("model"), "\" is not \"t5\"");
+  if (reader.String("model") != "t5") reader.FailAt("model", Quoted(reader.String("model")), " is not \"t5\"");
   T5Config config;
   config.vocabulary = reader.Int("vocabulary");
   config.d_model = reader.Int("d_model");

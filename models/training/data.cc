@@ -33,9 +33,10 @@ std::string Fingerprint(const TextCorpus& corpus) {
 
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
   if (config.tokenizer == "bytes") return MakeByteTokenizer();
-  if (!std::filesystem::exists(config.tokenizer)) {
+  std::error_code ignored;  // what cannot be looked at is not there
+  if (!std::filesystem::exists(config.tokenizer, ignored)) {
     const std::string name = std::filesystem::path(config.tokenizer).filename().string();
-    FailField(ErrorKind::kData, "tokenizer", "\"", config.tokenizer, "\" is neither bytes nor sentencepiece nor a file",
+    FailField(ErrorKind::kData, "tokenizer", Quoted(config.tokenizer), " is neither bytes nor sentencepiece nor a file",
               DidYouMean(name, {"bytes", "sentencepiece"}));
   }
   return LoadTokenizerFile(config.tokenizer);

@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -80,7 +81,9 @@ RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
   const Json& metrics = reader.Value("metrics");
   if (!metrics.is_object() || metrics.AsObject().empty()) reader.FailAt("metrics", "must be an object of numbers");
   for (const auto& [name, value] : metrics.AsObject()) {
-    if (!value.is_number() || !std::isfinite(value.AsDouble())) reader.FailAt("metrics", name, " must be a number");
+    if (!value.is_number() || !std::isfinite(value.AsDouble())) {
+      reader.FailAt("metrics", Excerpt(name), " must be a number");
+    }
     evaluation.result.metrics.push_back({name, value.AsDouble()});
   }
   if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = finite("loss_lower_bound");

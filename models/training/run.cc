@@ -182,12 +182,13 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   if (differences.empty()) {
     const Json here = FindModel(config_->model).configure(*config_, VocabularyOf(*data_.tokenizer));
     if (here != there.model) {
-      differences.push_back(StrCat("model: ", here.Dump(), " here, ", there.model.Dump(), " there"));
+      differences.push_back(
+          StrCat("model: ", Excerpt(here.Dump(), 4000), " here, ", Excerpt(there.model.Dump(), 4000), " there"));
     }
   }
   if (data_.fingerprint != there.fingerprint) {
-    differences.push_back(
-        StrCat("data: the text has changed (fingerprint ", data_.fingerprint, " here, ", there.fingerprint, " there)"));
+    differences.push_back(StrCat("data: the text has changed (fingerprint ", data_.fingerprint, " here, ",
+                                 Excerpt(there.fingerprint), " there)"));
   }
   if (!differences.empty()) {
     Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Lines(differences),

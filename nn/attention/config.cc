@@ -112,8 +112,9 @@ void AddDynamic(const std::string& list, HeadMixing& mixing) {
       mixing.*projection.mixing = true;
       known = true;
     }
-    CROSSTALK_CHECK_FIELD(std::count(names.begin(), names.end(), name) == 1, "dynamic", name, " stands there twice");
-    CROSSTALK_CHECK_FIELD(known, "dynamic", "unknown projection \"", name, "\"; give some of ",
+    CROSSTALK_CHECK_FIELD(std::count(names.begin(), names.end(), name) == 1, "dynamic", Excerpt(name),
+                          " stands there twice");
+    CROSSTALK_CHECK_FIELD(known, "dynamic", "unknown projection ", Quoted(name), "; give some of ",
                           Join(DynamicNames(), ","), " separated by commas, or none", DidYouMean(name, DynamicNames()));
   }
 }

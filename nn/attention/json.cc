@@ -6,6 +6,7 @@
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -17,7 +18,7 @@ E ReadEnum(const JsonReader& reader, const char* key) {
   for (const EnumName<E>& entry : EnumNames<E>::kTable) {
     if (text == entry.name) return entry.value;
   }
-  reader.FailAt(key, "\"", text, "\" is not one of ", Join(NamesOf<E>(), ", "), DidYouMean(text, NamesOf<E>()));
+  reader.FailAt(key, Quoted(text), " is not one of ", Join(NamesOf<E>(), ", "), DidYouMean(text, NamesOf<E>()));
 }
 
 std::vector<std::string> MixingNames() {
@@ -60,7 +61,7 @@ AttentionConfig AttentionConfigFromJson(const JsonReader& reader) {
       config.mixing.*projection.mixing = true;
       known = true;
     }
-    if (!known) reader.FailAt("mixing", name.Dump(), " is not one of ", Join(MixingNames(), ", "));
+    if (!known) reader.FailAt("mixing", Excerpt(name.Dump()), " is not one of ", Join(MixingNames(), ", "));
   }
   config.key_value = ReadEnum<KeyValueProjection>(reader, "key_value");
   config.projection_biases = reader.Has("projection_biases") && reader.Bool("projection_biases");

@@ -118,7 +118,7 @@ std::vector<Malformed> MalformedFiles() {
               "\"\\u0074\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}"),
        {"tensor 't'", "there twice"}},
       {"name of 513 bytes", named(std::string(513, 'n')), {"513 bytes", "512"}},
-      {"control character in a name", named("a\\u0001"), {"tensor 'a\\u0001'", "control character at byte 1"}},
+      {"control character in a name", named("a\\u0001"), {"tensor 'a\\x01'", "control character at byte 1"}},
       {"NUL in a name", named("a\\u0000b"), {"control character at byte 1"}},
       {"delete in a name", named("ab\\u007f"), {"control character at byte 2"}},
       {"C1 control in a name", named("\\u0085"), {"control character at byte 0"}},

@@ -23,5 +23,21 @@ TEST(TextTest, DidYouMeanSaysNothingWhereNothingIsNear) {
   EXPECT_EQ(DidYouMean("x", {"talking"}), "");
 }
 
+TEST(TextTest, AnExcerptIsOneLineOfBoundedLength) {
+  EXPECT_EQ(Excerpt("naïve 模型 \"x\" \\"), "naïve 模型 \"x\" \\");
+  EXPECT_EQ(Excerpt("a\nb\tc\r\x1b[31m\x7f\xc2\x85"), "a\\nb\\tc\\x0d\\x1b[31m\\x7f\\xc2\\x85");
+  EXPECT_EQ(Excerpt(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(Excerpt("\xff\xc0\x80 \xe4\xb8"), "\\xff\\xc0\\x80 \\xe4\\xb8");
+  EXPECT_EQ(Excerpt(std::string(100, 'a')), std::string(100, 'a'));
+  EXPECT_EQ(Excerpt(std::string(101, 'a')), std::string(100, 'a') + "… (101 bytes)");
+  EXPECT_EQ(Excerpt("模型模型", 7), "模型… (12 bytes)");  // no character is cut
+  EXPECT_LT(Excerpt(std::string(90'000'000, '\x01')).size(), 500u);
+  EXPECT_EQ(Quoted("a\n"), "\"a\\n\"");
+}
+
+TEST(TextTest, NothingIsNearToATextOfAnyLength) {
+  EXPECT_EQ(NearestName(std::string(90'000'000, 'a'), {std::string(80, 'a')}), "");
+}
+
 }  // namespace
 }  // namespace crosstalk

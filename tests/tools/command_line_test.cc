@@ -96,6 +96,9 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"compare", "--kinds", "talking,talking"}, "--kinds: talking stands there twice"},
       {{"compare", "--kinds", "talking,"}, "--kinds: \"talking,\" ends with a comma"},
       {{"eval"}, "--run"},
+      {{"eval", "--run", "X", "extra"}, "\"extra\" is not expected here"},
+      {{"eval", "--run", "X", "--run", "Y"}, "--run is given 2 times"},
+      {{"attend", "a", "b", "--output", "c"}, "\"b\" is not expected here"},
   };
   for (const UsageCase& usage : cases) {
     const CommandResult result = RunCommand(usage.arguments);
@@ -229,6 +232,53 @@ TEST(CommandLineTest, NothingButTextGoesToAPipe) {
   const CommandResult result = RunCommand({"train", "--nothing"});
   EXPECT_EQ(result.errors.find('\033'), std::string::npos);
   EXPECT_EQ(result.errors.find('\r'), std::string::npos);
+}
+
+TEST(CommandLineTest, TextFromOutsideIsShownInPart) {
+  const std::string word(100'000, 'x');
+  const std::vector<std::vector<std::string>> cases = {
+      {word},
+      {"train", "--" + word},
+      {"train", "-" + word},
+      {"train", word},
+      {"train", "--steps", word},
+      {"train", "--steps", std::string(100'000, '9')},
+      {"train", "--optimizer", word},
+      {"train", "--model", word},
+      {"train", "--objective", word},
+      {"train", "--tokenizer", word, "--dry-run"},
+      {"train", "--dynamic", word},
+      {"train", "--dynamic", "Xl," + word + "," + word},
+      {"compare", "--kinds", word},
+      {"compare", "--seeds", word},
+      {"compare", "--seeds", word + ","},
+      {"attend", "in", "--output", "out", "--precision", word},
+      {"bench", "--filter", word},
+      {"options", word},
+      {"help", word},
+  };
+  for (const std::vector<std::string>& arguments : cases) {
+    const CommandResult result = RunCommand(arguments);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_LT(result.errors.size(), 2000u) << arguments[0] << " " << result.errors.substr(0, 300);
+  }
+  const TempDir dir;
+  const std::string text(3'000'000, 'x');
+  for (const std::string& json :
+       {"{\"" + text + "\": 1}", "{\"optimizer\": \"" + text + "\"}", "{\"steps\": \"" + text + "\"}",
+        "{\"data\": " + text + "}", "{\"out\": [\"" + text + "\", {}]}", "{\"a\": 1, \"" + text + "\": \"\n\"}"}) {
+    WriteBytes(dir / "config.json", json);
+    const CommandResult result = RunCommand({"train", "--config", dir / "config.json", "--dry-run"});
+    EXPECT_EQ(result.exit_code, 2) << json.substr(0, 40);
+    EXPECT_LT(result.errors.size(), 1000u) << json.substr(0, 40) << ": " << result.errors.substr(0, 300);
+  }
+}
+
+TEST(CommandLineTest, ControlCharactersOfATextDoNotReachTheTerminal) {
+  const CommandResult result = RunCommand({"train", "--optimizer", "a\x1b[2J\nb"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(Contains(result.errors, "a\\x1b[2J\\nb")) << result.errors;
+  EXPECT_EQ(result.errors.find('\x1b'), std::string::npos);
 }
 
 }  // namespace

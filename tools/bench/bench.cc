@@ -43,7 +43,7 @@ std::vector<BenchCase> CasesThatContain(const std::string& filter) {
     const auto contains = [&](const std::string& text) { return one.name.find(text) != std::string::npos; };
     if (std::any_of(texts.begin(), texts.end(), contains)) cases.push_back(std::move(one));
   }
-  CROSSTALK_CHECK(!cases.empty(), "--filter: no benchmark has \"", filter, "\" in its name; --list shows them all");
+  CROSSTALK_CHECK(!cases.empty(), "--filter: no benchmark has ", Quoted(filter), " in its name; --list shows them all");
   return cases;
 }
 
