@@ -1,11 +1,11 @@
-// A thread pool of our own, whose threads OpenMP creates.
+// A thread pool of our own, bound to OpenMP's places.
 //
-// OpenMP gives: the threads, in one team for each time that the pool grows; its count of processors; the places of
-// OMP_PLACES and OMP_PROC_BIND. It does not give: the loops. `omp for` ends with a barrier at which the caller waits
-// for every thread, even one that took no tile because the system has not let it run: on a machine that is busy
-// otherwise, milliseconds for each of a step's thousands of loops. It also spins or sleeps by the host program's
-// settings, and starts a new team for each calling thread. Here a team enters one parallel region that never ends, and
-// serves loops:
+// OpenMP gives its count of processors, and the places of OMP_PLACES and OMP_PROC_BIND. It does not give the loops:
+// `omp for` ends with a barrier at which the caller waits for every thread, even one that took no tile because the
+// system has not let it run: on a machine that is busy otherwise, milliseconds for each of a step's thousands of loops.
+// It also spins or sleeps by the host program's settings, and starts a new team for each calling thread. Nor does it
+// give the threads: where the system has none left, it ends the process. Here each thread serves loops for as long as
+// the process lives:
 //
 //   caller: publishes a loop, takes tiles like everybody, and leaves when the last tile is done
 //   thread: waits for a loop, spinning for some 100 µs and then asleep, and takes tiles from it, in order, by an atomic
@@ -124,9 +124,8 @@ class Loop {
   std::atomic<int64_t> failed_tile_;
 };
 
-// Where the user binds OpenMP's threads to places (OMP_PROC_BIND, OMP_PLACES), thread `index` belongs to place `index`,
-// the first caller being 0. OpenMP itself would bind the team of a thread that is not the program's first one from
-// place 0 on, where that one is already.
+// Where the user binds threads to places (OMP_PROC_BIND, OMP_PLACES), thread `index` belongs to place `index`, the
+// first caller being 0.
 void BindToPlace(int index) {
   const int places = omp_get_num_places();
   if (omp_get_proc_bind() == omp_proc_bind_false || places < 1) return;
@@ -138,6 +137,25 @@ void BindToPlace(int index) {
   for (const int processor : processors) CPU_SET(processor, &set);
   sched_setaffinity(0, sizeof(set), &set);
 }
+
+// While one lives, threads that are started leave the program's signals to the program's threads, but for those that a
+// thread's own doing raises, and a profiler's.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
+      sigdelset(&blocked, signal);
+    }
+    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // The threads beside the callers.
 class ThreadPool {
@@ -162,31 +180,22 @@ class ThreadPool {
   void Unlock() { mutex_.unlock(); }
 
  private:
-  // At least `threads` of them. (Where the system has no more to give, OpenMP ends the process.) mutex_ is held.
+  // At least `threads` of them. mutex_ is held.
   void Grow(int threads) {
     if (threads <= threads_) return;
-    const int more = threads - threads_;
-    threads_ = threads;
-    // The new threads inherit a mask that leaves the program's signals to the program's threads, but for those that a
-    // thread's own doing raises, and a profiler's.
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
-      sigdelset(&blocked, signal);
-    }
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    try {
-      std::thread([this, more, first = threads_ - more + 1] {
-#pragma omp parallel num_threads(more)
-        {
-          BindToPlace(first + omp_get_thread_num());
+    const SignalsBlocked blocked;
+    while (threads_ < threads) {
+      try {
+        std::thread([this, index = threads_ + 1] {
+          BindToPlace(index);
           Serve();
-        }
-      }).detach();
-    } catch (const std::system_error&) {
-      // The caller works alone.
+        }).detach();
+      } catch (const std::system_error& error) {
+        FailField(ErrorKind::kResource, "threads", "the system gave ", threads_ + 1, " of ", threads + 1, " (",
+                  error.code().message(), "); ask for fewer");
+      }
+      ++threads_;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   [[noreturn]] void Serve() {

@@ -14,9 +14,9 @@ namespace CROSSTALK_PUBLIC crosstalk {
 int AvailableProcessors();
 
 // The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless
-// set. It is our own number, and the host program's OpenMP settings are not changed. The threads are OpenMP's all the
-// same: they follow OMP_WAIT_POLICY, OMP_PROC_BIND and OMP_PLACES, and where the system has none to give, OpenMP ends
-// the process.
+// set. It is our own number, and the host program's OpenMP settings are not changed. The threads are our own too, but
+// follow OMP_WAIT_POLICY, OMP_PROC_BIND and OMP_PLACES. A loop for which the system does not give enough of them is
+// Error(kResource), before any tile has begun.
 int NumThreads();
 void SetNumThreads(int threads);  // 1 … 4096, else a usage error
 

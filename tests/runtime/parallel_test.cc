@@ -16,13 +16,15 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/ordered_reduction.h"
+#include "tests/support/messages.h"
+#include "tests/support/thread_limit.h"
 
 namespace crosstalk {
 namespace {
 
 constexpr int kThreadCounts[] = {1, 2, 3, 8};
 
-class ParallelTest : public testing::Test {
+class ParallelTest : public ::testing::Test {
  protected:
   ~ParallelTest() override { SetNumThreads(before_); }
 
@@ -238,6 +240,28 @@ TEST_F(ParallelTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
       ASSERT_EQ(added[1][i], 2 * i + 1) << threads << " threads";
     }
   }
+}
+
+TEST_F(ParallelTest, AThreadThatTheSystemDoesNotGiveIsAResourceError) {
+  // More than any test here asks for, so that the pool has to grow.
+  constexpr int kWanted = 21;
+  SetNumThreads(kWanted);
+  std::atomic<int> runs{0};
+  const auto loop = [&] { ParallelFor(100, [&](int64_t) { ++runs; }); };
+  {
+    const testing::ThreadLimitScope two_more(2);
+    const std::string message = testing::MessageOf(loop, ErrorKind::kResource);
+    EXPECT_TRUE(testing::Contains(message, "threads: the system gave ")) << message;
+    EXPECT_TRUE(testing::Contains(message, " of 21 (")) << message;
+    EXPECT_TRUE(testing::Contains(message, "ask for fewer")) << message;
+    EXPECT_EQ(runs, 0);
+    SetNumThreads(2);
+    loop();
+    EXPECT_EQ(runs, 100);
+  }
+  SetNumThreads(kWanted);
+  loop();
+  EXPECT_EQ(runs, 200);
 }
 
 TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {
