@@ -61,10 +61,11 @@ Batch EvaluationBatches::Get(int64_t index) const {
   return batch;
 }
 
-std::optional<double> EvaluationBatches::LossLowerBound() const {
+std::optional<double> EvaluationBatches::LossLowerBound(const std::function<bool()>& stop) const {
   double nats = 0;
   int64_t targets = 0;
   for (int64_t i = 0; i < num_examples_; ++i) {
+    if (stop && i % rows_ == 0 && stop()) return std::nullopt;
     const std::optional<LossBound> bound = examples_->LossLowerBound(PlaceOf(i), i);
     if (!bound) return std::nullopt;
     nats += bound->nats;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -32,8 +33,9 @@ class EvaluationBatches {
   int64_t num_examples() const { return num_examples_; }
   int64_t num_batches() const;
   Batch Get(int64_t index) const;  // of at most `rows` rows, 0 ≤ index < num_batches()
-  // Nats a target that no model can undercut on this set; nothing where the text does not know.
-  std::optional<double> LossLowerBound() const;
+  // Nats a target that no model can undercut on this set; nothing where the text does not know, or where `stop`, which
+  // is asked between batches, says so.
+  std::optional<double> LossLowerBound(const std::function<bool()>& stop = {}) const;
 
  private:
   int64_t PlaceOf(int64_t example) const;

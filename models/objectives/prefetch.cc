@@ -1,11 +1,12 @@
 #include "crosstalk/models/objectives/prefetch.h"
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "crosstalk/runtime/check.h"
 
@@ -18,7 +19,12 @@ class PrefetchingBatches : public BatchSource {
       : source_(std::move(source)), parts_(parts), depth_(depth) {
     CROSSTALK_CHECK(parts >= 1 && depth >= 1, "prefetching batches: ", parts, " parts, ", depth,
                     " ahead; both must be at least 1");
-    thread_ = std::thread([this] { Run(); });
+    ready_.reserve(static_cast<size_t>(depth));
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error&) {
+      // The system has no thread to give: each batch is made when it is asked for.
+    }
   }
 
   ~PrefetchingBatches() override {
@@ -27,11 +33,12 @@ class PrefetchingBatches : public BatchSource {
       stopping_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   Batch Get(int64_t step, int64_t part) override {
     CROSSTALK_CHECK(step >= 0 && part >= 0 && part < parts_, "batches: step ", step, ", part ", part, " of ", parts_);
+    if (!thread_.joinable()) return source_->Get(step, part);
     const int64_t wanted = step * parts_ + part;
     std::unique_lock<std::mutex> lock(mutex_);
     if (wanted != next_taken_) {  // a jump, the first call of a resumed run for one
@@ -42,7 +49,7 @@ class PrefetchingBatches : public BatchSource {
     changed_.notify_all();
     changed_.wait(lock, [this] { return !ready_.empty(); });
     Item item = std::move(ready_.front());
-    ready_.pop_front();
+    ready_.erase(ready_.begin());
     ++next_taken_;
     changed_.notify_all();
     lock.unlock();
@@ -84,7 +91,7 @@ class PrefetchingBatches : public BatchSource {
   int64_t depth_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> ready_;   // numbers next_taken_ …
+  std::vector<Item> ready_;  // numbers next_taken_ …; with room for depth_, so that the thread allocates in Get alone
   int64_t next_taken_ = -1;  // step·parts + part
   int64_t next_made_ = -1;
   int64_t jumps_ = 0;

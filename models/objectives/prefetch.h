@@ -11,7 +11,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 // Makes the batches that will be asked for next (parts in order, steps in order) up to `depth` ahead on one thread. The
 // same bits as `source`; any order of calls is right, in order is fast. An exception in the thread is rethrown by the
-// Get it belongs to. The destructor waits for the batch in hand.
+// Get it belongs to. The destructor waits for the batch in hand. Where the system has no thread to give, nothing is
+// made ahead.
 std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts,
                                                     int64_t depth = 4);
 

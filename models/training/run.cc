@@ -276,7 +276,14 @@ RunEvaluation TrainingRun::RunEvaluationNow() {
   evaluation.step = step();
   evaluation.result = Evaluate(*model_, *evaluation_, {.stop = observer_.stop, .progress = {}});
   if (!evaluation.result.finished) return evaluation;
-  if (!loss_lower_bound_) loss_lower_bound_ = evaluation_->LossLowerBound();
+  if (!loss_lower_bound_) {
+    const std::optional<double> bound = evaluation_->LossLowerBound(observer_.stop);
+    if (!bound && observer_.stop && observer_.stop()) {
+      evaluation.result.finished = false;
+      return evaluation;
+    }
+    loss_lower_bound_ = bound;
+  }
   evaluation.loss_lower_bound = *loss_lower_bound_;
   AppendMetrics(EvaluationEvent(evaluation));
   last_evaluation_ = evaluation;

@@ -19,6 +19,7 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/thread_limit.h"
 
 namespace crosstalk {
 namespace {
@@ -213,6 +214,14 @@ TEST(BatchesTest, RunsAheadNoFurtherThanToldAndStops) {
   EXPECT_EQ(calls, 4);
 }
 
+TEST(BatchesTest, WithoutAThreadToGiveBatchesAreMadeWhenAskedFor) {
+  std::atomic<int> calls = 0;
+  const testing::ThreadLimitScope none(0);
+  const auto batches = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), 1, 3);
+  for (int64_t step = 0; step < 5; ++step) EXPECT_EQ(batches->Get(step, 0).Get("inputs").Item(), step);
+  EXPECT_EQ(calls, 5);
+}
+
 TEST(BatchesTest, EvaluationIsAFixedSetThatCoversASmallPartOnce) {
   const TempDir dir;
   const auto source = Text(dir, 300);  // about 2,000 bytes: 28 chunks of 70
@@ -250,6 +259,31 @@ TEST(BatchesTest, TheEntropyBoundOfTheBuiltInCorpusIsPositiveAndFallsWithContext
     EXPECT_LT(nats, last) << input_length;
     last = nats;
   }
+}
+
+// Counts the examples whose bound is asked for.
+class Endless : public ExampleSource {
+ public:
+  Batch EmptyBatch(int64_t) const override { return {}; }
+  void Write(int64_t, int64_t, Batch&, int64_t) const override {}
+  int64_t num_places() const override { return INT64_MAX; }
+  std::optional<LossBound> LossLowerBound(int64_t, int64_t) const override {
+    ++asked;
+    return LossBound{.nats = 1, .targets = 2};
+  }
+  mutable int64_t asked = 0;
+};
+
+TEST(BatchesTest, TheBoundOfALongEvaluationCanBeStopped) {
+  const auto examples = std::make_shared<Endless>();
+  const EvaluationBatches batches(examples, 4, int64_t{1} << 62);
+  EXPECT_EQ(batches.LossLowerBound([&] { return examples->asked >= 40; }), std::nullopt);
+  EXPECT_EQ(examples->asked, 40);
+  EXPECT_EQ(EvaluationBatches(examples, 4, 10).LossLowerBound([] { return false; }), 0.5);
+}
+
+TEST(BatchesTest, AnEvaluationMayBeAsLongAsIntegersGo) {
+  EXPECT_EQ(EvaluationBatches(std::make_shared<Endless>(), 4, INT64_MAX).num_batches(), INT64_MAX / 4 + 1);
 }
 
 TEST(BatchesTest, NovelsThroughSentencePiece) {
