@@ -26,8 +26,8 @@ class Error : public std::runtime_error {
   Error(ErrorKind kind, const std::string& message, std::string field = "")
       : std::runtime_error(message), kind_(kind), field_(std::move(field)) {}
   ErrorKind kind() const { return kind_; }
-  // The configuration field that is at fault ("d_model"), with which what() then begins; empty: none in particular.
-  // Who calls the field by another name, as a command line does, can put that in its place.
+  // The configuration field that is at fault ("d_model"); empty: none in particular. Where what() begins with it, who
+  // calls the field by another name, as a command line does, can put that in its place.
   const std::string& field() const { return field_; }
 
  private:

@@ -14,7 +14,12 @@
 namespace crosstalk {
 namespace {
 
-// What a dimension is, for messages.
+// A usage error of a layer whose member `key` is at fault.
+template <typename... Parts>
+[[noreturn]] void FailAt(const char* key, const Parts&... parts) {
+  throw Error(ErrorKind::kUsage, StrCat("attention: ", parts...), key);
+}
+
 struct NamedSize {
   const char* name;
   int64_t size;
@@ -22,47 +27,52 @@ struct NamedSize {
 
 void CheckPositive(std::initializer_list<NamedSize> sizes) {
   for (const NamedSize& dim : sizes) {
-    CROSSTALK_CHECK(dim.size >= 1, "attention: ", dim.name, "=", dim.size, ", but every dimension must be at least 1");
+    if (dim.size < 1) FailAt(dim.name, dim.name, "=", dim.size, ", but every dimension must be at least 1");
   }
 }
 
 void CheckUnused(const char* form, std::initializer_list<NamedSize> sizes) {
   for (const NamedSize& dim : sizes) {
-    CROSSTALK_CHECK(dim.size == 0, "attention: ", form, " attention has no ", dim.name, ", but ", dim.name, "=",
-                    dim.size, "; leave it 0");
-  }
-}
-
-void CheckNoMixing(const char* form, const HeadMixing& mixing) {
-  CROSSTALK_CHECK(mixing == HeadMixing(), "attention: ", form,
-                  " attention has no head projections: they must all be absent");
-}
-
-void ValidateProjected(const AttentionConfig& c) {
-  for (const AttentionDim& dim : kAttentionDims) CheckPositive({{dim.name, c.*dim.size}});
-  CROSSTALK_CHECK(c.mixing.MixesLogits() || c.h_k == c.h, "attention: h_k=", c.h_k, " and h=", c.h,
-                  " must be equal, because no projection (", NamesBetween(HeadsBetween::kLogits),
-                  ") stands between them");
-  CROSSTALK_CHECK(c.mixing.MixesWeights() || c.h == c.h_v, "attention: h=", c.h, " and h_v=", c.h_v,
-                  " must be equal, because no projection (", NamesBetween(HeadsBetween::kWeights),
-                  ") stands between them");
-  if (c.tied()) {
-    CROSSTALK_CHECK(c.h_k == c.h_v, "attention: h_k=", c.h_k, " and h_v=", c.h_v,
-                    " must be equal where keys and values are tied (V = K)");
-    CROSSTALK_CHECK(c.d_k == c.d_v, "attention: d_k=", c.d_k, " and d_v=", c.d_v,
-                    " must be equal where keys and values are tied (V = K)");
-  }
-  if (c.mixing_init == MixingInit::kIdentity) {
-    for (const AttentionProjection& projection : kAttentionProjections) {
-      if (projection.source != ProjectionSource::kStatic || !IsPresent(projection, c)) continue;
-      const Shape shape = ShapeOf(projection, c);
-      CROSSTALK_CHECK(shape[0] == shape[1], "attention: ", projection.bracket, " = ", shape,
-                      " cannot start as the identity: both sizes must be equal");
+    if (dim.size != 0) {
+      FailAt(dim.name, form, " attention has no ", dim.name, ", but ", dim.name, "=", dim.size, "; leave it 0");
     }
   }
 }
 
-// Σ of products, refusing what does not fit in 63 bits.
+void CheckNoMixing(const char* form, const HeadMixing& mixing) {
+  if (mixing != HeadMixing()) {
+    FailAt("mixing", form, " attention has no head projections: they must all be absent");
+  }
+}
+
+void ValidateProjected(const AttentionConfig& c) {
+  for (const AttentionDim& dim : kAttentionDims) CheckPositive({{dim.name, c.*dim.size}});
+  if (!c.mixing.MixesLogits() && c.h_k != c.h) {
+    FailAt("h_k", "h_k=", c.h_k, " and h=", c.h, " must be equal, because no projection (",
+           NamesBetween(HeadsBetween::kLogits), ") stands between them");
+  }
+  if (!c.mixing.MixesWeights() && c.h != c.h_v) {
+    FailAt("h_v", "h=", c.h, " and h_v=", c.h_v, " must be equal, because no projection (",
+           NamesBetween(HeadsBetween::kWeights), ") stands between them");
+  }
+  const auto check_tied = [&](const char* key, const char* name_k, int64_t of_k, int64_t of_v) {
+    if (!c.tied() || of_k == of_v) return;
+    FailAt(key, name_k, "=", of_k, " and ", key, "=", of_v, " must be equal where keys and values are tied (V = K)");
+  };
+  check_tied("h_v", "h_k", c.h_k, c.h_v);
+  check_tied("d_v", "d_k", c.d_k, c.d_v);
+  if (c.mixing_init != MixingInit::kIdentity) return;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.source != ProjectionSource::kStatic || !IsPresent(projection, c)) continue;
+    const Shape shape = ShapeOf(projection, c);
+    if (shape[0] != shape[1]) {
+      FailAt("mixing_init", projection.bracket, " = ", shape,
+             " cannot start as the identity: both sizes must be equal");
+    }
+  }
+}
+
+// Σ of products.
 class Count {
  public:
   void Add(std::span<const int64_t> factors) {
@@ -153,9 +163,11 @@ void AttentionConfig::Validate() const {
   switch (form) {
     case AttentionForm::kDotProduct:
       CheckPositive({{"d_X", d_X}, {"d_M", d_M}, {"d_Y", d_Y}});
-      CROSSTALK_CHECK(d_X == d_M && d_M == d_Y, "attention: without projections d_X=", d_X, ", d_M=", d_M,
-                      " and d_Y=", d_Y, " must be equal");
-      CROSSTALK_CHECK(h == 1, "attention: dot-product attention has one head, but h=", h);
+      if (d_X != d_M || d_M != d_Y) {
+        FailAt(d_X != d_M ? "d_M" : "d_Y", "without projections d_X=", d_X, ", d_M=", d_M, " and d_Y=", d_Y,
+               " must be equal");
+      }
+      if (h != 1) FailAt("h", "dot-product attention has one head, but h=", h);
       CheckUnused("dot-product", {{"h_k", h_k}, {"h_v", h_v}, {"d_k", d_k}, {"d_v", d_v}});
       CheckNoMixing("dot-product", mixing);
       break;
@@ -168,15 +180,18 @@ void AttentionConfig::Validate() const {
       ValidateProjected(*this);
       break;
   }
-  CROSSTALK_CHECK(form == AttentionForm::kProjected || !tied(),
-                  "attention: only a layer with P_k and P_v can tie its keys and values");
-  CROSSTALK_CHECK(form == AttentionForm::kProjected || !projection_biases,
-                  "attention: only a layer with P_q, P_k, P_v and P_o has biases beside them");
-  CROSSTALK_CHECK(std::isfinite(projection_stddev) && projection_stddev >= 0,
-                  "attention: projection_stddev=", projection_stddev, " must be at least 0");
-  CROSSTALK_CHECK(std::isfinite(scale), "attention: the scale is not a finite number");
-  CROSSTALK_CHECK(dropout_rate >= 0 && dropout_rate < 1, "attention: dropout rate ", dropout_rate,
-                  " must be at least 0 and below 1");
+  const bool projected = form == AttentionForm::kProjected;
+  if (!projected && tied()) FailAt("key_value", "only a layer with P_k and P_v can tie its keys and values");
+  if (!projected && projection_biases) {
+    FailAt("projection_biases", "only a layer with P_q, P_k, P_v and P_o has biases beside them");
+  }
+  if (!std::isfinite(projection_stddev) || projection_stddev < 0) {
+    FailAt("projection_stddev", "projection_stddev=", projection_stddev, " must be at least 0");
+  }
+  if (!std::isfinite(scale)) FailAt("scale", "the scale is not a finite number");
+  if (!(dropout_rate >= 0 && dropout_rate < 1)) {
+    FailAt("dropout_rate", "dropout rate ", dropout_rate, " must be at least 0 and below 1");
+  }
 }
 
 AttentionConfig AttentionConfig::DotProduct(int64_t d_model) {

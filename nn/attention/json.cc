@@ -75,7 +75,7 @@ AttentionConfig AttentionConfigFromJson(const JsonReader& reader) {
   try {
     config.Validate();
   } catch (const Error& error) {
-    reader.FailAt("form", "describes an attention layer that cannot be: ", error.what());
+    reader.FailAt(error.field(), error.what());
   }
   return config;
 }
