@@ -15,21 +15,29 @@ thread_local bool finite_checks = false;
 FiniteCheckScope::FiniteCheckScope() : before_(std::exchange(finite_checks, true)) {}
 FiniteCheckScope::~FiniteCheckScope() { finite_checks = before_; }
 
-namespace internal {
-namespace {
-
-template <typename T>
-int64_t FirstNonFinite(const T* values, int64_t count, MinusInfinity minus_infinity) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) {
-      if (minus_infinity == MinusInfinity::kAccept && values[i] < 0) continue;
-      return i;
+std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinity minus_infinity) {
+  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return std::nullopt;
+  const Tensor values = tensor.Contiguous();
+  std::optional<NonFiniteElement> found;
+  DispatchFloat("finite check", values.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const at = values.data<T>();
+    const auto fits = [&](T value) {
+      return std::isfinite(value) || (minus_infinity == MinusInfinity::kAccept && value < 0);
+    };
+    int64_t i = 0;
+    while (i < values.num_elements() && fits(at[i])) ++i;
+    if (i == values.num_elements()) return;
+    found = {.index = values.shape(), .value = static_cast<double>(at[i])};
+    for (int dim = values.rank() - 1; dim >= 0; --dim) {
+      found->index[dim] = i % values.shape()[dim];
+      i /= values.shape()[dim];
     }
-  }
-  return -1;
+  });
+  return found;
 }
 
-}  // namespace
+namespace internal {
 
 bool FiniteChecksOn() { return finite_checks; }
 
@@ -47,21 +55,10 @@ bool HoldsMinusInfinity(const Tensor& tensor) {
 
 void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
                  MinusInfinity minus_infinity) {
-  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return;
-  const Tensor values = tensor.Contiguous();
-  DispatchFloat("finite check", values.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t at = FirstNonFinite(values.data<T>(), values.num_elements(), minus_infinity);
-    if (at < 0) return;
-    Shape index = values.shape();
-    for (int64_t dim = index.rank() - 1, rest = at; dim >= 0; --dim) {
-      const int64_t size = values.shape()[static_cast<int>(dim)];
-      index[static_cast<int>(dim)] = rest % size;
-      rest /= size;
-    }
-    Fail(ErrorKind::kNumerical, layer.empty() ? "model" : layer, ": the ", what, " of op ", op, " has ",
-         values.data<T>()[at], " at ", index, " of ", values.shape());
-  });
+  const std::optional<NonFiniteElement> found = FindNonFinite(tensor, minus_infinity);
+  if (!found) return;
+  Fail(ErrorKind::kNumerical, layer.empty() ? "model" : layer, ": the ", what, " of op ", op, " has ", found->value,
+       " at ", found->index, " of ", tensor.shape());
 }
 
 }  // namespace internal

@@ -1,8 +1,10 @@
 // The search for the first NaN or infinity of a training step: which layer and op made it.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -22,13 +24,21 @@ class FiniteCheckScope {
   bool before_;
 };
 
+enum class MinusInfinity { kReject, kAccept };
+
+// The first element, in row-major order, that is a NaN or an infinity; -infinity passes with kAccept. None in a tensor
+// that does not hold floating-point numbers.
+struct NonFiniteElement {
+  Shape index;
+  double value = 0;
+};
+std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinity minus_infinity);
+
 namespace internal {
 
 bool FiniteChecksOn();
 
-enum class MinusInfinity { kReject, kAccept };
-// Throws Error(kNumerical) if `tensor` holds a NaN or infinity; -infinity passes with kAccept. `what` is "result" or
-// "gradient".
+// Throws Error(kNumerical) if FindNonFinite finds one. `what` is "result" or "gradient".
 void CheckFinite(const Tensor& tensor, const std::string& layer, const char* op, const char* what,
                  MinusInfinity minus_infinity);
 bool HoldsMinusInfinity(const Tensor& tensor);

@@ -16,7 +16,7 @@ void CheckResult(const char* name, const Tensor& value, const std::vector<Variab
   bool minus_infinity = traits.introduces_minus_infinity;
   for (const Variable& input : inputs) minus_infinity = minus_infinity || internal::HoldsMinusInfinity(input.value());
   internal::CheckFinite(value, CurrentLayer(), name, "result",
-                        minus_infinity ? internal::MinusInfinity::kAccept : internal::MinusInfinity::kReject);
+                        minus_infinity ? MinusInfinity::kAccept : MinusInfinity::kReject);
 }
 
 std::shared_ptr<internal::Node> NewNode(const char* name, const Tensor& value, const std::vector<Variable>& inputs,
@@ -65,7 +65,7 @@ void Gradients::Add(int i, Tensor gradient) {
                                   gradient.shape(), ", but the input is ", input->dtype, input->shape));
   }
   if (internal::FiniteChecksOn()) {
-    internal::CheckFinite(gradient, node_->layer, node_->name, "gradient", internal::MinusInfinity::kReject);
+    internal::CheckFinite(gradient, node_->layer, node_->name, "gradient", MinusInfinity::kReject);
   }
   internal::Accumulate(input->gradient, std::move(gradient));
 }

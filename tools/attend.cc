@@ -20,6 +20,7 @@ struct Settings {
   std::optional<std::string> implementation;
   double scale = 1.0;
   bool no_weights = false;
+  bool allow_non_finite = false;
   std::string precision = "float";
 };
 
@@ -30,6 +31,7 @@ int Run(const Settings& settings) {
   options.scale = settings.scale;
   options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
+  options.non_finite = settings.allow_non_finite ? NonFinite::kAllow : NonFinite::kRefuse;
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
                   " is the file to read; name another");
@@ -38,6 +40,7 @@ int Run(const Settings& settings) {
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;
   PrintMessage("attend: computed by the ", Name(evaluation.implementation), " implementation",
                apart ? ", W by the composed one" : "");
+  for (const std::string& text : evaluation.non_finite) PrintMessage("attend: ", text);
   return 0;
 }
 
@@ -59,7 +62,8 @@ constexpr const char* kDescription =
     "Results: Y[b,n,d_Y]; W[b,n,m,h], the weights after the softmax; and where dY is given the gradient of every "
     "floating-point input, named d and its name (dX, dP_q, …; dX holds both parts where M is X). Inputs are F32 or "
     "F64; they are converted to --precision, which is also the type of the results. A file whose tensors do not fit "
-    "together is refused with exit code 3.";
+    "together is refused with exit code 3, a NaN or an infinity in an input or a result with exit code 4 (but for a "
+    "bias of -infinity, which hides a pair as the mask does).";
 
 }  // namespace
 
@@ -76,6 +80,9 @@ Command AttendCommand() {
                         "float and composed in double.");
             options.Add("--scale", &settings->scale, "S", "Factor on the dot products of queries and keys.");
             options.AddFlag("--no-weights", &settings->no_weights, "Leave W out of the results.");
+            options.AddFlag("--allow-non-finite", &settings->allow_non_finite,
+                            "Compute and write also where an input or a result holds a NaN or an infinity; say which "
+                            "results do.");
             options.AddChoice("--precision", &settings->precision, {"float", "double"},
                               "Arithmetic, and type of the results.");
             options.AddThreads();

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
@@ -186,9 +187,28 @@ class Layout {
   Dims dims_;
 };
 
-}  // namespace
+// "tensor 'X' has nan at [0, 1] of [2, 3]"; empty where all is finite.
+std::string NonFiniteText(const char* what, const std::string& name, const Tensor& tensor) {
+  const auto minus_infinity = name == "bias" ? MinusInfinity::kAccept : MinusInfinity::kReject;
+  const std::optional<NonFiniteElement> found = FindNonFinite(tensor, minus_infinity);
+  if (!found) return "";
+  return StrCat(what, " '", name, "' has ", found->value, " at ", found->index, " of ", tensor.shape());
+}
 
-namespace {
+constexpr const char* kAllowing = "; --allow-non-finite computes and writes all the same";
+
+// Error(kNumerical) for an input that holds a NaN or an infinity, as it is or in the arithmetic's type.
+void CheckInputsAreFinite(const TensorFile& file, DType precision) {
+  for (const NamedTensor& entry : file.tensors) {
+    if (!IsFloating(entry.tensor.dtype())) continue;
+    std::string text = NonFiniteText("tensor", entry.name, entry.tensor);
+    if (text.empty()) {
+      text = NonFiniteText("tensor", entry.name, entry.tensor.To(precision));
+      if (!text.empty()) text += " as a float; --precision double holds it";
+    }
+    if (!text.empty()) Fail(ErrorKind::kNumerical, file.path, ": ", text, kAllowing);
+  }
+}
 
 AttentionImplementation Requested(const AttentionTensorsOptions& options) {
   const bool in_float = options.precision == DType::kFloat32;
@@ -203,6 +223,7 @@ AttentionImplementation Requested(const AttentionTensorsOptions& options) {
 
 AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
+  if (options.non_finite == NonFinite::kRefuse) CheckInputsAreFinite(file, options.precision);
   AttentionConfig config = Layout(file).config;
   config.scale = options.scale;
   config.implementation = Requested(options);
@@ -250,6 +271,15 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
       outputs.push_back(
           {"d" + name, gradient.defined() ? gradient : Tensor::Zeros(variable.shape(), variable.dtype())});
     }
+  }
+  for (const NamedTensor& output : outputs) {
+    const std::string text = NonFiniteText("result", output.name, output.tensor);
+    if (text.empty()) continue;
+    if (options.non_finite == NonFinite::kRefuse) {
+      Fail(ErrorKind::kNumerical, file.path, ": ", text, ", though every input is finite: ", options.precision,
+           " overflows on the way", kAllowing);
+    }
+    evaluation.non_finite.push_back(text);
   }
   return evaluation;
 }

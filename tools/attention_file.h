@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "crosstalk/nn/attention/attention.h"
@@ -10,18 +11,24 @@
 
 namespace crosstalk {
 
+// What becomes of an input or a result that holds a NaN or an infinity.
+enum class NonFinite { kRefuse, kAllow };
+
 struct AttentionTensorsOptions {
   // Else the fused one in float, the composed one in double.
   std::optional<AttentionImplementation> implementation = {};
   double scale = 1.0;                 // of J
   DType precision = DType::kFloat32;  // the arithmetic's and the results'; inputs are converted to it
   AttentionOutputs outputs = AttentionOutputs::kWithWeights;
+  NonFinite non_finite = NonFinite::kRefuse;
 };
 
 struct AttentionEvaluation {
   std::vector<NamedTensor> tensors;
   // That computed Y and the gradients. W, which the fused one never holds, is the composed one's always.
   AttentionImplementation implementation = AttentionImplementation::kComposed;
+  // "result 'Y' has nan at [0, 0, 1] of [2, 3, 4]", for each that has one, where that is allowed.
+  std::vector<std::string> non_finite = {};
 };
 
 // Inputs, float32 or float64 unless a line says otherwise:
@@ -36,7 +43,8 @@ struct AttentionEvaluation {
 // dY (dX holds both parts where M is X).
 // Throws Error(kData) that names the file, the tensor and the shapes for a tensor that is missing, not known, out of
 // place, empty, of a wrong type, or of a shape that does not fit the others; a usage error where the fused
-// implementation is asked for in double.
+// implementation is asked for in double; Error(kNumerical) for the first input or result that is not finite. A bias of
+// -infinity is: it hides a pair, as the mask does.
 AttentionEvaluation EvaluateAttention(const TensorFile& inputs, const AttentionTensorsOptions& options);
 
 }  // namespace crosstalk

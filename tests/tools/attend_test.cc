@@ -1,6 +1,7 @@
 // `crosstalk attend` as a user runs it, from file to file. What it computes is tested in tests/nn/attention_*_test.cc.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -138,6 +139,52 @@ TEST_F(AttendTest, OptionsThatCannotBeHonouredAreUsageErrors) {
   const std::string before = ReadBytes(In());
   EXPECT_EQ(RunCommand({"attend", In(), "--output", In()}).exit_code, 2) << "it would replace what it reads";
   EXPECT_TRUE(ReadBytes(In()) == before);
+}
+
+TEST_F(AttendTest, WhatIsNotFiniteIsANumericalFailureThatNamesIt) {
+  const auto attend = [&](std::vector<std::string> more = {}) {
+    return RunCommand(Joined({"attend", In(), "--output", Out()}, more));
+  };
+  const auto expect_failure = [&](const CommandResult& result, const std::vector<std::string>& parts) {
+    EXPECT_EQ(result.exit_code, 4) << result.errors;
+    for (const std::string& part : parts) EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
+    EXPECT_FALSE(std::filesystem::exists(Out()));
+  };
+  struct Planted {
+    const char* name;
+    double value;
+    const char* text;
+  };
+  for (const Planted& planted : {Planted{"X", NAN, "tensor 'X' has nan at [0, 0, 1]"},
+                                 Planted{"P_Mw", INFINITY, "tensor 'P_Mw' has inf at [0, 0, 1]"},
+                                 Planted{"dY", -INFINITY, "tensor 'dY' has -inf at [0, 0, 1]"},
+                                 Planted{"P_q", 1e300, "tensor 'P_q' has inf at [0, 0, 1]"}}) {
+    std::vector<NamedTensor> tensors = Tensors(DType::kFloat64);
+    for (NamedTensor& entry : tensors) {
+      if (entry.name == planted.name) entry.tensor.data<double>()[1] = planted.value;
+    }
+    WriteSafetensors(In(), tensors);
+    expect_failure(attend(), {"in.safetensors", planted.text, "--allow-non-finite"});
+    const CommandResult allowed = attend({"--allow-non-finite"});
+    EXPECT_EQ(allowed.exit_code, 0) << allowed.errors;
+    EXPECT_NE(allowed.errors.find("result "), std::string::npos) << allowed.errors;
+    ASSERT_TRUE(std::filesystem::remove(Out()));
+  }
+  WriteSafetensors(In(), Tensors(DType::kFloat64));
+  expect_failure(attend({"--scale", "1e308"}), {"result 'Y' has", "float32 overflows"});
+  EXPECT_EQ(attend().exit_code, 0);
+}
+
+TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
+  std::vector<NamedTensor> tensors = Tensors(DType::kFloat64);
+  for (NamedTensor& entry : tensors) {
+    if (entry.name == "bias") entry.tensor.data<double>()[1] = -INFINITY;
+  }
+  WriteSafetensors(In(), tensors);
+  for (const char* precision : {"float", "double"}) {
+    const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--precision", precision});
+    EXPECT_EQ(result.exit_code, 0) << precision << ": " << result.errors;
+  }
 }
 
 }  // namespace
