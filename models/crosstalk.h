@@ -51,6 +51,7 @@
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
 #include "crosstalk/nn/relative_bias.h"
+#include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/nn/transformer.h"
 
 // Models, text, training, decoding.

@@ -4,6 +4,7 @@
 
 #include "crosstalk/models/t5/build.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/text.h"
@@ -46,12 +47,32 @@ const ModelType& FindModel(std::string_view name) {
             DidYouMean(name, ModelNames()));
 }
 
-std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, uint64_t seed) {
+namespace {
+
+std::unique_ptr<Model> MakeByName(const Json& config, const std::string& source, const Initializer& init) {
   const std::string& name = JsonReader(config, source).String("model");
   for (const ModelType& type : ModelTypes()) {
-    if (name == type.name) return type.make(config, source, seed);
+    if (name == type.name) return type.make(config, source, init);
   }
-  Fail(ErrorKind::kData, source, ": model: \"", name, "\" is none of ", Join(ModelNames(), ", "));
+  Fail(ErrorKind::kData, source, ": model: ", Quoted(name), " is none of ", Join(ModelNames(), ", "));
+}
+
+}  // namespace
+
+std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, uint64_t seed) {
+  return MakeByName(config, source, Initializer(seed));
+}
+
+std::unique_ptr<Model> LoadModel(const Json& config, const std::string& source, TensorFile parameters) {
+  const auto stored = std::make_shared<StoredParameters>(std::move(parameters), source);
+  try {
+    std::unique_ptr<Model> model = MakeByName(config, source, Initializer(stored));
+    stored->CheckAllTaken();
+    return model;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    Fail(ErrorKind::kData, source, ": ", error.what());  // sizes that no layer can have are the file's fault here
+  }
 }
 
 ModelDescription DescribeModel(const ResolvedConfig& config, const Vocabulary& vocabulary) {

@@ -10,7 +10,9 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -35,9 +37,9 @@ struct ModelType {
   void (*resolve)(TrainingConfig& config);
   // The model's configuration. Error(kUsage) that names the field at fault.
   Json (*configure)(const TrainingConfig& config, const Vocabulary& vocabulary);
-  // The model, with initial values that are a function of (seed, parameter name). Error(kData) with `source` for a
-  // configuration that is not one of this model.
-  std::unique_ptr<Model> (*make)(const Json& config, const std::string& source, uint64_t seed);
+  // The model, with the initializer's values. Error(kData) with `source` for a configuration that is not one of this
+  // model.
+  std::unique_ptr<Model> (*make)(const Json& config, const std::string& source, const Initializer& init);
 };
 
 const std::vector<ModelType>& ModelTypes();
@@ -47,8 +49,11 @@ std::vector<std::string> ModelsThatOwn(std::string_view field);
 // Error(kUsage) of the field "model" that lists the names, for any other.
 const ModelType& FindModel(std::string_view name);
 
-// By the JSON's member `model`.
+// By the JSON's member `model`, with initial values that are a function of (seed, parameter name).
 std::unique_ptr<Model> MakeModel(const Json& config, const std::string& source, uint64_t seed);
+// The same with the parameters of a file, which must be just those of the configuration: Error(kData) names both files
+// and the tensor. Whatever the configuration says, nothing is allocated that is not in the file.
+std::unique_ptr<Model> LoadModel(const Json& config, const std::string& source, TensorFile parameters);
 
 // What a model would be, without its parameters.
 struct ModelDescription {

@@ -3,12 +3,16 @@
 #include <utility>
 
 #include "crosstalk/nn/modules_by_path.h"
+#include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
 Initializer::Initializer(uint64_t seed, DType dtype, std::string path)
     : seed_(seed), dtype_(dtype), path_(std::move(path)), modules_(std::make_shared<ModulesByPath>()) {}
+
+Initializer::Initializer(std::shared_ptr<StoredParameters> stored, DType dtype)
+    : seed_(0), dtype_(dtype), stored_(std::move(stored)), modules_(std::make_shared<ModulesByPath>()) {}
 
 Initializer Initializer::At(std::string_view name) const {
   Initializer child = *this;
@@ -17,6 +21,7 @@ Initializer Initializer::At(std::string_view name) const {
 }
 
 Tensor Initializer::Make(const Shape& shape, const InitialValues& values) const {
+  if (stored_ != nullptr) return stored_->Take(path_, shape, dtype_);
   using enum InitialValues::Distribution;
   switch (values.distribution) {
     case kZeros:

@@ -14,6 +14,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+class StoredParameters;
+
 // How a parameter starts.
 struct InitialValues {
   enum class Distribution {
@@ -39,6 +41,8 @@ struct InitialValues {
 class Initializer {
  public:
   explicit Initializer(uint64_t seed, DType dtype = DType::kFloat32, std::string path = "");
+  // Values that are stored under the parameters' paths, in the place of initial ones.
+  explicit Initializer(std::shared_ptr<StoredParameters> stored, DType dtype = DType::kFloat32);
 
   // The same for a child: At("encoder").At("block_0").path() == "encoder.block_0".
   Initializer At(std::string_view name) const;
@@ -49,6 +53,7 @@ class Initializer {
   // What the numbers of this path are drawn from: (seed, StreamId(path)), step 0.
   RandomKey key() const { return {.seed = seed_, .stream = StreamId(path_), .step = 0}; }
 
+  // The values of this path. Those that are stored must have the shape: else Error(kData).
   Tensor Make(const Shape& shape, const InitialValues& values) const;
 
  private:
@@ -58,6 +63,7 @@ class Initializer {
   uint64_t seed_;
   DType dtype_;
   std::string path_;
+  std::shared_ptr<StoredParameters> stored_;  // null: initial values
   std::shared_ptr<ModulesByPath> modules_;
 };
 

@@ -38,7 +38,7 @@ void TransformerCache::SelectRows(const std::vector<int64_t>& rows) {
 }
 
 void TransformerConfig::Validate() const {
-  CROSSTALK_CHECK_FIELD(layers >= 0, "layers", layers, " is negative");
+  CROSSTALK_CHECK_FIELD(layers >= 0 && layers <= kMostLayers, "layers", layers, " is not between 0 and ", kMostLayers);
   CROSSTALK_CHECK_FIELD(groups >= 0 && (groups == 0 || layers % groups == 0), "groups", groups,
                         " groups of equal size cannot be made of ", layers, " layers");
   CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");

@@ -39,6 +39,9 @@ struct EnumNames<PositionScheme> {
 
 enum class FinalNorm { kNo, kYes };
 
+// The deepest that were published have 1,000. (Layers that share a block cost no parameters to ask for.)
+inline constexpr int64_t kMostLayers = 1000;
+
 // The defaults are T5's.
 struct TransformerConfig {
   int64_t layers = 0;

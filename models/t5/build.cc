@@ -30,8 +30,8 @@ Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
   return ToJson(model);
 }
 
-std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, uint64_t seed) {
-  return std::make_unique<T5>(T5ConfigFromJson(config, source), seed);
+std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, const Initializer& init) {
+  return std::make_unique<T5>(T5ConfigFromJson(config, source), init);
 }
 
 }  // namespace crosstalk

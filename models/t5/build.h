@@ -1,7 +1,6 @@
 // T5 as the registry makes it: from a training configuration, and from JSON.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -11,6 +10,6 @@ namespace crosstalk {
 
 void ResolveT5(TrainingConfig& config);
 Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary);
-std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, uint64_t seed);
+std::unique_ptr<Model> MakeT5(const Json& config, const std::string& source, const Initializer& init);
 
 }  // namespace crosstalk

@@ -1,12 +1,11 @@
 #include "crosstalk/models/t5/config.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <utility>
 
 #include "crosstalk/nn/attention/json.h"
-#include "crosstalk/runtime/text.h"
+#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -69,19 +68,22 @@ void T5Config::SetDropout(double rate) {
 }
 
 void T5Config::Validate() const {
-  const std::initializer_list<std::pair<const char*, int64_t>> positive = {
-      {"d_model", d_model}, {"d_ff", d_ff}, {"encoder_layers", encoder_layers}, {"decoder_layers", decoder_layers}};
-  for (const auto& [field, size] : positive) CROSSTALK_CHECK_FIELD(size >= 1, field, size, " is less than 1");
+  CROSSTALK_CHECK_FIELD(d_model >= 1, "d_model", d_model, " is less than 1");
+  CROSSTALK_CHECK_FIELD(d_ff >= 1, "d_ff", d_ff, " is less than 1");
+  CROSSTALK_CHECK_FIELD(encoder_layers >= 1 && encoder_layers <= kMostLayers, "encoder_layers", encoder_layers,
+                        " is not between 1 and ", kMostLayers);
+  CROSSTALK_CHECK_FIELD(decoder_layers >= 1 && decoder_layers <= kMostLayers, "decoder_layers", decoder_layers,
+                        " is not between 1 and ", kMostLayers);
   CROSSTALK_CHECK_FIELD(vocabulary >= 2 && vocabulary <= (int64_t{1} << 30), "vocabulary", vocabulary,
                         " is not between 2 and 2^30");
   CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
   relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
   relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
-  CROSSTALK_CHECK_FIELD(norm_epsilon > 0, "norm_epsilon", norm_epsilon, " must be positive");
+  CROSSTALK_CHECK_FIELD(norm_epsilon > 0 && norm_epsilon <= 1, "norm_epsilon", norm_epsilon, " is not in (0, 1]");
   for (const TokenField& field : kTokenFields) {
     const int32_t id = tokens.*field.id;
-    CROSSTALK_CHECK_FIELD(!field.needed || (id >= 0 && id < vocabulary), field.name, "id ", id,
-                          " is not in the vocabulary of ", vocabulary);
+    CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || (id == kNoToken && !field.needed),
+                          StrCat("tokens.", field.name), "id ", id, " is not in the vocabulary of ", vocabulary);
   }
   CheckAttention(*this, "encoder_self", encoder_self, Causality::kNone);
   CheckAttention(*this, "decoder_self", decoder_self, Causality::kCausal);

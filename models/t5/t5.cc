@@ -70,8 +70,8 @@ void T5DecodingState::SelectRows(const std::vector<int64_t>& rows) {
   memory_mask = cache.memory_mask;
 }
 
-T5::T5(const T5Config& config, uint64_t seed, DType dtype)
-    : Model(Initializer(seed, dtype)),
+T5::T5(const T5Config& config, const Initializer& init)
+    : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", config.padded_vocabulary(), config.d_model, 1.0),
       encoder_(this, "encoder", EncoderConfig(config)),

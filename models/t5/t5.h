@@ -50,7 +50,8 @@ struct T5Masks {
 class T5 : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
-  T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32);
+  T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32) : T5(config, Initializer(seed, dtype)) {}
+  T5(const T5Config& config, const Initializer& init);
 
   const T5Config& config() const { return config_; }
 

@@ -8,6 +8,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -85,9 +86,10 @@ FieldTable<Config> ModelFields() {
       MakeField("d_ff", &Config::d_ff,
                 {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = kSize}),
       MakeField("layers", &Config::layers,
-                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, 10'000}}),
-      MakeField("decoder_layers", &Config::decoder_layers,
-                {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, 10'000}}),
+                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, kMostLayers}}),
+      MakeField(
+          "decoder_layers", &Config::decoder_layers,
+          {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, kMostLayers}}),
       MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
       MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
       MakeField("relative_buckets", &Config::relative_buckets,

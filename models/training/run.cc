@@ -391,8 +391,7 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
     Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
          " ids, but the model ", vocabulary);
   }
-  trained.model = MakeModel(config.model, source, config.training.seed);
-  LoadParameters(ReadSafetensors(checkpoint.FilePath(kModelName)), *trained.model);
+  trained.model = LoadModel(config.model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;
   return trained;

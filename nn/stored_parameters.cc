@@ -1,0 +1,32 @@
+#include "crosstalk/nn/stored_parameters.h"
+
+#include <utility>
+
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+
+StoredParameters::StoredParameters(TensorFile file, std::string asked_by)
+    : path_(std::move(file.path)), asked_by_(std::move(asked_by)) {
+  for (NamedTensor& entry : file.tensors) tensors_.emplace(std::move(entry.name), std::move(entry.tensor));
+}
+
+Tensor StoredParameters::Take(const std::string& name, const Shape& shape, DType dtype) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    Fail(ErrorKind::kData, path_, ": has no tensor '", name, "' (", dtype, shape, "), which ", asked_by_, " asks for");
+  }
+  if (found->second.shape() != shape || found->second.dtype() != dtype) {
+    Fail(ErrorKind::kData, path_, ": tensor '", name, "' is ", found->second.dtype(), found->second.shape(), ", but ",
+         asked_by_, " asks for ", dtype, shape);
+  }
+  return tensors_.extract(found).mapped();
+}
+
+void StoredParameters::CheckAllTaken() const {
+  if (tensors_.empty()) return;
+  Fail(ErrorKind::kData, path_, ": tensor '", tensors_.begin()->first, "' is no parameter of the model that ",
+       asked_by_, " describes");
+}
+
+}  // namespace crosstalk

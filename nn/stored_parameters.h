@@ -1,0 +1,36 @@
+// Parameters that a file holds, for a model that is made of them: nothing is allocated beyond what is in the file, so a
+// configuration that asks for more than its file has costs no memory.
+//
+//   const auto stored = std::make_shared<StoredParameters>(ReadSafetensors(path), "config.json");
+//   TwoLayers model(64, 256, Initializer(stored));
+//   stored->CheckAllTaken();
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+class StoredParameters {
+ public:
+  // `asked_by` says in errors what the parameters are asked for by: the configuration's file, say.
+  StoredParameters(TensorFile file, std::string asked_by);
+
+  // Hands out the tensor `name`, once. Error(kData) with both files' names, the tensor and its shapes if there is none
+  // or it is of another shape or dtype.
+  Tensor Take(const std::string& name, const Shape& shape, DType dtype);
+  // Error(kData) that names a tensor which nobody took.
+  void CheckAllTaken() const;
+
+ private:
+  std::string path_, asked_by_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace crosstalk

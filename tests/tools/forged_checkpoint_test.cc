@@ -1,0 +1,102 @@
+// A checkpoint whose files are whole and signed, but whose configuration is not that of its tensors: refused as a data
+// file at once, with nothing allocated that the file does not hold.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+class ForgedCheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(RunCommand(TinyTrain({"--steps", "2", "--out", dir_ / "run"})).exit_code, 0);
+    honest_ = dir_ / "run/checkpoints/step-00000002";
+  }
+
+  // The checkpoint with each `from` in the model's part of config.json replaced, signed again.
+  std::string Forged(const std::string& from, const std::string& to) {
+    std::vector<CheckpointFile> files;
+    for (const std::string& name : ListDirectory(honest_)) {
+      if (name == "manifest.json") continue;
+      std::string bytes = ReadBytes(honest_ + "/" + name);
+      if (name == "config.json") {
+        size_t at = bytes.find("\"model\": {");
+        EXPECT_NE(bytes.find(from, at), std::string::npos) << from;
+        while ((at = bytes.find(from, at)) != std::string::npos) {
+          bytes.replace(at, from.size(), to);
+          at += to.size();
+        }
+      }
+      files.push_back({name, [bytes](FileWriter& file) { file.Write(bytes); }});
+    }
+    CheckpointStore store(dir_ / ("forged-" + std::to_string(++forged_)));
+    return store.Save(2, files).path;
+  }
+
+  TempDir dir_;
+  std::string honest_;
+  int forged_ = 0;
+};
+
+TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
+  struct Case {
+    std::string from, to, key;
+  };
+  const std::vector<Case> cases = {
+      {R"("encoder_layers": 1)", R"("encoder_layers": 2147483648)", "config.json: model: encoder_layers"},
+      {R"("decoder_layers": 1)", R"("decoder_layers": 9223372036854775807)", "config.json: model: decoder_layers"},
+      {R"("encoder_layers": 1)", R"("encoder_layers": 1000)", "has no tensor 'encoder.block_1."},
+      {R"("d_ff": 24)", R"("d_ff": 1000000000000)", "config.json: model asks for float32[16, 1000000000000]"},
+      {R"("d_ff": 24)", R"("d_ff": 4611686018427387904)", "config.json: model"},
+      {R"("h_k": 2)", R"("h_k": 1000000000)", "config.json: model asks for float32[16, 1000000000, 8]"},
+      {R"("d_k": 8)", R"("d_k": 4294967296)", "config.json: model asks for float32[16, 2, 4294967296]"},
+      {R"("h": 2)", R"("h": 4294967296)", "config.json: model asks for"},
+      {R"("h_k": 2)", R"("h_k": 0)", "config.json: model: encoder_self.h_k"},
+      {R"("form": "projected")", R"("form": "bilinear")", "config.json: model: encoder_self.h_k"},
+      {R"("classifier": "tied")", R"("classifier": "untied")", "has no tensor 'classifier.table'"},
+      {R"("key_value": "separate")", R"("key_value": "tied")", "is no parameter of the model"},
+      {R"("mask": -1)", R"("mask": 999)", "config.json: model: tokens.mask: id 999"},
+      {R"("pad": 0)", R"("pad": -1)", "config.json: model: tokens.pad: id -1"},
+      {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e300)", "config.json: model: norm_epsilon"},
+      {R"("relative_buckets": 32)", R"("relative_buckets": 2147483648)", "config.json: model: relative_buckets"},
+  };
+  for (const Case& forged : cases) {
+    const auto begin = std::chrono::steady_clock::now();
+    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(forged.from, forged.to)});
+    EXPECT_EQ(result.exit_code, 3) << forged.to << ": " << result.errors;
+    EXPECT_NE(result.errors.find(forged.key), std::string::npos) << forged.to << ": " << result.errors;
+    EXPECT_LT(result.errors.size(), 1000u);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to;
+  }
+}
+
+TEST_F(ForgedCheckpointTest, TextOfAnyLengthIsShownInPart) {
+  const std::string text(1'000'000, 'x');
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("classifier": "tied")", R"("classifier": ")" + text + "\""},
+      {R"("form": "projected")", R"("form": ")" + text + "\""},
+      {R"("P_l")", "\"" + text + "\""},
+      {R"("model": "t5")", R"("model": ")" + text + "\""},
+      {R"("d_ff": 24)", "\"" + text + "\": 24"},
+      {R"("d_ff": 24)", "\"d_ff\": 24, \"" + text + "\": 24, \"" + text + "\": 1"},
+      {R"("d_ff": 24)", "\"d_ff\": " + text},
+      {R"("d_ff": 24)", "\"d_ff\": " + std::string(1'000'000, '1')},
+      {R"("scale": 1.0)", "\"scale\": \"" + text + "\""},
+  };
+  for (const auto& [from, to] : cases) {
+    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(from, to)});
+    EXPECT_EQ(result.exit_code, 3) << to.substr(0, 40);
+    EXPECT_LT(result.errors.size(), 1000u) << to.substr(0, 40) << ": " << result.errors.substr(0, 300);
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk
