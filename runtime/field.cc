@@ -22,6 +22,8 @@ void CheckNumber(const std::string& key, double value, const FieldRange& range) 
 }
 
 void CheckString(const std::string& key, const std::string& value, const std::vector<std::string>& choices) {
+  constexpr size_t kLongest = 4096;  // as a path is
+  CROSSTALK_CHECK_FIELD(value.size() <= kLongest, key, Quoted(value), " is longer than ", kLongest, " bytes");
   if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
   FailField(ErrorKind::kUsage, key, Quoted(value), " is none of ", Join(choices, ", "), DidYouMean(value, choices));
 }

@@ -4,6 +4,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -81,8 +82,8 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
   const Json descriptor = ParseJson(contents, name);
   const JsonReader reader(descriptor, name);
   if (reader.String("kind") != "bytes") {
-    reader.FailAt("kind", "must be \"bytes\" (a SentencePiece tokenizer is a .model file), but is \"",
-                  reader.String("kind"), "\"");
+    reader.FailAt("kind", "must be \"bytes\" (a SentencePiece tokenizer is a .model file), but is ",
+                  Quoted(reader.String("kind")));
   }
   const auto num_sentinels = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
   reader.RejectUnread();

@@ -70,6 +70,8 @@ TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
                                                             {"loud", 1},
                                                             {"name", 3},
                                                             {"size", "medium"},
+                                                            {"name", std::string(5000, 'x')},
+                                                            {"colour", std::string(1'000'000, 'x')},
                                                             {"colour", "rde"},
                                                             {"depth", 9},
                                                             {"scale", "x"},
@@ -84,6 +86,7 @@ TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
       } catch (const Error& error) {
         EXPECT_EQ(error.field(), key);
         EXPECT_TRUE(std::string(error.what()).starts_with(std::string(key) + ": ")) << error.what();
+        EXPECT_LT(std::string(error.what()).size(), 500u);
       }
     }
   }
