@@ -251,7 +251,13 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
 Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields(), config); }
 
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source) {
-  return FieldsFromJson(TrainingFields(), json, source);
+  const TrainingConfig config = FieldsFromJson(TrainingFields(), json, source);
+  try {
+    const ResolvedConfig valid(config);
+  } catch (const Error& error) {
+    Fail(ErrorKind::kData, source, ": ", error.what());
+  }
+  return config;
 }
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {

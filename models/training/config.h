@@ -120,7 +120,8 @@ class ResolvedConfig {
 
 // Keys are the table's, so that the result can be given to --config.
 Json ToJson(const TrainingConfig& config);
-// Error(kData) with `source` and the key for what is missing, unknown, of another type or out of range.
+// Error(kData) with `source` and the key for what is missing, unknown, of another type, out of range, or does not fit
+// the rest.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 
 // "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of one can be continued

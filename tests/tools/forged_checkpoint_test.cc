@@ -21,14 +21,14 @@ class ForgedCheckpointTest : public ::testing::Test {
     honest_ = dir_ / "run/checkpoints/step-00000002";
   }
 
-  // The checkpoint with each `from` in the model's part of config.json replaced, signed again.
-  std::string Forged(const std::string& from, const std::string& to) {
+  // The checkpoint with each `from` behind `part` in config.json replaced, signed again.
+  std::string Forged(const std::string& from, const std::string& to, const std::string& part = "\"model\": {") {
     std::vector<CheckpointFile> files;
     for (const std::string& name : ListDirectory(honest_)) {
       if (name == "manifest.json") continue;
       std::string bytes = ReadBytes(honest_ + "/" + name);
       if (name == "config.json") {
-        size_t at = bytes.find("\"model\": {");
+        size_t at = bytes.find(part);
         EXPECT_NE(bytes.find(from, at), std::string::npos) << from;
         while ((at = bytes.find(from, at)) != std::string::npos) {
           bytes.replace(at, from.size(), to);
@@ -75,6 +75,21 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
     EXPECT_NE(result.errors.find(forged.key), std::string::npos) << forged.to << ": " << result.errors;
     EXPECT_LT(result.errors.size(), 1000u);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to;
+  }
+}
+
+TEST_F(ForgedCheckpointTest, ATrainingConfigurationThatCannotBeIsTheFilesFault) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("accumulate": 1)", R"("accumulate": 3)"},
+      {R"("heads": 2)", R"("heads": 7)"},
+      {R"("layers": 1,)", R"("layers": 2147483648,)"},
+      {R"("input_length": 16)", R"("input_length": 1099511627776)"},
+      {R"("optimizer": "adafactor")", R"("optimizer": "sgd")"},
+  };
+  for (const auto& [from, to] : cases) {
+    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(from, to, "\"training\": {")});
+    EXPECT_EQ(result.exit_code, 3) << to << ": " << result.errors;
+    EXPECT_NE(result.errors.find("config.json: training: "), std::string::npos) << to << ": " << result.errors;
   }
 }
 

@@ -95,7 +95,7 @@ int64_t ForwardMultiplications(const T5Config& config, int64_t batch, int64_t n,
   const NoGradScope no_grad;
   const Tensor inputs = Tensor::Zeros({batch, n}, DType::kInt32), targets = Tensor::Zeros({batch, m}, DType::kInt32);
   T5(config, 0).Loss(inputs, targets, {}, ForwardContext());
-  return scope.Multiplications();
+  return CheckedMultiplications(scope.Multiplications());
 }
 
 BenchResult MeasureStep(const std::string& name, const T5Config& config, const BenchSettings& settings) {
