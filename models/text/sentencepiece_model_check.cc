@@ -1,5 +1,6 @@
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -15,10 +16,16 @@
 namespace crosstalk {
 namespace {
 
-constexpr size_t kMaxModelBytes = size_t{256} << 20;
 constexpr size_t kMaxPieces = 2'000'000;
 constexpr size_t kMaxPieceBytes = 512;
-constexpr size_t kMaxStringBytes = 1 << 16;  // of the names, symbols and samples beside the pieces
+constexpr size_t kMaxStringBytes = 1 << 16;  // of the names and symbols beside the pieces
+constexpr size_t kMaxSampleBytes = 1 << 12;  // of a self-test, which loading executes
+constexpr size_t kMaxSamplesBytes = 1 << 20;
+// The library's buffers for what it finds at one place of a text; it writes or reads beyond their ends.
+constexpr size_t kMaxNestedSymbols = 64;  // user-defined pieces
+constexpr int kMaxNestedRules = 32;       // of a normalisation table
+// A text takes 300 times its normalised bytes while it is encoded. Unicode's own replacements have up to 33 bytes.
+constexpr size_t kMaxReplacementBytes = 128;
 
 // Field numbers and values of SentencePiece's published schema, src/sentencepiece_model.proto of its repository.
 namespace model_proto {
@@ -141,6 +148,57 @@ class WireReader {
   std::string_view value_;
 };
 
+// Of a trie whose units lead nowhere but into it: how many values a text can pass on its way. From the node of base b,
+// which is i ^ offset(unit i) of the unit i that led there, text leads on to the units j = b ^ label(unit j).
+void CheckNesting(std::string_view trie, const WireReader& where) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  const auto units = static_cast<uint32_t>(trie.size() / 4);
+  const auto unit_at = [&](uint32_t i) {
+    uint32_t unit;
+    std::memcpy(&unit, trie.data() + 4 * size_t{i}, 4);
+    return unit;
+  };
+  const auto base_of = [&](uint32_t i) {
+    const uint32_t unit = unit_at(i);
+    return i ^ (unit >> 10) << ((unit & (1u << 9)) >> 6);
+  };
+  std::vector<uint32_t> first(units, kNone), next(units, kNone);  // of each base, its units as a list
+  for (uint32_t j = 0; j < units; ++j) {
+    if (unit_at(j) >> 31 != 0) continue;  // a value
+    uint32_t& head = first[j ^ (unit_at(j) & 0xFF)];
+    next[j] = std::exchange(head, j);
+  }
+  struct Step {
+    uint32_t base;
+    uint32_t unit;  // of those from there on, the one that is looked at
+  };
+  std::vector<Step> path = {{base_of(0), first[base_of(0)]}};
+  std::vector<int8_t> most(units, -1);  // values behind a base; -1: not yet looked at
+  std::vector<bool> on_path(units, false);
+  most[path[0].base] = 0;
+  while (!path.empty()) {
+    Step& step = path.back();
+    on_path[step.base] = step.unit != kNone;
+    if (step.unit == kNone) {
+      path.pop_back();
+      continue;
+    }
+    const uint32_t base = base_of(step.unit);
+    if (on_path[base]) where.FailHere("a normalisation table that leads back to where it was (unit ", step.unit, ")");
+    if (most[base] < 0) {
+      most[base] = 0;
+      path.push_back({base, first[base]});
+      continue;
+    }
+    const int values = most[base] + static_cast<int>(unit_at(step.unit) >> 8 & 1);
+    if (values > kMaxNestedRules) {
+      where.FailHere("a normalisation table with more than ", kMaxNestedRules, " rules for one place of a text");
+    }
+    most[step.base] = std::max(most[step.base], static_cast<int8_t>(values));
+    step.unit = next[step.unit];
+  }
+}
+
 // precompiled_charsmap: 4 bytes little-endian T, a double-array trie of T/4 units (Darts-clone's layout), then the
 // replacement texts, each ended by NUL. A step from node i on byte c goes to i ^ offset(unit i) ^ c; a unit with a leaf
 // bit has its value, an offset into the replacements, at i ^ offset.
@@ -156,6 +214,14 @@ void CheckCharsMap(std::string_view map, const WireReader& where) {
   if (texts.back() != '\0') where.FailHere("a normalisation table whose last text has no end");
   if (FindInvalidUtf8(texts) != std::string_view::npos) {
     where.FailHere("a normalisation table whose texts are not valid UTF-8");
+  }
+  for (size_t begin = 0; begin < texts.size();) {
+    const size_t end = texts.find('\0', begin);
+    if (end - begin > kMaxReplacementBytes) {
+      where.FailHere("a normalisation table with a replacement of ", end - begin, " bytes, more than the ",
+                     kMaxReplacementBytes, " allowed");
+    }
+    begin = end + 1;
   }
   const auto unit_at = [&](size_t i) {
     uint32_t unit;
@@ -174,6 +240,7 @@ void CheckCharsMap(std::string_view map, const WireReader& where) {
       where.FailHere("a normalisation table with a text outside itself (unit ", i, ")");
     }
   }
+  CheckNesting(map.substr(4, trie_bytes), where);
 }
 
 void CheckNormalizer(WireReader reader) {
@@ -248,17 +315,31 @@ Piece CheckPiece(WireReader reader) {
   return piece;
 }
 
+// The most of `symbols` that begin at one place of a text: the longest chain of them, each the beginning of the next.
+size_t DeepestNesting(std::vector<std::string_view> symbols) {
+  std::sort(symbols.begin(), symbols.end());  // puts each right behind those that it begins with
+  std::vector<std::string_view> chain;
+  size_t deepest = 0;
+  for (const std::string_view symbol : symbols) {
+    while (!chain.empty() && !symbol.starts_with(chain.back())) chain.pop_back();
+    chain.push_back(symbol);
+    deepest = std::max(deepest, chain.size());
+  }
+  return deepest;
+}
+
 }  // namespace
 
 void CheckSentencePieceModel(std::string_view model, const std::string& name) {
   if (model.empty()) Fail(ErrorKind::kData, name, ": the SentencePiece model is empty");
-  if (model.size() > kMaxModelBytes) {
+  if (model.size() > kMaxSentencePieceModelBytes) {
     Fail(ErrorKind::kData, name, ": ", model.size(), " bytes are more than a SentencePiece model may have (",
-         kMaxModelBytes, ")");
+         kMaxSentencePieceModelBytes, ")");
   }
   WireReader reader(model, 0, name);
   std::unordered_set<std::string_view> pieces;
-  size_t unknown = 0, normal = 0;
+  std::vector<std::string_view> user_defined;
+  size_t unknown = 0, normal = 0, samples_bytes = 0;
   while (reader.Next()) {
     switch (reader.field()) {
       case model_proto::kPieces: {
@@ -268,6 +349,7 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
         if (pieces.size() > kMaxPieces) reader.FailHere("more than ", kMaxPieces, " pieces");
         unknown += piece.type == kUnknown;
         normal += piece.type == kNormal || piece.type == kUserDefined;
+        if (piece.type == kUserDefined) user_defined.push_back(piece.text);
         break;
       }
       case model_proto::kTrainerSpec:
@@ -281,7 +363,9 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
         for (WireReader samples = reader.AsMessage(); samples.Next();) {
           if (samples.field() != self_test_data::kSamples) continue;
           for (WireReader sample = samples.AsMessage(); sample.Next();) {
-            if (sample.field() <= self_test_data::kSampleExpected) sample.AsText(kMaxStringBytes);
+            if (sample.field() > self_test_data::kSampleExpected) continue;
+            samples_bytes += sample.AsText(kMaxSampleBytes).size();
+            if (samples_bytes > kMaxSamplesBytes) sample.FailHere("more than ", kMaxSamplesBytes, " bytes of samples");
           }
         }
         break;
@@ -289,6 +373,11 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
       default:
         break;
     }
+  }
+  if (const size_t deepest = DeepestNesting(std::move(user_defined)); deepest > kMaxNestedSymbols) {
+    Fail(ErrorKind::kData, name, ": not a usable SentencePiece model: ", deepest,
+         " user-defined pieces begin with one another, more than the ", kMaxNestedSymbols,
+         " that the library can bear");
   }
   if (unknown != 1 || normal == 0) {
     Fail(ErrorKind::kData, name, ": not a usable SentencePiece model: it has ", normal, " pieces for text and ",

@@ -1,5 +1,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 
+#include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -90,6 +91,8 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
   return MakeByteTokenizer(num_sentinels);
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path) { return LoadTokenizer(ReadFile(path), path); }
+std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path) {
+  return LoadTokenizer(ReadFile(path, kMaxSentencePieceModelBytes), path);
+}
 
 }  // namespace crosstalk

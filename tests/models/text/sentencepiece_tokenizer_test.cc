@@ -5,7 +5,6 @@
 #include <sentencepiece_trainer.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -19,6 +18,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -136,36 +136,6 @@ TEST(SentencePieceTokenizerTest, AFlippedBitNeverCrashes) {
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
     Survives(bad);
   }
-}
-
-std::string Varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string Field(int number, const std::string& value) {
-  return Varint(static_cast<uint64_t>(number) << 3 | 2) + Varint(value.size()) + value;
-}
-std::string Number(int number, uint64_t value) { return Varint(static_cast<uint64_t>(number) << 3) + Varint(value); }
-std::string Score(float value) {
-  std::string bytes(4, '\0');
-  std::memcpy(bytes.data(), &value, 4);
-  return Varint(2 << 3 | 5) + bytes;
-}
-std::string Piece(const std::string& text, float score, int type) {
-  return Field(1, Field(1, text) + Score(score) + Number(3, type));
-}
-// pad, eos, unk and two letters; unigram.
-std::string SmallModel(const std::string& more = "", const std::string& normalizer = "") {
-  return Piece("<pad>", 0, 3) + Piece("</s>", 0, 3) + Piece("<unk>", 0, 2) + Piece("a", -1, 1) +
-         Piece("\xE2\x96\x81", -2, 1) + more +
-         Field(2, Number(3, 1) + Number(40, 2) + Number(41, uint64_t(-1)) + Number(42, 1) + Number(43, 0)) +
-         Field(3, Field(1, "identity") + normalizer);
-}
-std::string CharsMap(uint32_t trie_bytes, const std::string& trie, const std::string& texts) {
-  std::string bytes(4, '\0');
-  std::memcpy(bytes.data(), &trie_bytes, 4);
-  return Field(2, bytes + trie + texts);
 }
 
 TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
