@@ -68,6 +68,13 @@ FileReader::FileReader(std::string path) : path_(std::move(path)) {
 
 FileReader::~FileReader() { close(descriptor_); }
 
+FileStamp FileReader::Stamp() const {
+  struct stat status;
+  if (RetryInterrupted([&] { return fstat(descriptor_, &status); }) != 0) FailReading("read", path_, errno);
+  return {status.st_dev, status.st_ino, static_cast<uint64_t>(status.st_size), status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
+}
+
 void FileReader::ReadAt(uint64_t offset, void* out, size_t size) const {
   auto* bytes = static_cast<char*>(out);
   while (size > 0) {

@@ -16,6 +16,16 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+// What changes when a file is written to or replaced by another: tells contents apart without reading them.
+struct FileStamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;
+  int64_t changed_seconds = 0;  // when it was last written to
+  int64_t changed_nanoseconds = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
 // A regular file open for reading.
 class FileReader {
  public:
@@ -27,6 +37,7 @@ class FileReader {
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // when it was opened
+  FileStamp Stamp() const;                 // at this moment
   // Exactly `size` bytes from `offset`; Error(kData) if the file ends before.
   void ReadAt(uint64_t offset, void* out, size_t size) const;
 

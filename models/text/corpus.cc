@@ -1,14 +1,16 @@
 #include "crosstalk/models/text/corpus.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <system_error>
 
 #include "crosstalk/models/text/example_key.h"
+#include "crosstalk/models/text/held_out.h"
 #include "crosstalk/models/text/permutation.h"
 #include "crosstalk/models/text/text_file.h"
+#include "crosstalk/models/text/text_section.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/utf8.h"
 
@@ -36,6 +38,13 @@ class FileSource : public TextSource {
     return StrCat(name_, " (", sections_.size(), sections_.size() == 1 ? " file, " : " files, ", size_, " bytes)");
   }
   std::optional<int64_t> num_bytes() const override { return size_; }
+  std::optional<uint64_t> checksum() const override {
+    Crc64 checksum;
+    for (const TextSection& section : sections_) {
+      checksum.Update(StrCat(section.file().checksum(), " ", section.begin(), " ", section.size(), "\n"));
+    }
+    return checksum.value();
+  }
 
   std::string ReadSegment(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
                           Order order) const override {
@@ -100,139 +109,102 @@ class FileSource : public TextSource {
   int64_t size_ = 0;
 };
 
-struct InputFile {
-  std::shared_ptr<const MappedFile> file;
-  std::string relative_path;
-};
+[[noreturn]] void FailReading(const std::string& path, const std::error_code& error) {
+  Fail(ErrorKind::kData, path, ": cannot be read: ", error.message());
+}
 
-std::vector<InputFile> OpenFiles(const std::string& path) {
+// The text files of a folder and of those within it, relative to it.
+std::vector<std::string> ListTexts(const std::string& folder, const StopRequest& stop) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    ThrowIfStopped(stop);
+    if (entry->path().filename().native()[0] == '.') {
+      entry.disable_recursion_pending();
+      continue;
+    }
+    const std::string extension = entry->path().extension().string();
+    if (extension != ".txt" && extension != ".jsonl") continue;
+    std::error_code unknown;
+    const fs::file_status status = entry->status(unknown);
+    if (status.type() == fs::file_type::none) FailReading(entry->path().string(), unknown);
+    if (fs::is_regular_file(status)) names.push_back(entry->path().lexically_relative(folder).generic_string());
+  }
+  if (error) FailReading(folder, error);
+  if (names.empty()) Fail(ErrorKind::kData, folder, ": the folder has no .txt or .jsonl files");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<InputFile> OpenInputs(const std::string& path, const StopRequest& stop) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) Fail(ErrorKind::kData, path, ": there is no such file or folder");
-  std::vector<InputFile> files;
+  if (status.type() == fs::file_type::not_found) Fail(ErrorKind::kData, path, ": there is no such file or folder");
+  if (status.type() == fs::file_type::none) FailReading(path, error);
+  const auto open_files = std::make_shared<OpenFiles>();
   if (!fs::is_directory(status)) {
-    files.push_back({std::make_shared<MappedFile>(path), fs::path(path).filename().string()});
-  } else {
-    std::vector<std::string> names;
-    fs::recursive_directory_iterator entry(path, error);
-    for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
-      const std::string name = entry->path().filename().string();
-      if (name[0] == '.') {
-        entry.disable_recursion_pending();
-        continue;
-      }
-      const std::string extension = entry->path().extension().string();
-      if ((extension == ".txt" || extension == ".jsonl") && entry->is_regular_file()) {
-        names.push_back(entry->path().lexically_relative(path).generic_string());
-      }
-    }
-    if (error) Fail(ErrorKind::kData, path, ": the folder cannot be read: ", error.message());
-    if (names.empty()) Fail(ErrorKind::kData, path, ": the folder has no .txt or .jsonl files");
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) {
-      files.push_back({std::make_shared<MappedFile>((fs::path(path) / name).string()), name});
-    }
+    return {{std::make_shared<TextFile>(path, open_files, stop), fs::path(path).filename().string()}};
   }
-  for (const InputFile& input : files) CheckText(*input.file);
+  std::vector<InputFile> files;
+  for (std::string& name : ListTexts(path, stop)) {
+    auto file = std::make_shared<TextFile>((fs::path(path) / name).string(), open_files, stop);
+    files.push_back({std::move(file), std::move(name)});
+  }
   return files;
 }
 
-TextSection Whole(const InputFile& input) { return TextSection(input.file, 0, input.file->bytes().size()); }
-
-std::shared_ptr<const TextSource> MakeSource(const std::string& name, const std::vector<InputFile>& files) {
+std::shared_ptr<const TextSource> MakeSource(const std::string& name, const std::vector<InputFile>& files,
+                                             const StopRequest& stop) {
   std::vector<TextSection> sections;
-  for (const InputFile& input : files) sections.push_back(Whole(input));
+  for (const InputFile& input : files) sections.emplace_back(input.file, 0, input.file->size(), stop);
   return std::make_shared<FileSource>(name, std::move(sections));
 }
 
-// True for the files that are held out; see OpenFileCorpus.
-std::vector<bool> ChooseHeldOut(const std::vector<InputFile>& files, uint64_t seed, double share) {
-  struct Candidate {
-    uint32_t hash;
-    size_t index;
-  };
-  std::vector<Candidate> candidates;
-  double total = 0;
-  size_t smallest = 0;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const RandomKey key{seed, StreamId("models.text.held_out"), StreamId(files[i].relative_path)};
-    candidates.push_back({key.Bits(0), i});
-    total += static_cast<double>(files[i].file->bytes().size());
-    if (files[i].file->bytes().size() < files[smallest].file->bytes().size()) smallest = i;
+// "a.txt, b.txt and 3 more"
+std::string NamesOf(const std::vector<InputFile>& files) {
+  constexpr size_t kMostNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(files.size(), kMostNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + files[i].relative_path;
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.hash != b.hash ? a.hash < b.hash : a.index < b.index;
-  });
-  std::vector<bool> held_out(files.size(), false);
-  double taken = 0;
-  for (const Candidate& candidate : candidates) {
-    if (taken >= share * total) break;
-    const auto size = static_cast<double>(files[candidate.index].file->bytes().size());
-    if (taken + size > 2 * share * total) continue;
-    held_out[candidate.index] = true;
-    taken += size;
-  }
-  if (taken == 0) held_out[smallest] = true;
-  return held_out;
-}
-
-// Where the held-out end of a single file begins.
-size_t HeldOutBegin(const MappedFile& file, double share) {
-  const std::string_view bytes = file.bytes();
-  const auto wanted = static_cast<size_t>(std::floor(static_cast<double>(bytes.size()) * (1 - share)));
-  const std::string_view marks[] = {"\n\n", "\r\n\r\n", "\n", " "};
-  for (const std::string_view mark : marks) {
-    if (FormatOf(file.path()) == TextFormat::kJsonl && mark != "\n") continue;
-    const size_t found = bytes.find(mark, wanted);
-    if (found != std::string_view::npos && bytes.find_first_not_of(" \t\r\n", found) != std::string_view::npos) {
-      return found + mark.size();
-    }
-  }
-  // No mark follows: cut at the last one before.
-  const char last_mark = FormatOf(file.path()) == TextFormat::kJsonl ? '\n' : ' ';
-  const size_t end = bytes.find_last_not_of(" \t\r\n");
-  const size_t found = end == std::string_view::npos ? end : bytes.substr(0, end).find_last_of(StrCat(last_mark, '\n'));
-  if (found == std::string_view::npos) {
-    Fail(ErrorKind::kData, file.path(),
-         ": too short to hold a part out for validation: give more text, or a validation text of its own");
-  }
-  return found + 1;
+  return files.size() <= kMostNamed ? names : StrCat(names, " and ", files.size() - kMostNamed, " more");
 }
 
 }  // namespace
 
-TextCorpus OpenFileCorpus(const FileCorpusOptions& options) {
+TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop) {
   CROSSTALK_CHECK(options.validation_share > 0 && options.validation_share < 1, "corpus: a validation share of ",
                   options.validation_share, " is not between 0 and 1");
-  const std::vector<InputFile> files = OpenFiles(options.path);
+  const std::vector<InputFile> files = OpenInputs(options.path, stop);
   TextCorpus corpus;
   if (!options.validation_path.empty()) {
-    corpus.training = MakeSource(options.path, files);
-    corpus.validation = OpenTextSource(options.validation_path);
+    corpus.training = MakeSource(options.path, files, stop);
+    corpus.validation = OpenTextSource(options.validation_path, stop);
   } else if (files.size() == 1) {
-    const std::shared_ptr<const MappedFile>& file = files[0].file;
+    const std::shared_ptr<const TextFile>& file = files[0].file;
     const size_t cut = HeldOutBegin(*file, options.validation_share);
     const auto part = [&](const std::string& name, size_t begin, size_t end) {
       std::vector<TextSection> sections;
-      sections.emplace_back(file, begin, end);
+      sections.emplace_back(file, begin, end, stop);
       return std::make_shared<FileSource>(StrCat(file->path(), name), std::move(sections));
     };
     corpus.training = part(StrCat(", bytes 0 to ", cut), 0, cut);
-    corpus.validation = part(StrCat(", bytes ", cut, " to the end"), cut, file->bytes().size());
+    corpus.validation = part(StrCat(", bytes ", cut, " to the end"), cut, file->size());
   } else {
     const std::vector<bool> held_out = ChooseHeldOut(files, options.seed, options.validation_share);
     std::vector<InputFile> training, validation;
     for (size_t i = 0; i < files.size(); ++i) (held_out[i] ? validation : training).push_back(files[i]);
-    corpus.training = MakeSource(options.path, training);
-    std::string names;
-    for (const InputFile& input : validation) names += (names.empty() ? "" : ", ") + input.relative_path;
-    corpus.validation = MakeSource(StrCat(options.path, ": ", names), validation);
+    corpus.training = MakeSource(options.path, training, stop);
+    corpus.validation = MakeSource(StrCat(options.path, ": ", NamesOf(validation)), validation, stop);
   }
   corpus.description =
       StrCat("training on ", corpus.training->Describe(), ", validation on ", corpus.validation->Describe());
   return corpus;
 }
 
-std::shared_ptr<const TextSource> OpenTextSource(const std::string& path) { return MakeSource(path, OpenFiles(path)); }
+std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop) {
+  return MakeSource(path, OpenInputs(path, stop), stop);
+}
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
 // TextSource: where raw text comes from, as a stream that can be entered anywhere; and the corpus of files on disk,
-// which is mapped, never loaded. The built-in corpus is synthetic_corpus.h.
+// which is read where it is, never loaded. The built-in corpus is synthetic_corpus.h.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -34,6 +35,8 @@ class TextSource {
   virtual std::string Describe() const = 0;
   // Bytes of text, or nothing if it has no end.
   virtual std::optional<int64_t> num_bytes() const = 0;
+  // Of all of the text: another text has another one, but for one case in 2^64. Nothing where it has no end.
+  virtual std::optional<uint64_t> checksum() const { return std::nullopt; }
   // The text at example number `example` ≥ 0, at least min_bytes long, valid UTF-8, starting at a word.
   // kShuffled: every epoch visits all segments of `stride` bytes once, in an order and from an offset that depend on
   // (seed, epoch). kSequential: example i starts at byte i·stride, wrapping round, whatever the seed.
@@ -64,18 +67,20 @@ struct FileCorpusOptions {
   double validation_share = 0.05;
 };
 
-// Opens, maps and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document).
+// Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document).
 // A folder gives its regular files named *.txt and *.jsonl, sorted by path; hidden ones are left out.
 // Documents (files, lines of JSONL) follow each other with a blank line between. A byte-order mark is left out.
 // Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
 // folder) until they are validation_share of the bytes, at least one; a file that would make them more than twice the
 // share is skipped, and if all are skipped, the smallest is taken; of a single file, the end, from the first paragraph
 // (blank line, else line, else word; in JSONL the line) after 1 - validation_share of the bytes.
-// Reads the bytes once; takes 16 bytes of memory per 64 KiB of JSONL text, none for plain text.
+// Reads all bytes, JSONL twice. Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens
+// three times the longest line of JSONL; keeps a few files open at a time, however many there are.
 // Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
-// UTF-8, a line that is not an object with a string `text`.
-TextCorpus OpenFileCorpus(const FileCorpusOptions& options);
+// UTF-8, a line that is not an object with a string `text`; and of ReadSegment, a file that has been written to, cut or
+// replaced since. Throws Interrupted where `stop` says so.
+TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop = {});
 // One path as a whole: nothing held out. For evaluation.
-std::shared_ptr<const TextSource> OpenTextSource(const std::string& path);
+std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop = {});
 
 }  // namespace crosstalk

@@ -1,68 +1,87 @@
-// Files of text: mapped (MappedFile), checked, and read as a sequence of documents (TextSection). A corpus of files is
-// made from them.
+// TextFile: a file of text that has been checked, read in pieces. It is never mapped: a mapped file that another
+// program cuts ends the process that reads it, and a folder can hold more files than a process may map or open.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/runtime/atomic_file.h"
 
 namespace crosstalk {
 
-// A regular file mapped for reading. Error(kData) with the path if it is missing, unreadable, not a file or empty.
-class MappedFile {
+// Files open for reading, a few at a time: for one more, the one that was asked for longest ago is closed. Thread-safe.
+class OpenFiles {
  public:
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string_view bytes() const { return {data_, size_}; }
+  // Error(kData) as of FileReader.
+  std::shared_ptr<const FileReader> Open(const std::string& path);
 
  private:
-  std::string path_;
-  const char* data_ = nullptr;
-  size_t size_ = 0;
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<const FileReader>> files_;  // the one asked for last is in front
 };
 
 enum class TextFormat { kPlain, kJsonl };
-// By the end of the name: .jsonl and .json are JSONL.
-TextFormat FormatOf(const std::string& path);
 
-// Error(kData) naming file and byte on a NUL byte or invalid UTF-8.
-void CheckText(const MappedFile& file);
-
-// Bytes [begin, end) of a file as text: of plain text themselves, of JSONL the `text` fields of the lines. Each
-// document is followed by kDocumentEnd.
-class TextSection {
+// A regular file of UTF-8 text without NUL bytes. Thread-safe once made.
+class TextFile {
  public:
-  static constexpr std::string_view kDocumentEnd = "\n\n";
+  // Reads and checks the whole of it. Error(kData) with the path if it is missing, unreadable, not a file, empty, or
+  // not text; of the last with the byte.
+  TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop);
 
-  // begin and end must be at character, in JSONL at line ends. Error(kData) naming file, line and byte on a line of
-  // JSONL that is not an object with a string `text`.
-  TextSection(std::shared_ptr<const MappedFile> file, size_t begin, size_t end);
+  const std::string& path() const { return path_; }
+  size_t size() const { return stamp_.size; }
+  TextFormat format() const { return format_; }    // by the end of the name: .jsonl and .json are JSONL
+  uint64_t checksum() const { return checksum_; }  // CRC-64 of the bytes
 
-  const MappedFile& file() const { return *file_; }
-  int64_t size() const { return size_; }  // bytes of text, 0 if there is none
-  // Appends bytes [position, position + count) of the text, fewer at its end.
-  void Read(int64_t position, int64_t count, std::string* out) const;
+  // The bytes [offset, offset + count), fewer at the end. Error(kData) if the file is not the one that was checked: it
+  // has been written to, cut or replaced since.
+  std::string Read(size_t offset, size_t count) const;
+
+  // As the functions of std::string_view on the whole of it, in pieces.
+  size_t Find(std::string_view text, size_t from) const;
+  size_t FindFirstNotOf(std::string_view characters, size_t from) const;
+  size_t FindLastOf(std::string_view characters, size_t last) const;
+  size_t FindLastNotOf(std::string_view characters, size_t last) const;
+  // Line ends in [0, end).
+  size_t CountLines(size_t end) const;
 
  private:
-  struct Mark {
-    size_t file_offset;     // where a line begins
-    int64_t text_position;  // where its text does
-  };
-  // The `text` of the line at file offset *at (which moves behind it); false if the line is blank.
-  bool NextDocument(size_t* at, std::string* text) const;
+  void Check(const StopRequest& stop);
+  template <typename FindIn>
+  size_t FindBackward(size_t last, const FindIn& find_in) const;
 
-  std::shared_ptr<const MappedFile> file_;
+  std::string path_;
+  std::shared_ptr<OpenFiles> open_files_;
   TextFormat format_;
-  size_t begin_;
-  size_t end_;
-  int64_t size_ = 0;
-  std::vector<Mark> marks_;  // JSONL only
+  FileStamp stamp_;
+  uint64_t checksum_ = 0;
+};
+
+// Where a reader stands in a file: keeps the piece around it.
+class FileWindow {
+ public:
+  // Reads `piece` bytes at a time, or more where more is asked for.
+  FileWindow(const TextFile& file, size_t piece) : file_(file), piece_(piece) {}
+
+  // Bytes from `offset` on, at least `count` of them but for the end of the file. Valid until the next call.
+  std::string_view From(size_t offset, size_t count);
+  // The line that `offset` is in, from there to its end, without the '\n'. Error(kData) if it has more than kMaxLine
+  // bytes.
+  std::string_view LineFrom(size_t offset);
+
+ private:
+  static constexpr size_t kMaxLine = size_t{1} << 30;
+
+  const TextFile& file_;
+  size_t piece_;
+  size_t begin_ = 0;
+  std::string bytes_;
 };
 
 }  // namespace crosstalk

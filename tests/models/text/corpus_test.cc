@@ -149,6 +149,34 @@ TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
   }
 }
 
+TEST(CorpusTest, ALinkToItselfIsNamed) {
+  const TempDir dir;
+  Write(dir / "folder/good.txt", Words("w", 100));
+  std::filesystem::create_symlink("loop.txt", dir / "folder/loop.txt");
+  for (const std::string& path : {dir / "folder", dir / "folder/loop.txt"}) {
+    const std::string message = MessageOf({path});
+    EXPECT_NE(message.find("loop.txt: cannot be read: Too many levels of symbolic links"), std::string::npos)
+        << message;
+  }
+}
+
+TEST(CorpusTest, TheChecksumIsOfEveryByte) {
+  const TempDir dir;
+  std::string text = Words("w", 20'000);
+  const auto checksums = [&] {
+    Write(dir / "text.txt", text);
+    const TextCorpus corpus = OpenFileCorpus({dir / "text.txt"});
+    return std::pair(corpus.training->checksum().value(), corpus.validation->checksum().value());
+  };
+  std::set<std::pair<uint64_t, uint64_t>> seen = {checksums()};
+  EXPECT_TRUE(seen.count(checksums()));
+  for (size_t i = 1; i <= 20; ++i) {
+    char& byte = text[i * text.size() / 21];
+    byte = byte == 'x' ? 'y' : 'x';
+    EXPECT_TRUE(seen.insert(checksums()).second) << i;
+  }
+}
+
 TEST(CorpusTest, AnEpochVisitsAllOfTheTextAndTheNextOneInAnotherOrder) {
   const TempDir dir;
   Write(dir / "a.txt", Words("w", 2000));

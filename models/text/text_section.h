@@ -1,0 +1,49 @@
+// TextSection: a part of a file as a sequence of documents, entered anywhere. A corpus of files is made from them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/models/text/text_file.h"
+
+namespace crosstalk {
+
+// Bytes [begin, end) of a file as text: of plain text themselves, of JSONL the `text` fields of the lines. Each
+// document is followed by kDocumentEnd. A byte-order mark at the beginning of the file is left out.
+class TextSection {
+ public:
+  static constexpr std::string_view kDocumentEnd = "\n\n";
+
+  // begin and end must be at characters, in JSONL at line ends. Error(kData) naming file, line and byte on a line of
+  // JSONL that is not an object with a string `text`.
+  TextSection(std::shared_ptr<const TextFile> file, size_t begin, size_t end, const StopRequest& stop);
+
+  const TextFile& file() const { return *file_; }
+  size_t begin() const { return begin_; }
+  int64_t size() const { return size_; }  // bytes of text, 0 if there is none
+  // Appends bytes [position, position + count) of the text, fewer at its end. What it reads of the file is bounded by
+  // the count and the distance of two marks, however long the documents and lines are.
+  void Read(int64_t position, int64_t count, std::string* out) const;
+
+ private:
+  // Where in the file the text at a position is written. There is one where a document begins that is far from the
+  // mark before it or in a long line, and at distances within a long document.
+  struct Mark {
+    size_t file_offset;
+    int64_t text_position;
+  };
+  void Index(const StopRequest& stop);
+  void ReadJsonl(int64_t position, int64_t count, std::string* out) const;
+
+  std::shared_ptr<const TextFile> file_;
+  size_t begin_;
+  size_t end_;
+  int64_t size_ = 0;
+  std::vector<Mark> marks_;  // JSONL only; in order
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,224 @@
+// Text is read from files in parts: the same bytes whatever the parts are, at a cost that the parts decide, and never
+// from a file that is no longer the one that was checked.
+#include "crosstalk/models/text/text_section.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/text/corpus.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/random.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+void Write(const std::string& path, const std::string& contents) { std::ofstream(path, std::ios::binary) << contents; }
+
+std::shared_ptr<const TextFile> Open(const std::string& path) {
+  return std::make_shared<TextFile>(path, std::make_shared<OpenFiles>(), StopRequest());
+}
+
+TextSection Whole(const std::string& path) {
+  const std::shared_ptr<const TextFile> file = Open(path);
+  return TextSection(file, 0, file->size(), {});
+}
+
+// Characters of one to four bytes, and all that JSON escapes.
+std::string RandomText(size_t size, RandomSequence& random) {
+  const std::string parts[] = {"word ",    "\n",           "\"",       "\\",           "/",
+                               "\b\f\r\t", "\x01\x1F\x7F", "\xC3\xA9", "\xE6\x97\xA5", "\xF0\x9F\x99\x82",
+                               "u0041"};
+  std::string text;
+  while (text.size() < size) text += parts[random.UniformInt(std::size(parts))];
+  return text;
+}
+
+// As a JSON string, with every character that is not plain ASCII as \uXXXX, also those that need none.
+std::string Escaped(const std::string& text) {
+  std::string out = "\"";
+  const auto unit = [&](unsigned code) {
+    char digits[8];
+    snprintf(digits, sizeof digits, code % 2 == 0 ? "\\u%04x" : "\\u%04X", code);
+    out += digits;
+  };
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const int length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    unsigned code = length == 1 ? lead : lead & (0x7Fu >> length);
+    for (int k = 1; k < length; ++k) code = code << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3F);
+    if (code == '/') {
+      out += "\\/";
+    } else if (code >= 0x10000) {
+      unit(0xD800 + ((code - 0x10000) >> 10));
+      unit(0xDC00 + ((code - 0x10000) & 0x3FF));
+    } else {
+      unit(code);
+    }
+    i += length;
+  }
+  return out + "\"";
+}
+
+TEST(TextSectionTest, JsonlIsTheSameTextWhateverPartIsRead) {
+  const TempDir dir;
+  RandomSequence random({.seed = 3, .stream = StreamId("text_section_test")});
+  std::string lines, all;
+  const auto add = [&](const std::string& before, const std::string& text, const std::string& after, bool escaped) {
+    lines += "{" + before + "\"text\" :\t" + (escaped ? Escaped(text) : Json(text).Dump()) + after + "}\n";
+    if (!text.empty()) all += text + "\n\n";
+  };
+  const std::string long_field = "\"other\": {\"text\": \"" + std::string(300'000, 'x') + "\"}";
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 300; ++i) add("\"id\": 3, ", RandomText(random.UniformInt(400), random), "", i % 3 == 0);
+    lines += "  \r\n\n";
+    add("", RandomText(200'000, random), "", round == 1);  // several marks within
+    add("", "short", "", false);
+    add(long_field + ", ", RandomText(70'000, random), ", " + long_field, true);
+    add(long_field + ", ", "", "", false);
+    add("", RandomText(100, random), ", " + long_field, false);
+    for (int i = 0; i < 50; ++i) add(long_field.substr(0, 2000) + "\"}, ", "a little", "", false);
+  }
+  Write(dir / "text.jsonl", lines);
+  const TextSection section = Whole(dir / "text.jsonl");
+  const auto size = static_cast<int64_t>(all.size());
+  ASSERT_EQ(section.size(), size);
+  std::string text;
+  section.Read(0, size, &text);
+  EXPECT_TRUE(text == all);
+  for (int i = 0; i < 500; ++i) {
+    const auto position = static_cast<int64_t>(random.UniformInt(size));
+    const auto count = static_cast<int64_t>(random.UniformInt(i % 20 == 0 ? 200'000 : 3000));
+    text = "before ";
+    section.Read(position, count, &text);
+    ASSERT_TRUE(text == "before " + all.substr(position, count)) << position << ", " << count;
+  }
+}
+
+int64_t BytesReadByThisProcess() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  int64_t bytes = 0;
+  io >> name >> bytes;
+  return name == "rchar:" ? bytes : -1;
+}
+
+TEST(TextSectionTest, APartCostsWhatItsLengthSaysNotItsDocuments) {
+  const TempDir dir;
+  const std::string filler(2'000'000, 'x');
+  const auto with_filler = [&](const std::string& text) {
+    return "{\"a\": \"" + filler + "\", \"text\": \"" + text + "\"}\n";
+  };
+  std::string tiny;
+  for (int i = 0; i < 20'000; ++i) tiny += "{\"text\": \"\"}\n";
+  Write(dir / "long.jsonl", "{\"text\": \"" + filler + filler + "\"}\n{\"text\": \"end\"}\n");
+  Write(dir / "others.jsonl", with_filler("one") + with_filler("") + with_filler("two") + tiny + with_filler("three"));
+  const std::string text_first = "{\"text\": \"a\"}\n{\"text\": \"b\", \"more\": \"" + filler + "\"}\n";
+  Write(dir / "first.jsonl", text_first + text_first + text_first);
+  Write(dir / "plain.txt", filler);
+  for (const char* name : {"long.jsonl", "others.jsonl", "first.jsonl", "plain.txt"}) {
+    const TextSection section = Whole(dir / name);
+    const int64_t before = BytesReadByThisProcess();
+    if (before < 0) GTEST_SKIP() << "the system does not count what a process reads";
+    constexpr int kReads = 20;
+    std::string text;
+    for (int64_t i = 0; i < kReads; ++i) section.Read(i * section.size() / kReads, 100, &text);
+    EXPECT_LT(BytesReadByThisProcess() - before, kReads * 600'000) << name;
+  }
+}
+
+TEST(TextSectionTest, AFileThatChangesIsNamedInsteadOfRead) {
+  const std::string text(300'000, 'x');
+  const auto expect_refused = [&](const char* what, void (*change)(const std::string& path)) {
+    SCOPED_TRACE(what);
+    const TempDir dir;
+    for (const std::string& path : {dir / "text.txt", dir / "text.jsonl"}) {
+      Write(path, path.ends_with("l") ? "{\"text\": \"" + text + "\"}" : text);
+      const TextSection section = Whole(path);
+      change(path);
+      std::string out;
+      const std::string message = testing::MessageOf([&] { section.Read(250'000, 10'000, &out); }, ErrorKind::kData);
+      EXPECT_TRUE(Contains(message, path) && Contains(message, "has changed since it was opened")) << message;
+      EXPECT_EQ(out, "");
+    }
+  };
+  expect_refused("cut", [](const std::string& path) { std::filesystem::resize_file(path, 100); });
+  expect_refused("longer", [](const std::string& path) { std::ofstream(path, std::ios::app) << "more"; });
+  expect_refused("other bytes, as many", [](const std::string& path) {
+    std::fstream file(path, std::ios::in | std::ios::out);
+    file << "other";
+    file.close();
+    // The clock of a file system may stand still for some milliseconds.
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::milliseconds(50));
+  });
+  // A file that another one replaces is still there for who has it open.
+  const TempDir dir;
+  Write(dir / "text.txt", text);
+  const TextSection section = Whole(dir / "text.txt");
+  Write(dir / "new.txt", std::string(300'000, 'y'));
+  std::filesystem::rename(dir / "new.txt", dir / "text.txt");
+  std::string out;
+  section.Read(250'000, 10, &out);
+  EXPECT_EQ(out, "xxxxxxxxxx");
+}
+
+int64_t LinesOf(const char* path) {
+  std::ifstream file(path);
+  int64_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
+
+TEST(TextSectionTest, AFolderMayHoldMoreFilesThanAProcessMayOpenOrMap) {
+  const TempDir dir;
+  constexpr int kFiles = 300;
+  for (int i = 0; i < kFiles; ++i) Write(dir / StrCat(1000 + i, ".txt"), StrCat("file ", 1000 + i));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int64_t maps = LinesOf("/proc/self/maps");
+  try {
+    const TextCorpus corpus = OpenFileCorpus({dir.path()});
+    EXPECT_LT(LinesOf("/proc/self/maps"), maps + 50);
+    EXPECT_TRUE(Contains(corpus.description, " more (")) << corpus.description;  // names do not fill the terminal
+    const std::string all =
+        corpus.training->ReadSegment(0, 0, 1, *corpus.training->num_bytes(), TextSource::Order::kSequential);
+    int found = 0;
+    for (int i = 0; i < kFiles; ++i) found += Contains(all, StrCat("file ", 1000 + i, "\n\n"));
+    EXPECT_GE(found, kFiles * 9 / 10);
+    EXPECT_LT(found, kFiles);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(TextSectionTest, OpeningEndsWhereItIsAskedTo) {
+  const TempDir dir;
+  Write(dir / "text.txt", std::string(5'000'000, 'x') + " end");
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "{\"text\": \"some words\"}\n";
+  Write(dir / "text.jsonl", lines);
+  for (const std::string& path : {dir / "text.txt", dir / "text.jsonl", dir.path()}) {
+    for (const int asked : {1, 3}) {
+      int left = asked;
+      EXPECT_THROW(OpenFileCorpus({path}, [&] { return --left <= 0; }), Interrupted) << path;
+      EXPECT_EQ(left, 0) << "work went on after it was asked to end";
+    }
+    EXPECT_NO_THROW(OpenFileCorpus({path}, [] { return false; }));
+  }
+}
+
+}  // namespace
+}  // namespace crosstalk
