@@ -73,7 +73,7 @@ struct FileCorpusOptions {
 // Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
 // folder) until they are validation_share of the bytes, at least one; a file that would make them more than twice the
 // share is skipped, and if all are skipped, the smallest is taken; of a single file, the end, from the first paragraph
-// (blank line, else line, else word; in JSONL the line) after 1 - validation_share of the bytes.
+// (blank line, else line, else word, else character; in JSONL the line) after 1 - validation_share of the bytes.
 // Reads all bytes, JSONL twice. Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens
 // three times the longest line of JSONL; keeps a few files open at a time, however many there are.
 // Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid

@@ -6,8 +6,15 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
+namespace {
+
+constexpr size_t kLongestWord = 256;  // in bytes
+
+}  // namespace
+
 std::vector<bool> ChooseHeldOut(const std::vector<InputFile>& files, uint64_t seed, double share) {
   struct Candidate {
     uint32_t hash;
@@ -53,6 +60,12 @@ size_t HeldOutBegin(const TextFile& file, double share) {
   if (last != npos && last > 0) {
     const size_t found = file.FindLastOf(jsonl ? "\n" : " \n", last - 1);
     if (found != npos) return found + 1;
+    // No word is that long: it is a script without spaces, which is cut at a character.
+    if (!jsonl && last >= kLongestWord) {
+      size_t cut = std::min(wanted, last);
+      while (IsUtf8Continuation(file.Read(cut, 1)[0])) --cut;
+      if (cut > 0) return cut;
+    }
   }
   Fail(ErrorKind::kData, file.path(),
        ": too short to hold a part out for validation: give more text, or a validation text of its own");

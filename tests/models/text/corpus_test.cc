@@ -149,6 +149,21 @@ TEST(CorpusTest, TextWithoutSpacesIsCutAtCharacters) {
   }
 }
 
+TEST(CorpusTest, ATextWithoutSpacesOrLinesIsHeldOutFromACharacterOn) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += i % 3 == 0 ? "\xE6\x97\xA5" : i % 3 == 1 ? "\xF0\xA0\x80\x8B" : "\xC3\xA9";
+  for (size_t cut = text.size(); cut > text.size() - 90; cut -= 9) {  // on which byte the share falls varies
+    Write(dir / "chinese.txt", text.substr(0, cut));
+    const TextCorpus corpus = OpenFileCorpus({dir / "chinese.txt"});
+    const std::string training = All(*corpus.training), validation = All(*corpus.validation);
+    EXPECT_EQ(training + validation, text.substr(0, cut));
+    EXPECT_EQ(FindInvalidUtf8(training), std::string::npos);
+    EXPECT_EQ(FindInvalidUtf8(validation), std::string::npos);
+    EXPECT_NEAR(static_cast<double>(validation.size()), 0.05 * static_cast<double>(cut), 5.0);
+  }
+}
+
 TEST(CorpusTest, ALinkToItselfIsNamed) {
   const TempDir dir;
   Write(dir / "folder/good.txt", Words("w", 100));
