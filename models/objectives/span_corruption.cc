@@ -59,11 +59,21 @@ SpanLengths LengthsForInputs(int64_t input_length, const SpanCorruptionOptions& 
     const SpanCounts counts = CountSpans(raw, options);
     return SpanLengths{raw, raw - counts.noise_tokens + counts.spans + 1, counts.noise_tokens + counts.spans + 1};
   };
-  SpanLengths best = lengths(2);
-  CROSSTALK_CHECK(best.inputs <= input_length, "span corruption: inputs of ", input_length,
-                  " tokens are too short, the shortest are ", best.inputs);
-  // One more raw token never makes the inputs shorter.
-  for (SpanLengths next = lengths(3); next.inputs <= input_length; next = lengths(next.raw + 1)) best = next;
+  CROSSTALK_CHECK(lengths(2).inputs <= input_length, "span corruption: inputs of ", input_length,
+                  " tokens are too short, the shortest are ", lengths(2).inputs);
+  // One more raw token never makes the inputs shorter: search between a chunk that fits and one that does not.
+  constexpr int64_t kLongest = int64_t{1} << 50;  // its product with a density is still right to the token
+  int64_t fits = 2, too_long = 4;
+  while (lengths(too_long).inputs <= input_length) {
+    CROSSTALK_CHECK(too_long < kLongest, "span corruption: inputs of ", input_length, " tokens are too long");
+    fits = too_long;
+    too_long *= 2;
+  }
+  while (too_long - fits > 1) {
+    const int64_t middle = fits + (too_long - fits) / 2;
+    (lengths(middle).inputs <= input_length ? fits : too_long) = middle;
+  }
+  SpanLengths best = lengths(fits);
   if (options.noise_density == 0.5 && best.targets > best.inputs) {
     --best.raw;
     --best.targets;

@@ -34,7 +34,7 @@ struct SpanLengths {
 // At a density of 0.5 exactly, T5 keeps targets from being longer than inputs: where they would be, it takes one off
 // both raw and targets, 16 ← 22 → 16. One raw token less may also mean one span less (11 ← 14 → 11): both sides of the
 // example then end one token short of these lengths.
-// Error(kUsage) if input_length is too small for any.
+// Error(kUsage) if input_length is too small for any, or too large to count with.
 SpanLengths LengthsForInputs(int64_t input_length, const SpanCorruptionOptions& options);
 
 struct CorruptedExample {

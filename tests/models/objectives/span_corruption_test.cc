@@ -227,5 +227,24 @@ TEST(SpanCorruptionTest, RefusesWhatItCannotDo) {
   EXPECT_NE(message.find("7 spans"), std::string::npos) << message;
 }
 
+TEST(SpanCorruptionTest, LengthsForInputsAreTheLongestThatFitHoweverLongTheyAre) {
+  for (const double density : {0.001, 0.15, 0.4, 0.9, 0.999}) {
+    for (const double span : {1.0, 3.0, 50.0}) {
+      const SpanCorruptionOptions options = {density, span};
+      const auto inputs_of = [&](int64_t raw) {
+        const SpanCounts counts = CountSpans(raw, options);
+        return raw - counts.noise_tokens + counts.spans + 1;
+      };
+      for (int64_t inputs = 3; inputs < int64_t{1} << 41; inputs += 1 + inputs / 3) {
+        const SpanLengths lengths = LengthsForInputs(inputs, options);
+        EXPECT_EQ(lengths.inputs, inputs_of(lengths.raw)) << density << ", " << span << ", " << inputs;
+        EXPECT_LE(inputs_of(lengths.raw), inputs) << density << ", " << span;
+        EXPECT_GT(inputs_of(lengths.raw + 1), inputs) << density << ", " << span;
+      }
+      EXPECT_THROW(LengthsForInputs(INT64_MAX, options), Error);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crosstalk
