@@ -7,6 +7,7 @@
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
@@ -20,13 +21,19 @@ constexpr int64_t kFingerprintSamples = 16;  // of each part
 constexpr int64_t kFingerprintBytes = 512;   // at least, of each sample
 
 std::string Fingerprint(const TextCorpus& corpus) {
-  Crc64 checksum;
+  Crc64 whole, samples;
+  bool has_end = true;
   for (const TextSource* source : {corpus.training.get(), corpus.validation.get()}) {
-    checksum.Update(std::to_string(source->num_bytes().value_or(-1)));
-    SegmentSampler samples(*source, kFingerprintSamples, kFingerprintBytes);
-    for (std::string text; samples.Next(&text);) checksum.Update(text);
+    if (const std::optional<uint64_t> checksum = source->checksum()) {
+      whole.Update(StrCat(*source->num_bytes(), " ", *checksum, "\n"));
+      continue;
+    }
+    has_end = false;
+    samples.Update(std::to_string(source->num_bytes().value_or(-1)));
+    SegmentSampler segments(*source, kFingerprintSamples, kFingerprintBytes);
+    for (std::string text; segments.Next(&text);) samples.Update(text);
   }
-  return ChecksumText(checksum.value());
+  return has_end ? "whole-" + ChecksumText(whole.value()) : ChecksumText(samples.value());
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 struct TrainingData {
   TextCorpus corpus;
   std::shared_ptr<const Tokenizer> tokenizer;
-  // A checksum over samples of both parts: runs with different ones did not see the same text.
+  // Of all text of both parts; of text without an end, of samples. Runs with different ones did not see the same text.
+  // "KIND:DIGITS"; two of different kinds tell nothing about each other.
   std::string fingerprint;
 };
 

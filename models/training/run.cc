@@ -187,8 +187,10 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
     }
   }
   if (data_.fingerprint != there.fingerprint) {
-    differences.push_back(StrCat("data: the text has changed (fingerprint ", data_.fingerprint, " here, ",
-                                 Excerpt(there.fingerprint), " there)"));
+    const bool comparable = Split(data_.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];
+    differences.push_back(StrCat(
+        "data: the text ", comparable ? "has changed" : "cannot be compared: another version made its fingerprint",
+        " (fingerprint ", data_.fingerprint, " here, ", Excerpt(there.fingerprint), " there)"));
   }
   if (!differences.empty()) {
     Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Lines(differences),

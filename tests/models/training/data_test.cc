@@ -1,0 +1,71 @@
+// The text side of a run: what tells one text from another, what a dry run finds out, and how opening ends early.
+#include "crosstalk/models/training/data.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+void Write(const std::string& path, const std::string& contents) { std::ofstream(path, std::ios::binary) << contents; }
+
+// Lines of words that are all different.
+std::string Words(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += StrCat("word", i * 7919 % 100'003, i % 9 == 8 ? "\n" : " ");
+  return text;
+}
+
+TrainingConfig ConfigOf(const std::string& data, const std::string& tokenizer = "bytes") {
+  TrainingConfig config;
+  config.data = data;
+  config.tokenizer = tokenizer;
+  config.vocabulary = 400;
+  config.input_length = 32;
+  return *ResolvedConfig(config);
+}
+
+TEST(TrainingDataTest, TheFingerprintIsOfEveryByteAndOfNothingElse) {
+  const TempDir dir;
+  std::string text = Words(20'000);
+  Write(dir / "text.txt", text);
+  const auto fingerprint = [](const std::string& path) {
+    return OpenTrainingData(ConfigOf(path), std::nullopt).fingerprint;
+  };
+  std::set<std::string> seen = {fingerprint(dir / "text.txt")};
+  Write(dir / "copy.txt", text);
+  EXPECT_TRUE(seen.count(fingerprint(dir / "copy.txt")));
+  for (size_t i = 1; i <= 20; ++i) {
+    char& byte = text[i * text.size() / 21];
+    byte = byte == 'x' ? 'y' : 'x';
+    Write(dir / "text.txt", text);
+    EXPECT_TRUE(seen.insert(fingerprint(dir / "text.txt")).second) << i;
+  }
+  // The same bytes as JSONL would be another text, and so are the same files in other roles.
+  const TempDir folder;
+  Write(folder / "a.txt", Words(5000));
+  Write(folder / "b.txt", "Some other words.\n" + Words(300));
+  seen.insert(fingerprint(folder.path()));
+  std::filesystem::rename(folder / "a.txt", folder / "c.txt");
+  std::filesystem::rename(folder / "b.txt", folder / "a.txt");
+  std::filesystem::rename(folder / "c.txt", folder / "b.txt");
+  EXPECT_TRUE(seen.count(fingerprint(folder.path()))) << "the smaller file is held out, whatever it is called";
+  TrainingConfig roles = ConfigOf(folder / "a.txt");
+  roles.validation = folder / "b.txt";
+  EXPECT_TRUE(seen.insert(OpenTrainingData(roles, std::nullopt).fingerprint).second);
+}
+
+}  // namespace
+}  // namespace crosstalk

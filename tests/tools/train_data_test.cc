@@ -1,0 +1,69 @@
+// Training data: a file that changes while it is in use or between sessions.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "crosstalk/runtime/json.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+std::string Text(const std::string& word, int count = 4000) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += word + std::to_string(i) + (i % 10 == 9 ? "\n" : " ");
+  return text;
+}
+
+TEST(TrainDataTest, AFileThatIsCutWhileTrainingIsNamedAndTheCheckpointStands) {
+  const TempDir dir;
+  WriteBytes(dir / "text.txt", Text("w"));
+  RunningCommand command(TinyTrain({"--data", dir / "text.txt", "--steps", "1000000", "--checkpoint-every", "2",
+                                    "--eval-every", "0", "--out", dir / "run"}));
+  while (command.Running() && !std::filesystem::exists(dir / "run/checkpoints")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::filesystem::resize_file(dir / "text.txt", 0);
+  const CommandResult result = command.Wait();
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_FALSE(result.signalled);
+  EXPECT_TRUE(Contains(result.errors, dir / "text.txt: has changed since it was opened")) << result.errors;
+  // With the text as it was, the run goes on.
+  WriteBytes(dir / "text.txt", Text("w"));
+  RunningCommand again({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  again.Signal(SIGTERM);
+  const CommandResult resumed = again.Wait();
+  EXPECT_EQ(resumed.exit_code, 143) << resumed.errors;
+}
+
+TEST(TrainDataTest, AChangeOfTheTextAnywhereIsNoticedAtResume) {
+  const TempDir dir;
+  const std::string text = Text("w", 40'000);
+  WriteBytes(dir / "text.txt", text);
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})).exit_code, 0);
+  const auto resume = [&] { return RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"}); };
+  for (const double share : {0.01, 0.33, 0.5, 0.77, 0.99}) {
+    std::string changed = text;
+    changed[static_cast<size_t>(share * static_cast<double>(text.size()))] = '!';
+    WriteBytes(dir / "text.txt", changed);
+    const CommandResult result = resume();
+    EXPECT_EQ(result.exit_code, 3) << share;
+    EXPECT_TRUE(Contains(result.errors, "data: the text has changed")) << result.errors;
+  }
+  WriteBytes(dir / "text.txt", text);
+  EXPECT_EQ(resume().exit_code, 0);
+}
+
+}  // namespace
+}  // namespace crosstalk
