@@ -1,15 +1,18 @@
 #include "tools/command.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/output.h"
+#include "tools/signals.h"
 
 namespace crosstalk {
 
@@ -75,6 +78,10 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
       return 0;
     }
     return run();
+  } catch (const Interrupted&) {
+    PrintMessage("interrupted while the data was prepared; nothing of it is saved");
+    // At once: a tokenizer's training cannot be ended, and its thread may not outlive what main returns from.
+    std::_Exit(128 + StopSignals::Received());
   } catch (const Error& error) {
     Fail(error.kind(), options.MessageOf(error));
   }

@@ -30,7 +30,7 @@ StopSignals::~StopSignals() {
   sigaction(SIGTERM, &terminate_before, nullptr);
 }
 
-int StopSignals::Received() const { return received; }
+int StopSignals::Received() { return received; }
 
 void IgnoreWriteSignals() {
   signal(SIGPIPE, SIG_IGN);

@@ -11,8 +11,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The signal that came, or 0. Exit code of a command that it interrupted: 128 + its number.
-  int Received() const;
+  // The signal that came last, or 0. Exit code of a command that it interrupted: 128 + its number.
+  static int Received();
 };
 
 // A closed pipe or a limit on the size of files is an error of the write that met it, not the end of the process.

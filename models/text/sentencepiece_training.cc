@@ -3,77 +3,121 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/thread.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
 
+constexpr std::chrono::milliseconds kStopInterval(20);
 constexpr SpecialTokens kT5SpecialTokens;
 constexpr size_t kMaxSentenceBytes = 2000;          // the library drops sentences above 4192
-constexpr int kSmallestVocabulary = 320;            // 3 special tokens, 256 bytes and some letters
 constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // of a sample
 constexpr int64_t kEndlessSample = 1'000'000;       // bytes that a tokenizer sees of a source without an end
 
-// Gives the library sentence after sentence: lines, cut at spaces where they are too long for it.
-class SampleIterator : public sentencepiece::SentenceIterator {
- public:
-  SampleIterator(const std::function<bool(std::string*)>& next_segment, int64_t max_bytes)
-      : next_segment_(next_segment), bytes_left_(max_bytes) {
-    Next();
+// The sentences of the sample: lines, cut at spaces where they are too long for the library.
+std::vector<std::string> ReadSentences(const std::function<bool(std::string*)>& next_segment, int64_t max_bytes,
+                                       const StopRequest& stop) {
+  std::vector<std::string> sentences;
+  for (std::string segment; max_bytes > 0; max_bytes -= static_cast<int64_t>(segment.size())) {
+    ThrowIfStopped(stop);
+    segment.clear();
+    if (!next_segment(&segment)) break;
+    for (size_t at = 0; at < segment.size();) {
+      size_t end = std::min(segment.find('\n', at), segment.size());
+      if (end - at > kMaxSentenceBytes) {
+        end = at + kMaxSentenceBytes;
+        const size_t space = segment.rfind(' ', end);
+        if (space != std::string::npos && space > at) end = space;
+        while (end > at && IsUtf8Continuation(segment[end])) --end;
+      }
+      std::string sentence = segment.substr(at, end - at);
+      at = end < segment.size() && IsAsciiSpace(segment[end]) ? end + 1 : end;
+      if (sentence.find_first_not_of(" \t\r\n") != std::string::npos) sentences.push_back(std::move(sentence));
+    }
   }
+  return sentences;
+}
 
-  bool done() const override { return done_; }
-  const std::string& value() const override { return sentence_; }
+class Sentences : public sentencepiece::SentenceIterator {
+ public:
+  explicit Sentences(const std::vector<std::string>& sentences) : sentences_(sentences) {}
+  bool done() const override { return next_ == sentences_.size(); }
+  void Next() override { ++next_; }
+  const std::string& value() const override { return sentences_[next_]; }
   sentencepiece::util::Status status() const override { return {}; }
 
-  void Next() override {
-    do {
-      while (at_ >= segment_.size()) {
-        segment_.clear();
-        at_ = 0;
-        if (bytes_left_ <= 0 || !next_segment_(&segment_)) {
-          done_ = true;
-          return;
-        }
-        bytes_left_ -= static_cast<int64_t>(segment_.size());
-      }
-      size_t end = std::min(segment_.find('\n', at_), segment_.size());
-      if (end - at_ > kMaxSentenceBytes) {
-        end = at_ + kMaxSentenceBytes;
-        const size_t space = segment_.rfind(' ', end);
-        if (space != std::string::npos && space > at_) end = space;
-        while (end > at_ && IsUtf8Continuation(segment_[end])) --end;
-      }
-      sentence_ = segment_.substr(at_, end - at_);
-      at_ = end < segment_.size() && IsAsciiSpace(segment_[end]) ? end + 1 : end;
-    } while (sentence_.find_first_not_of(" \t\r\n") == std::string::npos);
-  }
-
  private:
-  const std::function<bool(std::string*)>& next_segment_;
-  int64_t bytes_left_;
-  std::string segment_;
-  size_t at_ = 0;
-  std::string sentence_;
-  bool done_ = false;
+  const std::vector<std::string>& sentences_;
+  size_t next_ = 0;
 };
+
+// A training of the library's, with all that it needs.
+struct Training {
+  std::unordered_map<std::string, std::string> arguments;
+  std::vector<std::string> sentences;
+
+  std::string model;
+  sentencepiece::util::Status status;
+  std::exception_ptr exception;
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool has_ended = false;
+
+  void Run() noexcept {
+    try {
+      Sentences iterator(sentences);
+      status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+    } catch (const std::system_error& error) {  // of the threads that the library starts
+      exception = std::make_exception_ptr(Error(ErrorKind::kResource, StrCat("SentencePiece: ", error.what())));
+    } catch (...) {
+      exception = std::current_exception();
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    has_ended = true;
+    ended.notify_all();
+  }
+};
+
+void RunUntilStopped(const std::shared_ptr<Training>& training, const StopRequest& stop) {
+  std::thread thread = StartThread([training] { training->Run(); });
+  std::unique_lock<std::mutex> lock(training->mutex);
+  while (!training->ended.wait_for(lock, kStopInterval, [&] { return training->has_ended; })) {
+    if (!stop()) continue;
+    thread.detach();
+    throw Interrupted();
+  }
+  lock.unlock();
+  thread.join();
+}
 
 }  // namespace
 
 std::string TrainSentencePieceModel(const SentencePieceTraining& options,
-                                    const std::function<bool(std::string* text)>& next_segment) {
-  CROSSTALK_CHECK(options.vocab_size >= kSmallestVocabulary && options.vocab_size <= 1'000'000,
-                  "tokenizer: a SentencePiece vocabulary of ", options.vocab_size, " must be between ",
-                  kSmallestVocabulary, " and 1000000");
+                                    const std::function<bool(std::string* text)>& next_segment,
+                                    const StopRequest& stop) {
+  CROSSTALK_CHECK_FIELD(options.vocab_size >= kSmallestSentencePieceVocabulary && options.vocab_size <= 1'000'000,
+                        "vocabulary", options.vocab_size, " is not between ", kSmallestSentencePieceVocabulary,
+                        " and 1000000, as a SentencePiece tokenizer's must be");
   SilenceSentencePiece();
-  SampleIterator sentences(next_segment, options.max_sample_bytes);
-  if (sentences.done()) Fail(ErrorKind::kData, "tokenizer: there is no text to train it on");
-  const std::unordered_map<std::string, std::string> arguments = {
+  const auto training = std::make_shared<Training>();
+  training->sentences = ReadSentences(next_segment, options.max_sample_bytes, stop);
+  if (training->sentences.empty()) Fail(ErrorKind::kData, "tokenizer: there is no text to train it on");
+  training->arguments = {
       {"model_type", "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},
       {"hard_vocab_limit", "false"},  // a poor text gives fewer
@@ -86,22 +130,27 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
       {"bos_id", "-1"},
       {"minloglevel", "4"},
   };
-  std::string model;
-  const sentencepiece::util::Status status = sentencepiece::SentencePieceTrainer::Train(arguments, &sentences, &model);
-  if (!status.ok()) {
-    Fail(ErrorKind::kUsage, "tokenizer: a SentencePiece vocabulary of ", options.vocab_size,
-         " cannot be trained on this text: ", status.ToString());
+  if (stop) {
+    RunUntilStopped(training, stop);
+  } else {
+    training->Run();
   }
-  return model;
+  if (training->exception) std::rethrow_exception(training->exception);
+  if (!training->status.ok()) {
+    FailField(ErrorKind::kUsage, "vocabulary", "a SentencePiece tokenizer of ", options.vocab_size,
+              " pieces cannot be trained on this text: ", training->status.ToString());
+  }
+  return std::move(training->model);
 }
 
 std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const SentencePieceTraining& options,
-                                          int num_sentinels) {
+                                          int num_sentinels, const StopRequest& stop) {
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
   const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
   SegmentSampler samples(source, (wanted + kTrainingSegmentBytes - 1) / kTrainingSegmentBytes, kTrainingSegmentBytes);
-  const std::string model = TrainSentencePieceModel(options, [&](std::string* text) { return samples.Next(text); });
+  const std::string model = TrainSentencePieceModel(
+      options, [&](std::string* text) { return samples.Next(text); }, stop);
   return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
 }
 

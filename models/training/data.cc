@@ -49,7 +49,7 @@ std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
   return LoadTokenizerFile(config.tokenizer);
 }
 
-TextCorpus OpenCorpus(const TrainingConfig& config) {
+TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   if (config.data.empty()) {
     CROSSTALK_CHECK_FIELD(config.validation.empty(), "validation",
                           "needs data beside it: the built-in corpus holds out its own part");
@@ -59,19 +59,20 @@ TextCorpus OpenCorpus(const TrainingConfig& config) {
   options.path = config.data;
   options.validation_path = config.validation;
   options.seed = kDataSeed;
-  return OpenFileCorpus(options);
+  return OpenFileCorpus(options, stop);
 }
 
-TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer) {
+TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer,
+                              const StopRequest& stop) {
   TrainingData data;
-  data.corpus = OpenCorpus(config);
+  data.corpus = OpenCorpus(config, stop);
   data.fingerprint = Fingerprint(data.corpus);
   if (kept_tokenizer) {
     data.tokenizer = LoadTokenizerFile(*kept_tokenizer);
   } else if (config.tokenizer == "sentencepiece") {
     SentencePieceTraining options;
     options.vocab_size = static_cast<int>(config.vocabulary);
-    data.tokenizer = TrainTokenizer(*data.corpus.training, options);
+    data.tokenizer = TrainTokenizer(*data.corpus.training, options, kDefaultSentinels, stop);
   } else {
     data.tokenizer = LoadNamedTokenizer(config);
   }

@@ -24,14 +24,15 @@ struct TrainingData {
 // Opens the corpus; makes, loads or trains the tokenizer. A run that goes on gives the path of the tokenizer's file
 // that it has kept, which then is the tokenizer whatever `config` says. What is held out, and what a tokenizer is
 // trained on, does not depend on the seed, so that runs of several seeds can be compared.
-// Error(kData) for text or a tokenizer that cannot be used.
-TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer);
+// Error(kData) for text or a tokenizer that cannot be used. Interrupted where `stop` says so.
+TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer,
+                              const StopRequest& stop = {});
 
 // One that need not be trained: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
 
 // The corpus alone.
-TextCorpus OpenCorpus(const TrainingConfig& config);
+TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop = {});
 
 // The examples of the training part under the configuration's objective, in batches, made ahead on a thread.
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data);

@@ -142,7 +142,7 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
   } else if (folder_.HoldsRun()) {
     kept_tokenizer = folder_.TokenizerFile();
   }
-  data_ = OpenTrainingData(*config_, kept_tokenizer);
+  data_ = OpenTrainingData(*config_, kept_tokenizer, observer_.stop);
   if (checkpoint_) CheckConfiguration(*checkpoint_);
   BuildModel();
   if (checkpoint_) LoadCheckpoint(*checkpoint_);

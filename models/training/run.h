@@ -27,7 +27,8 @@ struct TrainingObserver {
   std::function<void(const std::string& message)> message;  // a sentence for the user
   std::function<void(const StepResult& step)> step;
   std::function<void(const RunEvaluation& evaluation)> evaluation;
-  std::function<bool()> stop;  // asked at every step: true saves a checkpoint and ends the run for now
+  std::function<bool()> stop;  // asked at every step: true saves a checkpoint and ends the run for now;
+                               // and while the data is prepared, which then ends with Interrupted
 };
 
 struct ResumeOptions {
@@ -56,7 +57,7 @@ class TrainingRun {
   // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files, or another process trains there.
   // Error(kData) for data that cannot be used, if no checkpoint is good although there are some, or if the checkpoint's
   // configuration differs from `config` (the message names the fields). Error(kResource) if the model cannot fit into
-  // memory.
+  // memory. Interrupted where observer.stop asks for it while the data is prepared.
   TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
               TrainingObserver observer);
   // The same in a folder that is locked: a new one has its name by its lock.

@@ -1,4 +1,4 @@
-// Training data: a file that changes while it is in use or between sessions.
+// Training data: a file that changes while it is in use or between sessions, and a signal while it is prepared.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -63,6 +63,29 @@ TEST(TrainDataTest, AChangeOfTheTextAnywhereIsNoticedAtResume) {
   }
   WriteBytes(dir / "text.txt", text);
   EXPECT_EQ(resume().exit_code, 0);
+}
+
+TEST(TrainDataTest, ASignalWhileATokenizerIsTrainedEndsAtOnce) {
+  const TempDir dir;
+  std::string text;  // of which a tokenizer of this size takes many seconds
+  uint32_t state = 1;
+  for (int i = 0; i < 1'000'000; ++i) {
+    state = state * 1664525 + 1013904223;
+    text += state >> 24 < 40 ? (i % 97 == 0 ? '\n' : ' ') : static_cast<char>('a' + (state >> 16) % 26);
+  }
+  WriteBytes(dir / "text.txt", text);
+  RunningCommand command(TinyTrain(
+      {"--data", dir / "text.txt", "--tokenizer", "sentencepiece", "--vocabulary", "8000", "--out", dir / "run"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  const auto start = std::chrono::steady_clock::now();
+  command.Signal(SIGTERM);
+  const CommandResult result = command.Wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  EXPECT_FALSE(result.signalled) << "the signal was not handled";
+  EXPECT_TRUE(Contains(result.errors, "interrupted while the data was prepared")) << result.errors;
+  EXPECT_FALSE(std::filesystem::exists(dir / "run/run.json"));
+  EXPECT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
 }
 
 }  // namespace

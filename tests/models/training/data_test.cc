@@ -67,5 +67,33 @@ TEST(TrainingDataTest, TheFingerprintIsOfEveryByteAndOfNothingElse) {
   EXPECT_TRUE(seen.insert(OpenTrainingData(roles, std::nullopt).fingerprint).second);
 }
 
+std::string OutcomeOf(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return StrCat(static_cast<int>(error.kind()), " ", error.what());
+  }
+  return "accepted";
+}
+
+TEST(TrainingDataTest, OpeningEndsWhereItIsAskedToAlsoWhileATokenizerIsTrained) {
+  const TempDir dir;
+  Write(dir / "text.txt", Words(5000));
+  const TrainingConfig config = ConfigOf(dir / "text.txt", "sentencepiece");
+  int asked = 0;
+  const auto never = [&] { return ++asked < 0; };
+  const std::string tokenizer = OpenTrainingData(config, std::nullopt, never).tokenizer->FileContents();
+  EXPECT_EQ(tokenizer, OpenTrainingData(config, std::nullopt).tokenizer->FileContents());
+  ASSERT_GT(asked, 12) << "the training is too short for this test";
+  // The check of the text asks once, the reading of the sample for each of its 8 segments, the training ever after.
+  for (const int end : {1, 5, 12}) {
+    asked = 0;
+    EXPECT_THROW(OpenTrainingData(config, std::nullopt, [&] { return ++asked == end; }), Interrupted) << end;
+    EXPECT_EQ(asked, end);
+  }
+  // Let the training that was left alone end before the program does.
+  OpenTrainingData(config, std::nullopt);
+}
+
 }  // namespace
 }  // namespace crosstalk
