@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
 #include "tools/command.h"
 #include "tools/format.h"
 #include "tools/output.h"
@@ -71,15 +72,15 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
 }
 
 // That of a tokenizer that does not exist yet is what it is asked for.
-Vocabulary VocabularyOf(const TrainingConfig& config) {
-  if (config.tokenizer == "sentencepiece") return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
-  const std::unique_ptr<Tokenizer> tokenizer = LoadNamedTokenizer(config);
+Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
   return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
 }
 
 int DryRun(const ResolvedConfig& config, bool as_json) {
-  const std::string data = OpenCorpus(*config).description;
-  const Vocabulary vocabulary = VocabularyOf(*config);
+  const TrainingData checked = CheckTrainingData(*config);
+  const std::string& data = checked.corpus.description;
+  const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
   const ModelDescription model = DescribeModel(config, vocabulary);
   const StepCost cost = EstimateStep(config, vocabulary);
   if (as_json) {
@@ -108,6 +109,9 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
   line("parameters", CountText(cost.parameters));
   line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
        ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
+  if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
+    line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
+  }
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
   line("a step", config->batch, " examples of ", FindObjective(*config->objective).describe(*config));
   PrintResult(text);

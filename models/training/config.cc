@@ -6,6 +6,7 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/transformer.h"
@@ -235,6 +236,9 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   CROSSTALK_CHECK_FIELD(std::find(objectives.begin(), objectives.end(), *c.objective) != objectives.end(), "objective",
                         "model ", c.model, " cannot be trained on ", *c.objective, "; it can on ",
                         Join({objectives.begin(), objectives.end()}, ", "));
+  CROSSTALK_CHECK_FIELD(c.tokenizer != "sentencepiece" || c.vocabulary >= kSmallestSentencePieceVocabulary,
+                        "vocabulary", c.vocabulary, " is less than ", kSmallestSentencePieceVocabulary,
+                        ", which a SentencePiece tokenizer that is trained needs at least");
   if (model.resolve != nullptr) model.resolve(c);
   CROSSTALK_CHECK_FIELD(c.batch % c.accumulate == 0, "accumulate", c.accumulate, " does not cut the batch of ", c.batch,
                         " into equal parts");

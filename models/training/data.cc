@@ -36,6 +36,19 @@ std::string Fingerprint(const TextCorpus& corpus) {
   return has_end ? "whole-" + ChecksumText(whole.value()) : ChecksumText(samples.value());
 }
 
+std::shared_ptr<const Tokenizer> TrainNamedTokenizer(const TrainingConfig& config, const TextCorpus& corpus,
+                                                     const StopRequest& stop) {
+  SentencePieceTraining options;
+  options.vocab_size = static_cast<int>(config.vocabulary);
+  return TrainTokenizer(*corpus.training, options, kDefaultSentinels, stop);
+}
+
+std::unique_ptr<ExampleSource> MakeTrainingExamples(const TrainingConfig& config, const TextCorpus& corpus,
+                                                    const std::shared_ptr<const Tokenizer>& tokenizer) {
+  return FindObjective(*config.objective)
+      .make(config, {corpus.training, tokenizer, TextSource::Order::kShuffled, config.seed});
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
@@ -70,21 +83,32 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
   if (kept_tokenizer) {
     data.tokenizer = LoadTokenizerFile(*kept_tokenizer);
   } else if (config.tokenizer == "sentencepiece") {
-    SentencePieceTraining options;
-    options.vocab_size = static_cast<int>(config.vocabulary);
-    data.tokenizer = TrainTokenizer(*data.corpus.training, options, kDefaultSentinels, stop);
+    data.tokenizer = TrainNamedTokenizer(config, data.corpus, stop);
   } else {
     data.tokenizer = LoadNamedTokenizer(config);
   }
   return data;
 }
 
+TrainingData CheckTrainingData(const TrainingConfig& config) {
+  constexpr int64_t kQuickBytes = 256 << 10;  // a tokenizer is trained on them in about a second
+  TrainingData data;
+  data.corpus = OpenCorpus(config);
+  if (config.tokenizer != "sentencepiece") {
+    data.tokenizer = LoadNamedTokenizer(config);
+  } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= kQuickBytes) {
+    data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});
+  }
+  const std::shared_ptr<const Tokenizer> tokenizer = data.tokenizer ? data.tokenizer : MakeByteTokenizer();
+  MakeEvaluation(config, data.corpus.validation, tokenizer);
+  MakeTrainingExamples(config, data.corpus, tokenizer);
+  return data;
+}
+
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data) {
-  std::shared_ptr<const ExampleSource> examples =
-      FindObjective(*config.objective)
-          .make(config, {data.corpus.training, data.tokenizer, TextSource::Order::kShuffled, config.seed});
-  return MakePrefetchingBatches(
-      MakeTrainingBatches(std::move(examples), config.batch / config.accumulate, config.accumulate), config.accumulate);
+  return MakePrefetchingBatches(MakeTrainingBatches(MakeTrainingExamples(config, data.corpus, data.tokenizer),
+                                                    config.batch / config.accumulate, config.accumulate),
+                                config.accumulate);
 }
 
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,

@@ -28,6 +28,10 @@ struct TrainingData {
 TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer,
                               const StopRequest& stop = {});
 
+// What a new run would open, and an Error for all that it would refuse of it: for a dry run. Long text takes no
+// tokenizer to be trained: it is long enough for one of bytes, and `tokenizer` is null.
+TrainingData CheckTrainingData(const TrainingConfig& config);
+
 // One that need not be trained: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
 

@@ -1,4 +1,5 @@
-// Training data: a file that changes while it is in use or between sessions, and a signal while it is prepared.
+// Training data as the command is given it: what a dry run says of it, a file that changes
+// while it is in use or between sessions, and a signal while it is prepared.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -23,6 +24,28 @@ std::string Text(const std::string& word, int count = 4000) {
   std::string text;
   for (int i = 0; i < count; ++i) text += word + std::to_string(i) + (i % 10 == 9 ? "\n" : " ");
   return text;
+}
+
+TEST(TrainDataTest, ADryRunSaysWhatTrainingWouldSay) {
+  const TempDir dir;
+  WriteBytes(dir / "short.txt", "A few words.");
+  WriteBytes(dir / "fine.txt", Text("w"));
+  const std::vector<std::vector<std::string>> cases = {
+      {"--data", dir / "short.txt"},
+      {"--data", dir / "fine.txt", "--input-length", "3000", "--mean-span-length", "50"},
+      {"--data", dir / "fine.txt", "--validation", dir / "short.txt"},
+      {"--tokenizer", "sentencepiece", "--vocabulary", "16"},
+      {"--data", dir / "short.txt", "--tokenizer", "sentencepiece", "--vocabulary", "400"},
+      {"--input-length", "8192"},
+  };
+  for (const std::vector<std::string>& options : cases) {
+    const CommandResult training = RunCommand(TinyTrain(Joined(options, {"--out", dir / "run"})));
+    const CommandResult dry = RunCommand(TinyTrain(Joined(options, {"--dry-run"})));
+    EXPECT_NE(training.exit_code, 0) << options.back();
+    EXPECT_EQ(dry.exit_code, training.exit_code) << options.back() << "\n" << dry.output;
+    EXPECT_EQ(dry.errors, training.errors) << options.back();
+  }
+  EXPECT_EQ(RunCommand(TinyTrain({"--data", dir / "fine.txt", "--dry-run"})).exit_code, 0);
 }
 
 TEST(TrainDataTest, AFileThatIsCutWhileTrainingIsNamedAndTheCheckpointStands) {

@@ -76,6 +76,48 @@ std::string OutcomeOf(const std::function<void()>& f) {
   return "accepted";
 }
 
+TEST(TrainingDataTest, ADryRunRefusesWhatTrainingRefuses) {
+  const TempDir dir;
+  Write(dir / "short.txt", "A few words are here and no more than that.");
+  Write(dir / "held_out_short.txt", Words(25));
+  Write(dir / "long.txt", Words(3000));
+  Write(dir / "bad.jsonl", "{\"text\": \"fine\"}\n{\"words\": 3}\n");
+  std::string letters;
+  for (int i = 0; i < 1000; ++i) {
+    for (const int byte : {0xE4 + i / 4096, 0x80 | (i >> 6 & 63), 0x80 | (i & 63)}) letters += static_cast<char>(byte);
+  }
+  Write(dir / "letters.txt", letters + letters);
+  int accepted = 0;
+  for (const char* name : {"short.txt", "held_out_short.txt", "long.txt", "bad.jsonl", "letters.txt", "missing"}) {
+    for (const std::string& tokenizer : {std::string("bytes"), std::string("sentencepiece"), dir / "long.txt"}) {
+      const TrainingConfig config = ConfigOf(dir / name, tokenizer);
+      const std::string training = OutcomeOf([&] {
+        const TrainingData data = OpenTrainingData(config, std::nullopt);
+        MakeEvaluation(config, data.corpus.validation, data.tokenizer);
+        MakeBatches(config, data)->Get(0, 0);
+      });
+      EXPECT_EQ(OutcomeOf([&] { CheckTrainingData(config); }), training) << name << ", " << tokenizer;
+      accepted += training == "accepted";
+    }
+  }
+  EXPECT_EQ(accepted, 3);
+  // Hidden spans for which the tokenizer has no sentinels, on text of which none is trained for it.
+  TrainingConfig config = ConfigOf("", "sentencepiece");
+  EXPECT_EQ(CheckTrainingData(config).tokenizer, nullptr);
+  config.input_length = 4096;
+  const std::string message = testing::MessageOf([&] { CheckTrainingData(config); });
+  EXPECT_TRUE(Contains(message, "100 sentinels")) << message;
+}
+
+TEST(TrainingDataTest, AVocabularyThatNoTokenizerHasIsRefusedWithTheConfiguration) {
+  TrainingConfig config;
+  config.vocabulary = 319;
+  const std::string message = testing::MessageOf([&] { ResolvedConfig{config}; });
+  EXPECT_TRUE(message.starts_with("vocabulary: 319 is less than 320")) << message;
+  config.tokenizer = "bytes";  // does not read it
+  EXPECT_NO_THROW(ResolvedConfig{config});
+}
+
 TEST(TrainingDataTest, OpeningEndsWhereItIsAskedToAlsoWhileATokenizerIsTrained) {
   const TempDir dir;
   Write(dir / "text.txt", Words(5000));
