@@ -354,7 +354,11 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
     CROSSTALK_CHECK(entry->flag() || entry->texts.empty() || impl_->FindEntry(entry->texts[0]) == nullptr ||
                         entry->texts[0][0] != '-',
                     entry->names[0], " needs a value, but the option ", entry->texts[0], " follows");
-    if (!entry->texts.empty()) entry->parse(entry->texts[0]);
+    if (entry->texts.empty()) continue;
+    // Most often a variable of a shell that is not set.
+    CROSSTALK_CHECK(!entry->texts[0].empty(), entry->positional() ? entry->placeholder : entry->names[0],
+                    " is given an empty text; leave it out instead");
+    entry->parse(entry->texts[0]);
   }
   if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);
   for (const auto& entry : impl_->entries) {

@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/data.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "crosstalk/models/objectives/prefetch.h"
@@ -53,8 +54,8 @@ std::unique_ptr<ExampleSource> MakeTrainingExamples(const TrainingConfig& config
 
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
   if (config.tokenizer == "bytes") return MakeByteTokenizer();
-  std::error_code ignored;  // what cannot be looked at is not there
-  if (!std::filesystem::exists(config.tokenizer, ignored)) {
+  std::error_code error;
+  if (std::filesystem::status(config.tokenizer, error).type() == std::filesystem::file_type::not_found) {
     const std::string name = std::filesystem::path(config.tokenizer).filename().string();
     FailField(ErrorKind::kData, "tokenizer", Quoted(config.tokenizer), " is neither bytes nor sentencepiece nor a file",
               DidYouMean(name, {"bytes", "sentencepiece"}));

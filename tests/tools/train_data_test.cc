@@ -1,4 +1,4 @@
-// Training data as the command is given it: what a dry run says of it, a file that changes
+// Training data as the command is given it: which file a path names, what a dry run says of it, a file that changes
 // while it is in use or between sessions, and a signal while it is prepared.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,6 +24,61 @@ std::string Text(const std::string& word, int count = 4000) {
   std::string text;
   for (int i = 0; i < count; ++i) text += word + std::to_string(i) + (i % 10 == 9 ? "\n" : " ");
   return text;
+}
+
+TEST(TrainDataTest, APathNamesTheFileThatItNamesForTheSystem) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "elsewhere/deep");
+  std::filesystem::create_directory_symlink(dir / "elsewhere/deep", dir / "link");
+  WriteBytes(dir / "f.txt", Text("wrong"));
+  WriteBytes(dir / "elsewhere/f.txt", Text("right", 3000));
+  const std::string path = dir / "./link/.././f.txt";
+  const CommandResult result = RunCommand(TinyTrain({"--data", path, "--out", dir / "run"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
+  EXPECT_EQ(run.At("configuration").At("data").AsString(), dir / "link/../f.txt");
+  // The wrong one has more bytes.
+  const std::string shown = run.At("data").AsString();
+  EXPECT_TRUE(Contains(shown, "bytes 0 to 27")) << shown;
+  EXPECT_EQ(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}).exit_code, 0);
+}
+
+TEST(TrainDataTest, AnEmptyTextIsNotTheDefault) {
+  const TempDir dir;
+  for (const char* option : {"--data", "--validation", "--tokenizer", "--out", "--resume"}) {
+    const CommandResult result = RunCommand({"train", "--dry-run", option, ""});
+    EXPECT_EQ(result.exit_code, 2) << option;
+    EXPECT_TRUE(Contains(result.errors, std::string(option) + " is given an empty text")) << result.errors;
+  }
+  const CommandResult file = RunCommand({"attend", "", "-o", dir / "x"});
+  EXPECT_EQ(file.exit_code, 2) << file.errors;
+  EXPECT_TRUE(Contains(file.errors, "is given an empty text")) << file.errors;
+}
+
+TEST(TrainDataTest, APathThatJsonCannotKeepIsRefused) {
+  const TempDir dir;
+  const std::string latin = dir / "caf\xE9.txt";
+  WriteBytes(latin, Text("w"));
+  for (const char* option : {"--data", "--validation", "--tokenizer", "--out"}) {
+    const CommandResult refused = RunCommand(TinyTrain({option, latin}));
+    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    EXPECT_TRUE(Contains(refused.errors, std::string(option) + ": \"" + latin + "\" is not UTF-8 text"))
+        << refused.errors;
+  }
+}
+
+TEST(TrainDataTest, AWorkingFolderThatIsGoneIsSaid) {
+  const TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directory(dir / "gone");
+  std::filesystem::current_path(dir / "gone");
+  std::filesystem::remove(dir / "gone");
+  const CommandResult relative = RunCommand(TinyTrain({"--data", "text.txt", "--out", dir / "run"}));
+  const CommandResult absolute = RunCommand(TinyTrain({"--out", dir / "run"}));
+  std::filesystem::current_path(before);
+  EXPECT_EQ(relative.exit_code, 2) << relative.errors;
+  EXPECT_TRUE(Contains(relative.errors, "--data: text.txt is relative to the working folder")) << relative.errors;
+  EXPECT_EQ(absolute.exit_code, 0) << absolute.errors;
 }
 
 TEST(TrainDataTest, ADryRunSaysWhatTrainingWouldSay) {

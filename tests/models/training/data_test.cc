@@ -118,6 +118,14 @@ TEST(TrainingDataTest, AVocabularyThatNoTokenizerHasIsRefusedWithTheConfiguratio
   EXPECT_NO_THROW(ResolvedConfig{config});
 }
 
+TEST(TrainingDataTest, ATokenizerThatIsALinkToItselfIsNamed) {
+  const TempDir dir;
+  std::filesystem::create_symlink("loop.model", dir / "loop.model");
+  const std::string message =
+      testing::MessageOf([&] { LoadNamedTokenizer(ConfigOf("", dir / "loop.model")); }, ErrorKind::kData);
+  EXPECT_TRUE(Contains(message, "loop.model") && Contains(message, "symbolic links")) << message;
+}
+
 TEST(TrainingDataTest, OpeningEndsWhereItIsAskedToAlsoWhileATokenizerIsTrained) {
   const TempDir dir;
   Write(dir / "text.txt", Words(5000));
