@@ -36,7 +36,8 @@ std::shared_ptr<const FileReader> OpenFiles::Open(const std::string& path) {
 TextFile::TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop)
     : path_(std::move(path)), open_files_(std::move(open_files)), format_(FormatOf(path_)) {
   stamp_ = open_files_->Open(path_)->Stamp();
-  if (size() == 0) Fail(ErrorKind::kData, path_, ": the file is empty");
+  size_ = stamp_.size;
+  if (size_ == 0) Fail(ErrorKind::kData, path_, ": the file is empty");
   Check(stop);
 }
 
@@ -63,15 +64,32 @@ void TextFile::Check(const StopRequest& stop) {
   checksum_ = checksum.value();
 }
 
-std::string TextFile::Read(size_t offset, size_t count) const {
-  const std::shared_ptr<const FileReader> file = open_files_->Open(path_);
-  if (const FileStamp now = file->Stamp(); now != stamp_) {
-    Fail(ErrorKind::kData, path_, ": has changed since it was opened: ",
-         now.size != size() ? StrCat("it had ", size(), " bytes and has ", now.size)
-                            : std::string("it has been written to or replaced"),
+void TextFile::CheckUnchanged(const FileReader& file) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const FileStamp now = file.Stamp();
+  if (now == stamp_) return;
+  if (now.size != size_) {
+    Fail(ErrorKind::kData, path_, ": has changed since it was opened: it had ", size_, " bytes and has ", now.size,
          "; do not change a text that is in use");
   }
-  std::string bytes(offset < size() ? std::min(count, size() - offset) : 0, '\0');
+  Crc64 checksum;
+  std::string piece;
+  for (size_t at = 0; at < size_; at += piece.size()) {
+    piece.resize(std::min(kPiece, size_ - at));
+    file.ReadAt(at, piece.data(), piece.size());
+    checksum.Update(piece);
+  }
+  if (checksum.value() != checksum_ || file.Stamp() != now) {
+    Fail(ErrorKind::kData, path_, ": has changed since it was opened: its bytes are others; do not change a text that ",
+         "is in use");
+  }
+  stamp_ = now;
+}
+
+std::string TextFile::Read(size_t offset, size_t count) const {
+  const std::shared_ptr<const FileReader> file = open_files_->Open(path_);
+  CheckUnchanged(*file);
+  std::string bytes(offset < size_ ? std::min(count, size_ - offset) : 0, '\0');
   file->ReadAt(offset, bytes.data(), bytes.size());
   return bytes;
 }

@@ -35,12 +35,12 @@ class TextFile {
   TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop);
 
   const std::string& path() const { return path_; }
-  size_t size() const { return stamp_.size; }
+  size_t size() const { return size_; }
   TextFormat format() const { return format_; }    // by the end of the name: .jsonl and .json are JSONL
   uint64_t checksum() const { return checksum_; }  // CRC-64 of the bytes
 
-  // The bytes [offset, offset + count), fewer at the end. Error(kData) if the file is not the one that was checked: it
-  // has been written to, cut or replaced since.
+  // The bytes [offset, offset + count), fewer at the end. Error(kData) if the file has no longer the bytes that were
+  // checked. A time or place of the file that has changed makes it read the whole of it again, to tell.
   std::string Read(size_t offset, size_t count) const;
 
   // As the functions of std::string_view on the whole of it, in pieces.
@@ -53,14 +53,17 @@ class TextFile {
 
  private:
   void Check(const StopRequest& stop);
+  void CheckUnchanged(const FileReader& file) const;
   template <typename FindIn>
   size_t FindBackward(size_t last, const FindIn& find_in) const;
 
   std::string path_;
   std::shared_ptr<OpenFiles> open_files_;
   TextFormat format_;
-  FileStamp stamp_;
+  size_t size_ = 0;
   uint64_t checksum_ = 0;
+  mutable std::mutex mutex_;
+  mutable FileStamp stamp_;  // when the bytes were last known to be those
 };
 
 // Where a reader stands in a file: keeps the piece around it.

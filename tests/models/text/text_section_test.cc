@@ -160,6 +160,14 @@ TEST(TextSectionTest, AFileThatChangesIsNamedInsteadOfRead) {
     // The clock of a file system may stand still for some milliseconds.
     std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::milliseconds(50));
   });
+  // One that is only touched is still that file.
+  const TempDir touched;
+  Write(touched / "text.txt", text);
+  const TextSection same = Whole(touched / "text.txt");
+  std::filesystem::last_write_time(touched / "text.txt", std::filesystem::file_time_type::clock::now());
+  std::string part;
+  same.Read(250'000, 10, &part);
+  EXPECT_EQ(part, "xxxxxxxxxx");
   // A file that another one replaces is still there for who has it open.
   const TempDir dir;
   Write(dir / "text.txt", text);
