@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
@@ -137,8 +138,18 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
   }
   if (training->exception) std::rethrow_exception(training->exception);
   if (!training->status.ok()) {
+    // "Vocabulary size is smaller than required_chars. 1000 vs 3233. …"
+    const std::string reason = training->status.ToString();
+    const size_t needed = reason.find(" vs ");
+    if (reason.find("required_chars") != std::string::npos && needed != std::string::npos) {
+      const std::string_view number = std::string_view(reason).substr(needed + 4);
+      FailField(ErrorKind::kUsage, "vocabulary", options.vocab_size,
+                " is too small for this text, whose letters alone, with bytes and special tokens, are ",
+                number.substr(0, number.find_first_not_of("0123456789")),
+                "; take a few thousand more, or the tokenizer bytes");
+    }
     FailField(ErrorKind::kUsage, "vocabulary", "a SentencePiece tokenizer of ", options.vocab_size,
-              " pieces cannot be trained on this text: ", training->status.ToString());
+              " pieces cannot be trained on this text: ", reason);
   }
   return std::move(training->model);
 }
