@@ -7,7 +7,8 @@
 
 namespace crosstalk {
 
-inline constexpr size_t kMaxSentencePieceModelBytes = size_t{256} << 20;
+// Published models have up to 5 MB. The library takes up to 35 times a model's size in memory, and a second a megabyte.
+inline constexpr size_t kMaxSentencePieceModelBytes = size_t{64} << 20;
 
 // Throws Error(kData) with `name` and the byte offset unless `model` is a well-formed protocol buffer of a
 // SentencePiece model of kind unigram or BPE whose pieces are of bounded length, distinct, valid UTF-8 with finite
