@@ -17,7 +17,6 @@
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/thread.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
@@ -84,7 +83,8 @@ struct Training {
       Sentences iterator(sentences);
       status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
     } catch (const std::system_error& error) {  // of the threads that the library starts
-      exception = std::make_exception_ptr(Error(ErrorKind::kResource, StrCat("SentencePiece: ", error.what())));
+      exception = std::make_exception_ptr(
+          Error(ErrorKind::kResource, StrCat("SentencePiece: cannot start a thread: ", error.code().message())));
     } catch (...) {
       exception = std::current_exception();
     }
@@ -95,7 +95,12 @@ struct Training {
 };
 
 void RunUntilStopped(const std::shared_ptr<Training>& training, const StopRequest& stop) {
-  std::thread thread = StartThread([training] { training->Run(); });
+  std::thread thread;
+  try {
+    thread = std::thread([training] { training->Run(); });
+  } catch (const std::system_error&) {
+    return training->Run();  // the system has no thread to give: it cannot be stopped
+  }
   std::unique_lock<std::mutex> lock(training->mutex);
   while (!training->ended.wait_for(lock, kStopInterval, [&] { return training->has_ended; })) {
     if (!stop()) continue;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/models/text/sentencepiece_model_check.h"
@@ -20,6 +21,7 @@
 #include "crosstalk/runtime/random.h"
 #include "tests/support/crafted_model.h"
 #include "tests/support/messages.h"
+#include "tests/support/thread_limit.h"
 
 namespace crosstalk {
 namespace {
@@ -96,6 +98,22 @@ TEST(SentencePieceTokenizerTest, TrainingRefusesWhatItCannotDo) {
     });
   });
   EXPECT_TRUE(message.starts_with("vocabulary: 320 is too small") && testing::Contains(message, " are 22")) << message;
+}
+
+TEST(SentencePieceTokenizerTest, WhereTheSystemGivesNoThreadTrainingSaysSo) {
+  const std::string text = WriteStory(1, 0, 20'000).text;
+  for (const int threads : {0, 1}) {  // the library takes one of its own, beside ours
+    bool given = false;
+    const testing::ThreadLimitScope limit(threads);
+    const std::string message = testing::MessageOf(
+        [&] {
+          TrainSentencePieceModel(
+              {400, 20'000}, [&](std::string* segment) { return *segment = text, !std::exchange(given, true); },
+              [] { return false; });
+        },
+        ErrorKind::kResource);
+    EXPECT_TRUE(testing::Contains(message, "SentencePiece: cannot start a thread")) << message;
+  }
 }
 
 // ---- malformed models ----
