@@ -15,6 +15,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/command.h"
 #include "tools/format.h"
@@ -149,8 +150,8 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   if (resume.from != ResumeOptions::From::kNothing) TakeOverConfiguration(options, resume, settings);
   MakePathsAbsolute(&settings.config);
   const ResolvedConfig resolved(settings.config);
-  CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: \"", settings.out,
-                  "\" is not UTF-8 text; choose another name");
+  CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),
+                  " is not UTF-8 text; choose another name");
   if (settings.dry_run) return DryRun(resolved, settings.json);
   const bool begins = resume.from == ResumeOptions::From::kNothing && !settings.out.empty();
   CROSSTALK_CHECK(!begins || !RunFolder(settings.out).HoldsRun(), settings.out,

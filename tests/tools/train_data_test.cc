@@ -9,7 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
@@ -62,8 +64,7 @@ TEST(TrainDataTest, APathThatJsonCannotKeepIsRefused) {
   for (const char* option : {"--data", "--validation", "--tokenizer", "--out"}) {
     const CommandResult refused = RunCommand(TinyTrain({option, latin}));
     EXPECT_EQ(refused.exit_code, 2) << refused.errors;
-    EXPECT_TRUE(Contains(refused.errors, std::string(option) + ": \"" + latin + "\" is not UTF-8 text"))
-        << refused.errors;
+    EXPECT_TRUE(Contains(refused.errors, StrCat(option, ": ", Quoted(latin), " is not UTF-8 text"))) << refused.errors;
   }
 }
 
