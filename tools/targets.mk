@@ -40,6 +40,15 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 test: $(COMMAND) $(EXAMPLES) $(TESTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
 	@sh tests/run.sh $(BUILD) $(TEST_JOBS)
 
+# In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps.
+THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention \
+    nn/attention/attention nn/attention/fused models/objectives/batches models/training/trainer
+.PHONY: test-threads
+test-threads:  ## run the tests of what threads share under ThreadSanitizer
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-thread SANITIZE=thread CXXFLAGS='-O1 -g1' \
+	  $(THREAD_TESTS:%=$(BUILD)-thread/tests/%_test)
+	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" sh tests/run.sh $(BUILD)-thread $(TEST_JOBS)
+
 .PHONY: layers
 layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh
