@@ -157,6 +157,22 @@ TEST_F(ParallelTest, NoMoreThreadsWorkThanWereSet) {
   EXPECT_LE(ids.size(), 2u);
 }
 
+// Plain memory, written by one thread and read by another: ThreadSanitizer checks what orders the two.
+TEST_F(ParallelTest, TheCallerSeesWhatTilesWroteAndTilesWhatTheCallerWrote) {
+  SetNumThreads(2);
+  int in[2], out[2];
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    in[0] = in[1] = repeat;
+    std::atomic<int> begun{0};
+    ParallelFor(2, [&](int64_t tile) {
+      begun.fetch_add(1, std::memory_order_relaxed);  // each on a thread of its own, and nothing ordered by it
+      while (begun.load(std::memory_order_relaxed) < 2) std::this_thread::yield();
+      out[tile] = in[tile] + 1;
+    });
+    ASSERT_EQ(out[0] + out[1], 2 * (repeat + 1));
+  }
+}
+
 TEST_F(ParallelTest, CallersDoNotWaitForEachOther) {
   SetNumThreads(2);
   std::atomic<bool> release{false};
