@@ -3,16 +3,41 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
 namespace {
+
+// Calls use(forged) with each copy of `json` in which one number has another value.
+void ForEachForgedNumber(const Json& json,
+                         const std::function<void(const Json& forged, const std::string& what)>& use) {
+  if (!json.is_object()) return;
+  for (const auto& [key, member] : json.AsObject()) {
+    const auto with = [&, name = key](const Json& value, const std::string& what) {
+      use(Json(json).Set(name, value), name + what);
+    };
+    if (member.is_number()) {
+      for (const Json& value : {Json(int64_t{1} << 31), Json(int64_t{1} << 62), Json(-7), Json(0), Json(1e300)}) {
+        with(value, " = " + value.Dump());
+      }
+    } else {
+      ForEachForgedNumber(member, [&](const Json& forged, const std::string& what) { with(forged, "." + what); });
+    }
+  }
+}
 
 class ForgedCheckpointTest : public ::testing::Test {
  protected:
@@ -21,24 +46,27 @@ class ForgedCheckpointTest : public ::testing::Test {
     honest_ = dir_ / "run/checkpoints/step-00000002";
   }
 
-  // The checkpoint with each `from` behind `part` in config.json replaced, signed again.
-  std::string Forged(const std::string& from, const std::string& to, const std::string& part = "\"model\": {") {
+  // The checkpoint with this config.json, signed again.
+  std::string WithConfig(const std::string& config) {
     std::vector<CheckpointFile> files;
     for (const std::string& name : ListDirectory(honest_)) {
       if (name == "manifest.json") continue;
-      std::string bytes = ReadBytes(honest_ + "/" + name);
-      if (name == "config.json") {
-        size_t at = bytes.find(part);
-        EXPECT_NE(bytes.find(from, at), std::string::npos) << from;
-        while ((at = bytes.find(from, at)) != std::string::npos) {
-          bytes.replace(at, from.size(), to);
-          at += to.size();
-        }
-      }
-      files.push_back({name, [bytes](FileWriter& file) { file.Write(bytes); }});
+      files.push_back(BytesFile(name, name == "config.json" ? config : ReadBytes(honest_ + "/" + name)));
     }
     CheckpointStore store(dir_ / ("forged-" + std::to_string(++forged_)));
     return store.Save(2, files).path;
+  }
+
+  // The checkpoint with each `from` behind `part` in config.json replaced, signed again.
+  std::string Forged(const std::string& from, const std::string& to, const std::string& part = "\"model\": {") {
+    std::string bytes = ReadBytes(honest_ + "/config.json");
+    size_t at = bytes.find(part);
+    EXPECT_NE(bytes.find(from, at), std::string::npos) << from;
+    while ((at = bytes.find(from, at)) != std::string::npos) {
+      bytes.replace(at, from.size(), to);
+      at += to.size();
+    }
+    return WithConfig(bytes);
   }
 
   TempDir dir_;
@@ -75,6 +103,30 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
     EXPECT_NE(result.errors.find(forged.key), std::string::npos) << forged.to << ": " << result.errors;
     EXPECT_LT(result.errors.size(), 1000u);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to;
+  }
+}
+
+// Of every model that there is.
+TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileHolds) {
+  for (const std::string& model : ModelNames()) {
+    ASSERT_EQ(RunCommand(TinyTrain({"--model", model, "--steps", "2", "--out", dir_ / model})).exit_code, 0);
+    honest_ = dir_ / (model + "/checkpoints/step-00000002");
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(honest_ + "/model.safetensors"));
+    const Json config = ReadJsonFile(honest_ + "/config.json");
+    int refused = 0;
+    ForEachForgedNumber(config.At("model"), [&](const Json& forged, const std::string& what) {
+      const int64_t live = GetMemoryStats().live_bytes;
+      ResetPeakMemory();
+      try {
+        LoadModel(forged, "config.json: model", ReadSafetensors(honest_ + "/model.safetensors"));
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(error.kind(), ErrorKind::kData) << model << ": " << what << ": " << error.what();
+        EXPECT_NE(std::string(error.what()).find("config.json: model"), std::string::npos) << what << error.what();
+      }
+      EXPECT_LE(GetMemoryStats().peak_bytes - live, 2 * bytes) << model << ": " << what;
+    });
+    EXPECT_GT(refused, 20) << model;
   }
 }
 
