@@ -39,7 +39,7 @@ struct FieldRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 };
-// Integers are bounded by 2^40, so that products of two sizes can be checked in 128 bits and none is near overflow.
+// Integers are bounded by 2^40, so that sums of them are far from overflow. Products saturate (runtime/math.h).
 constexpr FieldRange AtLeast(double low) { return {low, 1099511627776.0}; }
 
 // Whether a field decides bits of the result: a run can be continued with another value of one that does not.
