@@ -263,9 +263,10 @@ TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
 
 // A rising sequence of logits makes the running maximum of every row rise too, again and again.
 TEST(AttentionTest, LogitsThatGrowAlongTheRow) {
-  for (const bool talking : {false, true}) {
+  for (const auto& [logits, weights] : {std::pair{false, false}, {false, true}, {true, true}}) {
     AttentionShape s = Shape(1, 9, 200, 2, 2, 2, 1, 3);
-    s.P_l = s.P_w = talking;
+    s.P_l = logits;
+    s.P_w = weights;
     AttentionProblem p(s);
     for (int64_t j = 0; j < s.m; ++j) {
       for (int64_t k = 0; k < 2; ++k) p.K[j * 2 + k] = static_cast<float>(j / 40) * 100.0f * (k == 0 ? 1.0f : -1.0f);
