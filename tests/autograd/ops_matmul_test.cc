@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "crosstalk/runtime/shapes_only.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 
@@ -46,6 +47,15 @@ TEST(MatMulTest, EqualsLoopsForEveryTransposeBatchAndStride) {
       }
     }
   }
+}
+
+TEST(MatMulTest, CountsItsMultiplications) {
+  const ShapesOnlyScope scope;
+  const auto zeros = [](const Shape& shape) { return Variable(Tensor::Zeros(shape, DType::kFloat32)); };
+  MatMul(zeros({2, 3, 5}), zeros({2, 5, 7}));
+  EXPECT_EQ(scope.Multiplications(), 2 * 3 * 5 * 7);
+  MatMul(zeros({5, 3}), zeros({2, 7, 5}), Transpose::kYes, Transpose::kYes);
+  EXPECT_EQ(scope.Multiplications(), 2 * (2 * 3 * 5 * 7));
 }
 
 TEST(MatMulTest, LeadingDimensionsOfOneStay) {

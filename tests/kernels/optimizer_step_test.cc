@@ -140,7 +140,9 @@ void CheckAdamW() {
   for (const auto correction : {AdamWOptions::BiasCorrection::kNo, AdamWOptions::BiasCorrection::kYes}) {
     options.bias_correction = correction;
     options.gradient_scale = correction == AdamWOptions::BiasCorrection::kNo ? 1 : 0.5;
-    for (int64_t n = 0; n <= kMaxLength; ++n) {
+    std::vector<int64_t> lengths = {40000};  // several tiles
+    for (int64_t n = 0; n <= kMaxLength; ++n) lengths.push_back(n);
+    for (const int64_t n : lengths) {
       std::vector<T> g = RandomValues<T>(n, "g"), m = RandomValues<T>(n, "m", 0.1), v = Moments<T>(n, "v");
       std::vector<T> p = RandomValues<T>(n, "p");
       std::vector<double> wide_g = ToDouble(g), wide_m = ToDouble(m), wide_v = ToDouble(v), wide_p = ToDouble(p);

@@ -229,8 +229,11 @@ TEST(EinsumErrorTest, OtherMistakesSayWhatIsWrong) {
   EXPECT_EQ(MessageOf("Y[n] = einsum(X[n,m])", {{3}}), "einsum: X[n, m] has 2 dimensions, but the tensor given is [3]");
   EXPECT_EQ(MessageOf("Y[n] = einsum(X[n], Z[n])", {{3}}),
             "einsum: 'Y[n] = einsum(X[n], Z[n])' has 2 operands, but 1 tensors were given");
-  EXPECT_EQ(MessageOf("X[n] + Z[n]", {{3}}),
-            "einsum: 'X[n] + Z[n]' is not of the form RESULT[dims] = einsum(TENSOR[dims], …)");
+  for (const std::string equation :
+       {"X[n] + Z[n]", "Y[n] = product(X[n])", "Y[n] = einsum(X[n]", "einsum(X[n]) = Y[n]"}) {
+    EXPECT_EQ(MessageOf(equation, {{3}}),
+              "einsum: '" + equation + "' is not of the form RESULT[dims] = einsum(TENSOR[dims], …)");
+  }
   EXPECT_EQ(MessageOf("Y[n] = einsum(X[n],)", {{3}}), "einsum: an operand is missing in 'Y[n] = einsum(X[n],)'");
   EXPECT_EQ(MessageOf("Y[n] = einsum(X[n,3])", {{3, 3}}),
             "einsum: X[n, 3] has the number 3 where a dimension's name is needed (in 'Y[n] = einsum(X[n,3])')");
