@@ -228,8 +228,11 @@ inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
   return r;
 }
 
+// kInputs: dQ, dK and dV alone, which are always written.
+enum class WantedResults { kAll, kInputs };
+
 // The fused kernels on the same problem. Everything that they should write starts as NaN.
-inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
+inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedResults wanted = WantedResults::kAll) {
   const AttentionShape& s = p.shape;
   AttentionResults<float> r(p);
   AttentionResults<float>::ForEach([&](const char*, Floats AttentionResults<float>::*member) {
@@ -253,9 +256,11 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p) {
   out.dQ = {r.dQ.data(), s.h_k * s.d_k};
   out.dK = {r.dK.data(), p.k_heads * s.d_k};
   out.dV = {r.dV.data(), p.v_heads * s.d_v};
-  out.dP_l = pointer(r.dP_l), out.dP_w = pointer(r.dP_w), out.dR_Xl = pointer(r.dR_Xl), out.dR_Ml = pointer(r.dR_Ml);
-  out.dR_Xw = pointer(r.dR_Xw), out.dR_Mw = pointer(r.dR_Mw), out.dbias = pointer(r.dbias);
-  out.dbias_table = pointer(r.dbias_table);
+  if (wanted == WantedResults::kAll) {
+    out.dP_l = pointer(r.dP_l), out.dP_w = pointer(r.dP_w), out.dR_Xl = pointer(r.dR_Xl), out.dR_Ml = pointer(r.dR_Ml);
+    out.dR_Xw = pointer(r.dR_Xw), out.dR_Mw = pointer(r.dR_Mw), out.dbias = pointer(r.dbias);
+    out.dbias_table = pointer(r.dbias_table);
+  }
   Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
   AttentionBackward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, aligned(more),
                     threads);

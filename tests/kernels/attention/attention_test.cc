@@ -168,6 +168,20 @@ TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
   ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
 }
 
+TEST(AttentionTest, GradientsThatNobodyWantsMayBeNull) {
+  for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
+    AttentionShape s = Talking(Shape(2, 41, 37, 3, 4, 5, 5, 6));
+    s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = true;
+    s.bias = bias;
+    s.buckets = 3;
+    const AttentionProblem p(s);
+    const AttentionResults<float> all = FusedAttention(p), inputs = FusedAttention(p, WantedResults::kInputs);
+    EXPECT_EQ(inputs.dQ, all.dQ);
+    EXPECT_EQ(inputs.dK, all.dK);
+    EXPECT_EQ(inputs.dV, all.dV);
+  }
+}
+
 TEST(AttentionTest, HeadsThatShareKeysAndValues) {
   AttentionShape s = Shape(2, 19, 37, 5, 5, 5, 11, 13);
   s.memory_heads = MemoryHeads::kMultiQuery;
