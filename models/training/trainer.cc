@@ -40,13 +40,12 @@ void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, double scale, 
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
   const std::string advice = " Try a smaller learning_rate, a longer warmup, or clip = 1.";
-  std::string gradient = DescribeNonFiniteGradient(parameters_);
+  const std::string gradient = DescribeNonFiniteGradient(parameters_);
   std::string first;
   try {
     const FiniteCheckScope check;
     ForwardBackward(batches, scale);
-    if (gradient.empty()) gradient = "the sum of the squared gradients overflows";
-    first = "First seen in " + gradient + ".";
+    first = gradient.empty() ? "The sum of its squares overflows." : "First seen in " + gradient + ".";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNumerical) throw;
     first = StrCat("It began here: ", error.what(), ".");
