@@ -71,4 +71,5 @@
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/models/training/trainer.h"

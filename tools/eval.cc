@@ -3,7 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/command.h"
 #include "tools/output.h"

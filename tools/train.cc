@@ -11,6 +11,7 @@
 #include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"

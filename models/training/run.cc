@@ -7,7 +7,9 @@
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
@@ -16,11 +18,6 @@
 namespace crosstalk {
 
 namespace {
-
-constexpr char kModelName[] = "model.safetensors";
-constexpr char kOptimizerName[] = "optimizer.safetensors";
-constexpr char kConfigName[] = "config.json";
-constexpr char kStateName[] = "state.json";
 
 Json StepEvent(const StepResult& step) {
   Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
@@ -40,40 +37,6 @@ Json SessionJson(int64_t step) {
                            {"threads", NumThreads()},
                            {"simd_target", kernels::SimdTargetName()},
                            {"platform", ToJson(GetPlatformInfo())}});
-}
-
-// The members of a checkpoint's config.json, checked.
-struct CheckpointConfig {
-  TrainingConfig training;
-  Json model;
-  std::string fingerprint;
-};
-CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
-  const std::string path = checkpoint.FilePath(kConfigName);
-  const Json json = ReadJsonFile(path);
-  const JsonReader reader(json, path);
-  if (reader.Int("format") != kRunFormat)
-    reader.FailAt("format", "is not ", kRunFormat, ": written by another version");
-  reader.String("version");
-  CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
-                          reader.String("data_fingerprint")};
-  reader.RejectUnread();
-  return config;
-}
-
-std::string TokenizerPath(const Checkpoint& checkpoint) {
-  const std::optional<std::string> path = RunFolder(checkpoint.path).TokenizerFile();
-  if (!path) Fail(ErrorKind::kData, checkpoint.path, ": has no tokenizer file");
-  return *path;
-}
-
-// One line each, to follow a colon.
-std::string Lines(const std::vector<std::string>& lines) { return "\n  " + Join(lines, "\n  "); }
-
-std::vector<std::string> ReasonsOf(const std::vector<SkippedCheckpoint>& skipped) {
-  std::vector<std::string> reasons;
-  for (const SkippedCheckpoint& one : skipped) reasons.push_back(one.reason);
-  return reasons;
 }
 
 Vocabulary VocabularyOf(const Tokenizer& tokenizer) {
@@ -380,62 +343,6 @@ TrainingSummary TrainingRun::Train() {
   summary.last_evaluation = last_evaluation_;
   summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return summary;
-}
-
-TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
-  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
-  const std::string source = checkpoint.FilePath(kConfigName) + ": model";
-  TrainedModel trained;
-  trained.config = config.training;
-  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint));
-  const int64_t vocabulary = JsonReader(config.model, source).Int("vocabulary");
-  if (trained.tokenizer->vocab_size() != vocabulary) {
-    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
-         " ids, but the model ", vocabulary);
-  }
-  trained.model = LoadModel(config.model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
-  trained.step = checkpoint.step;
-  trained.checkpoint = checkpoint.path;
-  return trained;
-}
-
-TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
-  const RunFolder folder(run_folder);
-  if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
-  const CheckpointStore store(folder.CheckpointDirectory());
-  while (true) {
-    const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
-    const std::vector<std::string> skipped = ReasonsOf(found.skipped);
-    if (!found.checkpoint) {
-      Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
-           which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
-    }
-    try {
-      TrainedModel trained = LoadTrainedModel(*found.checkpoint);
-      trained.skipped = skipped;
-      return trained;
-    } catch (const Error&) {
-      // A training that goes on in the run removes a checkpoint only when there is a newer one.
-      if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;
-    }
-  }
-}
-
-TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {
-  return ReadCheckpointConfig(checkpoint).training;
-}
-
-TrainingConfig ReadRunConfig(const RunFolder& folder) {
-  if (!folder.HasRunFile() && folder.HoldsRun()) {
-    const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
-    if (found.checkpoint) return ReadCheckpointTraining(*found.checkpoint);
-    Fail(ErrorKind::kData, folder.path(),
-         ": run.json is missing, and no checkpoint is good:", Lines(ReasonsOf(found.skipped)));
-  }
-  const Json run = folder.ReadRunFile();
-  const Json* configuration = run.Find("configuration");
-  if (configuration == nullptr) Fail(ErrorKind::kData, folder.RunFile(), ": has no configuration");
-  return TrainingConfigFromJson(*configuration, folder.RunFile() + ": configuration");
 }
 
 }  // namespace crosstalk

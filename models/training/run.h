@@ -107,24 +107,4 @@ class TrainingRun {
   std::optional<std::optional<double>> loss_lower_bound_;  // of evaluation_, once it has been computed
 };
 
-// A trained model taken from a run: from `checkpoint`, or from the newest good one.
-struct TrainedModel {
-  TrainingConfig config;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Model> model;
-  int64_t step = 0;
-  std::string checkpoint;            // its path
-  std::vector<std::string> skipped;  // why others were passed over: damaged ones
-};
-enum class WhichCheckpoint { kNewest, kBest };
-// Error(kData) if there is no run, no good checkpoint, or the files do not fit together. A training may go on in the
-// run meanwhile: where it removes the checkpoint, the one that then is the newest or the best is taken.
-TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which);
-TrainedModel LoadTrainedModel(const Checkpoint& checkpoint);
-
-// The configuration of a run, from its run.json, or where that is lost from its newest good checkpoint.
-TrainingConfig ReadRunConfig(const RunFolder& folder);
-// The same from a checkpoint.
-TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint);
-
 }  // namespace crosstalk

@@ -1,0 +1,67 @@
+#include "crosstalk/models/training/trained_model.h"
+
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/safetensors.h"
+
+namespace crosstalk {
+
+TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
+  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
+  const std::string source = checkpoint.FilePath(kConfigName) + ": model";
+  TrainedModel trained;
+  trained.config = config.training;
+  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint));
+  const int64_t vocabulary = JsonReader(config.model, source).Int("vocabulary");
+  if (trained.tokenizer->vocab_size() != vocabulary) {
+    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
+         " ids, but the model ", vocabulary);
+  }
+  trained.model = LoadModel(config.model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
+  trained.step = checkpoint.step;
+  trained.checkpoint = checkpoint.path;
+  return trained;
+}
+
+TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
+  const RunFolder folder(run_folder);
+  if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
+  const CheckpointStore store(folder.CheckpointDirectory());
+  while (true) {
+    const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
+    const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    if (!found.checkpoint) {
+      Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
+           which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
+    }
+    try {
+      TrainedModel trained = LoadTrainedModel(*found.checkpoint);
+      trained.skipped = skipped;
+      return trained;
+    } catch (const Error&) {
+      // A training that goes on in the run removes a checkpoint only when there is a newer one.
+      if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;
+    }
+  }
+}
+
+TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {
+  return ReadCheckpointConfig(checkpoint).training;
+}
+
+TrainingConfig ReadRunConfig(const RunFolder& folder) {
+  if (!folder.HasRunFile() && folder.HoldsRun()) {
+    const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
+    if (found.checkpoint) return ReadCheckpointTraining(*found.checkpoint);
+    Fail(ErrorKind::kData, folder.path(),
+         ": run.json is missing, and no checkpoint is good:", Lines(ReasonsOf(found.skipped)));
+  }
+  const Json run = folder.ReadRunFile();
+  const Json* configuration = run.Find("configuration");
+  if (configuration == nullptr) Fail(ErrorKind::kData, folder.RunFile(), ": has no configuration");
+  return TrainingConfigFromJson(*configuration, folder.RunFile() + ": configuration");
+}
+
+}  // namespace crosstalk
