@@ -19,6 +19,7 @@
 #include "crosstalk/runtime/file_calls.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tiny_config.h"
 
 namespace {
 
@@ -184,23 +185,6 @@ TEST(FileFaultsTest, ARunThatCannotBeLookedAtIsNotTakenForNone) {
     MessageOf([&] { folder.HoldsRun(); }, ErrorKind::kFailure);
     MessageOf([&] { folder.ForeignName(); }, ErrorKind::kFailure);
   }
-}
-
-ResolvedConfig TinyConfig() {
-  TrainingConfig config;
-  config.tokenizer = "bytes";
-  config.d_model = 16;
-  config.attention.heads = 2;
-  config.d_ff = 24;
-  config.layers = 1;
-  config.input_length = 16;
-  config.batch = 4;
-  config.steps = 4;
-  config.eval_every = 2;
-  config.eval_batches = 1;
-  config.checkpoint_every = 1;
-  config.keep = 1;
-  return ResolvedConfig(config);
 }
 
 TEST(FileFaultsTest, ACheckpointThatCannotBeRemovedDoesNotEndTheTraining) {
