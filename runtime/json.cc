@@ -192,6 +192,17 @@ const char* Name(Json::Type type) {
   return "?";
 }
 
+// The alternative is copied first and moved in when it is whole: the copy constructor of libstdc++ 12's variant, where
+// it finds no memory, destroys an alternative that was never made.
+Json::Json(const Json& other) : Json() {
+  std::visit(
+      [this](const auto& value) {
+        auto copy = value;
+        value_ = std::move(copy);
+      },
+      other.value_);
+}
+
 bool Json::AsBool() const {
   if (!is_bool()) FailType("true or false", type());
   return std::get<bool>(value_);

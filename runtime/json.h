@@ -27,6 +27,10 @@ class Json {
   using Object = std::vector<Member>;
 
   Json() = default;  // null
+  Json(const Json& other);
+  Json(Json&& other) noexcept = default;
+  Json& operator=(const Json& other) { return *this = Json(other); }
+  Json& operator=(Json&& other) noexcept = default;
   Json(std::nullptr_t) {}
   Json(bool value) : value_(value) {}
   // Any integer type; throws a usage error where the value does not fit an int64_t.

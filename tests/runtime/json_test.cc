@@ -7,12 +7,14 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace {
 
+using testing::FailEachAllocation;
 using testing::MessageOf;
 
 std::string Repeat(const std::string& part, int times) {
@@ -213,6 +215,18 @@ TEST(JsonReaderTest, AKeyThatNobodyReadIsAnError) {
             "run.json: typo: is not a key that is known here");
   EXPECT_EQ(reader.Int("typo"), 3);
   EXPECT_NO_THROW(reader.RejectUnread());
+}
+
+// libstdc++ 12's variant would destroy what a failed copy never made.
+TEST(JsonTest, ACopyThatFindsNoMemoryLeavesBothValuesAsTheyWere) {
+  const char* const text =
+      R"({"a key that needs memory": ["a string that needs memory", {"b": [1, 2.5, null, true]}]})";
+  const Json json = ParseJson(text, "test");
+  EXPECT_GT(FailEachAllocation([&] { const Json copy(json); }, [&] { EXPECT_EQ(json.Dump(), text); }), 4);
+  Json other = Json::MakeArray({"what was there before, and is longer than a string without memory"});
+  const std::string before = other.Dump();
+  EXPECT_GT(FailEachAllocation([&] { other = json; }, [&] { EXPECT_EQ(other.Dump(), before); }), 4);
+  EXPECT_EQ(other, json);
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// Allocations by operator new that fail when told. It replaces operator new: include it in one source file of a test
+// program.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace crosstalk::testing {
+
+inline thread_local int64_t allocations_left = -1;  // until they fail; negative: without end
+
+// While one lives, this thread's allocations fail, but for the first `successes`.
+class FailingAllocations {
+ public:
+  explicit FailingAllocations(int64_t successes) { allocations_left = successes; }
+  ~FailingAllocations() { allocations_left = -1; }
+  FailingAllocations(const FailingAllocations&) = delete;
+};
+
+// f() with each of its allocations failing in turn, it and those after it, until it needs no more. Returns how often
+// f() threw std::bad_alloc; calls check() each time, with memory.
+template <typename F, typename Check>
+int64_t FailEachAllocation(const F& f, const Check& check) {
+  for (int64_t successes = 0;; ++successes) {
+    try {
+      const FailingAllocations failing(successes);
+      f();
+      return successes;
+    } catch (const std::bad_alloc&) {
+    }
+    check();
+  }
+}
+
+}  // namespace crosstalk::testing
+
+void* operator new(size_t size) {
+  using crosstalk::testing::allocations_left;
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
