@@ -161,6 +161,7 @@ std::string ToString(const GradCheckReport& report) {
     place += "]";
   }
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);
   out.precision(12);
   out << (report.ok ? "gradient check passed: " : "gradient check failed: ") << report.checked
       << " compared, worst at input " << report.worst_input << " " << place << ": analytic " << report.analytic

@@ -39,6 +39,8 @@ class Error : public std::runtime_error {
 template <typename... Parts>
 CROSSTALK_LOCAL std::string StrCat(const Parts&... parts) {
   std::ostringstream out;
+  // Else a stream that finds no memory writes no more, and says nothing.
+  out.exceptions(std::ios_base::badbit);
   (out << ... << parts);
   return out.str();
 }

@@ -338,15 +338,13 @@ template std::vector<uint8_t> Tensor::ToVector() const;
 
 std::string ToString(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined tensor";
-  std::ostringstream out;
-  out << tensor.dtype() << tensor.shape() << " = {";
+  std::string text = StrCat(tensor.dtype(), tensor.shape(), " = {");
   const Tensor plain = tensor.To(DType::kFloat64).Contiguous();
   constexpr int64_t kShown = 8;
   for (int64_t i = 0; i < std::min(kShown, plain.num_elements()); ++i) {
-    out << (i > 0 ? ", " : "") << plain.data<double>()[i];
+    text += StrCat(i > 0 ? ", " : "", plain.data<double>()[i]);
   }
-  out << (plain.num_elements() > kShown ? ", …}" : "}");
-  return out.str();
+  return text + (plain.num_elements() > kShown ? ", …}" : "}");
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << ToString(tensor); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/runtime/dtype.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -57,6 +58,16 @@ TEST(CheckTest, OurOwnMistakesAreLogicErrorsThatNameTheLine) {
   }
 }
 #endif
+
+// A stream swallows the exception of a failed allocation: what was written so far would pass for the whole.
+TEST(CheckTest, StrCatThrowsWhereThereIsNoMemory) {
+  const std::string part(300, 'x');
+  const auto whole = [&] { return StrCat(part, 17, part, 2.5, part); };
+  const std::string expected = whole();
+  std::string got;
+  EXPECT_GT(testing::FailEachAllocation([&] { got = whole(); }, [&] { EXPECT_EQ(got, ""); }), 2);
+  EXPECT_EQ(got, expected);
+}
 
 TEST(DTypeTest, NamesAndSizes) {
   EXPECT_STREQ(Name(DType::kFloat32), "float32");
