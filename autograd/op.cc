@@ -19,9 +19,9 @@ void CheckResult(const char* name, const Tensor& value, const std::vector<Variab
                         minus_infinity ? MinusInfinity::kAccept : MinusInfinity::kReject);
 }
 
-std::shared_ptr<internal::Node> NewNode(const char* name, const Tensor& value, const std::vector<Variable>& inputs,
-                                        BackwardFunction backward) {
-  auto node = std::make_shared<internal::Node>();
+std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, const std::vector<Variable>& inputs,
+                                         BackwardFunction backward) {
+  auto node = internal::NewNode();
   node->sequence = internal::NextSequence();
   node->name = name;
   node->layer = CurrentLayer();
@@ -51,7 +51,7 @@ Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inp
     internal::SkippedRecording() = true;
     return Variable(std::move(value));
   }
-  std::shared_ptr<internal::Node> node = NewNode(name, value, inputs, std::move(backward));
+  std::shared_ptr<internal::Node> node = NodeOfOp(name, value, inputs, std::move(backward));
   return internal::VariableAccess::Make(std::move(value), std::move(node));
 }
 

@@ -1,7 +1,6 @@
 // Scopes of the thread that runs ops: whether they are recorded, and which layer of the model they belong to.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "crosstalk/runtime/visibility.h"
@@ -29,7 +28,8 @@ class LayerScope {
   LayerScope(const LayerScope&) = delete;
 
  private:
-  size_t length_before_;
+  std::string name_;  // the whole dotted one
+  const std::string* before_;
 };
 const std::string& CurrentLayer();
 
@@ -49,12 +49,13 @@ class RecordingScope {
 // Sets the whole dotted name, where LayerScope would append.
 class AbsoluteLayerScope {
  public:
-  explicit AbsoluteLayerScope(std::string layer);
+  explicit AbsoluteLayerScope(std::string name);
   ~AbsoluteLayerScope();
   AbsoluteLayerScope(const AbsoluteLayerScope&) = delete;
 
  private:
-  std::string before_;
+  std::string name_;
+  const std::string* before_;
 };
 
 // Set when an op ran with recording off although an input requires a gradient.

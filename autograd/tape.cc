@@ -12,13 +12,23 @@ namespace crosstalk {
 namespace internal {
 namespace {
 
-// What a dying node held: its edges and its saved tensors. Nodes that die while another is being taken apart add to
-// its list.
-struct SavedTensors {
-  std::vector<std::shared_ptr<Node>> inputs;
-  BackwardFunction backward;
-};
-thread_local std::vector<SavedTensors>* being_destroyed = nullptr;
+// Nodes that nothing refers to any more, by way of next_dead; those of this thread that wait while one is destroyed.
+thread_local Node* dead = nullptr;
+thread_local bool destroying = false;
+
+// Deleting a node lets go of those behind it, which come here in turn and are only noted: each is deleted when the one
+// before is gone.
+void Destroy(Node* node) {
+  node->next_dead = std::exchange(dead, node);
+  if (destroying) return;
+  destroying = true;
+  while (dead != nullptr) {
+    Node* const next = dead;
+    dead = next->next_dead;
+    delete next;
+  }
+  destroying = false;
+}
 
 std::atomic<uint64_t> next_sequence{1};
 
@@ -30,20 +40,7 @@ struct Older {
 
 }  // namespace
 
-Node::~Node() {
-  if (being_destroyed != nullptr) {
-    being_destroyed->push_back({std::move(inputs), std::move(backward)});
-    return;
-  }
-  std::vector<SavedTensors> pending;
-  being_destroyed = &pending;
-  pending.push_back({std::move(inputs), std::move(backward)});
-  while (!pending.empty()) {
-    const SavedTensors destroyed = std::move(pending.back());
-    pending.pop_back();
-  }
-  being_destroyed = nullptr;
-}
+std::shared_ptr<Node> NewNode() { return std::shared_ptr<Node>(new Node, Destroy); }
 
 uint64_t NextSequence() { return next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
@@ -65,12 +62,13 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
   std::vector<std::shared_ptr<Node>> leaves;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
   const auto reach = [&](const std::shared_ptr<Node>& node) {
-    if (std::exchange(node->reached, true)) return;
+    if (node->reached) return;
     if (node->leaf) {
       leaves.push_back(node);
     } else {
       queue.push(node);
     }
+    node->reached = true;
   };
   const auto forget = [&] {
     for (; !queue.empty(); queue.pop()) {

@@ -35,8 +35,6 @@ namespace internal {
 
 // One op application, or one leaf that requires a gradient. Edges point from results to inputs.
 struct Node {
-  ~Node();  // iterative: a chain of any length is destroyed without recursion
-
   uint64_t sequence = 0;  // order of creation; inputs are older than the node
   const char* name = "leaf";
   std::string layer;  // CurrentLayer() when it was made
@@ -48,7 +46,11 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  // null where no gradient is needed
   BackwardFunction backward;
   Tensor gradient;  // accumulated so far
+  Node* next_dead = nullptr;
 };
+
+// An empty one. Destroying it takes neither stack nor memory, however long the chain behind it.
+std::shared_ptr<Node> NewNode();
 
 // gradient += contribution, in place only where no other tensor sees the elements.
 void Accumulate(Tensor& gradient, Tensor contribution);

@@ -12,7 +12,7 @@ Variable::Variable(Tensor value, RequiresGrad requires_grad) : impl_(std::make_s
   if (requires_grad == RequiresGrad::kNo) return;
   CROSSTALK_CHECK(IsFloating(impl_->value.dtype()), "Variable: a ", impl_->value.dtype(),
                   " tensor cannot require a gradient; only float32 and float64 can");
-  impl_->node = std::make_shared<internal::Node>();
+  impl_->node = internal::NewNode();
   impl_->node->sequence = internal::NextSequence();
   impl_->node->shape = impl_->value.shape();
   impl_->node->dtype = impl_->value.dtype();

@@ -9,6 +9,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 
@@ -82,6 +83,35 @@ TEST(BackwardTest, ADeepChainIsDestroyedWithoutStack) {
   for (int i = 0; i < 100000; ++i) y = AddScalar(y, 1);
   y = Variable();  // a destructor that calls itself for each op of the chain would overflow the stack
   EXPECT_FALSE(y.defined());
+}
+
+// An exception that is on its way when memory is out destroys results: a destructor that needs some would end the
+// program.
+TEST(BackwardTest, ATapeIsDestroyedWithoutMemory) {
+  Variable y = Leaf({2}, 1);
+  for (int i = 0; i < 10; ++i) y = Mul(AddScalar(y, 1), y);
+  const testing::FailingAllocations failing(0);
+  y = Variable();
+  EXPECT_FALSE(y.defined());
+}
+
+TEST(BackwardTest, ABackwardThatFoundNoMemoryCanBeDoneAgain) {
+  const Variable x = Leaf({2}, 3);
+  const int64_t times = testing::FailEachAllocation(
+      [&] {
+        x.ZeroGrad();
+        Backward(Sum(Mul(x, AddScalar(x, 1))));
+      },
+      [] {});
+  EXPECT_GT(times, 10);
+  EXPECT_EQ(x.grad().At({0}), 7);  // d/dx x (x + 1)
+  testing::FailEachAllocation(
+      [&] {
+        x.ZeroGrad();
+        Backward(Sum(x));
+      },
+      [] {});
+  EXPECT_TRUE(x.grad().unique() && x.grad().is_contiguous()) << "the leaf was not visited";
 }
 
 TEST(BackwardTest, WhatNeedsNoGradientIsNotVisited) {
