@@ -87,22 +87,26 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
   }
 }
 
-int Report(const std::string& message, ErrorKind kind) {
-  PrintMessage(Red("error:") + " " + message);
+int Report(ErrorKind kind, const char* message, const char* rest = "") {
+  PrintError(message, rest);
   return static_cast<int>(kind);
 }
 
 }  // namespace
 
-int RunCommandLine(const std::vector<Command>& commands, int argc, const char* const* argv) {
+int RunCommandLine(const std::function<std::vector<Command>()>& commands, int argc, const char* const* argv) {
   try {
-    return Dispatch(commands, std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const Error& error) {
-    return Report(error.what(), error.kind());
+    try {
+      return Dispatch(commands(), std::vector<std::string>(argv + 1, argv + argc));
+    } catch (const Error& error) {
+      return Report(error.kind(), error.what());
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      return Report(ErrorKind::kFailure, "internal error: ", Excerpt(error.what(), 1000).c_str());
+    }
   } catch (const std::bad_alloc&) {
-    return Report("out of memory: use a smaller --batch, --input-length or model", ErrorKind::kResource);
-  } catch (const std::exception& error) {
-    return Report(StrCat("internal error: ", Excerpt(error.what(), 1000)), ErrorKind::kFailure);
+    return Report(ErrorKind::kResource, "out of memory: use a smaller --batch, --input-length or model");
   }
 }
 

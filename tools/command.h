@@ -39,6 +39,6 @@ Command OptionsCommand();
 std::vector<Command> AllCommands();
 
 // Parses and runs a command line; returns the process's exit code. Everything but results goes to standard error.
-int RunCommandLine(const std::vector<Command>& commands, int argc, const char* const* argv);
+int RunCommandLine(const std::function<std::vector<Command>()>& commands, int argc, const char* const* argv);
 
 }  // namespace crosstalk

@@ -4,5 +4,5 @@
 
 int main(int argc, char** argv) {
   crosstalk::IgnoreWriteSignals();
-  return crosstalk::RunCommandLine(crosstalk::AllCommands(), argc, argv);
+  return crosstalk::RunCommandLine(crosstalk::AllCommands, argc, argv);
 }

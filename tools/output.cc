@@ -37,7 +37,6 @@ bool ErrorIsTerminal() {
 }
 
 std::string Bold(const std::string& text) { return ColourWanted() ? "\033[1m" + text + "\033[0m" : text; }
-std::string Red(const std::string& text) { return ColourWanted() ? "\033[1;31m" + text + "\033[0m" : text; }
 
 void ClearProgressLine() {
   if (!line_stands) return;
@@ -55,6 +54,12 @@ void ShowProgressLine(const std::string& line) {
 void PrintMessage(const std::string& line) {
   ClearProgressLine();
   std::fprintf(stderr, "%s\n", line.c_str());
+  std::fflush(stderr);
+}
+
+void PrintError(const char* message, const char* rest) {
+  ClearProgressLine();
+  std::fprintf(stderr, ColourWanted() ? "\033[1;31merror:\033[0m %s%s\n" : "error: %s%s\n", message, rest);
   std::fflush(stderr);
 }
 

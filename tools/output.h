@@ -11,9 +11,8 @@ namespace crosstalk {
 // True if standard error is a terminal that understands control sequences.
 bool ErrorIsTerminal();
 
-// Bold or red on such a terminal, unless NO_COLOR is set to something; the plain text otherwise.
+// Bold on such a terminal, unless NO_COLOR is set to something; the plain text otherwise.
 std::string Bold(const std::string& text);
-std::string Red(const std::string& text);
 
 // A line on the terminal that the next one of these replaces.
 void ShowProgressLine(const std::string& line);
@@ -26,6 +25,10 @@ template <typename... Parts>
 void PrintMessage(const Parts&... parts) {
   PrintMessage(StrCat(parts...));
 }
+
+// "error: ", red where text can be bold, and the two parts of a message. Needs no memory, the lack of which may be what
+// it says.
+void PrintError(const char* message, const char* rest);
 
 // To standard output. If it cannot be written whole, Error(kResource) for a full disk behind a redirection, and
 // Error(kFailure) for a closed one.

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
+#include <new>
 #include <string>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
@@ -48,6 +51,31 @@ TEST(CommandLineTest, OptionsOfOneSubcommandAreListedOneALine) {
   const CommandResult unknown = RunCommand({"options", "evla"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(Contains(unknown.errors, "did you mean \"eval\"?")) << unknown.errors;
+}
+
+TEST(CommandLineTest, ThatMemoryIsOutIsSaidWithoutMemory) {
+  const char* const arguments[] = {"crosstalk", "fail"};
+  const auto exit_code = [&](const std::function<int()>& run) {
+    const Command command{"fail", "", "", [run](OptionTable&) { return run; }};
+    ::testing::internal::CaptureStderr();
+    return RunCommandLine([&] { return std::vector<Command>{command}; }, 2, arguments);
+  };
+  static int64_t* left = &testing::allocations_left;
+  EXPECT_EQ(exit_code([]() -> int {
+              *left = 0;  // from here on, until the message is out
+              throw std::bad_alloc();
+            }),
+            5);
+  *left = -1;
+  EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
+  EXPECT_EQ(exit_code([]() -> int {
+              const Error error(ErrorKind::kData, "the message of an error that found memory");
+              *left = 0;
+              throw error;
+            }),
+            5);
+  *left = -1;
+  EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
 }
 
 TEST(CommandLineTest, VersionIsOneLine) {
