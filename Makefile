@@ -19,7 +19,8 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS := 2
 SANITIZE :=
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
-MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA
+MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA \
+    $(if $(filter faults,$(GOALS)),FAULT)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval compare bench bench-scaling
 # What programs that make starts may read from their environment, into which make puts its command line.
@@ -47,7 +48,7 @@ endif
 # `make -n` installs nothing.
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
-PACKAGE_GROUPS := build $(if $(filter test test-% everything $(BUILD)/tests/%,$(GOALS)),test) \
+PACKAGE_GROUPS := build $(if $(filter test test-% everything faults $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter bench bench-scaling,$(GOALS)),bench) $(if $(filter format format-check,$(GOALS)),check)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
@@ -69,7 +70,7 @@ TOOL_SOURCES := $(filter-out tools/crosstalk.cc,$(call sources,tools))
 # planted_race_test holds races that ThreadSanitizer must find.
 TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/planted_race_test.cc), \
     $(filter %_test.cc,$(call sources,tests)))
-TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/%,$(call sources,tests))
+TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/%,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
 
 object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))
@@ -109,7 +110,7 @@ endif
 all: $(COMMAND)  ## build the command, build/crosstalk
 
 .PHONY: everything
-everything: $(COMMAND) $(EXAMPLES) $(TESTS)
+everything: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS)
 
 INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h
 $(INCLUDE_LINKS):
@@ -158,6 +159,22 @@ $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/l
 endef
 $(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
 
+# tests/faults: a library that is preloaded to make calls fail, the program that sweeps over them, and one of its
+# subjects. The library stands below all else and links nothing of ours.
+FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
+INJECTOR_SOURCES := tests/faults/injector.cc tests/faults/file_faults.cc tests/faults/memory_faults.cc
+SWEEP_SOURCES := tests/faults/sweep.cc tests/faults/subjects.cc
+$(BUILD)/tests/faults/libfaults.so: $(call object,$(INJECTOR_SOURCES))
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(CXX) -shared $(LDFLAGS) $^ -ldl -o $@
+$(BUILD)/tests/faults/sweep: $(call object,$(SWEEP_SOURCES)) $(BUILD)/lib/libtestsupport.a $(call archives_for,models)
+$(BUILD)/tests/faults/host: $(call object,tests/faults/host.cc) $(call archives_for,models)
+$(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host:
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
 # A static pattern: objects that only an implicit rule names are deleted after the link.
 $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
 	@mkdir -p $(@D)
@@ -165,6 +182,6 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) tools/crosstalk.cc $(TEST_SOURCES) \
-    $(TEST_SUPPORT_SOURCES) $(EXAMPLE_SOURCES)))
+    $(TEST_SUPPORT_SOURCES) $(wildcard tests/faults/*.cc) $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk

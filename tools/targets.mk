@@ -37,7 +37,7 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 .PHONY: test
-test: $(COMMAND) $(EXAMPLES) $(TESTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
+test: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
 	@sh tests/run.sh $(BUILD) $(TEST_JOBS)
 
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps.
@@ -48,6 +48,10 @@ test-threads:  ## run the tests of what threads share under ThreadSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-thread SANITIZE=thread CXXFLAGS='-O1 -g1' \
 	  $(THREAD_TESTS:%=$(BUILD)-thread/tests/%_test)
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" sh tests/run.sh $(BUILD)-thread $(TEST_JOBS)
+
+.PHONY: faults
+faults: $(COMMAND) $(FAULTS)  ## fail every file call and allocation of short runs, kill before and after each: [FAULT=train:file:17:EIO]
+	@$(BUILD)/tests/faults/sweep --jobs $(JOBS) $(if $(filter FAULT,$(GIVEN)),--only '$(FAULT)')
 
 .PHONY: layers
 layers:  ## check that every include points up the list of layers

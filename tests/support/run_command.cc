@@ -40,13 +40,18 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
   folder_ = pattern;
   output_path_ = options.output_to.empty() ? folder_ + "/output" : options.output_to;
   const std::string errors_path = folder_ + "/errors";
-  const std::string binary = CrosstalkBinary();
+  const std::string binary = options.program.empty() ? CrosstalkBinary() : options.program;
   // Everything is made ready before the fork: the child only calls what is safe there.
   std::vector<std::string> words = {binary};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  std::vector<std::string> variables = options.environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  std::vector<char*> variable_pointers;
+  for (std::string& variable : variables) variable_pointers.push_back(variable.data());
+  variable_pointers.push_back(nullptr);
   process_ = fork();
   if (process_ < 0) throw std::runtime_error("cannot fork");
   if (process_ > 0) return;
@@ -65,7 +70,8 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
     const rlimit limit = {options.max_file_bytes, options.max_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  execv(binary.c_str(), pointers.data());
+  if (options.most_seconds > 0) alarm(options.most_seconds);
+  execve(binary.c_str(), pointers.data(), variable_pointers.data());
   _exit(127);
 }
 

@@ -1,0 +1,49 @@
+// A sample of what `make faults` does in full.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/faults/injector.h"
+#include "tests/support/run_command.h"
+
+namespace crosstalk {
+namespace {
+
+class FaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a library that is preloaded does not go with a sanitizer";
+#endif
+  }
+
+  static CommandResult Sweep(const std::vector<std::string>& arguments) {
+    const std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+    return RunCommand(arguments, {.program = folder + "/sweep"});
+  }
+};
+
+TEST_F(FaultsTest, ASampleOfAllFaultsDoesNoHarm) {
+  const CommandResult result = Sweep({"--sample", "80"});
+  if (result.exit_code == faults::kCannotInject) GTEST_SKIP() << result.errors;
+  EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
+}
+
+// A sweep that could not fail would say nothing: what a fault might take along is removed behind it.
+TEST_F(FaultsTest, HarmIsNoticed) {
+  const auto says = [](const std::string& fault, const std::string& harm) {
+    return Sweep({"--only", fault, "--harm", harm}).output;
+  };
+  if (Sweep({"--only", "resume:memory:1"}).exit_code == faults::kCannotInject) GTEST_SKIP();
+  const std::string best = says("resume:memory:1", "checkpoints/step-00000002");
+  EXPECT_NE(best.find("lost: the best checkpoint"), std::string::npos) << best;
+  const std::string newest = says("resume:file:1:kill-before", "checkpoints/step-00000003");
+  EXPECT_NE(newest.find("lost: checkpoint 3"), std::string::npos) << newest;
+  const std::string model = says("train:file:1:short", "model.safetensors");
+  EXPECT_NE(model.find("model.safetensors has other bits"), std::string::npos) << model;
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,121 @@
+// The preloaded library's entry: reads its orders from the environment and puts itself before main().
+#include "tests/faults/injector.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+namespace faults {
+
+namespace {
+
+struct ErrorName {
+  const char* name;
+  int error;
+};
+constexpr ErrorName kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EINTR", EINTR},
+                                 {"EACCES", EACCES}, {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}};
+
+Fault fault;
+int report = -1;
+
+// True if `text` begins with `word` and a colon or the end follows; moves behind that.
+bool Take(const char** text, const char* word) {
+  const size_t length = strlen(word);
+  if (strncmp(*text, word, length) != 0 || ((*text)[length] != ':' && (*text)[length] != '\0')) return false;
+  *text += length + ((*text)[length] == ':' ? 1 : 0);
+  return true;
+}
+
+Fault Parse(const char* text) {
+  Fault parsed;
+  if (Take(&text, "file")) {
+    parsed.target = Target::kFile;
+  } else if (Take(&text, "thread-file")) {
+    parsed.target = Target::kThreadFile;
+  } else if (Take(&text, "memory")) {
+    parsed.target = Target::kMemory;
+  } else if (Take(&text, "thread-memory")) {
+    parsed.target = Target::kThreadMemory;
+  } else {
+    CannotInject("CROSSTALK_FAULT names neither file nor memory, of the main thread or of others");
+  }
+  char* end = nullptr;
+  parsed.number = strtoll(text, &end, 10);
+  if (end == text || parsed.number < 1) CannotInject("CROSSTALK_FAULT has no number of a call");
+  text = *end == ':' ? end + 1 : end;
+  if (parsed.target == Target::kMemory || parsed.target == Target::kThreadMemory) {
+    parsed.error = ENOMEM;
+  } else if (Take(&text, "short")) {
+    parsed.action = Action::kShort;
+  } else if (Take(&text, "kill-before")) {
+    parsed.action = Action::kKillBefore;
+  } else if (Take(&text, "kill-after")) {
+    parsed.action = Action::kKillAfter;
+  } else {
+    for (const ErrorName& known : kErrors) {
+      if (Take(&text, known.name)) parsed.error = known.error;
+    }
+    if (parsed.error == 0) CannotInject("CROSSTALK_FAULT says nothing that can be done to a file call");
+  }
+  if (Take(&text, "on")) parsed.onwards = true;
+  if (*text != '\0') CannotInject("CROSSTALK_FAULT has something behind its end");
+  return parsed;
+}
+
+// Where the program's own descriptors never are.
+int OpenReport() {
+  const char* path = getenv("CROSSTALK_FAULT_REPORT");
+  if (path == nullptr) return -1;
+  const int low = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  const int high = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, 500);
+  if (high < 0) CannotInject("CROSSTALK_FAULT_REPORT cannot be written");
+  close(low);
+  return high;
+}
+
+using Main = int (*)(int, char**, char**);
+Main program_main = nullptr;
+pthread_t main_thread;
+
+int MainWithFaults(int argc, char** argv, char** environment) {
+  main_thread = pthread_self();
+  if (const char* text = getenv("CROSSTALK_FAULT")) fault = Parse(text);
+  report = OpenReport();
+  if (const char* root = getenv("CROSSTALK_FAULT_ROOT")) StartFiles(root, report);
+  StartMemory();
+  return program_main(argc, argv, environment);
+}
+
+__attribute__((destructor)) void AtTheEnd() {
+  if (report >= 0) ReportMemory(report);
+}
+
+}  // namespace
+
+const Fault& TheFault() { return fault; }
+bool InMainThread() { return pthread_equal(pthread_self(), main_thread) != 0; }
+
+void CannotInject(const char* why) {
+  const char* parts[] = {"faults: ", why, "\n"};
+  for (const char* part : parts) {
+    if (write(STDERR_FILENO, part, strlen(part)) < 0) break;
+  }
+  _exit(kCannotInject);
+}
+
+}  // namespace faults
+
+// What the program's first instructions call, with its main().
+extern "C" __attribute__((visibility("default"))) int __libc_start_main(faults::Main main, int argc, char** argv,
+                                                                        void (*init)(), void (*fini)(),
+                                                                        void (*loader_fini)(), void* stack_end) {
+  using Start = int (*)(faults::Main, int, char**, void (*)(), void (*)(), void (*)(), void*);
+  faults::program_main = main;
+  const auto start = reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"));
+  return start(faults::MainWithFaults, argc, argv, init, fini, loader_fini, stack_end);
+}
