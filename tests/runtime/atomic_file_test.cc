@@ -7,8 +7,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 
 #include "crosstalk/runtime/check.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 
@@ -18,6 +20,24 @@ namespace {
 using testing::MessageOf;
 
 using Names = std::vector<std::string>;
+
+// Its destructor runs while an exception is on its way, which may be that memory is out: another one would end the
+// program.
+TEST(DirectoryTransactionTest, OneThatIsGivenUpNeedsNoMemory) {
+  const TempDir dir;
+  bool gone = false;
+  for (int64_t successes = 0; !gone; ++successes) {
+    ASSERT_LT(successes, 100);
+    auto transaction = std::make_unique<DirectoryTransaction>(dir / "checkpoint-with-a-long-name");
+    const std::string temporary = transaction->temporary_path();
+    FileWriter(temporary + "/a-file-with-a-long-name").Finish();
+    {
+      const testing::FailingAllocations failing(successes);
+      transaction.reset();
+    }
+    gone = !std::filesystem::exists(temporary);
+  }
+}
 
 // While it lives, no file of this process may grow beyond `bytes`: a write fails with EFBIG, as on a full disk.
 class FileSizeLimit {
