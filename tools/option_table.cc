@@ -218,7 +218,8 @@ void OptionTable::Impl::ReadConfigFile(const std::string& path) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
     }
-    Entry& entry = **std::find_if(entries.begin(), entries.end(), [&](const auto& one) { return one->Key() == key; });
+    const auto has_key = [&key = key](const auto& one) { return one->Key() == key; };
+    Entry& entry = **std::find_if(entries.begin(), entries.end(), has_key);
     if (value.is_null()) continue;       // as if it were not there
     if (!entry.texts.empty()) continue;  // the command line has the last word
     entry.file_value = value;
