@@ -53,6 +53,37 @@ test-threads:  ## run the tests of what threads share under ThreadSanitizer
 faults: $(COMMAND) $(FAULTS)  ## fail every file call and allocation of short runs, kill before and after each: [FAULT=train:file:17:EIO]
 	@$(BUILD)/tests/faults/sweep --jobs $(JOBS) $(if $(filter FAULT,$(GIVEN)),--only '$(FAULT)')
 
+# A program of libFuzzer for each tests/fuzz/NAME_target.cc, in a build of its own: clang with its counters of coverage,
+# sanitizers, and libstdc++'s checks of indices.
+FUZZ_TARGETS := $(patsubst tests/fuzz/%_target.cc,%,$(wildcard tests/fuzz/*_target.cc))
+FUZZ_CHOSEN := $(or $(if $(filter TARGET,$(GIVEN)),$(TARGET)),$(FUZZ_TARGETS))
+FUZZ_SECONDS := $(if $(filter SECONDS,$(GIVEN)),$(SECONDS),60)
+FUZZ_PROGRAMS := $(FUZZ_TARGETS:%=$(BUILD)/fuzz/%)
+FUZZ_CXX := $(if $(filter command environment,$(firstword $(origin CXX))),$(CXX),clang++)
+
+.PHONY: fuzz
+fuzz:  ## look for inputs that break it: TARGET=json SECONDS=60; by default each target in turn for a minute
+	@$(if $(filter-out $(FUZZ_TARGETS),$(FUZZ_CHOSEN)),echo "make fuzz: TARGET is one of $(FUZZ_TARGETS)" >&2; exit 1)
+	@echo '$(FUZZ_SECONDS)' | grep -qx '[1-9][0-9]*' || { echo "make fuzz: SECONDS is a number of seconds" >&2; exit 1; }
+	@$(FUZZ_CXX) --version 2>/dev/null | grep -q clang || { echo "make fuzz: CXX='$(FUZZ_CXX)' is not clang++" >&2; exit 1; }
+	@$(MAKE) --no-print-directory fuzz-programs BUILD=$(BUILD)-fuzz CXX='$(FUZZ_CXX)' \
+	  SANITIZE=fuzzer-no-link,address,undefined CXXFLAGS='-O1 -g1' CPPFLAGS=-D_GLIBCXX_ASSERTIONS
+	@sh tests/fuzz/run.sh $(BUILD)-fuzz $(FUZZ_SECONDS) $(FUZZ_CHOSEN)
+
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ_CHOSEN:%=$(BUILD)/fuzz/%)
+
+# Kernels see numbers, not files: plain, for clang takes minutes to instrument one. (.ci/run tests them sanitized.)
+$(call object,$(call sources,kernels)): private COMPILE := $(filter-out -fsanitize=fuzzer%,$(COMPILE))
+
+# run_folder_target.cc has FuzzRunFolder.
+$(FUZZ_PROGRAMS): $(BUILD)/fuzz/%: tests/fuzz/driver.cc $(call object,tests/fuzz/fuzz.cc) \
+    $(BUILD)/objects/tests/fuzz/%_target.o $(call archives_for,tools)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(COMPILE) -DCROSSTALK_FUZZ_TARGET=Fuzz$$(echo $* | sed 's/\(^\|_\)\(.\)/\U\2/g') -fsanitize=fuzzer $(LDFLAGS) $^ \
+	  $(LDLIBS) -o $@
+
 .PHONY: layers
 layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh

@@ -89,6 +89,14 @@ TEST_F(MakeVariablesTest, OneThatTheGoalDoesNotReadIsAnErrorWithTheNearestName) 
   EXPECT_NE(Make("-n install ARGS=--help").find("nothing reads the variable ARGS"), std::string::npos);
 }
 
+TEST_F(MakeVariablesTest, FuzzTakesATargetAndATimeAndNothingElseDoes) {
+  EXPECT_NE(LastLine("fuzz TARGET=json SECONDS=5").find("-fuzz 5 json"), std::string::npos);
+  EXPECT_NE(LastLine("fuzz", "TARGET=json SECONDS=5").find("-fuzz 60 command_line config "), std::string::npos);
+  EXPECT_NE(Make("-n fuzz TARGT=json").find("nothing reads the variable TARGT; did you mean TARGET?"),
+            std::string::npos);
+  EXPECT_NE(Make("-n test TARGET=json").find("nothing reads the variable TARGET"), std::string::npos);
+}
+
 TEST_F(MakeVariablesTest, OneThatIsNoOptionOfTheCommandIsAnErrorWithTheNearestName) {
   // As after `make`: the command is there, and is not made again with other flags (-o). --help: nothing is trained,
   // whatever happens.

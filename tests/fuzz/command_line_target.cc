@@ -1,0 +1,84 @@
+#include <functional>
+#include <vector>
+
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/parallel.h"
+#include "tests/fuzz/fuzz.h"
+#include "tools/command.h"
+#include "tools/training_options.h"
+
+namespace crosstalk::fuzz {
+namespace {
+
+constexpr std::string_view kConfigFile = "CONFIG";
+
+std::vector<std::string> WordsOf(std::string_view text, const std::string& config_path) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const FirstLine word = SplitFirstLine(text);
+    words.emplace_back(word.line == kConfigFile ? config_path : word.line);
+    text = word.rest;
+  }
+  return words;
+}
+
+// The configuration as the words that give it.
+std::vector<std::string> WordsOf(const TrainingConfig& config) {
+  std::vector<std::string> words;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    const Json value = field.get(config);
+    if (value.is_null() || (value.is_string() && value.AsString().empty())) continue;
+    std::string name = field.key;
+    for (char& c : name) c = c == '_' ? '-' : c;
+    words.push_back(StrCat("--", name, "=", value.is_string() ? value.AsString() : value.Dump()));
+  }
+  return words;
+}
+
+// The options of training into a configuration that can be looked at.
+void RequireTrainingOptions(const std::vector<std::string>& words) {
+  TrainingConfig config;
+  OptionTable options;
+  AddTrainingOptions(options, &config);
+  bool run = false;
+  if (!Accepts([&] { run = options.Parse(words) == OptionTable::Outcome::kRun; }) || !run) return;
+  const Json parsed = ToJson(config);
+  options.ParseAgain();
+  Require(ToJson(config) == parsed, "parsed again, the configuration is another");
+  TrainingConfig again;
+  OptionTable same;
+  AddTrainingOptions(same, &again);
+  // A file may give a text that on the command line would be another option, and an empty one.
+  if (!Accepts([&] { same.Parse(WordsOf(config)); })) return;
+  Require(ToJson(again) == parsed, "the configuration as words is another: ", parsed.Dump());
+}
+
+}  // namespace
+
+// The words of a command line, a line each, and behind a NUL byte the file that the word CONFIG stands for. Parsed by
+// every command's table, or by the one that the first word names; nothing is run.
+void FuzzCommandLine(std::string_view input) {
+  static MemoryFile& config_file = *new MemoryFile;
+  const size_t nul = input.find('\0');
+  config_file.Write(nul == std::string_view::npos ? std::string_view() : input.substr(nul + 1));
+  std::vector<std::string> words = WordsOf(input.substr(0, nul), config_file.path());
+  if (words.empty()) return;
+  const std::string name = words[0];
+  words.erase(words.begin());
+  for (const Command& command : AllCommands()) {
+    if (command.name != name) continue;
+    OptionTable options;
+    const std::function<int()> run = command.declare(options);
+    Accepts([&] {
+      if (options.Parse(words) == OptionTable::Outcome::kHelp) {
+        Require(!options.Help(command.name, command.description).empty(), "help without a word");
+      } else {
+        options.ParseAgain();
+      }
+    });
+    SetNumThreads(1);
+  }
+  if (name == "train") RequireTrainingOptions(words);
+}
+
+}  // namespace crosstalk::fuzz

@@ -1,0 +1,85 @@
+// What the fuzz targets share. A target is a function of any bytes: it hands them to the library as a user's file or
+// words, and holds what is accepted to its promises. The same functions run under libFuzzer (driver.cc, `make fuzz`)
+// and over the kept inputs of tests/fuzz/corpus (fuzz_test.cc, `make test`).
+#pragma once
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk::fuzz {
+
+struct Target {
+  const char* name;  // of tests/fuzz/NAME_target.cc and tests/fuzz/corpus/NAME
+  void (*run)(std::string_view input);
+};
+std::span<const Target> Targets();
+
+void FuzzCommandLine(std::string_view input);  // OptionTable and --config of every command
+void FuzzConfig(std::string_view input);       // training and model configurations
+void FuzzCorpus(std::string_view input);       // text files, JSONL, folders of them
+void FuzzEinsum(std::string_view input);       // equations with shapes
+void FuzzJson(std::string_view input);
+void FuzzRunFolder(std::string_view input);  // the files of a run and of its checkpoints
+void FuzzSafetensors(std::string_view input);
+void FuzzTokenizer(std::string_view input);  // SentencePiece models and descriptors
+
+// A promise that was broken. Not an Error, which is how the library refuses an input.
+class Finding : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+template <typename... Parts>
+void Require(bool holds, const Parts&... parts) {
+  if (!holds) throw Finding(StrCat(parts...));
+}
+
+// However large the input, an error is something to read.
+inline constexpr size_t kMaxMessageBytes = 4096;
+
+// True if use() returned, false if it refused the input with an Error. Any other exception is a finding and goes on.
+template <typename Use>
+bool Accepts(const Use& use) {
+  try {
+    use();
+    return true;
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    Require(!message.empty(), "an error without a message");
+    Require(message.size() <= kMaxMessageBytes, "an error's message of ", message.size(),
+            " bytes, which begins: ", message.substr(0, 400));
+    return false;
+  }
+}
+
+// A file in memory that has a path, for what only takes paths.
+class MemoryFile {
+ public:
+  MemoryFile();
+  ~MemoryFile();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void Write(std::string_view bytes);
+  std::string Read() const;
+
+ private:
+  int descriptor_;
+  std::string path_;
+};
+
+void WriteBytes(const std::string& path, std::string_view bytes);
+
+// The first line of `input`, without its end, and what follows.
+struct FirstLine {
+  std::string_view line;
+  std::string_view rest;
+};
+FirstLine SplitFirstLine(std::string_view input);
+
+}  // namespace crosstalk::fuzz

@@ -1,0 +1,19 @@
+#include "tests/fuzz/fuzz.h"
+
+namespace crosstalk::fuzz {
+
+std::span<const Target> Targets() {
+  static constexpr Target kTargets[] = {
+      {"command_line", FuzzCommandLine},
+      {"config", FuzzConfig},
+      {"corpus", FuzzCorpus},
+      {"einsum", FuzzEinsum},
+      {"json", FuzzJson},
+      {"run_folder", FuzzRunFolder},
+      {"safetensors", FuzzSafetensors},
+      {"tokenizer", FuzzTokenizer},
+  };
+  return kTargets;
+}
+
+}  // namespace crosstalk::fuzz

@@ -1,0 +1,81 @@
+#include <memory>
+#include <vector>
+
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/utf8.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace crosstalk::fuzz {
+namespace {
+
+constexpr size_t kMaxText = 4096;
+
+// The characters of `bytes`, a space in the place of all that is none: the pieces of a model are among them.
+std::string TextIn(std::string_view bytes) {
+  std::string text;
+  for (size_t i = 0; i < bytes.size() && text.size() < kMaxText;) {
+    const size_t length = Utf8Length(bytes, i);
+    if (length == 0 || bytes[i] == '\0') {
+      text += ' ';
+      ++i;
+    } else {
+      text += bytes.substr(i, length);
+      i += length;
+    }
+  }
+  return text;
+}
+
+std::string Repeated(std::string_view part, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += part;
+  return text;
+}
+
+void RequireTokens(const Tokenizer& tokenizer, const Tokenizer& again, const std::string& text) {
+  std::vector<int32_t> ids;
+  if (!Accepts([&] { ids = tokenizer.Encode(text); })) return;
+  const std::vector<TokenSpan> spans = tokenizer.EncodeSpans(text);
+  Require(spans.size() == ids.size(), ids.size(), " ids, but ", spans.size(), " spans");
+  int64_t at = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    Require(ids[i] >= 0 && ids[i] < tokenizer.vocab_size(), "the id ", ids[i], " of ", tokenizer.vocab_size());
+    Require(spans[i].id == ids[i], "a span's id is another");
+    Require(spans[i].begin >= at && spans[i].end >= spans[i].begin && spans[i].end <= static_cast<int64_t>(text.size()),
+            "a span from ", spans[i].begin, " to ", spans[i].end, " behind ", at, " in ", text.size(), " bytes");
+    at = spans[i].end;
+  }
+  tokenizer.Decode(ids);
+  Require(again.Encode(text) == ids, "the kept tokenizer gives other ids");
+}
+
+}  // namespace
+
+// A tokenizer's file. One that is accepted encodes and decodes any text, and is the same tokenizer from the file that
+// it keeps with a run.
+void FuzzTokenizer(std::string_view input) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!Accepts([&] { tokenizer = LoadTokenizer(input, "input"); })) return;
+  const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "kept");
+  Require(again->vocab_size() == tokenizer->vocab_size() && again->special_tokens() == tokenizer->special_tokens() &&
+              again->num_sentinels() == tokenizer->num_sentinels(),
+          "the kept tokenizer is another");
+  static const std::vector<std::string>& texts =
+      *new std::vector<std::string>{"",
+                                    "The old boats sing slowly at Fernhill.",
+                                    "\xE6\x97\xA5 caf\xC3\xA9\t\xF0\x9F\x99\x82\n",
+                                    Repeated("a", 300),
+                                    Repeated("ab", 200),
+                                    Repeated(" ", 100),
+                                    Repeated("\xE2\x96\x81", 80),
+                                    Repeated("\xEF\xBC\xA1", 100)};
+  for (const std::string& text : texts) RequireTokens(*tokenizer, *again, text);
+  RequireTokens(*tokenizer, *again, TextIn(input));
+  const int ids = tokenizer->vocab_size();
+  for (int id = 0; id < ids; id += 1 + ids / 1000) {
+    const int32_t one[] = {id};
+    tokenizer->Decode(one);
+  }
+}
+
+}  // namespace crosstalk::fuzz
