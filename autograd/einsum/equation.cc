@@ -8,6 +8,9 @@
 namespace crosstalk {
 namespace {
 
+// Far more than an equation of tensors of kMaxRank dimensions takes; an error shows all of it.
+constexpr size_t kMaxEquationBytes = 1000;
+
 // Without comments, every run of white space one blank, no blank at either end.
 std::string Normalise(std::string_view text) {
   std::string result;
@@ -70,6 +73,8 @@ std::vector<std::string_view> SplitOperands(std::string_view text) {
 
 EinsumEquation ParseEinsum(std::string_view text) {
   const std::string normalised = Normalise(text);
+  CROSSTALK_CHECK(normalised.size() <= kMaxEquationBytes, "einsum: an equation of ", normalised.size(),
+                  " bytes, where at most ", kMaxEquationBytes, " are read");
   const std::string_view all = normalised;
   const size_t equals = all.find('=');
   const size_t open = all.find('(');

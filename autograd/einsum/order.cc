@@ -201,6 +201,8 @@ EinsumPlan Label(const EinsumEquation& equation, const std::vector<Shape>& shape
   EinsumPlan plan;
   Dims dims("einsum");
   for (size_t i = 0; i < shapes.size(); ++i) {
+    CROSSTALK_CHECK(std::all_of(shapes[i].begin(), shapes[i].end(), [](int64_t size) { return size >= 0; }),
+                    "einsum: ", ToString(equation.operands[i]), " = ", shapes[i], " has a negative size");
     dims.Bind(ToString(equation.operands[i]), shapes[i]);
     Labels labels;
     for (const std::string& name : equation.operands[i].indices) {

@@ -204,6 +204,19 @@ TEST(EinsumErrorTest, ASizeThatDiffersNamesDimensionAndBothTensors) {
             "einsum: P_q[d_X, d_k, h] = [7, 3, 2] has d_X=7, but d_X=9 in X[n, d_X] = [5, 9]");
 }
 
+TEST(EinsumErrorTest, APlanOfANegativeSizeIsRefused) {
+  EXPECT_EQ(testing::MessageOf([] {
+              EinsumMultiplications("Y[n,m] = einsum(A[n,k], B[k,m])", {{2, -1}, {-1, 3}});
+            }),
+            "einsum: A[n, k] = [2, -1] has a negative size");
+}
+
+TEST(EinsumErrorTest, AnEquationTooLongToShowIsRefused) {
+  const std::string name(600, 'n');
+  EXPECT_EQ(MessageOf("Y[" + name + "] = einsum(X[" + name + "])", {{3}}),
+            "einsum: an equation of 1217 bytes, where at most 1000 are read");
+}
+
 TEST(EinsumErrorTest, AResultDimensionOfNoOperandIsNamed) {
   // The paper's own slip in Appendix A: R_Ml belongs to the memory positions m.
   EXPECT_EQ(MessageOf("R_Ml[n,h_k,h] = einsum(M[m,d_M], P_Ml[d_M,h_k,h])", {{7, 11}, {11, 4, 2}}),
