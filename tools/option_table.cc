@@ -352,10 +352,12 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   }
   for (const auto& entry : impl_->entries) {
     CROSSTALK_CHECK(entry->texts.size() <= 1, entry->names[0], " is given ", entry->texts.size(), " times");
-    CROSSTALK_CHECK(entry->flag() || entry->texts.empty() || impl_->FindEntry(entry->texts[0]) == nullptr ||
-                        entry->texts[0][0] != '-',
-                    entry->names[0], " needs a value, but the option ", entry->texts[0], " follows");
     if (entry->texts.empty()) continue;
+    if (!entry->flag()) {
+      const std::string name = entry->texts[0].substr(0, entry->texts[0].find('='));
+      CROSSTALK_CHECK(!name.starts_with('-') || impl_->FindEntry(name) == nullptr, entry->names[0],
+                      " needs a value, but the option ", name, " follows");
+    }
     // Most often a variable of a shell that is not set.
     CROSSTALK_CHECK(!entry->texts[0].empty(), entry->positional() ? entry->placeholder : entry->names[0],
                     " is given an empty text; leave it out instead");

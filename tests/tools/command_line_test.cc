@@ -119,6 +119,8 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"train", "--threads", "0"}, "--threads"},
       {{"train", "--resume", "auto"}, "--out"},
       {{"train", "--out", "--dry-run"}, "--out needs a value, but the option --dry-run follows"},
+      {{"train", "--out", "--steps=5"}, "--out needs a value, but the option --steps follows"},
+      {{"train", "--out=", "--steps=5"}, "--out needs a value, but the option --steps follows"},
       {{"compare", "--seeds", "1,2,1"}, "--seeds: 1 stands there twice"},
       {{"compare", "--seeds", "1,"}, "--seeds: \"1,\" ends with a comma"},
       {{"compare", "--kinds", "talking,talking"}, "--kinds: talking stands there twice"},
