@@ -20,7 +20,8 @@ TEST_JOBS := 2
 SANITIZE :=
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA \
-    $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS)
+    $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
+    $(if $(filter mutants,$(GOALS)),N SEED FROM)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval compare bench bench-scaling
 # What programs that make starts may read from their environment, into which make puts its command line.
@@ -48,7 +49,7 @@ endif
 # `make -n` installs nothing.
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
-PACKAGE_GROUPS := build $(if $(filter test test-% everything faults $(BUILD)/tests/%,$(GOALS)),test) \
+PACKAGE_GROUPS := build $(if $(filter test test-% everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter bench bench-scaling,$(GOALS)),bench) $(if $(filter format format-check,$(GOALS)),check) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
@@ -71,7 +72,8 @@ TOOL_SOURCES := $(filter-out tools/crosstalk.cc,$(call sources,tools))
 # planted_race_test holds races that ThreadSanitizer must find.
 TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/planted_race_test.cc), \
     $(filter %_test.cc,$(call sources,tests)))
-TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/fuzz/driver.cc,$(call sources,tests))
+TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/fuzz/driver.cc \
+    tests/mutants/mutants.cc,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
 
 object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))

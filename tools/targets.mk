@@ -84,6 +84,21 @@ $(FUZZ_PROGRAMS): $(BUILD)/fuzz/%: tests/fuzz/driver.cc $(call object,tests/fuzz
 	@$(COMPILE) -DCROSSTALK_FUZZ_TARGET=Fuzz$$(echo $* | sed 's/\(^\|_\)\(.\)/\U\2/g') -fsanitize=fuzzer $(LDFLAGS) $^ \
 	  $(LDLIBS) -o $@
 
+MUTANTS := $(BUILD)/tests/mutants/mutants
+$(MUTANTS): $(BUILD)/objects/tests/mutants/mutants.o $(BUILD)/lib/libtestsupport.a $(call archives_for,runtime)
+	@mkdir -p $(@D)
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# With objects that are small and quick to compile: what the tests check does not depend on the compiler's flags.
+# Faults that build: N of them, in the order that SEED draws, from the draw FROM on: N=1 FROM=7 tries the seventh again.
+N = 100
+SEED = 1
+FROM = 1
+.PHONY: mutants
+mutants: $(MUTANTS)  ## put faults into the sources, one at a time, and see whether the tests notice: N=100 SEED=1 FROM=1
+	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL CXX='$(CXX)' CXXFLAGS='-O1 -g0' \
+	  $(MUTANTS) build-mutants $(N) $(SEED) $(JOBS) $(FROM)
+
 .PHONY: layers
 layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh

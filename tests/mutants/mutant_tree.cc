@@ -1,0 +1,263 @@
+#include "tests/mutants/mutant_tree.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string_view>
+
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<std::string> kSources = {"runtime",   "kernels", "autograd",     "nn",           "models",
+                                           "tools",     "tests",   "examples",     "docs",         "Makefile",
+                                           "README.md", "LICENSE", "packages.txt", ".clang-format"};
+constexpr char kEverything[] = "everything build/lib/libcrosstalk.a build/lib/libcrosstalk.so";
+// A fault may make a loop endless, or an allocation huge: then the system ends the test rather than anything else.
+constexpr char kEndFirst[] = "echo 1000 > /proc/self/oom_score_adj";
+constexpr double kSlowest = 10;   // times what a test takes without a fault, and
+constexpr double kPatience = 30;  // seconds on top
+
+std::string Quoted(const std::string& path) { return "'" + path + "'"; }
+
+// The exit status of a shell's command, 128 + the signal where it died of one. Ends this process where the user
+// interrupted the command.
+int Shell(const std::string& command) {
+  const int status = std::system(command.c_str());
+  if (WIFSIGNALED(status)) {
+    if (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGTERM) std::_Exit(130);
+    return 128 + WTERMSIG(status);
+  }
+  const int code = WEXITSTATUS(status);
+  if (code == 130) std::_Exit(130);
+  return code;
+}
+
+void MustShell(const std::string& command) {
+  if (Shell(command) != 0) Fail(ErrorKind::kFailure, "this failed: ", command);
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) Fail(ErrorKind::kFailure, path, ": cannot write");
+}
+
+// The files of a source, which is a folder or a file.
+std::set<std::string> FilesOf(const std::string& source) {
+  std::set<std::string> files;
+  if (!fs::exists(source)) return files;
+  if (!fs::is_directory(source)) return {source};
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    if (entry.is_regular_file()) files.insert(entry.path().string());
+  }
+  return files;
+}
+
+// Makes the copies in `folder` those of the working directory. What is the same stays as it is, so that a second call
+// builds little.
+void CopySources(const std::string& folder) {
+  for (const std::string& source : kSources) {
+    const std::set<std::string> files = FilesOf(source);
+    for (const std::string& copy : FilesOf(folder + "/" + source)) {
+      if (!files.contains(copy.substr(folder.size() + 1))) fs::remove(copy);
+    }
+    for (const std::string& file : files) {
+      const fs::path copy = folder + "/" + file;
+      if (fs::exists(copy) && ReadText(copy) == ReadText(file)) continue;
+      fs::create_directories(copy.parent_path());
+      fs::copy_file(file, copy, fs::copy_options::overwrite_existing);
+    }
+  }
+}
+
+// The first test that a log of GoogleTest names as failed.
+std::string FailedTest(const std::string& log) {
+  constexpr std::string_view kMark = "[  FAILED  ] ";
+  const size_t begin = log.find(kMark);
+  if (begin == std::string::npos) return "";
+  const size_t name = begin + kMark.size();
+  return log.substr(name, log.find_first_of(" \n,", name) - name);
+}
+
+std::string Stem(const std::string& path) {
+  std::string stem = fs::path(path).stem().string();
+  for (const std::string_view ending : {"_test", "-inl"}) {
+    if (stem.ends_with(ending)) stem.resize(stem.size() - ending.size());
+  }
+  return stem;
+}
+
+}  // namespace
+
+const char* Name(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kNoticed:
+      return "noticed";
+    case Verdict::Kind::kUnnoticed:
+      return "NOT NOTICED";
+    case Verdict::Kind::kInvalid:
+      return "not compiled";
+    case Verdict::Kind::kEquivalent:
+      return "same code";
+  }
+  return "";
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) Fail(ErrorKind::kFailure, path, ": cannot read");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+MutantTree MutantTree::Create(const std::string& folder, int jobs) {
+  fs::create_directories(folder);
+  CopySources(folder);
+  MutantTree tree(folder, {});
+  if (!tree.Make(kEverything, jobs)) Fail(ErrorKind::kFailure, folder, ": does not build without a fault");
+
+  std::vector<std::string> targets;
+  for (const auto& entry : fs::recursive_directory_iterator(folder + "/build/tests")) {
+    const std::string path = entry.path().string();
+    if (entry.is_regular_file() && path.ends_with("_test")) targets.push_back(path.substr(folder.size() + 1));
+  }
+  std::sort(targets.begin(), targets.end());
+  std::string failures;
+  for (const std::string& target : targets) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string failure = tree.RunTest({target, 0}, 600);
+    if (!failure.empty()) failures += StrCat("\n  ", target, ": ", failure);
+    tree.programs_.push_back({target, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+  }
+  if (!failures.empty()) Fail(ErrorKind::kFailure, "without a fault there fail:", failures);
+  fs::remove_all(folder + "/pristine");
+  fs::copy(folder + "/build/objects", folder + "/pristine", fs::copy_options::recursive);
+  return tree;
+}
+
+MutantTree MutantTree::Copy(const std::string& folder) const {
+  fs::remove_all(folder);
+  MustShell(StrCat("cp -a ", Quoted(folder_), " ", Quoted(folder)));
+  fs::remove_all(folder + "/build/include");  // links into the other tree
+  return MutantTree(folder, programs_);
+}
+
+bool MutantTree::Make(const std::string& targets, int jobs) const {
+  return Shell(StrCat("cd ", Quoted(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
+                      " > make.log 2>&1")) == 0;
+}
+
+std::string MutantTree::RunTest(const TestProgram& program, double limit_seconds) const {
+  const int code = Shell(
+      StrCat("cd ", Quoted(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
+             " && ulimit -c 0 && CROSSTALK_BINARY=$PWD/build/crosstalk ",
+             "CROSSTALK_SOURCE=$PWD CROSSTALK_BUILD=$PWD/build OMP_WAIT_POLICY=passive TMPDIR=$PWD-tmp timeout -k 5 ",
+             limit_seconds, " ", program.target, " --gtest_color=no > test.log 2>&1"));
+  if (code == 0) return "";
+  if (code == 124 || code == 137) return "does not end";
+  const std::string failed = FailedTest(ReadText(folder_ + "/test.log"));
+  return !failed.empty() ? failed : StrCat("ends with ", code);
+}
+
+std::vector<std::string> MutantTree::ObjectsOf(const std::string& file) const {
+  std::vector<std::string> objects;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/pristine")) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".d")) continue;
+    const std::string relative = path.substr((folder_ + "/pristine/").size());
+    if (relative.starts_with("tests/") || relative.starts_with("examples/")) continue;
+    const std::string text = ReadText(path);
+    if (text.find(" " + file) == std::string::npos && text.find("/crosstalk/" + file) == std::string::npos) continue;
+    objects.push_back(relative.substr(0, relative.size() - 2) + ".o");
+  }
+  return objects;
+}
+
+std::vector<std::vector<MutantTree::TestProgram>> MutantTree::Groups(const std::string& file) const {
+  const std::string parent = "build/tests/" + fs::path(file).parent_path().string() + "/";
+  const std::string layer = "build/tests/" + file.substr(0, file.find('/')) + "/";
+  std::vector<std::vector<TestProgram>> groups(3);
+  const auto is_namesake = [&](const TestProgram& program) { return Stem(program.target) == Stem(file); };
+  for (const TestProgram& program : programs_) {
+    const bool near = is_namesake(program) || (parent != layer && program.target.starts_with(parent));
+    groups[near ? 0 : program.target.starts_with(layer) ? 1 : 2].push_back(program);
+  }
+  for (auto& group : groups) {
+    std::stable_sort(group.begin(), group.end(), [&](const TestProgram& a, const TestProgram& b) {
+      if (is_namesake(a) != is_namesake(b)) return is_namesake(a);
+      return a.seconds < b.seconds;
+    });
+  }
+  return groups;
+}
+
+bool MutantTree::SameCode(const std::string& file) const {
+  const std::vector<std::string> objects = ObjectsOf(file);
+  return std::all_of(objects.begin(), objects.end(), [this](const std::string& object) {
+    return ReadText(folder_ + "/build/objects/" + object) == ReadText(folder_ + "/pristine/" + object);
+  });
+}
+
+Verdict MutantTree::Judge(const Mutation& mutation) const {
+  // A source's one object tells soon. A header's many are compared only where the tests have built them all.
+  const bool is_source = mutation.file.ends_with(".cc");
+  if (is_source) {
+    if (!Make("build/objects/" + ObjectsOf(mutation.file).at(0), 1)) return {Verdict::Kind::kInvalid, "the compiler"};
+    if (SameCode(mutation.file)) return {Verdict::Kind::kEquivalent, "the compiler"};
+  }
+  int passed = 0;
+  std::vector<std::vector<TestProgram>> groups = Groups(mutation.file);
+  for (const std::vector<TestProgram>& group : groups) {
+    std::string targets;
+    for (const TestProgram& program : group) targets += " " + program.target;
+    if (&group == &groups.back()) targets = kEverything;
+    if (!targets.empty() && !Make(targets, 1)) return {Verdict::Kind::kInvalid, "the compiler"};
+    for (const TestProgram& program : group) {
+      const std::string failure = RunTest(program, kSlowest * program.seconds + kPatience);
+      if (!failure.empty()) return {Verdict::Kind::kNoticed, program.target + ": " + failure};
+      ++passed;
+    }
+  }
+  if (!is_source && SameCode(mutation.file)) return {Verdict::Kind::kEquivalent, "the compiler"};
+  return {Verdict::Kind::kUnnoticed, StrCat(passed, " test programs passed")};
+}
+
+// Objects are copied back rather than compiled again. They are new then, so that what was linked with the fault is
+// linked again.
+void MutantTree::Restore(const std::string& file) const {
+  const std::string source = folder_ + "/" + file;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/build/objects")) {
+    const std::string path = entry.path().string();
+    if (!entry.is_regular_file() || fs::last_write_time(path) < fs::last_write_time(source)) continue;
+    const std::string pristine = folder_ + "/pristine/" + path.substr((folder_ + "/build/objects/").size());
+    fs::copy_file(pristine, path, fs::copy_options::overwrite_existing);
+  }
+}
+
+Verdict MutantTree::Try(const Mutation& mutation) {
+  const std::string path = folder_ + "/" + mutation.file;
+  const std::string source = ReadText(path);
+  const fs::file_time_type written = fs::last_write_time(path);
+  WriteText(path, Apply(mutation, source));
+  Verdict verdict = Judge(mutation);
+  Restore(mutation.file);
+  WriteText(path, source);
+  fs::last_write_time(path, written);
+  fs::remove_all(folder_ + "-tmp");  // what tests that died have left
+  return verdict;
+}
+
+}  // namespace crosstalk
