@@ -91,6 +91,7 @@ archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
 COMMAND := $(BUILD)/crosstalk
 TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
 EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
+FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
 
 # ---- Flags -------------------------------------------------------------------------------------------------------
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
@@ -162,22 +163,6 @@ $(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/l
 endef
 $(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
 
-# tests/faults: a library that is preloaded to make calls fail, the program that sweeps over them, and one of its
-# subjects. The library stands below all else and links nothing of ours.
-FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
-INJECTOR_SOURCES := tests/faults/injector.cc tests/faults/file_faults.cc tests/faults/memory_faults.cc
-SWEEP_SOURCES := tests/faults/sweep.cc tests/faults/subjects.cc
-$(BUILD)/tests/faults/libfaults.so: $(call object,$(INJECTOR_SOURCES))
-	@mkdir -p $(@D)
-	@echo "  link $@"
-	@$(CXX) -shared $(LDFLAGS) $^ -ldl -o $@
-$(BUILD)/tests/faults/sweep: $(call object,$(SWEEP_SOURCES)) $(BUILD)/lib/libtestsupport.a $(call archives_for,models)
-$(BUILD)/tests/faults/host: $(call object,tests/faults/host.cc) $(call archives_for,models)
-$(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host:
-	@mkdir -p $(@D)
-	@echo "  link $@"
-	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
-
 # A static pattern: objects that only an implicit rule names are deleted after the link.
 $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
 	@mkdir -p $(@D)
@@ -185,6 +170,7 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) tools/crosstalk.cc $(TEST_SOURCES) \
-    $(TEST_SUPPORT_SOURCES) $(wildcard tests/faults/*.cc) $(EXAMPLE_SOURCES)))
+    $(TEST_SUPPORT_SOURCES) $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk
+include tools/attacks.mk
