@@ -242,6 +242,8 @@ EinsumPlan PlanEinsum(const EinsumEquation& equation, const std::vector<Shape>& 
   }
   Contractions(plan, plan.operands).Add();
   for (const EinsumStep& step : plan.steps) {
+    CROSSTALK_CHECK(step.labels.size() <= static_cast<size_t>(kMaxRank), "einsum: '", ToString(equation), "' takes ",
+                    step.labels.size(), " dimensions on the way, where a tensor has at most ", kMaxRank);
     plan.multiplications = SaturatingSum(plan.multiplications, step.multiplications);
   }
   return plan;

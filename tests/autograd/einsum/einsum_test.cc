@@ -211,6 +211,15 @@ TEST(EinsumErrorTest, APlanOfANegativeSizeIsRefused) {
             "einsum: A[n, k] = [2, -1] has a negative size");
 }
 
+TEST(EinsumErrorTest, APlanThatNoTensorHoldsIsRefused) {
+  const Shape four{1, 1, 1, 1}, six{1, 1, 1, 1, 1, 1}, empty{0, 1, 1, 1, 1, 1};
+  const std::string message = testing::MessageOf([&] {
+    EinsumMultiplications("Y[a,b] = einsum(A[a,c,d,e,f,g], B[b,h,i,j,k,l], C[c,d,e,h,i,j], D[f,g,k,l])",
+                          {six, empty, six, four});
+  });
+  EXPECT_NE(message.find("dimensions on the way, where a tensor has at most 8"), std::string::npos) << message;
+}
+
 TEST(EinsumErrorTest, AnEquationTooLongToShowIsRefused) {
   const std::string name(600, 'n');
   EXPECT_EQ(MessageOf("Y[" + name + "] = einsum(X[" + name + "])", {{3}}),
