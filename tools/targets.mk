@@ -5,7 +5,7 @@
 # what options it has; ARGS takes options as they are. Only make's command line counts, not the environment.
 option_of = --$(subst _,-,$(shell echo '$(1)' | tr A-Z a-z))
 quoted = '$(subst ','\'',$(1))'
-options = $(foreach name,$(COMMAND_VARIABLES),$(if $($(name)),$(call option_of,$(name)) $(call quoted,$($(name)))))
+options = $(foreach name,$(COMMAND_VARIABLES),$(call option_of,$(name)) $(call quoted,$($(name))))
 args = $(if $(filter ARGS,$(GIVEN)),$(ARGS))
 check_options = $(call check_variables,$@,$(COMMAND_VARIABLES), ARGS) $(COMMAND) $(1)
 

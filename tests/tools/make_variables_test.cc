@@ -71,6 +71,11 @@ TEST_F(MakeVariablesTest, EachBecomesItsOption) {
   }
 }
 
+// DATA=$(TEXTS) with nothing in TEXTS must not train on something else: the command refuses the empty value.
+TEST_F(MakeVariablesTest, AnEmptyOneIsGivenAsItIs) {
+  EXPECT_NE(LastLine("train DATA= STEPS=3").find("--data '' --steps '3'"), std::string::npos);
+}
+
 TEST_F(MakeVariablesTest, AValueMayHoldSpacesAndQuotes) {
   EXPECT_NE(LastLine("train \"DATA=my folder/it's.txt\"").find("--data 'my folder/it'\\''s.txt'"), std::string::npos);
   EXPECT_NE(LastLine("eval 'RUN=a;b\"c`d`'").find("--run 'a;b\"c`d`'"), std::string::npos);
