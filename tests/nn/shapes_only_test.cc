@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/attention.h"
@@ -36,7 +34,6 @@ TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations)
 }
 
 TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
-  const auto start = std::chrono::steady_clock::now();
   const int64_t before = GetMemoryStats().live_bytes;
   {
     const ShapesOnlyScope shapes_only;
@@ -50,8 +47,6 @@ TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
     EXPECT_GE(GetMemoryStats().live_bytes - before, 16 * d_in * d_out);
   }
   EXPECT_EQ(GetMemoryStats().live_bytes, before);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 1.0);  // it takes milliseconds; a machine may be busy
   ResetPeakMemory();
 }
 
