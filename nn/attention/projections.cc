@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {
@@ -23,7 +24,7 @@ std::vector<int64_t> SizesOf(std::string_view bracket, const AttentionConfig& co
 
 int64_t Product(const std::vector<int64_t>& sizes, size_t begin, size_t end) {
   int64_t product = 1;
-  for (size_t i = begin; i < end; ++i) product *= sizes[i];
+  for (size_t i = begin; i < end; ++i) product = SaturatingProduct(product, sizes[i]);
   return product;
 }
 
