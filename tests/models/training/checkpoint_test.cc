@@ -53,6 +53,22 @@ TEST(CheckpointTest, WhatIsSavedVerifiesAndIsFound) {
   EXPECT_TRUE(found.skipped.empty());
 }
 
+// A file is read in pieces of a megabyte.
+TEST(CheckpointTest, DamageIsSeenInEachPieceOfALongFile) {
+  const TempDir dir;
+  std::string bytes((size_t{5} << 20) / 2 + 7, 'm');
+  for (size_t i = 0; i < bytes.size(); i += 1001) bytes[i] = static_cast<char>(i % 251);
+  const std::vector<CheckpointFile> files = {BytesFile("model.safetensors", bytes)};
+  const Checkpoint saved = CheckpointStore(dir.path()).Save(1, files);
+  EXPECT_EQ(VerifyCheckpoint(saved.path).step, 1);
+  for (const size_t at : {size_t{3}, (size_t{1} << 20) + 3, bytes.size() - 1}) {
+    std::string damaged = bytes;
+    damaged[at] ^= 1;
+    Put(saved.FilePath("model.safetensors"), damaged);
+    MessageOf([&] { VerifyCheckpoint(saved.path); }, ErrorKind::kData);
+  }
+}
+
 TEST(CheckpointTest, TheSameFilesGiveTheSameManifest) {
   const TempDir dir;
   CheckpointStore one(dir / "one");
