@@ -8,11 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string_view>
 
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -30,7 +29,7 @@ constexpr char kEndFirst[] = "echo 1000 > /proc/self/oom_score_adj";
 constexpr double kSlowest = 10;   // times what a test takes without a fault, and
 constexpr double kPatience = 30;  // seconds on top
 
-std::string Quoted(const std::string& path) { return "'" + path + "'"; }
+std::string ForShell(const std::string& path) { return "'" + path + "'"; }
 
 // The exit status of a shell's command, 128 + the signal where it died of one. Ends this process where the user
 // interrupted the command.
@@ -47,13 +46,6 @@ int Shell(const std::string& command) {
 
 void MustShell(const std::string& command) {
   if (Shell(command) != 0) Fail(ErrorKind::kFailure, "this failed: ", command);
-}
-
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) Fail(ErrorKind::kFailure, path, ": cannot write");
 }
 
 // The files of a source, which is a folder or a file.
@@ -77,7 +69,7 @@ void CopySources(const std::string& folder) {
     }
     for (const std::string& file : files) {
       const fs::path copy = folder + "/" + file;
-      if (fs::exists(copy) && ReadText(copy) == ReadText(file)) continue;
+      if (fs::exists(copy) && ReadFile(copy) == ReadFile(file)) continue;
       fs::create_directories(copy.parent_path());
       fs::copy_file(file, copy, fs::copy_options::overwrite_existing);
     }
@@ -117,12 +109,6 @@ const char* Name(Verdict::Kind kind) {
   return "";
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) Fail(ErrorKind::kFailure, path, ": cannot read");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 MutantTree MutantTree::Create(const std::string& folder, int jobs) {
   fs::create_directories(folder);
   CopySources(folder);
@@ -150,25 +136,25 @@ MutantTree MutantTree::Create(const std::string& folder, int jobs) {
 
 MutantTree MutantTree::Copy(const std::string& folder) const {
   fs::remove_all(folder);
-  MustShell(StrCat("cp -a ", Quoted(folder_), " ", Quoted(folder)));
+  MustShell(StrCat("cp -a ", ForShell(folder_), " ", ForShell(folder)));
   fs::remove_all(folder + "/build/include");  // links into the other tree
   return MutantTree(folder, programs_);
 }
 
 bool MutantTree::Make(const std::string& targets, int jobs) const {
-  return Shell(StrCat("cd ", Quoted(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
+  return Shell(StrCat("cd ", ForShell(folder_), " && CROSSTALK_SETUP_DONE=1 make -j", jobs, " ", targets,
                       " > make.log 2>&1")) == 0;
 }
 
 std::string MutantTree::RunTest(const TestProgram& program, double limit_seconds) const {
   const int code = Shell(
-      StrCat("cd ", Quoted(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
+      StrCat("cd ", ForShell(folder_), " && mkdir -p $PWD-tmp && ", kEndFirst,
              " && ulimit -c 0 && CROSSTALK_BINARY=$PWD/build/crosstalk ",
              "CROSSTALK_SOURCE=$PWD CROSSTALK_BUILD=$PWD/build OMP_WAIT_POLICY=passive TMPDIR=$PWD-tmp timeout -k 5 ",
              limit_seconds, " ", program.target, " --gtest_color=no > test.log 2>&1"));
   if (code == 0) return "";
   if (code == 124 || code == 137) return "does not end";
-  const std::string failed = FailedTest(ReadText(folder_ + "/test.log"));
+  const std::string failed = FailedTest(ReadFile(folder_ + "/test.log"));
   return !failed.empty() ? failed : StrCat("ends with ", code);
 }
 
@@ -179,7 +165,7 @@ std::vector<std::string> MutantTree::ObjectsOf(const std::string& file) const {
     if (!path.ends_with(".d")) continue;
     const std::string relative = path.substr((folder_ + "/pristine/").size());
     if (relative.starts_with("tests/") || relative.starts_with("examples/")) continue;
-    const std::string text = ReadText(path);
+    const std::string text = ReadFile(path);
     if (text.find(" " + file) == std::string::npos && text.find("/crosstalk/" + file) == std::string::npos) continue;
     objects.push_back(relative.substr(0, relative.size() - 2) + ".o");
   }
@@ -207,7 +193,7 @@ std::vector<std::vector<MutantTree::TestProgram>> MutantTree::Groups(const std::
 bool MutantTree::SameCode(const std::string& file) const {
   const std::vector<std::string> objects = ObjectsOf(file);
   return std::all_of(objects.begin(), objects.end(), [this](const std::string& object) {
-    return ReadText(folder_ + "/build/objects/" + object) == ReadText(folder_ + "/pristine/" + object);
+    return ReadFile(folder_ + "/build/objects/" + object) == ReadFile(folder_ + "/pristine/" + object);
   });
 }
 
@@ -249,12 +235,12 @@ void MutantTree::Restore(const std::string& file) const {
 
 Verdict MutantTree::Try(const Mutation& mutation) {
   const std::string path = folder_ + "/" + mutation.file;
-  const std::string source = ReadText(path);
+  const std::string source = ReadFile(path);
   const fs::file_time_type written = fs::last_write_time(path);
-  WriteText(path, Apply(mutation, source));
+  WriteFileAtomically(path, Apply(mutation, source));
   Verdict verdict = Judge(mutation);
   Restore(mutation.file);
-  WriteText(path, source);
+  WriteFileAtomically(path, source);
   fs::last_write_time(path, written);
   fs::remove_all(folder_ + "-tmp");  // what tests that died have left
   return verdict;

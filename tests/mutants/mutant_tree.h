@@ -21,8 +21,6 @@ struct Verdict {
 };
 const char* Name(Verdict::Kind kind);
 
-std::string ReadText(const std::string& path);
-
 class MutantTree {
  public:
   // Copies the sources of the working directory to `folder`, or brings the copy there up to date; builds everything,

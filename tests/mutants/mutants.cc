@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/mutants/mutant_tree.h"
 #include "tests/mutants/mutation.h"
@@ -36,7 +37,7 @@ std::vector<Mutation> AllMutations() {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string path = entry.path().string();
       if (!path.ends_with(".cc") && !path.ends_with(".h")) continue;
-      for (Mutation& mutation : FindMutations(path, ReadText(path))) mutations.push_back(std::move(mutation));
+      for (Mutation& mutation : FindMutations(path, ReadFile(path))) mutations.push_back(std::move(mutation));
     }
   }
   return mutations;
