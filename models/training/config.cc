@@ -133,7 +133,27 @@ FieldTable<Config> OptimisationFields() {
                  {.placeholder = "SHARE",
                   .help = "Last part of the run, in which inverse-square-root falls to 0.",
                   .range = kShare}),
+       MakeField("final_learning_rate", &Config::final_learning_rate,
+                 {.placeholder = "X",
+                  .help = "What the schedule cosine falls to.",
+                  .range = kFactor,
+                  .may_be_missing = true}),
        MakeField("weight_decay", &Config::weight_decay, {.placeholder = "X", .help = "For adamw.", .range = {0, 1e6}}),
+       MakeField("adam_beta1", &Config::adam_beta1,
+                 {.placeholder = "X",
+                  .help = "Of adamw: what the mean of gradients keeps of itself at a step.",
+                  .range = {0, 0.999999},
+                  .may_be_missing = true}),
+       MakeField("adam_beta2", &Config::adam_beta2,
+                 {.placeholder = "X",
+                  .help = "Of adamw: the same of the mean of their squares.",
+                  .range = {0, 0.999999},
+                  .may_be_missing = true}),
+       MakeField("adam_epsilon", &Config::adam_epsilon,
+                 {.placeholder = "X",
+                  .help = "Of adamw: added to the root of that mean.",
+                  .range = {1e-18, 1},
+                  .may_be_missing = true}),
        MakeField("clip", &Config::clip,
                  {.placeholder = "NORM", .help = "Largest norm of all gradients together; 0: none.", .range = kFactor}),
        MakeField("z_loss", &Config::z_loss,
@@ -292,6 +312,9 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vect
       break;
   }
   AdamWConfig adamw;
+  adamw.beta1 = config.adam_beta1;
+  adamw.beta2 = config.adam_beta2;
+  adamw.epsilon = config.adam_epsilon;
   adamw.weight_decay = config.weight_decay;
   return std::make_unique<AdamW>(std::move(parameters), adamw);
 }
@@ -305,6 +328,7 @@ ScheduleConfig MakeSchedule(const TrainingConfig& config) {
   schedule.warmup_steps = config.warmup.value_or(1);
   schedule.total_steps = config.steps;
   schedule.decay_fraction = config.decay;
+  schedule.final_rate = config.final_learning_rate;
   return schedule;
 }
 

@@ -87,7 +87,11 @@ struct TrainingConfig {
   std::optional<double> learning_rate;
   std::optional<int64_t> warmup;
   double decay = 0.1;
+  double final_learning_rate = 0;
   double weight_decay = 0.01;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-6;
   double clip = 0;
   double z_loss = 1e-4;
   LossDenominator loss_denominator = LossDenominator::kTokens;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "crosstalk/runtime/check.h"
 
@@ -12,10 +13,12 @@ void ScheduleConfig::Validate() const {
   CROSSTALK_CHECK_FIELD(warmup_steps >= 0, "warmup", warmup_steps, " is negative");
   CROSSTALK_CHECK_FIELD(total_steps >= 0, "steps", total_steps, " is negative");
   CROSSTALK_CHECK_FIELD(decay_fraction >= 0 && decay_fraction <= 1, "decay", decay_fraction, " is not between 0 and 1");
-  if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert) {
+  if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert || kind == ScheduleKind::kCosine) {
     CROSSTALK_CHECK_FIELD(total_steps > warmup_steps, "warmup", warmup_steps, " is not less than steps = ", total_steps,
-                          ", which leaves nothing for the linear decay");
+                          ", which leaves nothing for the decay");
   }
+  CROSSTALK_CHECK_FIELD(final_rate >= 0 && (kind != ScheduleKind::kCosine || final_rate <= scale),
+                        "final_learning_rate", final_rate, " is not between 0 and the learning rate of ", scale);
 }
 
 double LearningRate(const ScheduleConfig& config, int64_t step) {
@@ -35,6 +38,11 @@ double LearningRate(const ScheduleConfig& config, int64_t step) {
     }
     case ScheduleKind::kLinearBert:
       return config.scale * (t < warmup ? t / warmup : (total - t) / total);
+    case ScheduleKind::kCosine: {
+      if (t < warmup) return config.scale * (t + 1) / warmup;
+      const double part = (t - warmup) / (total - warmup);
+      return config.final_rate + (config.scale - config.final_rate) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+    }
     case ScheduleKind::kInverseSquareRoot: {
       double rate = config.scale / std::sqrt(std::max({t, warmup, 1.0}));
       const double decay_steps = config.decay_fraction * total;

@@ -74,16 +74,31 @@ TEST(ScheduleTest, BertsLinearDecayCountsFromStepZero) {
   EXPECT_NEAR(LearningRate(config, 15), 0.03125, kTolerance);
 }
 
+TEST(ScheduleTest, CosineFallsInHalfAWaveToTheFinalRate) {
+  const ScheduleConfig config = {
+      .kind = ScheduleKind::kCosine, .scale = 0.5, .warmup_steps = 4, .total_steps = 16, .final_rate = 0.1};
+  EXPECT_NEAR(LearningRate(config, 0), 0.125, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 3), 0.5, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 7), 0.3 + 0.2 * std::sqrt(0.5), kTolerance);  // a quarter of the way: cos(π/4)
+  EXPECT_NEAR(LearningRate(config, 10), 0.3, kTolerance);
+  EXPECT_NEAR(LearningRate(config, 12), 0.2, kTolerance);  // two thirds: cos(2π/3) = -1/2
+  EXPECT_GT(LearningRate(config, 15), 0.1);
+}
+
 TEST(ScheduleTest, NamesParse) {
-  for (const ScheduleKind kind :
-       {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kLinearBert}) {
+  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kConstant, ScheduleKind::kLinear,
+                                  ScheduleKind::kLinearBert, ScheduleKind::kCosine}) {
     EXPECT_EQ(ParseName<ScheduleKind>("schedule", Name(kind)), kind);
   }
-  EXPECT_THROW(ParseName<ScheduleKind>("schedule", "cosine"), Error);
+  EXPECT_THROW(ParseName<ScheduleKind>("schedule", "exponential"), Error);
 }
 
 TEST(ScheduleTest, RefusesWhatCannotBe) {
   EXPECT_THROW(LearningRate({.kind = ScheduleKind::kLinear, .warmup_steps = 10, .total_steps = 10}, 0), Error);
+  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kCosine, .warmup_steps = 10, .total_steps = 10}, 0), Error);
+  EXPECT_THROW(LearningRate({.kind = ScheduleKind::kCosine, .warmup_steps = 1, .total_steps = 9, .final_rate = 2}, 0),
+               Error);
   EXPECT_THROW(LearningRate({.scale = -1}, 0), Error);
   EXPECT_THROW(LearningRate({.decay_fraction = 1.5}, 0), Error);
   EXPECT_THROW(LearningRate({}, -1), Error);
