@@ -38,6 +38,7 @@
 // Modules, layers, the attention family, optimizers.
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/nn/embedding.h"
 #include "crosstalk/nn/feed_forward.h"

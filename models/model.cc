@@ -1,8 +1,22 @@
 #include "crosstalk/models/model.h"
 
 #include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
+
+void CheckModelAttention(const char* place, const AttentionConfig& attention, int64_t d_model, Causality causality) {
+  try {
+    attention.Validate();
+  } catch (const Error& error) {
+    FailField(ErrorKind::kUsage, place, error.what());
+  }
+  CROSSTALK_CHECK_FIELD(attention.d_X == d_model && attention.d_M == d_model && attention.d_Y == d_model, place,
+                        "has d_X = ", attention.d_X, ", d_M = ", attention.d_M, ", d_Y = ", attention.d_Y,
+                        ", but all must be d_model = ", d_model);
+  CROSSTALK_CHECK_FIELD(attention.causality == causality, place, "must ", causality == Causality::kCausal ? "" : "not ",
+                        "be causal");
+}
 
 std::string AttentionImplementationText(const Model& model) {
   bool fused = false, composed = false;

@@ -49,6 +49,10 @@ class Model : public Module {
   virtual LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const = 0;
 };
 
+// A layer of a model of that width, in its configuration's field `place`. Error(kUsage) of that field for one that
+// cannot be computed, is of other widths or of another causality.
+void CheckModelAttention(const char* place, const AttentionConfig& attention, int64_t d_model, Causality causality);
+
 // The implementation that computes a model's attention in float: "fused", "composed", or "fused and composed" where its
 // layers differ.
 std::string AttentionImplementationText(const Model& model);

@@ -1,56 +1,12 @@
 #include "crosstalk/models/t5/config.h"
 
-#include <algorithm>
-
+#include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/json.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
-namespace {
-
-struct TokenField {
-  const char* name;
-  int32_t SpecialTokens::*id;
-  bool needed;  // by a T5
-};
-constexpr TokenField kTokenFields[] = {
-    {"pad", &SpecialTokens::pad, true},          {"end", &SpecialTokens::end, true},
-    {"unknown", &SpecialTokens::unknown, false}, {"decoder_start", &SpecialTokens::decoder_start, true},
-    {"begin", &SpecialTokens::begin, false},     {"separator", &SpecialTokens::separator, false},
-    {"mask", &SpecialTokens::mask, false}};
-
-Json TokensToJson(const SpecialTokens& tokens) {
-  Json json = Json::MakeObject();
-  for (const TokenField& field : kTokenFields) json.Set(field.name, int64_t{tokens.*field.id});
-  return json;
-}
-
-SpecialTokens TokensFromJson(const JsonReader& reader) {
-  SpecialTokens tokens;
-  for (const TokenField& field : kTokenFields) {
-    tokens.*field.id = static_cast<int32_t>(reader.Int(field.name, kNoToken, INT32_MAX));
-  }
-  reader.RejectUnread();
-  return tokens;
-}
-
-void CheckAttention(const T5Config& config, const char* place, const AttentionConfig& attention, Causality causality) {
-  try {
-    attention.Validate();
-  } catch (const Error& error) {
-    FailField(ErrorKind::kUsage, place, error.what());
-  }
-  CROSSTALK_CHECK_FIELD(
-      attention.d_X == config.d_model && attention.d_M == config.d_model && attention.d_Y == config.d_model, place,
-      "has d_X = ", attention.d_X, ", d_M = ", attention.d_M, ", d_Y = ", attention.d_Y,
-      ", but all must be d_model = ", config.d_model);
-  CROSSTALK_CHECK_FIELD(attention.causality == causality, place, "must ", causality == Causality::kCausal ? "" : "not ",
-                        "be causal");
-}
-
-}  // namespace
 
 void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
                             const AttentionConfig& encoder_decoder_layer) {
@@ -80,14 +36,10 @@ void T5Config::Validate() const {
   relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
   relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
   CROSSTALK_CHECK_FIELD(norm_epsilon > 0 && norm_epsilon <= 1, "norm_epsilon", norm_epsilon, " is not in (0, 1]");
-  for (const TokenField& field : kTokenFields) {
-    const int32_t id = tokens.*field.id;
-    CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || (id == kNoToken && !field.needed),
-                          StrCat("tokens.", field.name), "id ", id, " is not in the vocabulary of ", vocabulary);
-  }
-  CheckAttention(*this, "encoder_self", encoder_self, Causality::kNone);
-  CheckAttention(*this, "decoder_self", decoder_self, Causality::kCausal);
-  CheckAttention(*this, "encoder_decoder", encoder_decoder, Causality::kNone);
+  CheckSpecialTokens(tokens, vocabulary, {&SpecialTokens::pad, &SpecialTokens::end, &SpecialTokens::decoder_start});
+  CheckModelAttention("encoder_self", encoder_self, d_model, Causality::kNone);
+  CheckModelAttention("decoder_self", decoder_self, d_model, Causality::kCausal);
+  CheckModelAttention("encoder_decoder", encoder_decoder, d_model, Causality::kNone);
 }
 
 Json ToJson(const T5Config& config) {
@@ -106,7 +58,7 @@ Json ToJson(const T5Config& config) {
                            {"relative_buckets", config.relative_buckets},
                            {"relative_attention_max_distance", config.relative_attention_max_distance},
                            {"norm_epsilon", config.norm_epsilon},
-                           {"tokens", TokensToJson(config.tokens)}});
+                           {"tokens", ToJson(config.tokens)}});
 }
 
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind) {
@@ -127,7 +79,7 @@ T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind
     config.relative_attention_max_distance = reader.Int("relative_attention_max_distance");
   }
   config.norm_epsilon = reader.Double("norm_epsilon");
-  if (reader.Has("tokens")) config.tokens = TokensFromJson(reader.Object("tokens"));
+  if (reader.Has("tokens")) config.tokens = SpecialTokensFromJson(reader.Object("tokens"));
   const std::string& feed_forward = reader.String("feed_forward");
   const std::string& classifier = reader.String("classifier");
   reader.RejectUnread();

@@ -6,23 +6,13 @@
 
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/relative_bias.h"
-#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-enum class ClassifierKind {
-  kTied,    // logits = d_model^-0.5 · hidden · embeddingᵀ (T5)
-  kUntied,  // logits = hidden · tableᵀ, with a table of its own (T5 1.1)
-};
-template <>
-struct EnumNames<ClassifierKind> {
-  static constexpr EnumName<ClassifierKind> kTable[] = {{ClassifierKind::kTied, "tied"},
-                                                        {ClassifierKind::kUntied, "untied"}};
-};
 
 // Defaults are T5 "base" but for the attention layers, which have none: fill them with MakeAttentionConfig or
 // SetAttention.
@@ -42,10 +32,6 @@ struct T5Config {
   int64_t relative_attention_max_distance = 128;  // where the last bucket's range would end
   double norm_epsilon = 1e-6;
   SpecialTokens tokens;  // pad, end and decoder_start are used
-
-  // The rows of the embedding and of the classifier: the vocabulary padded to a multiple of 128, as the publishers have
-  // it. Rows beyond the vocabulary are no classes of the loss; their gradient is 0.
-  int64_t padded_vocabulary() const { return (vocabulary + 127) / 128 * 128; }
 
   // The three layers at once. Sets the causality of decoder_self, which the arguments need not do, and the dropout of
   // all three to dropout_rate.

@@ -1,12 +1,7 @@
 #include "crosstalk/models/t5/t5.h"
 
-#include <cmath>
 #include <string>
 
-#include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/ops_loss.h"
-#include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 
@@ -73,23 +68,15 @@ void T5DecodingState::SelectRows(const std::vector<int64_t>& rows) {
 T5::T5(const T5Config& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
-      embedding_(this, "embedding", config.padded_vocabulary(), config.d_model, 1.0),
+      embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
       encoder_(this, "encoder", EncoderConfig(config)),
-      decoder_(this, "decoder", DecoderConfig(config)) {
-  if (config.classifier == ClassifierKind::kUntied) {
-    const double stddev = 1.0 / std::sqrt(static_cast<double>(config.d_model));
-    classifier_ = {this, "classifier", config.padded_vocabulary(), config.d_model, stddev};
-  }
-}
+      decoder_(this, "decoder", DecoderConfig(config)),
+      classifier_(this, "classifier", config.classifier, config.vocabulary, embedding_) {}
 
 void T5::SetActivations(Activations activations) {
   encoder_->SetActivations(activations);
   decoder_->SetActivations(activations);
 }
-
-double T5::ClassifierScale() const { return classifier_ ? 1.0 : 1.0 / std::sqrt(static_cast<double>(config_.d_model)); }
-
-const Variable& T5::ClassifierTable() const { return classifier_ ? classifier_->table() : embedding_->table(); }
 
 Tensor T5::InputMask(const Tensor& inputs, const Tensor& mask) const {
   CheckIds("inputs", inputs);
@@ -109,17 +96,6 @@ Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Te
   // Without a mask: padding stands behind all that counts, and causality hides it.
   const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
   return decoder_->Forward(embedding_->Forward(decoder_inputs), mask, memory, context);
-}
-
-Variable T5::Logits(const Variable& hidden) const {
-  Dims dims("T5 logits");
-  dims.Set("d_model", config_.d_model, "the configuration").Bind("hidden[b, m, d_model]", hidden.shape());
-  const LayerScope scope("classifier");
-  const Variable rows = Reshape(hidden, {dims["b"] * dims["m"], config_.d_model});
-  const Variable table = Slice(ClassifierTable(), 0, 0, config_.vocabulary);  // the rows beyond are no classes
-  const Variable logits =
-      MatMul(Scale(rows, ClassifierScale()), table, kernels::Transpose::kNo, kernels::Transpose::kYes);
-  return Reshape(logits, {dims["b"], dims["m"], config_.vocabulary});
 }
 
 std::string T5::Describe() const {
@@ -149,15 +125,9 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
   const Variable encoded = Encode(inputs, context, attend);
   const Variable hidden =
       Decode(encoded, attend, ShiftRight(targets, config_.tokens.decoder_start), context, masks.targets);
-
-  const LayerScope scope("classifier");
-  const int64_t rows = dims["b"] * dims["m"];
-  const CrossEntropyOptions loss_options = {.ignore_index = config_.tokens.pad,
-                                            .z_loss = context.training() ? options.z_loss : 0,
-                                            .num_classes = config_.vocabulary};
-  const CrossEntropyResult result = LinearCrossEntropy(Reshape(hidden, {rows, config_.d_model}), ClassifierTable(),
-                                                       targets.Reshape({rows}), ClassifierScale(), loss_options);
-  return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = rows};
+  const CrossEntropyResult result = classifier_->Loss(
+      hidden, targets, {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
+  return {.sum = result.loss, .nll_sum = result.nll_sum, .tokens = result.count, .positions = targets.num_elements()};
 }
 
 T5DecodingState T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {

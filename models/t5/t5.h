@@ -10,6 +10,7 @@
 
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/config.h"
+#include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/embedding.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/transformer.h"
@@ -67,7 +68,7 @@ class T5 : public Model {
   Variable Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                   const ForwardContext& context, const Tensor& mask = {}) const;
   // hidden[b, m, d_model] → logits[b, m, vocabulary].
-  Variable Logits(const Variable& hidden) const;
+  Variable Logits(const Variable& hidden) const { return classifier_->Logits(hidden); }
 
   // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
   T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
@@ -85,14 +86,12 @@ class T5 : public Model {
  private:
   // The mask given, or that of padding.
   Tensor InputMask(const Tensor& inputs, const Tensor& mask) const;
-  double ClassifierScale() const;
-  const Variable& ClassifierTable() const;
 
   T5Config config_;
   Child<EmbeddingLayer> embedding_;
   Child<TransformerStack> encoder_;
   Child<TransformerStack> decoder_;
-  Child<EmbeddingLayer> classifier_;  // none if tied
+  Child<Classifier> classifier_;
 };
 
 }  // namespace crosstalk

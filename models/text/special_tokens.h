@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -21,5 +23,15 @@ struct SpecialTokens {
 
   friend bool operator==(const SpecialTokens&, const SpecialTokens&) = default;
 };
+
+// {"pad": 0, …}: all of them.
+Json ToJson(const SpecialTokens& tokens);
+// Reads it back. A missing, unknown or wrong key is the reader's error.
+SpecialTokens SpecialTokensFromJson(const JsonReader& reader);
+
+// Each id must be in a vocabulary of that size, or be kNoToken where it is not among those that are needed.
+// Error(kUsage) of the field "tokens.NAME".
+void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,
+                        std::initializer_list<int32_t SpecialTokens::*> needed);
 
 }  // namespace crosstalk

@@ -111,9 +111,9 @@ TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
 TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
   T5Config config;
   config.vocabulary = 32100;
-  EXPECT_EQ(config.padded_vocabulary(), 32128);
+  EXPECT_EQ(PaddedVocabulary(config.vocabulary), 32128);
   config.vocabulary = 256;
-  EXPECT_EQ(config.padded_vocabulary(), 256);
+  EXPECT_EQ(PaddedVocabulary(config.vocabulary), 256);
 }
 
 TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {

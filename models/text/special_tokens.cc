@@ -1,0 +1,47 @@
+#include "crosstalk/models/text/special_tokens.h"
+
+#include <algorithm>
+
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+struct TokenField {
+  const char* name;
+  int32_t SpecialTokens::*id;
+};
+constexpr TokenField kTokenFields[] = {
+    {"pad", &SpecialTokens::pad},         {"end", &SpecialTokens::end},
+    {"unknown", &SpecialTokens::unknown}, {"decoder_start", &SpecialTokens::decoder_start},
+    {"begin", &SpecialTokens::begin},     {"separator", &SpecialTokens::separator},
+    {"mask", &SpecialTokens::mask}};
+
+}  // namespace
+
+Json ToJson(const SpecialTokens& tokens) {
+  Json json = Json::MakeObject();
+  for (const TokenField& field : kTokenFields) json.Set(field.name, int64_t{tokens.*field.id});
+  return json;
+}
+
+SpecialTokens SpecialTokensFromJson(const JsonReader& reader) {
+  SpecialTokens tokens;
+  for (const TokenField& field : kTokenFields) {
+    tokens.*field.id = static_cast<int32_t>(reader.Int(field.name, kNoToken, INT32_MAX));
+  }
+  reader.RejectUnread();
+  return tokens;
+}
+
+void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,
+                        std::initializer_list<int32_t SpecialTokens::*> needed) {
+  for (const TokenField& field : kTokenFields) {
+    const int32_t id = tokens.*field.id;
+    const bool must_be_there = std::find(needed.begin(), needed.end(), field.id) != needed.end();
+    CROSSTALK_CHECK_FIELD((id >= 0 && id < vocabulary) || (id == kNoToken && !must_be_there),
+                          StrCat("tokens.", field.name), "id ", id, " is not in the vocabulary of ", vocabulary);
+  }
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,46 @@
+#include "crosstalk/nn/classifier.h"
+
+#include <cmath>
+
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+
+Classifier::Classifier(ClassifierKind kind, int64_t classes, const Child<EmbeddingLayer>& embedding,
+                       const Initializer& init)
+    : Module(init), classes_(classes), scale_(1.0), table_(embedding->table()) {
+  const int64_t rows = table_.size(0), d = table_.size(1);
+  CROSSTALK_CHECK(classes >= 1 && classes <= rows, "classifier: ", classes, " classes of a table of ", rows, " rows");
+  const double root = 1.0 / std::sqrt(static_cast<double>(d));
+  if (kind == ClassifierKind::kTied) {
+    scale_ = root;
+  } else {
+    table_ = AddParameter("table", {rows, d}, InitialValues::Normal(root));
+  }
+}
+
+Variable Classifier::Logits(const Variable& hidden) const {
+  CROSSTALK_CHECK(hidden.rank() >= 1 && hidden.size(hidden.rank() - 1) == table_.size(1), "classifier: hidden",
+                  hidden.shape(), " must end with d = ", table_.size(1));
+  const LayerScope scope("classifier");
+  Shape shape = hidden.shape();
+  const int64_t d = shape[shape.rank() - 1];
+  const Variable rows = Reshape(hidden, {d == 0 ? 0 : hidden.value().num_elements() / d, d});
+  const Variable table = Slice(table_, 0, 0, classes_);  // the rows beyond are no classes
+  const Variable logits = MatMul(Scale(rows, scale_), table, kernels::Transpose::kNo, kernels::Transpose::kYes);
+  shape[shape.rank() - 1] = classes_;
+  return Reshape(logits, shape);
+}
+
+CrossEntropyResult Classifier::Loss(const Variable& hidden, const Tensor& targets, CrossEntropyOptions options) const {
+  const LayerScope scope("classifier");
+  const int64_t rows = targets.num_elements();
+  options.num_classes = classes_;
+  return LinearCrossEntropy(Reshape(hidden, {rows, table_.size(1)}), table_, targets.Reshape({rows}), scale_, options);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,48 @@
+// The output layer of models over a vocabulary: logits = scale · hidden · tableᵀ, by the table of the embedding or one
+// of its own, and its loss.
+#pragma once
+
+#include <cstdint>
+
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/variable.h"
+#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/init.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+enum class ClassifierKind {
+  kTied,    // logits = d^-0.5 · hidden · embeddingᵀ (T5)
+  kUntied,  // logits = hidden · tableᵀ, with a table of its own (T5 1.1)
+};
+template <>
+struct EnumNames<ClassifierKind> {
+  static constexpr EnumName<ClassifierKind> kTable[] = {{ClassifierKind::kTied, "tied"},
+                                                        {ClassifierKind::kUntied, "untied"}};
+};
+
+// Rows of a table over `vocabulary` ids: padded to a multiple of 128, as T5's publishers have it. Rows beyond the
+// vocabulary are no classes of the loss; their gradient is 0.
+constexpr int64_t PaddedVocabulary(int64_t vocabulary) { return (vocabulary + 127) / 128 * 128; }
+
+// Untied: parameter table[rows of the embedding, d], normal of std 1/sqrt(d). Tied: none.
+class Classifier : public Module {
+ public:
+  // classes ≤ rows of the embedding.
+  Classifier(ClassifierKind kind, int64_t classes, const Child<EmbeddingLayer>& embedding, const Initializer& init);
+
+  // hidden[…, d] → logits[…, classes].
+  Variable Logits(const Variable& hidden) const;
+  // hidden[…, d], targets int32[…]; those that are options.ignore_index count nothing. num_classes is set here.
+  CrossEntropyResult Loss(const Variable& hidden, const Tensor& targets, CrossEntropyOptions options) const;
+
+ private:
+  int64_t classes_;
+  double scale_;
+  Variable table_;
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,74 @@
+#include "crosstalk/nn/classifier.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kClasses = 5, kRows = 7, kWidth = 3;
+
+class TinyModel : public Module {
+ public:
+  explicit TinyModel(ClassifierKind kind)
+      : Module(Initializer(1, DType::kFloat64)),
+        embedding(this, "embedding", kRows, kWidth, 1.0),
+        classifier(this, "classifier", kind, kClasses, embedding) {}
+  Child<EmbeddingLayer> embedding;
+  Child<Classifier> classifier;
+};
+
+Variable Hidden() {
+  const Tensor values = Tensor::Empty({2, 2, kWidth}, DType::kFloat64);
+  FillNormal(values, {.seed = 3, .stream = 1, .step = 0}, 0, 1);
+  return Variable(values);
+}
+
+TEST(ClassifierTest, LogitsAreProductsWithTheRowsOfTheClasses) {
+  for (const ClassifierKind kind : {ClassifierKind::kTied, ClassifierKind::kUntied}) {
+    const TinyModel model(kind);
+    const bool tied = kind == ClassifierKind::kTied;
+    EXPECT_EQ(model.Parameters().size(), tied ? 1u : 2u);
+    const Tensor table = model.Parameters().back().value.value();
+    const double scale = tied ? 1 / std::sqrt(3.0) : 1.0;
+    const Variable hidden = Hidden();
+    const Tensor logits = model.classifier->Logits(hidden).value();
+    ASSERT_EQ(logits.shape(), (Shape{2, 2, kClasses}));
+    for (int64_t row = 0; row < 4; ++row) {
+      for (int64_t c = 0; c < kClasses; ++c) {
+        double expected = 0;
+        for (int64_t i = 0; i < kWidth; ++i) {
+          expected += hidden.value().data<double>()[row * kWidth + i] * table.data<double>()[c * kWidth + i];
+        }
+        EXPECT_NEAR(logits.data<double>()[row * kClasses + c], scale * expected, 1e-15);
+      }
+    }
+  }
+}
+
+TEST(ClassifierTest, TheLossIsThatOfItsLogits) {
+  const TinyModel model(ClassifierKind::kTied);
+  const Tensor targets = Tensor::FromValues<int32_t>({2, 2}, std::vector<int32_t>{4, 0, 2, 0});
+  const CrossEntropyOptions options = {.ignore_index = 0, .z_loss = 0.1};
+  const CrossEntropyResult loss = model.classifier->Loss(Hidden(), targets, options);
+  EXPECT_EQ(loss.count, 2);
+  const Tensor logits = model.classifier->Logits(Hidden()).value();
+  const CrossEntropyResult expected =
+      CrossEntropy(Variable(logits.Reshape({4, kClasses})), targets.Reshape({4}), options);
+  EXPECT_NEAR(loss.loss.value().data<double>()[0], expected.loss.value().data<double>()[0], 1e-14);
+  EXPECT_NEAR(loss.nll_sum, expected.nll_sum, 1e-14);
+}
+
+TEST(ClassifierTest, RefusesOtherWidthsAndTooManyClasses) {
+  const TinyModel model(ClassifierKind::kTied);
+  EXPECT_THROW(model.classifier->Logits(Variable(Tensor::Zeros({2, 4}, DType::kFloat64))), Error);
+  EXPECT_THROW(Classifier(ClassifierKind::kTied, kRows + 1, model.embedding, Initializer(1)), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk
