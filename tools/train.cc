@@ -74,12 +74,6 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
   options.ParseAgain();
 }
 
-// That of a tokenizer that does not exist yet is what it is asked for.
-Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr) return {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
-  return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
-}
-
 int DryRun(const ResolvedConfig& config, bool as_json) {
   const TrainingData checked = CheckTrainingData(*config);
   const std::string& data = checked.corpus.description;
@@ -116,7 +110,7 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
     line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
   }
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
-  line("a step", config->batch, " examples of ", FindObjective(*config->objective).describe(*config));
+  line("a step", config->batch, " examples of ", ObjectiveOf(*config).describe(*config));
   PrintResult(text);
   return 0;
 }
@@ -167,7 +161,7 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   const TrainingConfig& config = run.config();
   PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
                CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",
-               FindObjective(*config.objective).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
+               ObjectiveOf(config).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
                NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
                " attention");
   PrintMessage("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",

@@ -1,8 +1,10 @@
 #include "tools/training_options.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
+#include "crosstalk/models/training/data.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -34,7 +36,8 @@ void AddTrainingOptions(OptionTable& options, TrainingConfig* config, const std:
 void MakePathsAbsolute(TrainingConfig* config) {
   config->data = Absolute("data", config->data);
   config->validation = Absolute("validation", config->validation);
-  if (config->tokenizer != "bytes" && config->tokenizer != "sentencepiece") {
+  const std::vector<std::string>& named = NamedTokenizers();
+  if (std::find(named.begin(), named.end(), config->tokenizer) == named.end()) {
     config->tokenizer = Absolute("tokenizer", config->tokenizer);
   }
 }

@@ -10,7 +10,11 @@ std::optional<LossBound> ExampleSource::LossLowerBound(int64_t, int64_t) const {
 
 const std::vector<ObjectiveType>& ObjectiveTypes() {
   static const std::vector<ObjectiveType> types = {
-      {"span-corruption", DescribeSpanCorruption, EmptySpanCorruptionBatch, MakeSpanCorruptionExamples},
+      {.name = "span-corruption",
+       .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
+       .describe = DescribeSpanCorruption,
+       .empty_batch = EmptySpanCorruptionBatch,
+       .make = MakeSpanCorruptionExamples},
   };
   return types;
 }

@@ -52,8 +52,15 @@ struct ExampleInputs {
   uint64_t seed = 0;
 };
 
+// What an objective asks of a tokenizer that is made for it.
+struct TokenizerNeeds {
+  int sentinels = 0;
+  LineEnds line_ends = LineEnds::kKept;
+};
+
 struct ObjectiveType {
   const char* name;  // "span-corruption"
+  TokenizerNeeds tokenizer;
   // "128 inputs and 29 targets": an example, for people.
   std::string (*describe)(const TrainingConfig& config);
   // ExampleSource::EmptyBatch without a text: what memory is estimated with.

@@ -2,6 +2,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -22,7 +23,37 @@ constexpr int kLogNothing = 4;
 struct Vocabulary {
   SpecialTokens special_tokens;
   int num_text_ids;  // the model's pieces and the ids added above them
+  LineEnds line_ends;
 };
+
+// Text with a space behind each line end that a word follows, and where these spaces are in it.
+struct SpacedLines {
+  explicit SpacedLines(std::string_view lines) {
+    for (size_t i = 0; i < lines.size(); ++i) {
+      text += lines[i];
+      if (lines[i] != '\n' || i + 1 == lines.size() || IsAsciiSpace(lines[i + 1])) continue;
+      spaces.push_back(static_cast<int64_t>(text.size()));
+      text += ' ';
+    }
+  }
+  // The place in the text as it was.
+  int64_t Original(int64_t at) const {
+    return at - (std::lower_bound(spaces.begin(), spaces.end(), at) - spaces.begin());
+  }
+
+  std::string text;
+  std::vector<int64_t> spaces;
+};
+
+// Takes these spaces away.
+void RemoveSpacesBehindLineEnds(std::string* text) {
+  size_t kept = 0;
+  for (size_t i = 0; i < text->size(); ++i) {
+    if ((*text)[i] == ' ' && i > 0 && (*text)[i - 1] == '\n') continue;
+    (*text)[kept++] = (*text)[i];
+  }
+  text->resize(kept);
+}
 
 // See MakeSentencePieceTokenizer.
 Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor, const std::string& name) {
@@ -52,7 +83,7 @@ Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor
            "\" both for padding and for another special token");
     }
   }
-  return {ids, num_ids};
+  return {ids, num_ids, control({kLinesPiece}) == kNoToken ? LineEnds::kSpaces : LineEnds::kKept};
 }
 
 class SentencePieceTokenizer : public Tokenizer {
@@ -61,21 +92,20 @@ class SentencePieceTokenizer : public Tokenizer {
                          std::string model, int num_sentinels)
       : Tokenizer(vocabulary.special_tokens, vocabulary.num_text_ids, num_sentinels),
         processor_(std::move(processor)),
-        model_(std::move(model)) {}
+        model_(std::move(model)),
+        line_ends_(vocabulary.line_ends) {}
 
   std::vector<int32_t> Encode(std::string_view text) const override {
     std::vector<int> ids;
-    Check(processor_->Encode(text, &ids));
+    Check(processor_->Encode(line_ends_ == LineEnds::kKept ? SpacedLines(text).text : text, &ids));
     return ids;
   }
 
   std::vector<TokenSpan> EncodeSpans(std::string_view text) const override {
-    sentencepiece::ImmutableSentencePieceText pieces = processor_->EncodeAsImmutableProto(text);
-    std::vector<TokenSpan> spans;
-    spans.reserve(pieces.pieces_size());
-    for (const auto& piece : pieces.pieces()) {
-      spans.push_back({static_cast<int32_t>(piece.id()), piece.begin(), piece.end()});
-    }
+    if (line_ends_ == LineEnds::kSpaces) return LibrarySpans(text);
+    const SpacedLines lines(text);
+    std::vector<TokenSpan> spans = LibrarySpans(lines.text);
+    for (TokenSpan& span : spans) span = {span.id, lines.Original(span.begin), lines.Original(span.end)};
     return spans;
   }
 
@@ -85,6 +115,7 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto flush = [&] {
       std::string part;
       if (!run.empty()) Check(processor_->Decode(run, &part));
+      if (line_ends_ == LineEnds::kKept) RemoveSpacesBehindLineEnds(&part);
       if (!text.empty() && !part.empty()) text += ' ';
       text += part;
       run.clear();
@@ -108,12 +139,22 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string FileContents() const override { return model_; }
 
  private:
+  std::vector<TokenSpan> LibrarySpans(std::string_view text) const {
+    sentencepiece::ImmutableSentencePieceText pieces = processor_->EncodeAsImmutableProto(text);
+    std::vector<TokenSpan> spans;
+    spans.reserve(pieces.pieces_size());
+    for (const auto& piece : pieces.pieces()) {
+      spans.push_back({static_cast<int32_t>(piece.id()), piece.begin(), piece.end()});
+    }
+    return spans;
+  }
   static void Check(const sentencepiece::util::Status& status) {
     if (!status.ok()) Fail(ErrorKind::kFailure, "SentencePiece: ", status.ToString());
   }
 
   std::unique_ptr<const sentencepiece::SentencePieceProcessor> processor_;
   std::string model_;
+  LineEnds line_ends_;
 };
 
 }  // namespace

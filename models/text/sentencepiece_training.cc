@@ -26,7 +26,6 @@ constexpr std::chrono::milliseconds kStopInterval(20);
 constexpr SpecialTokens kT5SpecialTokens;
 constexpr size_t kMaxSentenceBytes = 2000;          // the library drops sentences above 4192
 constexpr int64_t kTrainingSegmentBytes = 8 << 10;  // of a sample
-constexpr int64_t kEndlessSample = 1'000'000;       // bytes that a tokenizer sees of a source without an end
 
 // The sentences of the sample: lines, cut at spaces where they are too long for the library.
 std::vector<std::string> ReadSentences(const std::function<bool(std::string*)>& next_segment, int64_t max_bytes,
@@ -136,6 +135,10 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
       {"bos_id", "-1"},
       {"minloglevel", "4"},
   };
+  if (options.line_ends == LineEnds::kKept) {
+    training->arguments["user_defined_symbols"] = kLineEnd;
+    training->arguments["control_symbols"] = kLinesPiece;
+  }
   if (stop) {
     RunUntilStopped(training, stop);
   } else {
@@ -163,8 +166,7 @@ std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const Senten
                                           int num_sentinels, const StopRequest& stop) {
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
-  const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), options.max_sample_bytes);
-  SegmentSampler samples(source, (wanted + kTrainingSegmentBytes - 1) / kTrainingSegmentBytes, kTrainingSegmentBytes);
+  SegmentSampler samples = SegmentSampler::Covering(source, kTrainingSegmentBytes, options.max_sample_bytes);
   const std::string model = TrainSentencePieceModel(
       options, [&](std::string* text) { return samples.Next(text); }, stop);
   return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);

@@ -18,12 +18,13 @@ inline constexpr int kSmallestSentencePieceVocabulary = 320;  // 3 special token
 struct SentencePieceTraining {
   int vocab_size = 1000;                 // ids before the sentinels are added; fewer come out of a poor text
   int64_t max_sample_bytes = 4'000'000;  // bound on the text that is looked at
+  LineEnds line_ends = LineEnds::kSpaces;
 };
 // Trains a unigram model with byte fallback on one thread, deterministically, and returns the `.model` bytes.
 // `next_segment(text)` gives the next segment of sample text, false at the end; segments are cut into sentences at
-// line ends. Throws Error(kUsage) of the field "vocabulary" for an impossible size, Error(kData) if the sample has no
-// text, Interrupted where `stop` says so. The library's training cannot be ended: with a `stop` it has a thread, which
-// then goes on alone to its end, and whose result is dropped.
+// line ends. Throws Error(kUsage) of the field "vocabulary" for an impossible size, Error(kData)
+// if the sample has no text, Interrupted where `stop` says so. The library's training cannot be ended: with a `stop` it
+// has a thread, which then goes on alone to its end, and whose result is dropped.
 std::string TrainSentencePieceModel(const SentencePieceTraining& options,
                                     const std::function<bool(std::string* text)>& next_segment,
                                     const StopRequest& stop = {});

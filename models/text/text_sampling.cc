@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 
@@ -15,6 +16,11 @@ SegmentSampler::SegmentSampler(const TextSource& source, int64_t count, int64_t 
   bytes_ = std::min(bytes, total);
   count_ = std::min(count, (total + bytes_ - 1) / bytes_);
   stride_ = std::max<int64_t>(1, total / count_);
+}
+
+SegmentSampler SegmentSampler::Covering(const TextSource& source, int64_t bytes, int64_t most_bytes) {
+  const int64_t wanted = std::min(source.num_bytes().value_or(kEndlessSample), most_bytes);
+  return SegmentSampler(source, std::max<int64_t>(1, CeilDivide(wanted, bytes)), bytes);
 }
 
 bool SegmentSampler::Next(std::string* text) {

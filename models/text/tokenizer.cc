@@ -1,5 +1,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 
+#include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -77,22 +78,25 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels) {
   return std::make_unique<ByteTokenizer>(num_sentinels);
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name) {
+std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name, int num_sentinels) {
   if (contents.empty()) Fail(ErrorKind::kData, name, ": the tokenizer file is empty");
-  if (contents[0] != '{') return MakeSentencePieceTokenizer(contents, name);
+  if (contents[0] != '{') return MakeSentencePieceTokenizer(contents, name, num_sentinels);
   const Json descriptor = ParseJson(contents, name);
   const JsonReader reader(descriptor, name);
-  if (reader.String("kind") != "bytes") {
-    reader.FailAt("kind", "must be \"bytes\" (a SentencePiece tokenizer is a .model file), but is ",
-                  Quoted(reader.String("kind")));
+  const std::string& kind = reader.String("kind");
+  if (kind != "bytes" && kind != "characters") {
+    reader.FailAt("kind", "must be \"bytes\" or \"characters\" (a SentencePiece tokenizer is a .model file), but is ",
+                  Quoted(kind));
   }
-  const auto num_sentinels = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
+  const auto described_sentinels = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
+  const std::string characters = kind == "characters" ? reader.String("characters") : "";
   reader.RejectUnread();
-  return MakeByteTokenizer(num_sentinels);
+  return kind == "bytes" ? MakeByteTokenizer(described_sentinels)
+                         : MakeCharacterTokenizer(characters, name, described_sentinels);
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path) {
-  return LoadTokenizer(ReadFile(path, kMaxSentencePieceModelBytes), path);
+std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels) {
+  return LoadTokenizer(ReadFile(path, kMaxSentencePieceModelBytes), path, num_sentinels);
 }
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
-// Tokenizer: text to ids and back, and which ids are special. Two kinds: bytes, made here, and SentencePiece's
-// (sentencepiece_tokenizer.h).
+// Tokenizer: text to ids and back, and which ids are special. Three kinds: bytes, made here, characters
+// (character_tokenizer.h), and SentencePiece's (sentencepiece_tokenizer.h).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,12 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr int kDefaultSentinels = 100;
+
+// What becomes of line ends in a SentencePiece tokenizer that is trained.
+enum class LineEnds {
+  kSpaces,  // spaces, as in T5's
+  kKept,    // pieces of their own, so that text that is written has lines
+};
 
 // A token and the bytes [begin, end) of the text that it stands for. Ranges are in order and do not overlap.
 struct TokenSpan {
@@ -50,10 +56,11 @@ class Tokenizer {
   int32_t Sentinel(int k) const;
   bool IsSentinel(int32_t id) const { return id >= num_text_ids_ && id < vocab_size(); }
 
-  // "bytes" or "sentencepiece".
+  // "bytes", "characters" or "sentencepiece".
   virtual std::string kind() const = 0;
   // The file that keeps it with a run, by name and contents: LoadTokenizer makes the same tokenizer from it.
-  // "tokenizer.json" for bytes, "tokenizer.model" (SentencePiece's own format) for SentencePiece.
+  // "tokenizer.json" for bytes and characters, "tokenizer.model" (SentencePiece's own format, which says nothing of
+  // sentinels) for SentencePiece.
   virtual std::string FileName() const = 0;
   virtual std::string FileContents() const = 0;
 
@@ -75,8 +82,10 @@ class Tokenizer {
 std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels);
 
 // From a file kept with a run (FileName() and FileContents()), or a user's `.model`: recognised by the contents
-// ('{' opens the descriptor of a byte tokenizer). Throws Error(kData) with `name`.
-std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name);
-std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path);
+// ('{' opens a descriptor, which says its number of sentinels; a `.model` gets `num_sentinels`). Throws Error(kData)
+// with `name`.
+std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name,
+                                         int num_sentinels = kDefaultSentinels);
+std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
 
 }  // namespace crosstalk

@@ -43,11 +43,12 @@ FieldTable<Config> DataFields() {
                   .affects_result = kNoEffect}),
        MakeField("tokenizer", &Config::tokenizer,
                  {.placeholder = "KIND",
-                  .help = "bytes, sentencepiece (trained on the training part), or a SentencePiece FILE.model."}),
+                  .help = "bytes; characters or sentencepiece, made from the training part; or a SentencePiece "
+                          "FILE.model."}),
        MakeField("vocabulary", &Config::vocabulary,
                  {.placeholder = "N",
-                  .help = "Pieces of a SentencePiece tokenizer that is trained here, at most: little text gives fewer. "
-                          "100 sentinels come on top.",
+                  .help = "Pieces or characters of a tokenizer that is made here, at most: little text gives fewer. "
+                          "Span corruption's 100 sentinels come on top.",
                   .range = {16, 1'000'000}}),
        MakeField(
            "objective", &Config::objective,
@@ -269,7 +270,7 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   if (!c.eval_every) c.eval_every = std::max<int64_t>(1, c.steps / 8);
   if (!c.checkpoint_every) c.checkpoint_every = *c.eval_every;
   MakeSchedule(c).Validate();
-  model.configure(c, {.size = c.vocabulary + kDefaultSentinels, .tokens = {}});
+  model.configure(c, VocabularyOf(c, nullptr));
 }
 
 Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields(), config); }
@@ -320,6 +321,15 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vect
 }
 
 LossOptions MakeLossOptions(const TrainingConfig& config) { return {.z_loss = config.z_loss}; }
+
+const ObjectiveType& ObjectiveOf(const TrainingConfig& config) {
+  return FindObjective(config.objective ? *config.objective : FindModel(config.model).objectives[0]);
+}
+
+Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr) return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
+  return {.size = config.vocabulary + ObjectiveOf(config).tokenizer.sentinels, .tokens = {}};
+}
 
 ScheduleConfig MakeSchedule(const TrainingConfig& config) {
   ScheduleConfig schedule;

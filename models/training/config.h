@@ -22,6 +22,10 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+class Tokenizer;
+struct ObjectiveType;
+struct Vocabulary;
+
 // Where the logits' factor 1/sqrt(d_k) is: in P_q's initial values, or applied to J.
 enum class AttentionScale { kFolded, kExplicit };
 enum class OptimizerKind { kAdafactor, kAdamW };
@@ -137,5 +141,9 @@ AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<A
 std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters);
 LossOptions MakeLossOptions(const TrainingConfig& config);
 ScheduleConfig MakeSchedule(const TrainingConfig& config);
+// The one that it names, or its model's first.
+const ObjectiveType& ObjectiveOf(const TrainingConfig& config);
+// What its model is told of the tokenizer; of one that does not exist yet (null), what it is asked for.
+Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer);
 
 }  // namespace crosstalk

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/models/objectives/prefetch.h"
+#include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
@@ -37,30 +38,45 @@ std::string Fingerprint(const TextCorpus& corpus) {
   return has_end ? "whole-" + ChecksumText(whole.value()) : ChecksumText(samples.value());
 }
 
+// Of those that are made from the training part.
 std::shared_ptr<const Tokenizer> TrainNamedTokenizer(const TrainingConfig& config, const TextCorpus& corpus,
                                                      const StopRequest& stop) {
+  const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
+  if (config.tokenizer == "characters") {
+    return CollectCharacterTokenizer(*corpus.training, config.vocabulary, needs.sentinels, stop);
+  }
   SentencePieceTraining options;
   options.vocab_size = static_cast<int>(config.vocabulary);
-  return TrainTokenizer(*corpus.training, options, kDefaultSentinels, stop);
+  options.line_ends = needs.line_ends;
+  return TrainTokenizer(*corpus.training, options, needs.sentinels, stop);
+}
+
+bool IsTrained(const TrainingConfig& config) {
+  return config.tokenizer == "characters" || config.tokenizer == "sentencepiece";
 }
 
 std::unique_ptr<ExampleSource> MakeTrainingExamples(const TrainingConfig& config, const TextCorpus& corpus,
                                                     const std::shared_ptr<const Tokenizer>& tokenizer) {
-  return FindObjective(*config.objective)
-      .make(config, {corpus.training, tokenizer, TextSource::Order::kShuffled, config.seed});
+  return ObjectiveOf(config).make(config, {corpus.training, tokenizer, TextSource::Order::kShuffled, config.seed});
 }
 
 }  // namespace
 
+const std::vector<std::string>& NamedTokenizers() {
+  static const std::vector<std::string> names = {"bytes", "characters", "sentencepiece"};
+  return names;
+}
+
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
-  if (config.tokenizer == "bytes") return MakeByteTokenizer();
+  const int sentinels = ObjectiveOf(config).tokenizer.sentinels;
+  if (config.tokenizer == "bytes") return MakeByteTokenizer(sentinels);
   std::error_code error;
   if (std::filesystem::status(config.tokenizer, error).type() == std::filesystem::file_type::not_found) {
     const std::string name = std::filesystem::path(config.tokenizer).filename().string();
-    FailField(ErrorKind::kData, "tokenizer", Quoted(config.tokenizer), " is neither bytes nor sentencepiece nor a file",
-              DidYouMean(name, {"bytes", "sentencepiece"}));
+    FailField(ErrorKind::kData, "tokenizer", Quoted(config.tokenizer), " is neither ", Join(NamedTokenizers(), " nor "),
+              " nor a file", DidYouMean(name, NamedTokenizers()));
   }
-  return LoadTokenizerFile(config.tokenizer);
+  return LoadTokenizerFile(config.tokenizer, sentinels);
 }
 
 TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
@@ -82,8 +98,8 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
   data.corpus = OpenCorpus(config, stop);
   data.fingerprint = Fingerprint(data.corpus);
   if (kept_tokenizer) {
-    data.tokenizer = LoadTokenizerFile(*kept_tokenizer);
-  } else if (config.tokenizer == "sentencepiece") {
+    data.tokenizer = LoadTokenizerFile(*kept_tokenizer, ObjectiveOf(config).tokenizer.sentinels);
+  } else if (IsTrained(config)) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, stop);
   } else {
     data.tokenizer = LoadNamedTokenizer(config);
@@ -92,15 +108,17 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
 }
 
 TrainingData CheckTrainingData(const TrainingConfig& config) {
-  constexpr int64_t kQuickBytes = 256 << 10;  // a tokenizer is trained on them in about a second
+  // A tokenizer is made from them in about a second.
+  const int64_t quick_bytes = config.tokenizer == "characters" ? 64 << 20 : 256 << 10;
   TrainingData data;
   data.corpus = OpenCorpus(config);
-  if (config.tokenizer != "sentencepiece") {
+  if (!IsTrained(config)) {
     data.tokenizer = LoadNamedTokenizer(config);
-  } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= kQuickBytes) {
+  } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= quick_bytes) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});
   }
-  const std::shared_ptr<const Tokenizer> tokenizer = data.tokenizer ? data.tokenizer : MakeByteTokenizer();
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      data.tokenizer ? data.tokenizer : MakeByteTokenizer(ObjectiveOf(config).tokenizer.sentinels);
   MakeEvaluation(config, data.corpus.validation, tokenizer);
   MakeTrainingExamples(config, data.corpus, tokenizer);
   return data;
@@ -114,9 +132,8 @@ std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const Tra
 
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
                                                   std::shared_ptr<const Tokenizer> tokenizer, EvaluationExtent extent) {
-  std::shared_ptr<const ExampleSource> examples =
-      FindObjective(*config.objective)
-          .make(config, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
+  std::shared_ptr<const ExampleSource> examples = ObjectiveOf(config).make(
+      config, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
   const int64_t most =
       extent == EvaluationExtent::kWholeText ? INT64_MAX : SaturatingProduct(config.eval_batches, config.batch);
   return std::make_unique<EvaluationBatches>(std::move(examples), config.batch / config.accumulate, most);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/text/corpus.h"
@@ -29,10 +30,12 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
                               const StopRequest& stop = {});
 
 // What a new run would open, and an Error for all that it would refuse of it: for a dry run. Long text takes no
-// tokenizer to be trained: it is long enough for one of bytes, and `tokenizer` is null.
+// tokenizer to be made from it: it is long enough for one of bytes, and `tokenizer` is null.
 TrainingData CheckTrainingData(const TrainingConfig& config);
 
-// One that need not be trained: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
+// The tokenizers that are made here: all that the field "tokenizer" can be but a file's path.
+const std::vector<std::string>& NamedTokenizers();
+// One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
 
 // The corpus alone.

@@ -39,10 +39,6 @@ Json SessionJson(int64_t step) {
                            {"platform", ToJson(GetPlatformInfo())}});
 }
 
-Vocabulary VocabularyOf(const Tokenizer& tokenizer) {
-  return {.size = tokenizer.vocab_size(), .tokens = tokenizer.special_tokens()};
-}
-
 // Error(kResource) if a step of the configuration does not fit into this machine.
 void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   constexpr const char* kAdvice = ": use a smaller model or batch, a larger accumulate, or activations = recompute";
@@ -143,7 +139,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
   std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
-    const Json here = FindModel(config_->model).configure(*config_, VocabularyOf(*data_.tokenizer));
+    const Json here = FindModel(config_->model).configure(*config_, VocabularyOf(*config_, data_.tokenizer.get()));
     if (here != there.model) {
       differences.push_back(
           StrCat("model: ", Excerpt(here.Dump(), 4000), " here, ", Excerpt(there.model.Dump(), 4000), " there"));
@@ -162,7 +158,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
 }
 
 void TrainingRun::BuildModel() {
-  const Vocabulary vocabulary = VocabularyOf(*data_.tokenizer);
+  const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
   CheckMemory(config_, vocabulary);
   model_ = MakeModel(FindModel(config_->model).configure(*config_, vocabulary), "configuration", config_->seed);
   model_->SetActivations(config_->activations);

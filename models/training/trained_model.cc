@@ -1,5 +1,6 @@
 #include "crosstalk/models/training/trained_model.h"
 
+#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/state_dict.h"
@@ -13,7 +14,7 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
   const std::string source = checkpoint.FilePath(kConfigName) + ": model";
   TrainedModel trained;
   trained.config = config.training;
-  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint));
+  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config.training).tokenizer.sentinels);
   const int64_t vocabulary = JsonReader(config.model, source).Int("vocabulary");
   if (trained.tokenizer->vocab_size() != vocabulary) {
     Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),

@@ -31,7 +31,7 @@ void RequireTraining(const Json& json) {
           "not the configuration of run.json: ", full.Dump());
   if (config.layers > kMaxParts || config.decoder_layers.value_or(0) > kMaxParts || config.accumulate > kMaxParts)
     return;
-  const Vocabulary vocabulary = {.size = config.vocabulary + kDefaultSentinels, .tokens = {}};
+  const Vocabulary vocabulary = VocabularyOf(config, nullptr);
   StepCost cost;
   if (!Accepts([&] { cost = EstimateStep(*resolved, vocabulary); })) return;
   Require(cost.parameters > 0 && cost.forward_multiplications > 0 && cost.step_multiplications > 0 &&

@@ -378,5 +378,32 @@ TEST(SentencePieceTokenizerTest, RealModelsPassTheCheck) {
   EXPECT_GE(models, 1);
 }
 
+TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
+  int rest = 40;
+  const auto lines = [&](std::string* text) {
+    *text = "The cat sat on the mat.\nA dog ran to the cat.\n\nThe end of the day came late.\n";
+    return rest-- > 0;
+  };
+  const std::string model =
+      TrainSentencePieceModel({.vocab_size = 380, .max_sample_bytes = 10'000, .line_ends = LineEnds::kKept}, lines);
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(model, "x", 0);
+  EXPECT_EQ(tokenizer->num_sentinels(), 0);
+  const std::string text = "The dog sat.\n\nThe cat ran\nto the end.";
+  const std::vector<int32_t> ids = tokenizer->Encode(text);
+  EXPECT_EQ(tokenizer->Decode(ids), text);
+  // A word at the beginning of a line is not spelled letter by letter.
+  // A line's first word is that within a line.
+  const std::vector<int32_t> within = tokenizer->Encode("ran The"), first = tokenizer->Encode("ran\nThe");
+  ASSERT_EQ(first.size(), within.size() + 1);
+  EXPECT_EQ(first.back(), within.back());
+  // Bytes are those of the text as it is.
+  std::string again;
+  for (const TokenSpan& span : tokenizer->EncodeSpans(text)) {
+    EXPECT_EQ(span.begin, static_cast<int64_t>(again.size()));
+    again += text.substr(static_cast<size_t>(span.begin), static_cast<size_t>(span.end - span.begin));
+  }
+  EXPECT_EQ(again, text);
+}
+
 }  // namespace
 }  // namespace crosstalk

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
@@ -27,6 +28,37 @@ TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{-1}), Error);
 }
 
+TEST(TokenizerTest, CharactersAreTokensInTheirOrder) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeCharacterTokenizer("\nae\u00e9\u4e2d", "x", 2);
+  EXPECT_EQ(tokenizer->vocab_size(), 3 + 5 + 2);
+  EXPECT_EQ(tokenizer->special_tokens(), SpecialTokens{});
+  const std::string text = "a\u00e9\u4e2dz\n";
+  const std::vector<int32_t> ids = {4, 6, 7, 2, 3};
+  EXPECT_EQ(tokenizer->Encode(text), ids);
+  EXPECT_EQ(tokenizer->Decode(ids), "a\u00e9\u4e2d\u2047\n");
+  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{9, 4, 1, 0, 8}), "<extra_id_0>a<extra_id_1>");
+  std::vector<int64_t> begins, ends;
+  for (const TokenSpan& span : tokenizer->EncodeSpans(text)) {
+    begins.push_back(span.begin);
+    ends.push_back(span.end);
+  }
+  EXPECT_EQ(begins, (std::vector<int64_t>{0, 1, 3, 6, 7}));
+  EXPECT_EQ(ends, (std::vector<int64_t>{1, 3, 6, 7, 8}));
+  EXPECT_EQ(tokenizer->Encode("\xff\x61"), (std::vector<int32_t>{2, 4}));  // no UTF-8
+  EXPECT_THROW(tokenizer->Decode(std::vector<int32_t>{10}), Error);
+}
+
+TEST(TokenizerTest, TheCharactersOfATextAreItsMostFrequent) {
+  const TextCorpus corpus = MakeSyntheticCorpus(1);
+  const std::unique_ptr<Tokenizer> all = CollectCharacterTokenizer(*corpus.training, 1000, 0);
+  const std::string text = corpus.training->ReadSegment(1, 5, 1000, 5000, TextSource::Order::kShuffled);
+  EXPECT_EQ(all->Decode(all->Encode(text)), text);
+  const std::unique_ptr<Tokenizer> few = CollectCharacterTokenizer(*corpus.training, 3, 0);
+  EXPECT_EQ(few->vocab_size(), 6);
+  EXPECT_EQ(few->Encode(" ae"), (std::vector<int32_t>{3, 4, 5}));
+  EXPECT_EQ(few->Encode("Q"), (std::vector<int32_t>{2}));
+}
+
 TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
   const std::unique_ptr<Tokenizer> bytes = MakeByteTokenizer(7);
   EXPECT_EQ(bytes->FileName(), "tokenizer.json");
@@ -45,9 +77,19 @@ TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
   EXPECT_EQ(pieces->FileName(), "tokenizer.model");
   EXPECT_EQ(pieces->FileContents(), model);
 
+  const std::unique_ptr<Tokenizer> letters = MakeCharacterTokenizer("\na\u00e9", "x", 5);
+  const std::unique_ptr<Tokenizer> letters_again = LoadTokenizer(letters->FileContents(), "x");
+  EXPECT_EQ(letters_again->kind(), "characters");
+  EXPECT_EQ(letters_again->vocab_size(), 3 + 3 + 5);
+  EXPECT_EQ(letters_again->FileContents(), letters->FileContents());
+
   for (const char* bad :
-       {"", "{", "{\"kind\": \"words\", \"sentinels\": 3}", "{\"kind\": \"bytes\"}",
-        "{\"kind\": \"bytes\", \"sentinels\": -1}", "{\"kind\": \"bytes\", \"sentinels\": 3, \"x\": 1}"}) {
+       {"", "{", "{\"kind\": \"characters\", \"sentinels\": 3}",
+        "{\"kind\": \"characters\", \"characters\": \"\", \"sentinels\": 3}",
+        "{\"kind\": \"characters\", \"characters\": \"aba\", \"sentinels\": 3}",
+        "{\"kind\": \"bytes\", \"characters\": \"ab\", \"sentinels\": 3}", "{\"kind\": \"words\", \"sentinels\": 3}",
+        "{\"kind\": \"bytes\"}", "{\"kind\": \"bytes\", \"sentinels\": -1}",
+        "{\"kind\": \"bytes\", \"sentinels\": 3, \"x\": 1}"}) {
     try {
       LoadTokenizer(bad, "that file");
       ADD_FAILURE() << "accepted " << bad;
