@@ -200,15 +200,17 @@ TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory
 }
 
 Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cache) const {
-  Dims("transformer step").Bind("embedded[b, 1, d]", embedded.shape());
+  Dims dims("transformer step");
+  dims.Bind("embedded[b, n, d]", embedded.shape());
+  const int64_t n = dims["n"];
   const NoGradScope no_grad;
-  const LogitsBias bias = Bias(1, cache.length + 1, cache.length);
+  const LogitsBias bias = Bias(n, cache.length + n, cache.length);
   Variable x = embedded;
   for (int64_t i = 0; i < config_.layers; ++i) {
     const size_t layer = static_cast<size_t>(i);
     x = BlockOf(i).Step(x, bias, cache.self_attention[layer], cache.cross_attention[layer], cache.memory_mask);
   }
-  ++cache.length;
+  cache.length += n;
   return Output(x, ForwardContext());
 }
 

@@ -88,7 +88,8 @@ class TransformerBlock : public Module {
   Variable Forward(const Variable& x, const Tensor& self_mask, const LogitsBias& bias, const TransformerMemory& memory,
                    const ForwardContext& context) const;
 
-  // One position x[b, 1, d], with the bias of one query and length + 1 keys; appends to self_cache.
+  // The next position, or the first n, x[b, n, d], with the bias of n queries and length + n keys; appends to
+  // self_cache.
   Variable Step(const Variable& x, const LogitsBias& bias, AttentionCache& self_cache,
                 const AttentionCache& cross_cache, const Tensor& memory_mask) const;
   // The projected memory of the cross-attention.
@@ -126,7 +127,7 @@ class TransformerStack : public Module {
                    const ForwardContext& context) const;
 
   // Decoding, off the tape: a cache over the memory (none for a stack without cross-attention), then one position
-  // embedded[b, 1, d] → [b, 1, d] at a time.
+  // embedded[b, n, d] → [b, n, d] at a time; at first any number n of them, a prompt.
   TransformerCache StartDecoding(const TransformerMemory& memory) const;
   Variable Step(const Variable& embedded, TransformerCache& cache) const;
 

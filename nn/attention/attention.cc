@@ -144,10 +144,15 @@ AttentionCache AttentionModule::Precompute(const Variable& M) const {
 
 AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras) const {
   const NoGradScope no_grad;
-  CROSSTALK_CHECK(x.rank() == 3 && x.size(1) == 1, "attention step: x[b, 1, d_X] = ", x.shape(),
-                  " must hold one position");
-  cache.Append(ProjectMemory(config_, parameters_, x));
-  return Attend(x, cache, extras);
+  CROSSTALK_CHECK(x.rank() == 3 && x.size(1) >= 1 && (x.size(1) == 1 || cache.length() == 0),
+                  "attention step: x[b, n, d_X] = ", x.shape(), " must hold one position, with a cache of ",
+                  cache.length());
+  const AttentionMemory memory = ProjectMemory(config_, parameters_, x);
+  cache.Append(memory);
+  if (x.size(1) == 1) return Attend(x, cache, extras);
+  AttentionConfig causal = config_;
+  causal.causality = Causality::kCausal;
+  return AttendAs(causal, parameters_, x, memory, extras, std::nullopt);
 }
 
 AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,

@@ -77,9 +77,10 @@ class AttentionModule : public Module {
 
   // Decoding, off the tape. The memory of a cross-attention, projected once:
   AttentionCache Precompute(const Variable& M) const;
-  // One query position of self-attention: appends x[b, 1, d_X] to the cache, and attends to all that it holds
-  // (which is what causal means). Masks and bias cover the whole cache: memory[b, m], pairs[b, 1, m], and one
-  // query and m keys for the bias, with m = cache.length() after the call.
+  // The next position of self-attention, or the first n: appends x[b, n, d_X] to the cache, and each attends to what
+  // that holds up to itself (which is what causal means). n = 1 but where the cache is empty. Masks and bias cover the
+  // whole cache: memory[b, m], pairs[b, n, m], and n queries and m keys for the bias, with m = cache.length() after the
+  // call.
   AttentionResult Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras) const;
   // Queries X[b, n, d_X] over a precomputed cache (cross-attention), which stays as it is.
   AttentionResult Attend(const Variable& X, const AttentionCache& cache, const AttentionExtras& extras) const;

@@ -12,7 +12,7 @@ namespace {
 
 AttentionExtras WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
 
-// A causal layer over X[b, n, d_X] at once, and position by position with a cache.
+// A causal layer over X[b, n, d_X] at once, and with a cache: some positions first, then one by one.
 void ExpectDecodingEqualsForward(const AttentionConfig& config, const Variable& bias) {
   const AttentionModule layer(config, Initializer(11, DType::kFloat64).At("layer"));
   const int64_t b = 3, n = 13;
@@ -27,16 +27,19 @@ void ExpectDecodingEqualsForward(const AttentionConfig& config, const Variable& 
   extras.bias = bias;
   const AttentionResult full = layer.Forward(X, X, extras, {});
 
-  AttentionCache cache;
-  for (int64_t i = 0; i < n; ++i) {
-    extras.mask.memory = memory_mask.Slice(1, 0, i + 1);
-    if (bias.defined()) extras.bias = Slice(Slice(bias, 1, i, i + 1), 2, 0, i + 1);
-    const AttentionResult step = layer.Step(Slice(X, 1, i, i + 1), cache, extras);
-    EXPECT_EQ(cache.length(), i + 1);
-    EXPECT_TRUE(CloseTo(ToArray(step.Y.value()), ToArray(full.Y.value().Slice(1, i, i + 1)), 1e-12))
-        << "position " << i;
-    EXPECT_TRUE(CloseTo(ToArray(step.W.value()), ToArray(full.W.value().Slice(1, i, i + 1).Slice(2, 0, i + 1)), 1e-12))
-        << "position " << i;
+  for (const int64_t prompt : {1, 5}) {
+    AttentionCache cache;
+    for (int64_t begin = 0, end = prompt; end <= n; begin = end++) {
+      extras.mask.memory = memory_mask.Slice(1, 0, end);
+      if (bias.defined()) extras.bias = Slice(Slice(bias, 1, begin, end), 2, 0, end);
+      const AttentionResult step = layer.Step(Slice(X, 1, begin, end), cache, extras);
+      EXPECT_EQ(cache.length(), end);
+      EXPECT_TRUE(CloseTo(ToArray(step.Y.value()), ToArray(full.Y.value().Slice(1, begin, end)), 1e-12))
+          << "positions " << begin << " … " << end;
+      EXPECT_TRUE(
+          CloseTo(ToArray(step.W.value()), ToArray(full.W.value().Slice(1, begin, end).Slice(2, 0, end)), 1e-12))
+          << "positions " << begin << " … " << end;
+    }
   }
 }
 
@@ -134,9 +137,9 @@ TEST(AttentionDecodeTest, MisuseIsRefused) {
   const AttentionModule layer(config, Initializer(11).At("layer"));
   AttentionCache cache;
   const Variable two(Tensor::Zeros({3, 2, config.d_X}, DType::kFloat32));
-  EXPECT_THROW(layer.Step(two, cache, {}), Error);    // two positions at once
   EXPECT_THROW(layer.Attend(two, cache, {}), Error);  // nothing in the cache
   layer.Step(Slice(two, 1, 0, 1), cache, {});
+  EXPECT_THROW(layer.Step(two, cache, {}), Error);  // two positions behind others
   const Variable other(Tensor::Zeros({2, 1, config.d_X}, DType::kFloat32));
   EXPECT_THROW(layer.Step(other, cache, {}), Error);  // another batch size
 }
