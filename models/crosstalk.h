@@ -57,6 +57,7 @@
 
 // Models, text, training, decoding.
 #include "crosstalk/models/decoding/greedy.h"
+#include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/objective.h"

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "crosstalk/models/lm/build.h"
 #include "crosstalk/models/t5/build.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/stored_parameters.h"
@@ -19,6 +20,12 @@ const std::vector<ModelType>& ModelTypes() {
        .resolve = ResolveT5,
        .configure = ConfigureT5,
        .make = MakeT5},
+      {.name = "lm",
+       .objectives = {"next-token"},
+       .own_fields = {"positions", "classifier"},
+       .resolve = nullptr,
+       .configure = ConfigureLm,
+       .make = MakeLm},
   };
   return types;
 }

@@ -26,14 +26,16 @@ struct EnumNames<NormPlacement> {
   static constexpr EnumName<NormPlacement> kTable[] = {{NormPlacement::kPre, "pre"}, {NormPlacement::kPost, "post"}};
 };
 
-// How a stack knows the order of its positions. Learned positions are the embedding's: LearnedPositions.
+// How a model knows the order of its positions.
 enum class PositionScheme {
   kRelativeBias,  // T5's: one table for all blocks of the stack, added to the logits of the self-attention
+  kLearned,       // LearnedPositions, which the model adds to its embeddings: nothing that the stack does
   kNone,
 };
 template <>
 struct EnumNames<PositionScheme> {
   static constexpr EnumName<PositionScheme> kTable[] = {{PositionScheme::kRelativeBias, "relative-bias"},
+                                                        {PositionScheme::kLearned, "learned"},
                                                         {PositionScheme::kNone, "none"}};
 };
 

@@ -1,5 +1,6 @@
 #include "crosstalk/models/objectives/objective.h"
 
+#include "crosstalk/models/objectives/next_token.h"
 #include "crosstalk/models/objectives/span_corruption_examples.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -15,6 +16,11 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
        .describe = DescribeSpanCorruption,
        .empty_batch = EmptySpanCorruptionBatch,
        .make = MakeSpanCorruptionExamples},
+      {.name = "next-token",
+       .tokenizer = {.sentinels = 0, .line_ends = LineEnds::kKept},
+       .describe = DescribeNextToken,
+       .empty_batch = EmptyNextTokenBatch,
+       .make = MakeNextTokenExamples},
   };
   return types;
 }

@@ -9,7 +9,6 @@
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -94,6 +93,10 @@ FieldTable<Config> ModelFields() {
           {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, kMostLayers}}),
       MakeField("feed_forward", &Config::feed_forward, {.help = "Feed-forward layer."}),
       MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
+      MakeField("positions", &Config::positions,
+                {.help = "How positions are known: a relative bias, learned vectors added to the embedding, or not "
+                         "but by what each can see.",
+                 .may_be_missing = true}),
       MakeField("relative_buckets", &Config::relative_buckets,
                 {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
       MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,

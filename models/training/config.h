@@ -15,6 +15,7 @@
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
@@ -78,6 +79,7 @@ struct TrainingConfig {
   std::optional<int64_t> decoder_layers;
   FeedForwardKind feed_forward = FeedForwardKind::kRelu;
   ClassifierKind classifier = ClassifierKind::kTied;
+  PositionScheme positions = PositionScheme::kRelativeBias;
   int64_t relative_buckets = 32;
   int64_t relative_attention_max_distance = 128;
   double dropout = 0;

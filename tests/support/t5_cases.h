@@ -15,6 +15,20 @@ namespace crosstalk {
 inline constexpr int32_t kPadId = SpecialTokens().pad;
 inline constexpr int32_t kEosId = SpecialTokens().end;
 
+// An attention layer of a tiny model.
+inline AttentionConfig TinyAttention(const std::string& kind, int64_t d_model) {
+  AttentionOptions options;
+  options.kind = ParseName<AttentionKind>("attention", kind);
+  options.heads = 3;
+  if (kind != "bilinear") {
+    options.key_size = 4;
+    options.value_size = 5;
+    if (kind != "multihead" && kind != "weights") options.key_heads = 2;
+    if (kind != "multihead" && kind != "logits") options.value_heads = 5;
+  }
+  return MakeAttentionConfig(options, d_model);
+}
+
 // All sizes distinct and odd where the kind allows it.
 inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = FeedForwardKind::kGatedGelu,
                        ClassifierKind classifier = ClassifierKind::kTied, double dropout_rate = 0.0) {
@@ -27,16 +41,7 @@ inline T5Config TinyT5(const std::string& kind, FeedForwardKind feed_forward = F
   config.feed_forward = feed_forward;
   config.classifier = classifier;
   config.dropout_rate = dropout_rate;
-  AttentionOptions options;
-  options.kind = ParseName<AttentionKind>("attention", kind);
-  options.heads = 3;
-  if (kind != "bilinear") {
-    options.key_size = 4;
-    options.value_size = 5;
-    if (kind != "multihead" && kind != "weights") options.key_heads = 2;
-    if (kind != "multihead" && kind != "logits") options.value_heads = 5;
-  }
-  config.SetAttention(MakeAttentionConfig(options, config.d_model));
+  config.SetAttention(TinyAttention(kind, config.d_model));
   return config;
 }
 

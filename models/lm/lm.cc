@@ -1,0 +1,82 @@
+#include "crosstalk/models/lm/lm.h"
+
+#include <string>
+
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr double kEmbeddingStddev = 1.0;
+constexpr double kPositionsStddev = 1.0;
+
+TransformerConfig DecoderConfig(const LmConfig& config) {
+  return {.layers = config.layers,
+          .self_attention = config.attention,
+          .cross_attention = std::nullopt,
+          .feed_forward = {.d_model = config.d_model,
+                           .d_ff = config.d_ff,
+                           .kind = config.feed_forward,
+                           .dropout_rate = config.dropout_rate},
+          .norm = {.kind = NormKind::kRms, .epsilon = config.norm_epsilon},
+          .positions = config.positions,
+          .relative_bias = config.relative_bias(),
+          .dropout_rate = config.dropout_rate};
+}
+
+const LmConfig& Validated(const LmConfig& config) {
+  config.Validate();
+  return config;
+}
+
+}  // namespace
+
+Lm::Lm(const LmConfig& config, const Initializer& init)
+    : Model(init),
+      config_(Validated(config)),
+      embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, kEmbeddingStddev) {
+  if (config.positions == PositionScheme::kLearned) {
+    positions_ = {this, "positions", config.context, config.d_model, kPositionsStddev};
+  }
+  decoder_ = {this, "decoder", DecoderConfig(config)};
+  classifier_ = {this, "classifier", config.classifier, config.vocabulary, embedding_};
+}
+
+std::string Lm::Describe() const { return StrCat("language model, ", config_.layers, " layers"); }
+
+Variable Lm::Embed(const Tensor& ids, int64_t first) const {
+  CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32 && ids.rank() == 2 && ids.size(1) >= 1,
+                  "language model: tokens must be int32[b, n] with n ≥ 1");
+  const int64_t n = ids.size(1);
+  CROSSTALK_CHECK(first + n <= config_.context, "language model: ", first + n, " tokens are more than its context of ",
+                  config_.context);
+  const Variable embedded = embedding_->Forward(ids);
+  return positions_ ? Add(embedded, positions_->Forward(n, first)) : embedded;
+}
+
+Variable Lm::Forward(const Tensor& inputs, const ForwardContext& context) const {
+  const LayerScope scope("decoder");
+  return decoder_->Forward(Embed(inputs, 0), {}, {}, context);
+}
+
+LossResult Lm::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+  const Tensor& inputs = batch.Get("inputs");
+  const Tensor& targets = batch.Get("targets");
+  CROSSTALK_CHECK(targets.shape() == inputs.shape() && targets.dtype() == DType::kInt32, "language model: targets ",
+                  targets.dtype(), targets.shape(), " must be int32", inputs.shape());
+  const CrossEntropyResult result =
+      classifier_->Loss(Forward(inputs, context), targets,
+                        {.ignore_index = config_.tokens.pad, .z_loss = context.training() ? options.z_loss : 0});
+  return {.sum = result.loss, .sums = {{"ln_ppl", result.nll_sum, result.count}}};
+}
+
+Tensor Lm::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
+  const NoGradScope no_grad;
+  const Tensor hidden = decoder_->Step(Embed(tokens, cache.length), cache).value();
+  const int64_t n = hidden.size(1);
+  return classifier_->Logits(Variable(hidden.Select(1, n - 1).Contiguous())).value();
+}
+
+}  // namespace crosstalk

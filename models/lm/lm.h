@@ -1,0 +1,60 @@
+// A language model: a decoder alone, which gives each next token of a text a probability. Any member of the attention
+// family; pre-norm with RMS norms; a relative bias, or learned positions added to the embedding.
+//
+//   Lm model(config, seed);
+//   LmState state = model.StartDecoding();
+//   Tensor logits = model.DecodeStep(prompt, state);  // [b, vocabulary], for the token behind the prompt
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "crosstalk/models/lm/config.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/nn/classifier.h"
+#include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/module.h"
+#include "crosstalk/nn/transformer.h"
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+class Lm : public Model {
+ public:
+  // Initial values are a function of (seed, dotted path).
+  Lm(const LmConfig& config, uint64_t seed, DType dtype = DType::kFloat32) : Lm(config, Initializer(seed, dtype)) {}
+  Lm(const LmConfig& config, const Initializer& init);
+
+  const LmConfig& config() const { return config_; }
+
+  Json ConfigJson() const override { return ToJson(config_); }
+  std::string Describe() const override;
+  std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
+  void SetActivations(Activations activations) override { decoder_->SetActivations(activations); }
+
+  // inputs int32[b, n] → the decoder's output hidden[b, n, d_model]; logits are classifier()'s of it.
+  Variable Forward(const Tensor& inputs, const ForwardContext& context) const;
+  const Classifier& classifier() const { return *classifier_; }
+
+  // The batch's `inputs` and `targets` int32[b, n]: each target is the token behind its input; padding counts nothing.
+  // The measure is ln_ppl: mean -ln p of the targets.
+  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+
+  // Decoding, off the tape: tokens int32[b, n], a prompt of any length at first and then one at a time, at most
+  // `context` in all → logits[b, vocabulary] for what follows. Equal to the full pass over the same tokens.
+  TransformerCache StartDecoding() const { return decoder_->StartDecoding({}); }
+  Tensor DecodeStep(const Tensor& tokens, TransformerCache& cache) const;
+
+ private:
+  // ids int32[b, n] at positions first … first + n - 1.
+  Variable Embed(const Tensor& ids, int64_t first) const;
+
+  LmConfig config_;
+  Child<EmbeddingLayer> embedding_;
+  Child<LearnedPositions> positions_;  // none with a relative bias
+  Child<TransformerStack> decoder_;
+  Child<Classifier> classifier_;
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,67 @@
+#include "crosstalk/models/objectives/next_token.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/text/dataset.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+namespace {
+
+Batch EmptyRows(int64_t n, const SpecialTokens& tokens, int64_t rows) {
+  Batch batch;
+  batch.Add("inputs", Tensor::Full({rows, n}, tokens.pad, DType::kInt32));
+  batch.Add("targets", Tensor::Full({rows, n}, tokens.pad, DType::kInt32));
+  batch.positions = rows * n;
+  return batch;
+}
+
+class NextTokenExamples : public ExampleSource {
+ public:
+  NextTokenExamples(const TrainingConfig& config, ExampleInputs inputs)
+      : inputs_(std::move(inputs)),
+        n_(config.input_length),
+        dataset_(inputs_.text, inputs_.tokenizer, n_ + 1, inputs_.seed, inputs_.order) {}
+
+  Batch EmptyBatch(int64_t rows) const override { return EmptyRows(n_, inputs_.tokenizer->special_tokens(), rows); }
+
+  void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
+    const std::vector<int32_t> chunk = dataset_.Chunk(place);
+    std::copy(chunk.begin(), chunk.end() - 1, batch.Get("inputs").data<int32_t>() + row * n_);
+    std::copy(chunk.begin() + 1, chunk.end(), batch.Get("targets").data<int32_t>() + row * n_);
+    batch.targets += n_;
+    batch.tokens += n_;
+  }
+
+  int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
+
+  std::optional<LossBound> LossLowerBound(int64_t place, int64_t /*index*/) const override {
+    std::vector<bool> hidden(static_cast<size_t>(n_ + 1), true);
+    hidden[0] = false;
+    const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
+    if (!nats) return std::nullopt;
+    return LossBound{*nats, n_};
+  }
+
+ private:
+  ExampleInputs inputs_;
+  int64_t n_;
+  ChunkDataset dataset_;
+};
+
+}  // namespace
+
+std::string DescribeNextToken(const TrainingConfig& config) { return StrCat(config.input_length, " tokens"); }
+
+Batch EmptyNextTokenBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+  return EmptyRows(config.input_length, tokens, rows);
+}
+
+std::unique_ptr<ExampleSource> MakeNextTokenExamples(const TrainingConfig& config, ExampleInputs inputs) {
+  return std::make_unique<NextTokenExamples>(config, std::move(inputs));
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,175 @@
+#include "crosstalk/models/lm/lm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
+#include "tests/support/t5_cases.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kContext = 11;
+
+LmConfig TinyLm(const std::string& kind, PositionScheme positions = PositionScheme::kRelativeBias) {
+  LmConfig config;
+  config.vocabulary = 29;
+  config.d_model = 10;
+  config.d_ff = 13;
+  config.layers = 2;
+  config.context = kContext;
+  config.attention = TinyAttention(kind, config.d_model);
+  config.attention.causality = Causality::kCausal;
+  config.positions = positions;
+  config.relative_buckets = 8;
+  config.relative_attention_max_distance = 9;
+  return config;
+}
+
+Tensor AllLogits(const Lm& model, const Tensor& ids) {
+  const NoGradScope no_grad;
+  return model.classifier().Logits(model.Forward(ids, {})).value();
+}
+
+class LmKindTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LmKindTest, DecodingEqualsTheFullPass) {
+  for (const PositionScheme positions :
+       {PositionScheme::kRelativeBias, PositionScheme::kLearned, PositionScheme::kNone}) {
+    SCOPED_TRACE(Name(positions));
+    const Lm model(TinyLm(GetParam(), positions), 1, DType::kFloat64);
+    const Tensor ids = TinyIds(3, kContext, 29, 1, 0);
+    const Tensor full = AllLogits(model, ids);
+    for (const int64_t prompt : {1, 4}) {
+      TransformerCache cache = model.StartDecoding();
+      for (int64_t begin = 0, end = prompt; end <= kContext; begin = end++) {
+        const Tensor logits = model.DecodeStep(ids.Slice(1, begin, end).Contiguous(), cache);
+        ASSERT_EQ(logits.shape(), (Shape{3, 29}));
+        for (int64_t row = 0; row < 3; ++row) {
+          for (int64_t id = 0; id < 29; ++id) {
+            // A few hundred roundings of numbers of order 1.
+            ASSERT_NEAR(logits.At({row, id}), full.At({row, end - 1, id}), 1e-12) << "position " << end - 1;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LmKindTest, NoPositionSeesALaterOne) {
+  const Lm model(TinyLm(GetParam()), 1);
+  const Tensor ids = TinyIds(1, kContext, 29, 1, 0);
+  Tensor other = ids.Clone();
+  other.data<int32_t>()[6] = (ids.data<int32_t>()[6] + 1) % 29;
+  const Tensor logits = AllLogits(model, ids), others = AllLogits(model, other);
+  for (int64_t position = 0; position < kContext; ++position) {
+    bool same = true;
+    for (int64_t id = 0; id < 29; ++id) same &= logits.At({0, position, id}) == others.At({0, position, id});
+    EXPECT_EQ(same, position < 6) << position;
+  }
+}
+
+TEST_P(LmKindTest, GradientsAreThoseOfTheLoss) {
+  LmConfig config = TinyLm(GetParam(), PositionScheme::kLearned);
+  const Lm model(config, 1, DType::kFloat64);
+  Batch batch;
+  batch.Add("inputs", TinyIds(2, 7, 29, 2)).Add("targets", TinyIds(2, 7, 29, 3));
+  const ForwardContext training = {.phase = ForwardContext::Phase::kTraining};
+  // The parameters are written into the model's own tensors, one at a time.
+  for (const NamedParameter& parameter : model.Parameters()) {
+    const Tensor own = parameter.value.value();
+    const Tensor before = own.Clone();
+    model.ZeroGrad();
+    Backward(model.Loss(batch, {.z_loss = 0.01}, training).sum);
+    const Tensor gradient = parameter.value.grad();
+    Tensor direction = Tensor::Empty(own.shape(), DType::kFloat64);
+    FillNormal(direction, {.seed = 5, .stream = StreamId(parameter.name), .step = 0}, 0, 1);
+    double analytic = 0, size = 0;
+    for (int64_t i = 0; i < own.num_elements(); ++i) {
+      analytic += gradient.Contiguous().data<double>()[i] * direction.data<double>()[i];
+      size += std::abs(gradient.Contiguous().data<double>()[i]);
+    }
+    const auto loss_at = [&](double step) {
+      const NoGradScope no_grad;
+      for (int64_t i = 0; i < own.num_elements(); ++i) {
+        own.data<double>()[i] = before.data<double>()[i] + step * direction.data<double>()[i];
+      }
+      return model.Loss(batch, {.z_loss = 0.01}, training).sum.value().data<double>()[0];
+    };
+    constexpr double kStep = 1e-6;
+    const double numeric = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+    own.CopyFrom(before);
+    // A loss of about 100, to 16 digits, over 2·10⁻⁶: 10⁻⁸; and the third derivative's part.
+    EXPECT_NEAR(analytic, numeric, 1e-6 * std::max(1.0, size)) << parameter.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LmKindTest,
+                         ::testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"));
+
+TEST(LmTest, TheLossIsTheMeanNegativeLogOfTheTargets) {
+  const Lm model(TinyLm("talking"), 1, DType::kFloat64);
+  const Tensor inputs = TinyIds(3, 8, 29, 2, 0), targets = TinyIds(3, 8, 29, 3);
+  Batch batch;
+  batch.Add("inputs", inputs).Add("targets", targets);
+  const LossResult loss = model.Loss(batch, {.z_loss = 1}, {});  // z-loss is for training
+  const Tensor logits = AllLogits(model, inputs);
+  double expected = 0;
+  int64_t counted = 0;
+  for (int64_t row = 0; row < 3; ++row) {
+    for (int64_t i = 0; i < 8; ++i) {
+      const auto target = static_cast<int64_t>(targets.At({row, i}));
+      if (target == kPadId) continue;
+      double sum = 0;
+      for (int64_t id = 0; id < 29; ++id) sum += std::exp(logits.At({row, i, id}));
+      expected += std::log(sum) - logits.At({row, i, target});
+      ++counted;
+    }
+  }
+  ASSERT_EQ(loss.sums.size(), 1u);
+  EXPECT_EQ(loss.sums[0].name, "ln_ppl");
+  EXPECT_EQ(loss.sums[0].count, counted);
+  EXPECT_NEAR(loss.sums[0].sum, expected, 1e-10);
+  EXPECT_NEAR(loss.sum.value().data<double>()[0], expected, 1e-10);
+}
+
+TEST(LmTest, ConfigurationsComeBackFromJson) {
+  for (const char* kind : {"multihead", "dynamic", "bilinear"}) {
+    LmConfig config = TinyLm(kind, PositionScheme::kLearned);
+    config.classifier = ClassifierKind::kUntied;
+    config.feed_forward = FeedForwardKind::kGelu;
+    config.attention.dropout_rate = config.dropout_rate = 0.25;
+    const Json json = ToJson(config);
+    EXPECT_EQ(ToJson(LmConfigFromJson(json, "x")), json);
+  }
+}
+
+TEST(LmTest, RefusesWhatCannotBe) {
+  const auto message = [](auto change) {
+    Json json = ToJson(TinyLm("talking"));
+    change(json);
+    return testing::MessageOf([&] { LmConfigFromJson(json, "config.json"); }, ErrorKind::kData);
+  };
+  EXPECT_NE(message([](Json& json) { json.Set("model", "t5"); }).find("config.json: model"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("context", 0); }).find("context"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("layers", 1001); }).find("layers"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("d_model", 12); }).find("d_model"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("positions", "absolute"); }).find("positions"), std::string::npos);
+  EXPECT_NE(message([](Json& json) { json.Set("extra", 1); }).find("extra"), std::string::npos);
+
+  const Lm model(TinyLm("talking"), 1);
+  TransformerCache cache = model.StartDecoding();
+  EXPECT_THROW(model.DecodeStep(TinyIds(1, kContext + 1, 29, 1, 0), cache), Error);
+  Batch batch;
+  batch.Add("inputs", TinyIds(2, 8, 29, 2)).Add("targets", TinyIds(2, 7, 29, 3));
+  EXPECT_THROW(model.Loss(batch, {}, {}), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk
