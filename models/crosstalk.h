@@ -57,6 +57,8 @@
 
 // Models, text, training, decoding.
 #include "crosstalk/models/decoding/greedy.h"
+#include "crosstalk/models/decoding/sampling.h"
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"

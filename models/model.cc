@@ -1,9 +1,13 @@
 #include "crosstalk/models/model.h"
 
+#include "crosstalk/models/decoding/text_writer.h"
+#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
+
+std::unique_ptr<TextWriter> Model::MakeWriter(std::shared_ptr<const Tokenizer>) const { return nullptr; }
 
 void CheckModelAttention(const char* place, const AttentionConfig& attention, int64_t d_model, Causality causality) {
   try {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+class TextWriter;
+class Tokenizer;
 
 struct LossOptions {
   double z_loss = 0;  // added in training, as z_loss · (log Z)² a target
@@ -47,6 +51,10 @@ class Model : public Module {
 
   // Error(kUsage) if the batch lacks a tensor that the model reads, or its shape does not fit.
   virtual LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const = 0;
+
+  // The model as one that writes text with that tokenizer; null for one that writes none. It reads the model, which
+  // must outlive it.
+  virtual std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const;
 };
 
 // A layer of a model of that width, in its configuration's field `place`. Error(kUsage) of that field for one that

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace crosstalk {
@@ -11,6 +12,9 @@ size_t Utf8Length(std::string_view text, size_t i);
 
 // The first byte of `text` that is not part of a UTF-8 character (overlong forms and surrogates are not), npos if none.
 size_t FindInvalidUtf8(std::string_view text);
+
+// The text with U+FFFD in the place of each byte that is not part of a character.
+std::string ReplaceInvalidUtf8(std::string_view text);
 
 // True for 10xxxxxx: a byte at which no character begins.
 inline bool IsUtf8Continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }

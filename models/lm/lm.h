@@ -2,11 +2,12 @@
 // family; pre-norm with RMS norms; a relative bias, or learned positions added to the embedding.
 //
 //   Lm model(config, seed);
-//   LmState state = model.StartDecoding();
-//   Tensor logits = model.DecodeStep(prompt, state);  // [b, vocabulary], for the token behind the prompt
+//   TransformerCache cache = model.StartDecoding();
+//   Tensor logits = model.DecodeStep(prompt, cache);  // [b, vocabulary], for the token behind the prompt
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "crosstalk/models/lm/config.h"
@@ -40,6 +41,9 @@ class Lm : public Model {
   // The batch's `inputs` and `targets` int32[b, n]: each target is the token behind its input; padding counts nothing.
   // The measure is ln_ppl: mean -ln p of the targets.
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+
+  // Goes on with the prompt.
+  std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;
 
   // Decoding, off the tape: tokens int32[b, n], a prompt of any length at first and then one at a time, at most
   // `context` in all → logits[b, vocabulary] for what follows. Equal to the full pass over the same tokens.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "crosstalk/models/model.h"
@@ -76,6 +77,9 @@ class T5 : public Model {
   // The batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure is
   // ln_ppl: mean -ln p of the targets.
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+
+  // Fills the blanks of the prompt.
+  std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;
 
   // Decoding, off the tape. Start from the inputs int32[b, n] and their mask; then give each step the tokens int32[b]
   // written last (decoder_start first) and get logits[b, vocabulary] for the next. Equal to the full pass over

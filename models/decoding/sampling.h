@@ -1,0 +1,29 @@
+// Choosing the next token from a model's logits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// p ∝ exp(logit / temperature) over the top_k most probable tokens, and of these over the fewest whose probabilities
+// sum to top_p. Of equal logits the smaller id comes first.
+struct SamplingOptions {
+  double temperature = 1;  // 0: the most probable token
+  int64_t top_k = 0;       // 0: all
+  double top_p = 1;
+
+  // Throws a usage error that names the field.
+  void Validate() const;
+};
+
+// A token by logits[vocabulary], among those that `allowed` (of the vocabulary's size) names, for a number in [0, 1):
+// the same bits for the same logits and number. Error(kNumerical) where a logit is NaN or infinity, or no token is
+// allowed that is not minus infinity.
+int32_t SampleToken(const Tensor& logits, const std::vector<bool>& allowed, const SamplingOptions& options,
+                    double uniform);
+
+}  // namespace crosstalk

@@ -1,0 +1,34 @@
+// TextPieces: the text of a growing sequence of tokens, a piece at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/text/tokenizer.h"
+
+namespace crosstalk {
+
+// What a token adds to a text can depend on the one before it, and a character can have several tokens: each piece is
+// what the text of the last few tokens is longer by, once it ends with a whole character.
+class TextPieces {
+ public:
+  // `before`: tokens whose text stands already.
+  explicit TextPieces(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& before = {});
+
+  // The text that stands once the token has been added, less what stood: valid UTF-8, with U+FFFD for bytes that are
+  // none. Empty while a character is not whole.
+  std::string Add(int32_t id);
+  // What is held back, at the end of a text.
+  std::string Rest();
+
+ private:
+  std::string Take(const std::string& whole);
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::vector<int32_t> ids_;  // the last few
+  size_t begun_ = 0;          // of these, how many's text stands
+};
+
+}  // namespace crosstalk

@@ -1,0 +1,101 @@
+// A language model as a writer.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/models/decoding/text_writer.h"
+#include "crosstalk/models/decoding/writable_tokens.h"
+#include "crosstalk/models/lm/lm.h"
+#include "crosstalk/models/text/character_tokenizer.h"
+#include "crosstalk/runtime/check.h"
+#include "tests/support/t5_cases.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr int64_t kContext = 8;
+
+// Each of its tokens is a letter.
+std::shared_ptr<const Tokenizer> Letters() { return MakeCharacterTokenizer("\nabcdefghijklmnopqrstuvwxyz", "x", 0); }
+
+Lm LetterModel() {
+  LmConfig config;
+  config.vocabulary = Letters()->vocab_size();
+  config.d_model = 10;
+  config.d_ff = 13;
+  config.layers = 2;
+  config.context = kContext;
+  config.attention = TinyAttention("dynamic", config.d_model);
+  config.attention.causality = Causality::kCausal;
+  config.positions = PositionScheme::kLearned;
+  return {config, 3, DType::kFloat64};
+}
+
+std::string Text(const TextWriter& writer, const std::string& prompt, const WritingOptions& options) {
+  std::string text;
+  writer.Write(prompt, options, [&](std::string_view piece, Author) { text += piece; });
+  return text;
+}
+
+// The likeliest text token behind `ids` by a whole forward pass.
+int32_t Likeliest(const Lm& model, const std::vector<int32_t>& ids) {
+  const NoGradScope no_grad;
+  const auto n = static_cast<int64_t>(ids.size());
+  const Tensor hidden = model.Forward(Tensor::FromValues<int32_t>({1, n}, ids), {}).value();
+  const Tensor logits = model.classifier().Logits(Variable(hidden)).value();
+  std::vector<bool> allowed = WritableTokens(*Letters());
+  allowed[1] = true;
+  return SampleToken(logits.Select(0, 0).Select(0, n - 1).Contiguous(), allowed, {.temperature = 0}, 0);
+}
+
+TEST(LmWriterTest, TakesTheLikeliestTokenOfTheWholePassOverItsWindow) {
+  const Lm model = LetterModel();
+  const auto writer = model.MakeWriter(Letters());
+  const std::string prompt = "abcde";
+  std::vector<int32_t> ids = Letters()->Encode(prompt);
+  size_t begin = 0;  // of the window
+  for (int i = 0; i < 20; ++i) {
+    if (ids.size() - begin > kContext) begin = ids.size() - (kContext + 1) / 2;
+    const int32_t id = Likeliest(model, {ids.begin() + static_cast<int64_t>(begin), ids.end()});
+    if (id == 1) break;
+    ids.push_back(id);
+  }
+  ASSERT_EQ(ids.size(), 25u);
+  EXPECT_EQ(Text(*writer, prompt, {.max_tokens = 20, .sampling = {.temperature = 0}}), Letters()->Decode(ids));
+}
+
+TEST(LmWriterTest, ATextIsAFunctionOfSeedAndSample) {
+  const Lm model = LetterModel();
+  const auto writer = model.MakeWriter(Letters());
+  const WritingOptions options = {.max_tokens = 30};
+  const std::string text = Text(*writer, "ab", options);
+  EXPECT_EQ(Text(*writer, "ab", options), text);
+  WritingOptions other = options;
+  other.seed = 2;
+  EXPECT_NE(Text(*writer, "ab", other), text);
+  other = options;
+  other.sample = 1;
+  EXPECT_NE(Text(*writer, "ab", other), text);
+  // A longer text begins with the shorter one.
+  other = options;
+  other.max_tokens = 40;
+  EXPECT_EQ(Text(*writer, "ab", other).substr(0, text.size()), text);
+}
+
+TEST(LmWriterTest, LongPromptsNoPromptAndARequestToStop) {
+  const Lm model = LetterModel();
+  const auto writer = model.MakeWriter(Letters());
+  const std::string prompt(3 * kContext, 'x');
+  EXPECT_GT(Text(*writer, prompt, {.max_tokens = 30}).size(), prompt.size());
+  EXPECT_FALSE(Text(*writer, "", {.max_tokens = 30}).empty());
+  int asked = 0;
+  const std::string stopped = Text(*writer, prompt, {.max_tokens = 30, .stop = [&] { return ++asked > 2; }});
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(stopped.size(), prompt.size() + 2);
+  EXPECT_THROW(Text(*writer, "a", {.max_tokens = 0}), Error);
+  EXPECT_THROW(model.MakeWriter(MakeByteTokenizer(5)), Error);
+}
+
+}  // namespace
+}  // namespace crosstalk
