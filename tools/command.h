@@ -29,6 +29,7 @@ struct Command {
 
 Command TrainCommand();
 Command EvalCommand();
+Command GenerateCommand();
 Command CompareCommand();
 Command AttendCommand();
 Command ComplexityCommand();

@@ -5,8 +5,7 @@
 
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
-#include "crosstalk/models/training/trained_model.h"
-#include "crosstalk/runtime/check.h"
+#include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -17,25 +16,15 @@ namespace crosstalk {
 namespace {
 
 struct EvalSettings {
-  std::string run;
+  ChosenModel chosen;
   std::string data;
-  std::string checkpoint = "last";
   std::optional<int64_t> batch;
   std::optional<int64_t> batches;
   bool json = false;
 };
 
-TrainedModel LoadChosen(const EvalSettings& settings) {
-  if (settings.checkpoint == "last") return LoadTrainedModel(settings.run, WhichCheckpoint::kNewest);
-  if (settings.checkpoint == "best") return LoadTrainedModel(settings.run, WhichCheckpoint::kBest);
-  return LoadTrainedModel(VerifyCheckpoint(settings.checkpoint));
-}
-
 int Eval(const EvalSettings& settings) {
-  CROSSTALK_CHECK(!settings.run.empty() || (settings.checkpoint != "last" && settings.checkpoint != "best"),
-                  "--run is missing: the run folder, as `crosstalk train` printed it (or --checkpoint PATH)");
-  TrainedModel trained = LoadChosen(settings);
-  for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
+  const TrainedModel trained = LoadChosenModel(settings.chosen);
   TrainingConfig config = trained.config;
   if (settings.batch) {
     config.batch = *settings.batch;
@@ -77,10 +66,9 @@ Command EvalCommand() {
           "and data.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<EvalSettings>();
-            options.Add("--run", &settings->run, "FOLDER", "The run.");
+            AddChosenModel(options, &settings->chosen);
             options.Add("--data", &settings->data, "PATH",
                         "Text to measure on, all of it: a file or folder; the run's held-out part by default.");
-            options.Add("--checkpoint", &settings->checkpoint, "WHICH", "last, best, or a checkpoint's path.");
             options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
             options.Add("--eval-batches", &settings->batches, "N",
                         "Batches, at most; by default as in training, or all of --data.");

@@ -14,11 +14,6 @@ namespace {
 
 bool line_stands = false;  // a progress line is on the terminal, without a line end
 
-bool ColourWanted() {
-  const char* no_color = std::getenv("NO_COLOR");
-  return ErrorIsTerminal() && (no_color == nullptr || *no_color == '\0');
-}
-
 // A line that the terminal would wrap could not be rewritten.
 size_t TerminalWidth() {
   winsize size{};
@@ -36,7 +31,14 @@ bool ErrorIsTerminal() {
   return is_terminal;
 }
 
-std::string Bold(const std::string& text) { return ColourWanted() ? "\033[1m" + text + "\033[0m" : text; }
+bool ColourWanted() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return no_color == nullptr || *no_color == '\0';
+}
+
+std::string Bold(const std::string& text) {
+  return ErrorIsTerminal() && ColourWanted() ? "\033[1m" + text + "\033[0m" : text;
+}
 
 void ClearProgressLine() {
   if (!line_stands) return;
@@ -59,7 +61,8 @@ void PrintMessage(const std::string& line) {
 
 void PrintError(const char* message, const char* rest) {
   ClearProgressLine();
-  std::fprintf(stderr, ColourWanted() ? "\033[1;31merror:\033[0m %s%s\n" : "error: %s%s\n", message, rest);
+  std::fprintf(stderr, ErrorIsTerminal() && ColourWanted() ? "\033[1;31merror:\033[0m %s%s\n" : "error: %s%s\n",
+               message, rest);
   std::fflush(stderr);
 }
 

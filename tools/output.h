@@ -11,6 +11,8 @@ namespace crosstalk {
 // True if standard error is a terminal that understands control sequences.
 bool ErrorIsTerminal();
 
+// Unless NO_COLOR is set to something.
+bool ColourWanted();
 // Bold on such a terminal, unless NO_COLOR is set to something; the plain text otherwise.
 std::string Bold(const std::string& text);
 

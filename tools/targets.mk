@@ -19,6 +19,11 @@ eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= …]
 	@$(call check_options,eval)
 	@$(COMMAND) eval $(options) $(args)
 
+.PHONY: generate
+generate: $(COMMAND)  ## let a run's model write: RUN= [PROMPT= MAX_TOKENS= TEMPERATURE= SEED= …]
+	@$(call check_options,generate)
+	@$(COMMAND) generate $(options) $(args)
+
 .PHONY: compare
 compare: $(COMMAND)  ## train the four kinds of attention alike, print the table: SEEDS=1,2,3 and most options of train
 	@$(call check_options,compare)

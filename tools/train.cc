@@ -1,11 +1,13 @@
 // `crosstalk train`: trains a model, or goes on with one.
 #include <errno.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/step_cost.h"
@@ -16,6 +18,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/command.h"
@@ -25,10 +28,16 @@
 #include "tools/signals.h"
 #include "tools/training_observer.h"
 #include "tools/training_options.h"
+#include "tools/written_text.h"
 
 namespace crosstalk {
 
 namespace {
+
+// Of what is shown at the end.
+constexpr int64_t kSampleTextBytes = 400;
+constexpr int64_t kSampleTokens = 150;
+constexpr double kSampleSeconds = 10;
 
 struct TrainSettings {
   TrainingConfig config;
@@ -115,6 +124,24 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
   return 0;
 }
 
+// Something that the model writes, so that one sees what was learnt. Returns the command for more.
+std::string ShowSample(const TrainingRun& run) {
+  const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
+  if (writer == nullptr) return "";
+  const TextSource& text = *run.data().corpus.validation;
+  const int64_t bytes = std::min<int64_t>(kSampleTextBytes, text.num_bytes().value_or(kSampleTextBytes));
+  const std::string prompt = writer->PromptFrom(text.ReadSegment(0, 0, bytes, bytes, TextSource::Order::kSequential));
+  WritingOptions options = writer->Defaults();
+  options.max_tokens = std::min(options.max_tokens, kSampleTokens);
+  options.seed = run.config().seed;
+  const Stopwatch watch;
+  options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kSampleSeconds; };
+  PrintMessage(prompt.empty() ? "it writes:\n" : "it fills blanks of held-out text:\n",
+               ShownText(*writer, prompt, options));
+  return StrCat(program_invocation_name, " generate '", run.folder().path(), "'",
+                prompt.empty() ? "" : " --prompt 'a text with ___ in it'", "   more of this\n            ");
+}
+
 void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const TrainingSummary& summary) {
   const std::string& path = run.folder().path();
   if (settings.json) {
@@ -134,8 +161,14 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                summary.last_evaluation ? ", " + EvaluationText(*summary.last_evaluation) : "", ", ",
                DurationText(summary.seconds));
   const char* const program = program_invocation_name;
-  PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/\n",
-               "what next:  ", program, " eval --run '", path,
+  PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/");
+  std::string more;
+  try {
+    more = ShowSample(run);
+  } catch (const Error& error) {  // the run is finished and saved
+    PrintMessage("no sample of what it writes: ", error.what());
+  }
+  PrintMessage("what next:  ", more, program, " eval --run '", path,
                "'   measure it again, or with --data on your own text\n", "            ", program,
                " compare   the family of attention side by side, on the built-in corpus");
 }

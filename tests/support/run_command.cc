@@ -57,7 +57,7 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
   if (process_ > 0) return;
   const int output = open(output_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int errors = open(errors_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  const int input = open("/dev/null", O_RDONLY);
+  const int input = open(options.input_from.c_str(), O_RDONLY);
   if (output < 0 || errors < 0 || input < 0) _exit(126);
   dup2(input, 0);
   dup2(output, 1);

@@ -1,0 +1,64 @@
+#include "tools/written_text.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "tools/output.h"
+
+namespace crosstalk {
+namespace {
+
+// Without what a terminal would obey: C0 but line ends and tabs, delete, and C1 (U+0080 … U+009F).
+std::string WithoutControls(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool c1 = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    if (c1 || byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t')) {
+      plain += "\uFFFD";
+    } else {
+      plain += static_cast<char>(byte);
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+TextOutput::TextOutput() : terminal_(isatty(STDOUT_FILENO) == 1), bold_(terminal_ && ColourWanted()) {}
+
+void TextOutput::Put(std::string_view piece, Author author) {
+  if (piece.empty()) return;
+  last_ = piece.back();
+  const std::string text = terminal_ ? WithoutControls(piece) : std::string(piece);
+  PrintResult(bold_ && author == Author::kModel ? "\033[1m" + text + "\033[0m" : text);
+}
+
+void TextOutput::EndText() {
+  if (last_ != '\n') PrintResult(std::string("\n"));
+  last_ = '\n';
+}
+
+std::string ShownText(const TextWriter& writer, const std::string& prompt, const WritingOptions& options) {
+  std::vector<std::pair<Author, std::string>> parts;
+  writer.Write(prompt, options, [&](std::string_view piece, Author author) {
+    if (parts.empty() || parts.back().first != author) parts.emplace_back(author, "");
+    parts.back().second += piece;
+  });
+  std::string shown;
+  for (const auto& [author, text] : parts) {
+    const std::string plain = WithoutControls(text);
+    if (author == Author::kPrompt || prompt.empty()) {
+      shown += plain;
+    } else {
+      shown += ColourWanted() && ErrorIsTerminal() ? Bold(plain) : "[" + plain + "]";
+    }
+  }
+  return shown;
+}
+
+}  // namespace crosstalk
