@@ -1,6 +1,7 @@
 // Every program in examples/ runs to its end and prints what its comment promises.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -46,6 +47,21 @@ TEST(ExamplesTest, TheEmbeddedTrainingKeepsItsWeights) {
 TEST(ExamplesTest, AFileThatCannotBeWrittenIsAnErrorWithItsExitCode) {
   const std::string output = RunExample("embed_training", "1 /nowhere/model.safetensors", 1);
   EXPECT_NE(output.find("/nowhere/model.safetensors"), std::string::npos) << output;
+}
+
+TEST(ExamplesTest, TheLanguageModelLearnsATextAndWrites) {
+  std::string file = (fs::temp_directory_path() / "crosstalk-text-XXXXXX").string();
+  const int descriptor = mkstemp(file.data());
+  ASSERT_GE(descriptor, 0);
+  for (int i = 0; i < 60; ++i) ASSERT_EQ(write(descriptor, "the cat sat on the mat, ", 24), 24);
+  close(descriptor);
+  const std::string output = RunExample("language_model", "'" + file + "' 40");
+  std::smatch first, last;
+  ASSERT_TRUE(std::regex_search(output, first, std::regex("step +0 +([0-9.]+) nats"))) << output;
+  ASSERT_TRUE(std::regex_search(output, last, std::regex("step +39 +([0-9.]+) nats"))) << output;
+  EXPECT_LT(std::stod(last[1]), 0.3 * std::stod(first[1])) << output;
+  fs::remove(file);
+  EXPECT_NE(RunExample("language_model", "/nowhere/text.txt", 1).find("too short"), std::string::npos);
 }
 
 TEST(ExamplesTest, ThePapersPseudocodeRuns) { EXPECT_NE(RunExample("paper_pseudocode", ""), ""); }
