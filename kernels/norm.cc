@@ -49,26 +49,11 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 // Σ (x - mean)²
 template <typename T>
 double SumOfSquaredDeviations(int64_t n, const T* x, T mean) {
-  const Tag<T> d;
-  const auto m = hn::Set(d, mean);
-  return SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto v = hn::Sub(hn::LoadU(d, x + i), m);
-        return hn::Mul(v, v);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto v = hn::IfThenElseZero(hn::FirstN(d, rest), hn::Sub(LoadFirst(d, x + i, rest), m));
-        return hn::Mul(v, v);
-      });
-}
-
-template <typename T>
-double SumRow(int64_t n, const T* x) {
-  const Tag<T> d;
-  return SumVectors<T>(
-      n, [&](int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); },
-      [&](int64_t i, size_t rest) HWY_ATTR { return LoadFirst(d, x + i, rest); });
+  const auto m = hn::Set(Tag<T>(), mean);
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto v = hn::Sub(at.Load(x), m);
+    return hn::Mul(v, v);
+  });
 }
 
 // The same of a row whose sums overflow T (squares do from 1e19 on in float), in double: else its rstd, and with it
@@ -96,7 +81,7 @@ void NormForward(const NormTile<T>& t) {
     const T* x = t.x + r * t.cols;
     T* y = t.y + r * t.cols;
     T mean = 0;
-    if (t.mean != nullptr) t.mean[r] = mean = static_cast<T>(SumRow(t.cols, x) / static_cast<double>(t.cols));
+    if (t.mean != nullptr) t.mean[r] = mean = static_cast<T>(SumOf(t.cols, x) / static_cast<double>(t.cols));
     double variance = SumOfSquaredDeviations(t.cols, x, mean) / static_cast<double>(t.cols);
     if (HWY_UNLIKELY(!std::isfinite(variance))) {
       variance = WideVariance(t.cols, x, t.mean != nullptr, &mean);
@@ -115,27 +100,7 @@ void NormForward(const NormTile<T>& t) {
   }
 }
 
-// One vector of row r: g = dy · scale and x̂.
-template <class D, class T>
-struct GradientTerms {
-  hn::Vec<D> g, normal;
-};
-template <class D, class T>
-HWY_INLINE GradientTerms<D, T> Terms(D d, const NormGradientTile<T>& t, const T* x, const T* dy, int64_t i,
-                                     hn::Vec<D> mean, hn::Vec<D> rstd) {
-  auto g = hn::LoadU(d, dy + i);
-  if (t.scale != nullptr) g = hn::Mul(g, hn::LoadU(d, t.scale + i));
-  return {g, hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd)};
-}
-template <class D, class T>
-HWY_INLINE GradientTerms<D, T> TermsFirst(D d, const NormGradientTile<T>& t, const T* x, const T* dy, int64_t i,
-                                          size_t n, hn::Vec<D> mean, hn::Vec<D> rstd) {
-  auto g = LoadFirst(d, dy + i, n);
-  if (t.scale != nullptr) g = hn::Mul(g, LoadFirst(d, t.scale + i, n));
-  return {g, hn::Mul(hn::Sub(LoadFirst(d, x + i, n), mean), rstd)};
-}
-
-// dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), mean(g) only in layer norm.
+// dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), g = dy · scale; mean(g) only in layer norm.
 template <typename T>
 void InputGradient(const NormGradientTile<T>& t, int64_t r) {
   const Tag<T> d;
@@ -145,31 +110,17 @@ void InputGradient(const NormGradientTile<T>& t, int64_t r) {
   const auto mean = hn::Set(d, t.mean == nullptr ? T(0) : t.mean[r]);
   const auto rstd = hn::Set(d, t.rstd[r]);
   const double count = static_cast<double>(t.cols);
-  // Where lanes are missing, g is 0.
-  const double dot = SumVectors<T>(
-      t.cols,
-      [&](int64_t i) HWY_ATTR {
-        const auto v = Terms(d, t, x, dy, i, mean, rstd);
-        return hn::Mul(v.g, v.normal);
-      },
-      [&](int64_t i, size_t n) HWY_ATTR {
-        const auto v = TermsFirst(d, t, x, dy, i, n, mean, rstd);
-        return hn::Mul(v.g, v.normal);
-      });
-  double sum = 0;
-  if (t.mean != nullptr) {
-    sum = SumVectors<T>(
-        t.cols, [&](int64_t i) HWY_ATTR { return Terms(d, t, x, dy, i, mean, rstd).g; },
-        [&](int64_t i, size_t n) HWY_ATTR { return TermsFirst(d, t, x, dy, i, n, mean, rstd).g; });
-  }
+  const auto scaled = [&](auto at) HWY_ATTR {
+    return t.scale == nullptr ? at.Load(dy) : hn::Mul(at.Load(dy), at.Load(t.scale));
+  };
+  const auto normal = [&](auto at) HWY_ATTR { return hn::Mul(hn::Sub(at.Load(x), mean), rstd); };
+  const double dot = SumVectors<T>(t.cols, [&](auto at) HWY_ATTR { return hn::Mul(scaled(at), normal(at)); });
+  const double sum = t.mean == nullptr ? 0 : SumVectors<T>(t.cols, scaled);
   const auto mean_dot = hn::Set(d, static_cast<T>(dot / count));
   const auto mean_sum = hn::Set(d, static_cast<T>(sum / count));
-  const auto result = [&](const GradientTerms<Tag<T>, T>& v)
-                          HWY_ATTR { return hn::Mul(rstd, hn::NegMulAdd(v.normal, mean_dot, hn::Sub(v.g, mean_sum))); };
-  ForVectors(
-      d, t.cols, [&](int64_t i) HWY_ATTR { hn::StoreU(result(Terms(d, t, x, dy, i, mean, rstd)), d, dx + i); },
-      [&](int64_t i, size_t n)
-          HWY_ATTR { StoreFirst(result(TermsFirst(d, t, x, dy, i, n, mean, rstd)), d, dx + i, n); });
+  ForPlaces<T>(t.cols, [&](auto at) HWY_ATTR {
+    at.Store(hn::Mul(rstd, hn::NegMulAdd(normal(at), mean_dot, hn::Sub(scaled(at), mean_sum))), dx);
+  });
 }
 
 template <typename T>
@@ -183,16 +134,10 @@ void NormBackward(const NormGradientTile<T>& t) {
     const auto mean = hn::Set(d, t.mean == nullptr ? T(0) : t.mean[r]);
     const auto rstd = hn::Set(d, t.rstd[r]);
     if (t.dscale != nullptr) {
-      ForVectors(
-          d, t.cols,
-          [&](int64_t i) HWY_ATTR {
-            const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), rstd);
-            hn::StoreU(hn::MulAdd(hn::LoadU(d, dy + i), normal, hn::LoadU(d, t.dscale + i)), d, t.dscale + i);
-          },
-          [&](int64_t i, size_t n) HWY_ATTR {
-            const auto normal = hn::Mul(hn::Sub(LoadFirst(d, x + i, n), mean), rstd);
-            StoreFirst(hn::MulAdd(LoadFirst(d, dy + i, n), normal, LoadFirst(d, t.dscale + i, n)), d, t.dscale + i, n);
-          });
+      ForPlaces<T>(t.cols, [&](auto at) HWY_ATTR {
+        const auto normal = hn::Mul(hn::Sub(at.Load(x), mean), rstd);
+        at.Store(hn::MulAdd(at.Load(dy), normal, at.Load(t.dscale)), t.dscale);
+      });
     }
     if (t.dbias != nullptr) {
       Map2(t.cols, t.dbias, dy, t.dbias, [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });

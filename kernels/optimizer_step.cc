@@ -36,17 +36,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 template <typename T>
 double SquareSum(int64_t n, const T* x) {
-  const Tag<T> d;
-  return SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto v = hn::LoadU(d, x + i);
-        return hn::Mul(v, v);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto v = LoadFirst(d, x + i, rest);
-        return hn::Mul(v, v);
-      });
+  return SumOfSquaresOf(n, x);
 }
 
 // v ← decay · v + (1 - decay) · (g² + ε); u = g / √v.
@@ -57,41 +47,23 @@ AdafactorSums UnfactoredMoments(int64_t n, const AdafactorOptions& options, cons
   const auto epsilon = hn::Set(d, static_cast<T>(options.epsilon1));
   const auto keep = hn::Set(d, static_cast<T>(options.decay));
   const auto take = hn::Set(d, static_cast<T>(1 - options.decay));
-  const auto step = [&](auto gradient, auto old) HWY_ATTR {
-    return hn::MulAdd(keep, old, hn::Mul(take, hn::MulAdd(gradient, gradient, epsilon)));
-  };
-  const double update = SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto gradient = hn::Mul(scale, hn::LoadU(d, g + i));
-        const auto moment = step(gradient, hn::LoadU(d, v + i));
-        hn::StoreU(moment, d, v + i);
-        return hn::Mul(gradient, hn::Div(gradient, moment));
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto gradient = hn::Mul(scale, LoadFirst(d, g + i, rest));
-        const auto moment = step(gradient, LoadFirst(d, v + i, rest));
-        StoreFirst(moment, d, v + i, rest);
-        return hn::IfThenElseZero(hn::FirstN(d, rest), hn::Mul(gradient, hn::Div(gradient, moment)));
-      });
+  const double update = SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto gradient = hn::Mul(scale, at.Load(g));
+    const auto square = hn::MulAdd(gradient, gradient, epsilon);
+    const auto moment = hn::MulAdd(keep, at.Load(v), hn::Mul(take, square));
+    at.Store(moment, v);
+    return hn::Mul(gradient, hn::Div(gradient, moment));
+  });
   return {update, SquareSum(n, p)};
 }
 
 // p ← p - step · g / √v.
 template <typename T>
 void UnfactoredUpdate(int64_t n, T step, const T* g, const T* v, T* p) {
-  const Tag<T> d;
-  const auto s = hn::Set(d, step);
-  const auto next = [&](auto gradient, auto moment, auto parameter)
-                        HWY_ATTR { return hn::NegMulAdd(s, hn::Div(gradient, hn::Sqrt(moment)), parameter); };
-  ForVectors(
-      d, n,
-      [&](int64_t i)
-          HWY_ATTR { hn::StoreU(next(hn::LoadU(d, g + i), hn::LoadU(d, v + i), hn::LoadU(d, p + i)), d, p + i); },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        StoreFirst(next(LoadFirst(d, g + i, rest), LoadFirst(d, v + i, rest), LoadFirst(d, p + i, rest)), d, p + i,
-                   rest);
-      });
+  const auto s = hn::Set(Tag<T>(), step);
+  ForPlaces<T>(n, [&](auto at) HWY_ATTR {
+    at.Store(hn::NegMulAdd(s, hn::Div(at.Load(g), hn::Sqrt(at.Load(v))), at.Load(p)), p);
+  });
 }
 
 // Of one row: Σ_j (g² + ε) is returned, and added element by element to columns.
@@ -100,53 +72,31 @@ double RowSquares(int64_t n, T gradient_scale, T epsilon, const T* g, T* columns
   const Tag<T> d;
   const auto scale = hn::Set(d, gradient_scale);
   const auto eps = hn::Set(d, epsilon);
-  return SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto gradient = hn::Mul(scale, hn::LoadU(d, g + i));
-        const auto square = hn::MulAdd(gradient, gradient, eps);
-        hn::StoreU(hn::Add(hn::LoadU(d, columns + i), square), d, columns + i);
-        return square;
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto gradient = hn::Mul(scale, LoadFirst(d, g + i, rest));
-        const auto square = hn::MulAdd(gradient, gradient, eps);
-        StoreFirst(hn::Add(LoadFirst(d, columns + i, rest), square), d, columns + i, rest);
-        return hn::IfThenElseZero(hn::FirstN(d, rest), square);
-      });
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto gradient = hn::Mul(scale, at.Load(g));
+    const auto square = hn::MulAdd(gradient, gradient, eps);
+    at.Store(hn::Add(at.Load(columns), square), columns);
+    return square;
+  });
 }
 
 // Σ u² of one row.
 template <typename T>
 double RowUpdateSquares(int64_t n, T factor, const T* g, const T* column_factor) {
-  const Tag<T> d;
-  const auto f = hn::Set(d, factor);
-  return SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto u = hn::Mul(hn::Mul(f, hn::LoadU(d, g + i)), hn::LoadU(d, column_factor + i));
-        return hn::Mul(u, u);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto u = hn::Mul(hn::Mul(f, LoadFirst(d, g + i, rest)), LoadFirst(d, column_factor + i, rest));
-        return hn::Mul(u, u);
-      });
+  const auto f = hn::Set(Tag<T>(), factor);
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto u = hn::Mul(hn::Mul(f, at.Load(g)), at.Load(column_factor));
+    return hn::Mul(u, u);
+  });
 }
 
 template <typename T>
 void RowUpdate(int64_t n, T factor, const T* g, const T* column_factor, T* p) {
-  const Tag<T> d;
-  const auto f = hn::Set(d, factor);
-  ForVectors(
-      d, n,
-      [&](int64_t i) HWY_ATTR {
-        const auto u = hn::Mul(hn::Mul(f, hn::LoadU(d, g + i)), hn::LoadU(d, column_factor + i));
-        hn::StoreU(hn::Sub(hn::LoadU(d, p + i), u), d, p + i);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto u = hn::Mul(hn::Mul(f, LoadFirst(d, g + i, rest)), LoadFirst(d, column_factor + i, rest));
-        StoreFirst(hn::Sub(LoadFirst(d, p + i, rest), u), d, p + i, rest);
-      });
+  const auto f = hn::Set(Tag<T>(), factor);
+  ForPlaces<T>(n, [&](auto at) HWY_ATTR {
+    const auto u = hn::Mul(hn::Mul(f, at.Load(g)), at.Load(column_factor));
+    at.Store(hn::Sub(at.Load(p), u), p);
+  });
 }
 
 template <typename T>
@@ -164,31 +114,16 @@ void AdamWTile(int64_t n, const AdamWScalars<T>& s, const T* g, T* m, T* v, T* p
   const auto take1 = set(s.one_minus_beta1), take2 = set(s.one_minus_beta2);
   const auto step = set(s.step_size), correction2 = set(s.inverse_correction2), epsilon = set(s.epsilon);
   const auto keep = set(s.decay_factor);
-  using V = hn::Vec<Tag<T>>;
-  const auto advance = [&](V gradient, V& moment1, V& moment2, V& parameter) HWY_ATTR {
-    gradient = hn::Mul(scale, gradient);
-    moment1 = hn::MulAdd(beta1, moment1, hn::Mul(take1, gradient));
-    moment2 = hn::MulAdd(beta2, moment2, hn::Mul(take2, hn::Mul(gradient, gradient)));
-    const V root = hn::Add(hn::Sqrt(hn::Mul(moment2, correction2)), epsilon);
-    parameter = hn::NegMulAdd(step, hn::Div(moment1, root), hn::Mul(parameter, keep));
-  };
-  ForVectors(
-      d, n,
-      [&](int64_t i) HWY_ATTR {
-        V moment1 = hn::LoadU(d, m + i), moment2 = hn::LoadU(d, v + i), parameter = hn::LoadU(d, p + i);
-        advance(hn::LoadU(d, g + i), moment1, moment2, parameter);
-        hn::StoreU(moment1, d, m + i);
-        hn::StoreU(moment2, d, v + i);
-        hn::StoreU(parameter, d, p + i);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        V moment1 = LoadFirst(d, m + i, rest), moment2 = LoadFirst(d, v + i, rest);
-        V parameter = LoadFirst(d, p + i, rest);
-        advance(LoadFirst(d, g + i, rest), moment1, moment2, parameter);
-        StoreFirst(moment1, d, m + i, rest);
-        StoreFirst(moment2, d, v + i, rest);
-        StoreFirst(parameter, d, p + i, rest);
-      });
+  ForPlaces<T>(n, [&](auto at) HWY_ATTR {
+    const auto gradient = hn::Mul(scale, at.Load(g));
+    const auto moment1 = hn::MulAdd(beta1, at.Load(m), hn::Mul(take1, gradient));
+    const auto moment2 = hn::MulAdd(beta2, at.Load(v), hn::Mul(take2, hn::Mul(gradient, gradient)));
+    const auto root = hn::Add(hn::Sqrt(hn::Mul(moment2, correction2)), epsilon);
+    const auto parameter = hn::NegMulAdd(step, hn::Div(moment1, root), hn::Mul(at.Load(p), keep));
+    at.Store(moment1, m);
+    at.Store(moment2, v);
+    at.Store(parameter, p);
+  });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

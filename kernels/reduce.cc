@@ -25,36 +25,20 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 template <typename T>
 double SumTile(int64_t n, const T* x) {
-  const Tag<T> d;
-  return SumVectors<T>(
-      n, [&](int64_t i) HWY_ATTR { return hn::LoadU(d, x + i); },
-      [&](int64_t i, size_t rest) HWY_ATTR { return LoadFirst(d, x + i, rest); });
+  return SumOf(n, x);
 }
 
-// x[i] in double: squares of float gradients may overflow or underflow, so they are widened before the product.
+// In double: squares of float gradients may overflow or underflow, so they are widened before the product.
 template <typename T>
 double SumOfSquaresTile(int64_t n, const T* x) {
-  const hn::ScalableTag<double> d;
-  const hn::Rebind<T, decltype(d)> dt;
-  const auto load = [&](int64_t i) HWY_ATTR {
-    if constexpr (sizeof(T) == 8) {
-      return hn::LoadU(d, x + i);
-    } else {
-      return hn::PromoteTo(d, hn::LoadU(dt, x + i));
-    }
-  };
-  double rest_sum = 0;
-  const double sum = SumVectors<double>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto v = load(i);
-        return hn::Mul(v, v);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        for (size_t k = 0; k < rest; ++k) rest_sum += static_cast<double>(x[i + k]) * static_cast<double>(x[i + k]);
-        return hn::Zero(d);
-      });
-  return sum + rest_sum;
+  if constexpr (sizeof(T) == 8) {
+    return SumOfSquaresOf(n, x);
+  } else {
+    return SumVectors<double>(n, [&](auto at) HWY_ATTR {
+      const auto v = at.LoadWidened(x);
+      return hn::Mul(v, v);
+    });
+  }
 }
 
 // total[cols] = Σ_r x[r · stride + j], cols ≤ kColumns.
@@ -73,30 +57,9 @@ void SumColumnsTile(int64_t rows, int64_t cols, int64_t stride, const T* x, T* t
   }
 }
 
-// NaN if there is any: a vector maximum may drop it, so it is looked for beside.
 template <typename T>
 T MaxTile(int64_t n, const T* x) {
-  const Tag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  T best = x[0];
-  int64_t i = 0;
-  bool nan = false;
-  if (n >= lanes) {
-    auto m = hn::LoadU(d, x);
-    auto bad = hn::Zero(d);
-    for (; i + lanes <= n; i += lanes) {
-      const auto v = hn::LoadU(d, x + i);
-      m = hn::Max(m, v);
-      bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
-    }
-    best = hn::GetLane(hn::MaxOfLanes(d, m));
-    nan = hn::GetLane(hn::MaxOfLanes(d, bad)) > 0;
-  }
-  for (; i < n; ++i) {
-    nan = nan || x[i] != x[i];
-    if (x[i] > best) best = x[i];
-  }
-  return nan ? std::numeric_limits<T>::quiet_NaN() : best;
+  return MaxOf(n, x);
 }
 
 template <typename T>

@@ -1,6 +1,6 @@
 // Sums, maxima and scans over one dimension or all of an array. x[outer, reduced, inner] is contiguous; inner = 1 are
 // reductions of rows, outer = 1 of columns. Sums are blocked (error grows as √, at worst as the number of blocks), in
-// an order that the shape and the SIMD target decide, never the number of threads.
+// an order that the shape alone decides, never the number of threads or the width of a vector.
 #pragma once
 
 #include <cstdint>

@@ -24,10 +24,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Before a loop over registers.
 #define CROSSTALK_UNROLL _Pragma("GCC unroll 16")
 
+// All lanes that the target has, or as many as vectors of CROSSTALK_VECTOR_BYTES bytes would have: a build with
+// CPPFLAGS=-DCROSSTALK_VECTOR_BYTES=16 adds in the order of a machine with fused multiply-adds and vectors of 16 bytes
+// (NEON), and shows that it is no other.
+#ifdef CROSSTALK_VECTOR_BYTES
+template <class T>
+using Tag = hn::CappedTag<T, CROSSTALK_VECTOR_BYTES / sizeof(T)>;
+#else
 template <class T>
 using Tag = hn::ScalableTag<T>;
+#endif
 template <class T>
-inline constexpr int kLanesOf = HWY_LANES(T);
+inline constexpr int kLanesOf = static_cast<int>(hn::MaxLanes(Tag<T>()));
 
 // Brings what a product will read next into the second-level cache while it runs, `step` elements for each step of k:
 // the hardware's own prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can
@@ -77,49 +85,162 @@ HWY_INLINE void ForVectors(D d, int64_t count, Full full, Rest rest) {
   if (i < count) rest(i, static_cast<size_t>(count - i));
 }
 
-// y[i] = f(x[i]…): the remainder goes through the same vector arithmetic, so an element's bits do not depend on its
-// place in the array.
+// A vector's worth of arrays' elements, i and those that follow: all its lanes, or the first n of them. A kernel is
+// one function of such a place, at.Load(x) … at.Store(v, y), and the remainder goes through the same vector arithmetic:
+// an element's bits do not depend on where in the array it stands.
+template <class T>
+struct WholePlace {
+  using V = hn::Vec<Tag<T>>;
+  int64_t i;
+  HWY_INLINE V Load(const T* p) const { return hn::LoadU(Tag<T>(), p + i); }
+  HWY_INLINE V LoadWidened(const float* p) const { return hn::PromoteTo(Tag<T>(), hn::LoadU(Narrow(), p + i)); }
+  HWY_INLINE void Store(V v, T* p) const { hn::StoreU(v, Tag<T>(), p + i); }
+  HWY_INLINE V Keep(V v) const { return v; }
+  HWY_INLINE V KeepOr(V v, V /*missing*/) const { return v; }
+
+ private:
+  using Narrow = hn::Rebind<float, Tag<T>>;
+};
+template <class T>
+struct PartialPlace {
+  using V = hn::Vec<Tag<T>>;
+  int64_t i;
+  size_t n;
+  HWY_INLINE V Load(const T* p) const { return LoadFirst(Tag<T>(), p + i, n); }  // 0 where elements are missing
+  HWY_INLINE V LoadWidened(const float* p) const { return hn::PromoteTo(Tag<T>(), LoadFirst(Narrow(), p + i, n)); }
+  HWY_INLINE void Store(V v, T* p) const { StoreFirst(v, Tag<T>(), p + i, n); }
+  HWY_INLINE V Keep(V v) const { return hn::IfThenElseZero(hn::FirstN(Tag<T>(), n), v); }
+  HWY_INLINE V KeepOr(V v, V missing) const { return hn::IfThenElse(hn::FirstN(Tag<T>(), n), v, missing); }
+
+ private:
+  using Narrow = hn::Rebind<float, Tag<T>>;
+};
+
+// f(place) for every vector of [0, count).
+template <class T, class F>
+HWY_INLINE void ForPlaces(int64_t count, F f) {
+  ForVectors(
+      Tag<T>(), count, [&](int64_t i) HWY_ATTR { f(WholePlace<T>{i}); },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        f(PartialPlace<T>{i, n});
+      });
+}
+
+// y[i] = f(x[i]…).
 template <class T, class F>
 HWY_INLINE void Map1(int64_t count, const T* x, T* y, F f) {
-  const Tag<T> d;
-  ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(f(hn::LoadU(d, x + i)), d, y + i); },
-      [&](int64_t i, size_t n) HWY_ATTR { StoreFirst(f(LoadFirst(d, x + i, n)), d, y + i, n); });
+  ForPlaces<T>(count, [&](auto at) HWY_ATTR { at.Store(f(at.Load(x)), y); });
 }
 template <class T, class F>
 HWY_INLINE void Map2(int64_t count, const T* a, const T* b, T* y, F f) {
-  const Tag<T> d;
-  ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i); },
-      [&](int64_t i, size_t n)
-          HWY_ATTR { StoreFirst(f(LoadFirst(d, a + i, n), LoadFirst(d, b + i, n)), d, y + i, n); });
+  ForPlaces<T>(count, [&](auto at) HWY_ATTR { at.Store(f(at.Load(a), at.Load(b)), y); });
+}
+
+// Every sum has one order, that of vectors of 64 bytes, whatever the width of the target's: its bits are the same on
+// all targets that fuse multiply-adds. kSumLanes<T> partial sums stand side by side in one, two or four registers, as
+// lane l of an accumulator takes the elements l, l + kSumLanes, …; SumOfLanes64 folds them by halves.
+template <class T>
+inline constexpr int kSumLanes = 64 / static_cast<int>(sizeof(T));
+template <class T>
+inline constexpr int kSumRegisters = kSumLanes<T> / kLanesOf<T>;
+
+// The sum of a register's lanes, by halves: lane l + lane (l + Lanes/2), and so on.
+template <class D>
+HWY_INLINE hn::TFromD<D> SumOfHalves([[maybe_unused]] D d, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR  // which has no halves
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> dh;
+    return SumOfHalves(dh, hn::Add(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
+  }
+#endif
+  return hn::GetLane(v);
+}
+// The sum of kSumLanes<T> lanes in consecutive registers: lane l + lane (l + 8), + 4, + 2, + 1 in float, as
+// _mm512_reduce_add_ps has it. Overwrites the registers.
+template <class T>
+HWY_INLINE T SumOfLanes64(hn::Vec<Tag<T>>* registers) {
+  CROSSTALK_UNROLL for (int half = kSumRegisters<T> / 2; half > 0; half /= 2) {
+    CROSSTALK_UNROLL for (int r = 0; r < half; ++r) registers[r] = hn::Add(registers[r], registers[r + half]);
+  }
+  return SumOfHalves(Tag<T>(), registers[0]);
 }
 
 // A sum in blocks of this many elements: lanes within a block, blocks in double.
 inline constexpr int64_t kSumBlock = 2048;
 
-// Σ_i term(v_i) where term gets whole vectors (load(i)) and a last one (load_rest(i, n)) whose missing lanes it must
-// make 0. Four accumulators hide the latency of the addition.
-template <class T, class Full, class Rest>
-HWY_INLINE double SumVectors(int64_t count, Full full, Rest rest) {
+// Σ_i term(place of i), which may also store what it computes; what the lanes of missing elements hold is left out.
+// Four accumulators hide the latency of the addition; what is left after the last whole 64 bytes goes to the second.
+template <class T, class Term>
+HWY_INLINE double SumVectors(int64_t count, Term term) {
   const Tag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  using V = hn::Vec<Tag<T>>;
+  constexpr int64_t kAll = kSumLanes<T>, kLanes = kLanesOf<T>;
+  constexpr int kRegisters = kSumRegisters<T>;
   double total = 0;
   for (int64_t begin = 0; begin < count; begin += kSumBlock) {
     const int64_t end = begin + kSumBlock < count ? begin + kSumBlock : count;
-    auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    int64_t i = begin;
-    for (; i + 4 * lanes <= end; i += 4 * lanes) {
-      s0 = hn::Add(s0, full(i));
-      s1 = hn::Add(s1, full(i + lanes));
-      s2 = hn::Add(s2, full(i + 2 * lanes));
-      s3 = hn::Add(s3, full(i + 3 * lanes));
+    V s[4][kRegisters];
+    CROSSTALK_UNROLL for (int a = 0; a < 4; ++a) {
+      CROSSTALK_UNROLL for (int r = 0; r < kRegisters; ++r) s[a][r] = hn::Zero(d);
     }
-    for (; i + lanes <= end; i += lanes) s0 = hn::Add(s0, full(i));
-    if (i < end) s1 = hn::Add(s1, rest(i, static_cast<size_t>(end - i)));
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)))));
+    int64_t i = begin;
+    for (; i + 4 * kAll <= end; i += 4 * kAll) {
+      CROSSTALK_UNROLL for (int a = 0; a < 4; ++a) {
+        CROSSTALK_UNROLL for (int r = 0; r < kRegisters; ++r) {
+          s[a][r] = hn::Add(s[a][r], term(WholePlace<T>{i + a * kAll + r * kLanes}));
+        }
+      }
+    }
+    for (; i + kAll <= end; i += kAll) {
+      CROSSTALK_UNROLL for (int r = 0; r < kRegisters; ++r) {
+        s[0][r] = hn::Add(s[0][r], term(WholePlace<T>{i + r * kLanes}));
+      }
+    }
+    // A partial sum is never -0, so that adding 0 to the lanes without an element leaves their bits alone.
+    CROSSTALK_UNROLL for (int r = 0; r < kRegisters; ++r, i += kLanes) {
+      if (i >= end) break;
+      const V v = i + kLanes <= end ? term(WholePlace<T>{i}) : [&]() HWY_ATTR {
+        const PartialPlace<T> at{i, static_cast<size_t>(end - i)};
+        return at.Keep(term(at));
+      }();
+      s[1][r] = hn::Add(s[1][r], v);
+    }
+    CROSSTALK_UNROLL for (int r = 0; r < kRegisters; ++r) {
+      s[0][r] = hn::Add(hn::Add(s[0][r], s[1][r]), hn::Add(s[2][r], s[3][r]));
+    }
+    total += static_cast<double>(SumOfLanes64<T>(s[0]));
   }
   return total;
+}
+
+// Σ x, Σ x².
+template <class T>
+HWY_INLINE double SumOf(int64_t n, const T* x) {
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR { return at.Load(x); });
+}
+template <class T>
+HWY_INLINE double SumOfSquaresOf(int64_t n, const T* x) {
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto v = at.Load(x);
+    return hn::Mul(v, v);
+  });
+}
+
+// The maximum: NaN if x holds one, -infinity of nothing. No order shows in a maximum but that of zeros of either sign:
+// one of zero is +0.
+template <class T>
+HWY_INLINE T MaxOf(int64_t n, const T* x) {
+  const Tag<T> d;
+  const auto none = hn::Set(d, -std::numeric_limits<T>::infinity());
+  auto m = none;
+  auto bad = hn::Zero(d);  // hn::Max may drop a NaN, so they are looked for beside
+  ForPlaces<T>(n, [&](auto at) HWY_ATTR {
+    const auto v = at.KeepOr(at.Load(x), none);
+    m = hn::Max(v, m);
+    bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
+  });
+  if (hn::GetLane(hn::MaxOfLanes(d, bad)) > 0) return std::numeric_limits<T>::quiet_NaN();
+  return hn::GetLane(hn::MaxOfLanes(d, m)) + T(0);
 }
 
 // e^x, within 1 ulp; NaN stays NaN, overflow gives infinity, x below the range of subnormals gives 0. For float and

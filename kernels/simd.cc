@@ -11,6 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 int64_t ThisTarget() { return HWY_TARGET; }
+bool FusesMultiplyAdd() { return HWY_NATIVE_FMA != 0; }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -19,8 +20,11 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(ThisTarget);
+HWY_EXPORT(FusesMultiplyAdd);
 
 std::string SimdTargetName() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)()); }
+
+std::string SimdBits() { return HWY_DYNAMIC_DISPATCH(FusesMultiplyAdd)() ? "fma" : SimdTargetName(); }
 
 std::vector<std::string> SupportedSimdTargets() {
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// Which SIMD instruction set the kernels run on: chosen once for this CPU, at run time. The bits of results depend on
-// it (vector width decides the order of sums), so every run records its name.
+// Which SIMD instruction set the kernels run on: chosen once for this CPU, at run time. All that fuse multiply-adds
+// give the same bits, as every sum has the order of 64-byte vectors (simd-inl.h).
 #pragma once
 
 #include <string>
@@ -11,11 +11,14 @@ namespace crosstalk::kernels {
 // The one in use ("AVX3", "AVX2", "SSE4", …).
 std::string SimdTargetName();
 
+// What its bits are: "fma" on every target that rounds a·b + c once, the target's own name on one that rounds twice.
+std::string SimdBits();
+
 // All that this CPU has and this program was compiled for, best first.
 std::vector<std::string> SupportedSimdTargets();
 
-// Runs on `name`, one of SupportedSimdTargets(), from now on; an empty name gives the choice back to the CPU. For
-// tests and for repeating a smaller machine's bits; not while kernels run. Throws a usage error for another name.
+// Runs on `name`, one of SupportedSimdTargets(), from now on; an empty name gives the choice back to the CPU. Not
+// while kernels run. Throws a usage error for another name.
 void RestrictSimdTarget(std::string_view name);
 
 }  // namespace crosstalk::kernels

@@ -28,52 +28,21 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 template <typename T>
 constexpr T kNone = -std::numeric_limits<T>::infinity();
 
-// The maximum; NaN if x holds one.
-template <typename T>
-T RowMax(int64_t n, const T* x) {
-  const Tag<T> d;
-  auto m = hn::Set(d, kNone<T>);
-  // A NaN must not be lost: it wins every comparison and stays.
-  const auto larger = [](auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::Ge(a, b), a, b); };
-  auto bad = hn::Zero(d);
-  ForVectors(
-      d, n,
-      [&](int64_t i) HWY_ATTR {
-        const auto v = hn::LoadU(d, x + i);
-        m = larger(v, m);
-        bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto v = hn::IfThenElse(hn::FirstN(d, rest), LoadFirst(d, x + i, rest), hn::Set(d, kNone<T>));
-        m = larger(v, m);
-        bad = hn::IfThenElse(hn::IsNaN(v), hn::Set(d, T(1)), bad);
-      });
-  if (hn::GetLane(hn::MaxOfLanes(d, bad)) > 0) return std::numeric_limits<T>::quiet_NaN();
-  return hn::GetLane(hn::MaxOfLanes(d, m));
-}
-
 // y = e^(x - shift); the sum is returned.
 template <typename T>
 double RowExpSum(int64_t n, const T* x, T shift, T* y) {
   const Tag<T> d;
   const auto m = hn::Set(d, shift);
-  return SumVectors<T>(
-      n,
-      [&](int64_t i) HWY_ATTR {
-        const auto e = ExpFull(d, hn::Sub(hn::LoadU(d, x + i), m));
-        hn::StoreU(e, d, y + i);
-        return e;
-      },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        const auto e = ExpFull(d, hn::Sub(LoadFirst(d, x + i, rest), m));
-        StoreFirst(e, d, y + i, rest);
-        return hn::IfThenElseZero(hn::FirstN(d, rest), e);
-      });
+  return SumVectors<T>(n, [&](auto at) HWY_ATTR {
+    const auto e = ExpFull(d, hn::Sub(at.Load(x), m));
+    at.Store(e, y);
+    return e;
+  });
 }
 
 template <typename T>
 void SoftmaxRow(int64_t n, const T* x, T* y) {
-  const T max = RowMax(n, x);
+  const T max = MaxOf(n, x);
   if (max == kNone<T>) {
     std::fill_n(y, n, T(0));
     return;
@@ -87,24 +56,18 @@ void SoftmaxRow(int64_t n, const T* x, T* y) {
 template <typename T>
 void SoftmaxRowGradient(int64_t n, const T* y, const T* dy, T* dx) {
   const Tag<T> d;
-  const double dot = SumVectors<T>(
-      n, [&](int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, y + i), hn::LoadU(d, dy + i)); },
-      [&](int64_t i, size_t rest) HWY_ATTR { return hn::Mul(LoadFirst(d, y + i, rest), LoadFirst(d, dy + i, rest)); });
+  const double dot = SumVectors<T>(n, [&](auto at) HWY_ATTR { return hn::Mul(at.Load(y), at.Load(dy)); });
   const auto mean = hn::Set(d, static_cast<T>(dot));
   Map2(n, y, dy, dx, [&](auto v, auto g) HWY_ATTR { return hn::Mul(v, hn::Sub(g, mean)); });
 }
 
 template <typename T>
 T RowLogSumExp(int64_t n, const T* x) {
-  const T max = RowMax(n, x);
+  const T max = MaxOf(n, x);
   if (max == kNone<T>) return max;
   const Tag<T> d;
   const auto m = hn::Set(d, max);
-  const double sum = SumVectors<T>(
-      n, [&](int64_t i) HWY_ATTR { return ExpFull(d, hn::Sub(hn::LoadU(d, x + i), m)); },
-      [&](int64_t i, size_t rest) HWY_ATTR {
-        return hn::IfThenElseZero(hn::FirstN(d, rest), ExpFull(d, hn::Sub(LoadFirst(d, x + i, rest), m)));
-      });
+  const double sum = SumVectors<T>(n, [&](auto at) HWY_ATTR { return ExpFull(d, hn::Sub(at.Load(x), m)); });
   return static_cast<T>(static_cast<double>(max) + std::log(sum));
 }
 

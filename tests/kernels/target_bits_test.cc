@@ -1,0 +1,194 @@
+// One order of every sum: each kernel gives the same bits on all SIMD targets that fuse multiply-adds, whatever the
+// width of their vectors, for every remainder that a vector can leave.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/kernels/cross_entropy.h"
+#include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/norm.h"
+#include "crosstalk/kernels/optimizer_step.h"
+#include "crosstalk/kernels/reduce.h"
+#include "crosstalk/kernels/softmax.h"
+#include "crosstalk/runtime/text.h"
+#include "tests/support/fusing_targets.h"
+#include "tests/support/kernel_test.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+constexpr int64_t kRows = 3;
+
+// 1 … 200 columns, and some that fill several blocks of a sum and leave a rest.
+std::vector<int64_t> Lengths() {
+  std::vector<int64_t> lengths;
+  for (int64_t n = 1; n <= 200; ++n) lengths.push_back(n);
+  lengths.insert(lengths.end(), {2047, 2048, 2049, 4111, 70001});
+  return lengths;
+}
+
+// Results of kernels, one behind the other.
+template <typename T>
+class Results {
+ public:
+  // Room for `count` more, until the next call.
+  T* Take(int64_t count) {
+    values_.resize(values_.size() + count);
+    return values_.data() + values_.size() - count;
+  }
+  const std::vector<T>& values() const { return values_; }
+
+ private:
+  std::vector<T> values_;
+};
+
+template <typename T>
+void ForLengths(std::vector<T> (*compute)(int64_t n)) {
+  for (const int64_t n : Lengths()) ExpectSameBitsOnFusingTargets([&] { return compute(n); }, StrCat(n, " columns"));
+}
+#define CROSSTALK_TEST_BITS(Name, Compute) \
+  TEST(TargetBitsTest, Name) { \
+    ForLengths<float>(Compute<float>); \
+    ForLengths<double>(Compute<double>); \
+  }
+
+// Sums whose terms differ in size and sign, so that every order rounds otherwise.
+template <typename T>
+std::vector<T> Input(int64_t n, const char* name) {
+  return RandomValues<T>(kRows * n, name, 1, 0.25);
+}
+
+template <typename T>
+std::vector<T> Reductions(int64_t n) {
+  Results<T> out;
+  const std::vector<T> x = Input<T>(n, "x");
+  Sum(kRows, n, 1, x.data(), out.Take(kRows));
+  Sum(1, n, kRows, x.data(), out.Take(kRows));
+  Sum(1, kRows, n, x.data(), out.Take(n));
+  Max(kRows, n, 1, x.data(), out.Take(kRows), nullptr);
+  // As a sum of squares in double, to its last bit.
+  const double squares = SumOfSquares(kRows * n, x.data());
+  static_assert(sizeof(double) % sizeof(T) == 0);
+  std::memcpy(out.Take(sizeof(double) / sizeof(T)), &squares, sizeof(double));
+  // Of zeros of either sign, the maximum is +0.
+  std::vector<T> zeros(n, T(0));
+  for (int64_t i = 0; i < n; i += 3) zeros[i] = -T(0);
+  Max(1, n, 1, zeros.data(), out.Take(1), nullptr);
+  return out.values();
+}
+CROSSTALK_TEST_BITS(SumsAndMaxima, Reductions)
+
+template <typename T>
+std::vector<T> RmsNorms(int64_t n) {
+  Results<T> out;
+  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy"), scale = RandomValues<T>(n, "scale", 0.3, 1);
+  std::vector<T> rstd(kRows), dscale(n), workspace(NormWorkspace(kRows, n));
+  RmsNorm(kRows, n, x.data(), scale.data(), 1e-6, out.Take(kRows * n), rstd.data());
+  RmsNormGradient(kRows, n, x.data(), scale.data(), rstd.data(), dy.data(), out.Take(kRows * n), dscale.data(),
+                  workspace.data());
+  std::copy(rstd.begin(), rstd.end(), out.Take(kRows));
+  std::copy(dscale.begin(), dscale.end(), out.Take(n));
+  return out.values();
+}
+CROSSTALK_TEST_BITS(RmsNorm, RmsNorms)
+
+template <typename T>
+std::vector<T> LayerNorms(int64_t n) {
+  Results<T> out;
+  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy"), scale = RandomValues<T>(n, "scale", 0.3, 1);
+  std::vector<T> mean(kRows), rstd(kRows), dscale(n), dbias(n), workspace(NormWorkspace(kRows, n));
+  LayerNorm(kRows, n, x.data(), scale.data(), scale.data(), 1e-6, out.Take(kRows * n), mean.data(), rstd.data());
+  LayerNormGradient(kRows, n, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), out.Take(kRows * n),
+                    dscale.data(), dbias.data(), workspace.data());
+  for (const auto* sums : {&mean, &rstd}) std::copy(sums->begin(), sums->end(), out.Take(kRows));
+  for (const auto* sums : {&dscale, &dbias}) std::copy(sums->begin(), sums->end(), out.Take(n));
+  return out.values();
+}
+CROSSTALK_TEST_BITS(LayerNorm, LayerNorms)
+
+template <typename T>
+std::vector<T> Softmaxes(int64_t n) {
+  Results<T> out;
+  const std::vector<T> x = Input<T>(n, "x"), dy = Input<T>(n, "dy");
+  // [kRows, n] by rows, [n, kRows] by columns.
+  for (const int64_t inner : {int64_t{1}, kRows}) {
+    const int64_t outer = kRows / inner;
+    std::vector<T> y(kRows * n), log_z(kRows);
+    Softmax(outer, n, inner, x.data(), y.data());
+    SoftmaxGradient(outer, n, inner, y.data(), dy.data(), out.Take(kRows * n));
+    LogSumExp(outer, n, inner, x.data(), log_z.data());
+    LogSumExpGradient(outer, n, inner, x.data(), log_z.data(), dy.data(), out.Take(kRows * n));
+    std::copy(y.begin(), y.end(), out.Take(kRows * n));
+    std::copy(log_z.begin(), log_z.end(), out.Take(kRows));
+  }
+  return out.values();
+}
+CROSSTALK_TEST_BITS(SoftmaxAndLogSumExp, Softmaxes)
+
+template <typename T>
+std::vector<T> CrossEntropies(int64_t n) {
+  Results<T> out;
+  for (const double magnitude : {1.0, 1e5}) {  // 1e5: log Z is coarse in float
+    const std::vector<T> logits = RandomValues<T>(kRows * n, "logits", magnitude, magnitude);
+    const std::vector<int32_t> targets = {0, static_cast<int32_t>(n / 2), static_cast<int32_t>(n - 1)};
+    std::vector<T> nll(kRows), log_z(kRows);
+    CrossEntropy(kRows, n, logits.data(), targets.data(), {.z_loss = 1e-4}, nll.data(), log_z.data());
+    CrossEntropyGradient<T>(kRows, n, logits.data(), targets.data(), log_z.data(), {.z_loss = 1e-4}, T(0.3), nullptr,
+                            out.Take(kRows * n));
+    for (const auto* sums : {&nll, &log_z}) std::copy(sums->begin(), sums->end(), out.Take(kRows));
+  }
+  return out.values();
+}
+CROSSTALK_TEST_BITS(CrossEntropy, CrossEntropies)
+
+template <typename T>
+std::vector<T> OptimizerSteps(int64_t n) {
+  const int64_t count = kRows * n;
+  const std::vector<T> gradient = Input<T>(n, "gradient");
+  std::vector<T> all;
+  const auto take = [&](const std::vector<T>& part) { all.insert(all.end(), part.begin(), part.end()); };
+
+  std::vector<T> parameter = Input<T>(n, "parameter"), v(count, T(0.1));
+  const AdafactorOptions adafactor = {.learning_rate = 0.01, .decay = 0.7, .gradient_scale = 0.3};
+  AdafactorStep(count, adafactor, gradient.data(), v.data(), parameter.data());
+  take(parameter);
+  take(v);
+
+  std::vector<T> v_row(kRows, T(0.1)), v_col(n, T(0.1)), workspace(AdafactorWorkspace(kRows, n));
+  AdafactorFactoredStep(kRows, n, adafactor, gradient.data(), v_row.data(), v_col.data(), parameter.data(),
+                        workspace.data());
+  take(parameter);
+  take(v_row);
+  take(v_col);
+
+  std::vector<T> m(count, T(0.1));
+  AdamWStep(count, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 7}, gradient.data(), m.data(), v.data(),
+            parameter.data());
+  take(parameter);
+  take(m);
+  take(v);
+  return all;
+}
+CROSSTALK_TEST_BITS(OptimizerSteps, OptimizerSteps)
+
+template <typename T>
+std::vector<T> ElementwiseFunctions(int64_t n) {
+  Results<T> out;
+  const std::vector<T> x = RandomValues<T>(n, "x", 5, 0), dy = RandomValues<T>(n, "dy");
+  for (const UnaryOp f : {UnaryOp::kExp, UnaryOp::kLog, UnaryOp::kSqrt, UnaryOp::kSquare, UnaryOp::kTanh,
+                          UnaryOp::kSigmoid, UnaryOp::kRelu, UnaryOp::kGelu, UnaryOp::kGeluTanh}) {
+    std::vector<T> in = x, y(n);
+    if (f == UnaryOp::kLog || f == UnaryOp::kSqrt) {
+      for (T& v : in) v = v * v;
+    }
+    Unary(f, n, in.data(), y.data());
+    UnaryGradient(f, n, in.data(), y.data(), dy.data(), out.Take(n));
+    std::copy(y.begin(), y.end(), out.Take(n));
+  }
+  return out.values();
+}
+CROSSTALK_TEST_BITS(ElementwiseFunctions, ElementwiseFunctions)
+
+}  // namespace
+}  // namespace crosstalk::kernels
