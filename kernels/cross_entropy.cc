@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "crosstalk/kernels/softmax.h"
+#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
@@ -30,7 +31,7 @@ void CrossEntropy(int64_t rows, int64_t classes, const T* logits, const int32_t*
       nll[r] = log_z[r] - row[targets[r]];
       if (IsCoarseLogSumExp(log_z[r])) {
         const auto [max, sum] = FindMaxAndExpSum(classes, 1, row);
-        nll[r] = static_cast<T>(static_cast<double>(max) - static_cast<double>(row[targets[r]]) + std::log(sum));
+        nll[r] = static_cast<T>(static_cast<double>(max) - static_cast<double>(row[targets[r]]) + Log(sum));
       }
     }
   });

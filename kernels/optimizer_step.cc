@@ -8,6 +8,7 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -265,8 +266,8 @@ void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T*
   const auto step = AdamWTileOnTarget<T>();
   double correction1 = 1, correction2 = 1;
   if (options.bias_correction == AdamWOptions::BiasCorrection::kYes) {
-    correction1 = 1 - std::pow(options.beta1, static_cast<double>(options.step));
-    correction2 = 1 - std::pow(options.beta2, static_cast<double>(options.step));
+    correction1 = 1 - Pow(options.beta1, static_cast<double>(options.step));
+    correction2 = 1 - Pow(options.beta2, static_cast<double>(options.step));
   }
   const AdamWScalars<T> scalars{static_cast<T>(options.gradient_scale),
                                 static_cast<T>(options.beta1),

@@ -1,6 +1,6 @@
-// What every SIMD kernel file shares, compiled once for each instruction set: vector loads and stores of a remainder,
-// functions that Highway lacks or leaves undefined at the ends of their range, and blocked sums. Included after
-// hwy/foreach_target.h, like any per-target header; hence no #pragma once.
+// What every SIMD kernel file shares, compiled once for each instruction set: vectors of a remainder, and sums and
+// maxima in one order for every width. Included after hwy/foreach_target.h, like any per-target header; hence no
+// #pragma once.
 #if defined(CROSSTALK_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_KERNELS_SIMD_INL_H_
 #undef CROSSTALK_KERNELS_SIMD_INL_H_
@@ -13,7 +13,6 @@
 #include <cstring>
 #include <limits>
 
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -241,49 +240,6 @@ HWY_INLINE T MaxOf(int64_t n, const T* x) {
   });
   if (hn::GetLane(hn::MaxOfLanes(d, bad)) > 0) return std::numeric_limits<T>::quiet_NaN();
   return hn::GetLane(hn::MaxOfLanes(d, m)) + T(0);
-}
-
-// e^x, within 1 ulp; NaN stays NaN, overflow gives infinity, x below the range of subnormals gives 0. For float and
-// double. The attention has a shorter one, Exponential in attention/elements-inl.h: float, x ≤ 88, accurate relative
-// to e^0 only.
-template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
-HWY_INLINE V ExpFull(D d, V x) {
-  const V limit = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 104 : 720));
-  const V clamped = hn::IfThenElse(hn::Gt(x, limit), limit, x);
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, clamped));
-}
-
-// log x, within 4 ulp; log 0 = -infinity, NaN below.
-template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
-HWY_INLINE V LogFull(D d, V x) {
-  const V zero = hn::Zero(d);
-  const V infinity = hn::Set(d, std::numeric_limits<T>::infinity());
-  V y = hn::Log(d, x);
-  y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
-  y = hn::IfThenElse(hn::Eq(x, infinity), infinity, y);
-  return hn::IfThenElse(hn::Ge(x, zero), y, hn::Set(d, std::numeric_limits<T>::quiet_NaN()));
-}
-
-// tanh x, within 4 ulp.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V TanhFull(D d, V x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
-}
-
-// 1 / (1 + e^-x).
-template <class D, class V = hn::Vec<D>, class T = hn::TFromD<D>>
-HWY_INLINE V Sigmoid(D d, V x) {
-  const V one = hn::Set(d, T(1));
-  return hn::Div(one, hn::Add(one, ExpFull(d, hn::Neg(x))));
-}
-
-// f(x) lane by lane, for functions that have no vector form in this precision.
-template <class D, class F, class V = hn::Vec<D>, class T = hn::TFromD<D>>
-HWY_INLINE V LaneByLane(D d, V x, F f) {
-  HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(T)];
-  hn::Store(x, d, buffer);
-  for (size_t i = 0; i < hn::Lanes(d); ++i) buffer[i] = f(buffer[i]);
-  return hn::Load(d, buffer);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

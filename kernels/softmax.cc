@@ -7,7 +7,9 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/dispatch-inl.h"
+#include "crosstalk/kernels/functions-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -68,7 +70,7 @@ T RowLogSumExp(int64_t n, const T* x) {
   const Tag<T> d;
   const auto m = hn::Set(d, max);
   const double sum = SumVectors<T>(n, [&](auto at) HWY_ATTR { return ExpFull(d, hn::Sub(at.Load(x), m)); });
-  return static_cast<T>(static_cast<double>(max) + std::log(sum));
+  return static_cast<T>(static_cast<double>(max) + Log(sum));
 }
 
 template <typename T>
@@ -163,7 +165,9 @@ void ColumnsLogSumExp(int64_t n, int64_t cols, int64_t stride, const T* x, T* re
   ColumnsMax(n, cols, stride, x, shift);
   FiniteShift(cols, shift, shift);
   ColumnsExpSum(n, cols, stride, x, shift, row, 0, sum);
-  for (int64_t j = 0; j < cols; ++j) result[j] = shift[j] + std::log(sum[j]);
+  for (int64_t j = 0; j < cols; ++j) {
+    result[j] = static_cast<T>(static_cast<double>(shift[j]) + Log(static_cast<double>(sum[j])));
+  }
 }
 
 template <typename T>
@@ -247,7 +251,7 @@ MaxAndExpSum<T> FindMaxAndExpSum(int64_t reduced, int64_t stride, const T* x) {
   T max = x[0];
   for (int64_t r = 1; r < reduced; ++r) max = std::max(max, x[r * stride]);
   double sum = 0;
-  for (int64_t r = 0; r < reduced; ++r) sum += std::exp(static_cast<double>(x[r * stride]) - static_cast<double>(max));
+  for (int64_t r = 0; r < reduced; ++r) sum += Exp(static_cast<double>(x[r * stride]) - static_cast<double>(max));
   return {max, sum};
 }
 

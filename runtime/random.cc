@@ -1,8 +1,6 @@
 #include "crosstalk/runtime/random.h"
 
-#include <cmath>
-#include <numbers>
-
+#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -18,21 +16,6 @@ constexpr int64_t kFillGrain = 1 << 14;  // elements; part of no result
 double ToUnit53(uint32_t high, uint32_t low) {
   const uint64_t bits = (static_cast<uint64_t>(high) << 32 | low) >> 11;
   return static_cast<double>(bits) * 0x1p-53;
-}
-
-// The x with Phi(x) = p for 0 < p < 1: a rational start (Abramowitz and Stegun 26.2.23, error < 4.5e-4), then Newton
-// steps with the exact distribution function, each of which squares the error.
-double InverseNormal(double p) {
-  const bool lower = p < 0.5;
-  const double tail = lower ? p : 1 - p;
-  const double t = std::sqrt(-2 * std::log(tail));
-  double x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-  for (int i = 0; i < 3; ++i) {
-    const double upper_tail = 0.5 * std::erfc(x * std::numbers::sqrt2 / 2);
-    const double density = std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
-    x += (upper_tail - tail) / density;
-  }
-  return lower ? -x : x;
 }
 
 template <typename Distribution>
@@ -83,8 +66,8 @@ double UniformDouble(const RandomKey& key, uint64_t index) {
 
 double Normal(const RandomKey& key, uint64_t index) {
   const auto block = key.Block(index);
-  const double radius = std::sqrt(-2 * std::log1p(-ToUnit53(block[0], block[1])));  // 1 - u is never 0
-  return radius * std::cos(2 * std::numbers::pi * ToUnit53(block[2], block[3]));
+  const uint64_t bits = (static_cast<uint64_t>(block[0]) << 32 | block[1]) >> 12;
+  return InverseNormal((static_cast<double>(bits) + 0.5) * 0x1p-52);  // exact, and never 0 or 1
 }
 
 double TruncatedNormal(const RandomKey& key, uint64_t index) {

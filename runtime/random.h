@@ -30,8 +30,8 @@ struct RandomKey {
 // A stream number from a purpose written out ("encoder.block_0.dropout"): 32-bit FNV-1a of the text.
 uint32_t StreamId(std::string_view purpose);
 
-// Distributions at one index. Uniform in [0, 1) with 24 bits; the normal is by Box-Muller in double from the block's
-// words; the truncated normal (cut at ±2 standard deviations) by the inverse of the distribution function.
+// Distributions at one index. Uniform in [0, 1) with 24 bits; the normal (at most 8.3 standard deviations) and the
+// truncated normal (cut at ±2) in double, by the inverse of the distribution function.
 float Uniform(const RandomKey& key, uint64_t index);
 double UniformDouble(const RandomKey& key, uint64_t index);  // 53 bits, from block `index`
 double Normal(const RandomKey& key, uint64_t index);

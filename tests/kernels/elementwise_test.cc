@@ -62,6 +62,51 @@ TEST_P(ElementwiseTest, FunctionsAndGradientsMatchTheReferenceDouble) {
   for (const UnaryOp f : kUnary) CheckUnary<double>(f);
 }
 
+// The largest error of f over x, in units of the last place of the exact value.
+template <typename T>
+double WorstUlp(UnaryOp f, const std::vector<T>& x, long double (*exact)(long double)) {
+  std::vector<T> y(x.size());
+  Unary(f, static_cast<int64_t>(x.size()), x.data(), y.data());
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const long double expected = exact(x[i]);
+    const T magnitude = std::abs(static_cast<T>(expected));
+    const T next = std::nextafter(magnitude, std::numeric_limits<T>::infinity());
+    const long double unit = static_cast<long double>(next) - static_cast<long double>(magnitude);
+    const long double error = std::abs(static_cast<long double>(y[i]) - expected) / unit;
+    worst = std::max(worst, static_cast<double>(error));
+  }
+  return worst;
+}
+
+// What functions-inl.h says, over the whole range and down to subnormal results and arguments.
+template <typename T>
+void CheckUlp() {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> exponents, positive, both;
+  const double low = std::log(static_cast<double>(Limits::min())) - Limits::digits / 2;
+  const double high = std::log(static_cast<double>(Limits::max()));
+  const double lowest = std::log2(static_cast<double>(Limits::min())) - Limits::digits + 1;
+  const double highest = std::log2(static_cast<double>(Limits::max()));
+  constexpr int kCount = 40'000;
+  for (int i = 0; i < kCount; ++i) {
+    const double share = (i + 0.5) / kCount;
+    exponents.push_back(static_cast<T>(low + (high - 1e-4 - low) * share));
+    exponents.push_back(static_cast<T>(2 * share - 1));
+    positive.push_back(static_cast<T>(std::exp2(lowest + (highest - lowest) * share)));
+    positive.push_back(static_cast<T>(0.5 + 1.5 * share));
+    both.push_back(static_cast<T>(44 * share - 22));
+    both.push_back(static_cast<T>(std::exp2(-40 * share)));
+  }
+  EXPECT_LE(WorstUlp(UnaryOp::kExp, exponents, [](long double x) { return std::exp(x); }), 1.1);
+  EXPECT_LE(WorstUlp(UnaryOp::kLog, positive, [](long double x) { return std::log(x); }), 1.0);
+  EXPECT_LE(WorstUlp(UnaryOp::kTanh, both, [](long double x) { return std::tanh(x); }), 4.0);
+}
+TEST_P(ElementwiseTest, FunctionsAreAsExactAsTheySay) {
+  CheckUlp<float>();
+  CheckUlp<double>();
+}
+
 // gelu(x) - x Φ(x) over the whole range, in ulp of x: erf is within 4 ulp and its tail beyond -5.9 is 0.
 TEST_P(ElementwiseTest, GeluIsAccurateEverywhere) {
   std::vector<float> x;

@@ -1,10 +1,10 @@
 #include "crosstalk/models/text/stories/story_composer.h"
 
 #include <array>
-#include <cmath>
 
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/elementary.h"
 
 namespace crosstalk {
 namespace {
@@ -31,7 +31,7 @@ std::string NumberWords(int n) {
 }  // namespace
 
 int StoryComposer::Pick(int options) {
-  story_.nats += std::log(static_cast<double>(options));
+  story_.nats += Log(static_cast<double>(options));
   return static_cast<int>(random_.UniformInt(options));
 }
 
@@ -42,7 +42,7 @@ int StoryComposer::PickWeighted(std::initializer_list<int> weights) {
   int i = 0;
   for (const int weight : weights) {
     if (ticket < weight) {
-      story_.nats -= std::log(static_cast<double>(weight) / total);
+      story_.nats -= Log(static_cast<double>(weight) / total);
       break;
     }
     ticket -= weight;

@@ -1,11 +1,11 @@
 #include "crosstalk/models/text/stories/story_entropy_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/elementary.h"
 
 namespace crosstalk {
 namespace {
@@ -86,7 +86,7 @@ double StoryEntropyBound(const Story& story, const std::vector<TokenSpan>& token
         if (j != i && other.table == choice.table && other.group == choice.group) possible[other.row] = false;
       }
     }
-    nats += std::log(static_cast<double>(std::count(possible.begin(), possible.end(), true)));
+    nats += Log(static_cast<double>(std::count(possible.begin(), possible.end(), true)));
   }
   return nats;
 }
