@@ -12,6 +12,7 @@
 #define CROSSTALK_KERNELS_DISPATCH_INL_H_
 #endif
 
+#include "crosstalk/kernels/simd.h"
 #include "hwy/highway.h"
 
 // Highway exports functions, not templates: these two return the pointers.
@@ -32,6 +33,7 @@
   HWY_EXPORT(Function##Double); \
   template <typename T> \
   auto Function##OnTarget() { \
+    SettleSimdTarget(); \
     if constexpr (sizeof(T) == 4) { \
       return HWY_DYNAMIC_DISPATCH(Function##Float)(); \
     } else { \

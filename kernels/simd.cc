@@ -1,10 +1,15 @@
 #include "crosstalk/kernels/simd.h"
 
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/simd.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,33 +27,65 @@ namespace crosstalk::kernels {
 HWY_EXPORT(ThisTarget);
 HWY_EXPORT(FusesMultiplyAdd);
 
-std::string SimdTargetName() { return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)()); }
+namespace {
 
-std::string SimdBits() { return HWY_DYNAMIC_DISPATCH(FusesMultiplyAdd)() ? "fma" : SimdTargetName(); }
+constexpr char kVariable[] = "CROSSTALK_SIMD";
+
+std::atomic<bool> settled = false;
+
+// Better ones first: their bits are lower. Highway's own list shrinks once it is restricted.
+const std::vector<int64_t>& AllTargets() {
+  static const std::vector<int64_t> all = hwy::SupportedAndGeneratedTargets();
+  return all;
+}
+
+int64_t TargetOf(std::string_view source, std::string_view name) {
+  const auto upper = [](std::string_view text) {
+    std::string result(text);
+    for (char& c : result) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return result;
+  };
+  for (const int64_t target : AllTargets()) {
+    if (upper(name) == upper(hwy::TargetName(target))) return target;
+  }
+  FailField(ErrorKind::kUsage, source, Quoted(name), " is no SIMD target of this CPU and this program, which have ",
+            Join(SupportedSimdTargets(), ", "));
+}
+
+void Choose(int64_t target) {  // 0: the best
+  AllTargets();
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  settled = true;
+}
+
+}  // namespace
+
+std::string SimdTargetName() {
+  SettleSimdTarget();
+  return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
+}
+
+std::string SimdBits() {
+  SettleSimdTarget();
+  return HWY_DYNAMIC_DISPATCH(FusesMultiplyAdd)() ? "fma" : "no-fma";
+}
 
 std::vector<std::string> SupportedSimdTargets() {
   std::vector<std::string> names;
-  // Lower bits are better targets.
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) names.push_back(hwy::TargetName(target));
+  for (const int64_t target : AllTargets()) names.push_back(hwy::TargetName(target));
   return names;
 }
 
-void RestrictSimdTarget(std::string_view name) {
-  hwy::SetSupportedTargetsForTest(0);
-  if (!name.empty()) {
-    int64_t chosen = 0;
-    std::string known;
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      if (name == hwy::TargetName(target)) chosen = target;
-      known += (known.empty() ? "" : ", ") + std::string(hwy::TargetName(target));
-    }
-    if (chosen == 0) {
-      hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-      Fail(ErrorKind::kUsage, "SIMD target \"", name, "\" is not one that this CPU and this program have: ", known);
-    }
-    hwy::SetSupportedTargetsForTest(chosen);
-  }
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+void RestrictSimdTarget(std::string_view name) { Choose(name.empty() ? 0 : TargetOf("simd", name)); }
+
+void SettleSimdTarget() {
+  if (settled) return;
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (settled) return;
+  const char* name = std::getenv(kVariable);
+  Choose(name == nullptr || *name == '\0' ? 0 : TargetOf(kVariable, name));
 }
 
 }  // namespace crosstalk::kernels

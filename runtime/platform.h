@@ -21,8 +21,9 @@ struct PlatformInfo {
   int64_t total_memory_bytes;    // physical
   std::string operating_system;  // "Linux 6.1.0-18-amd64 x86_64"
   std::string compiler;          // "g++ 12.2.0"
-  std::string c_library;         // "glibc 2.36", which log, exp and pow come from
-  // The variables that can change speed or bits: OMP_*, OPENBLAS_*, GOTO_*, GOMP_*, KMP_*, MKL_*, BLIS_*, HWY_*.
+  std::string c_library;         // "glibc 2.36"
+  // The variables that can change speed or bits: OMP_*, OPENBLAS_*, GOTO_*, GOMP_*, KMP_*, MKL_*, BLIS_*, HWY_*,
+  // CROSSTALK_SIMD.
   std::map<std::string, std::string> environment;
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
@@ -190,6 +191,8 @@ struct OptionTable::Impl {
   std::vector<std::unique_ptr<Entry>> entries;
   std::string config_path;
   std::optional<int64_t> threads;
+  std::optional<std::string> simd;
+  bool computes = false;  // has --threads and --simd
 };
 
 void OptionTable::Impl::TakeFileValue(const Entry& entry, const JsonReader& reader) {
@@ -304,7 +307,13 @@ void OptionTable::AddFlag(const std::string& name, bool* value, const std::strin
 }
 
 void OptionTable::AddThreads() {
+  impl_->computes = true;
   Add("--threads", &impl_->threads, "N", "Threads to compute with; all processors by default. Never changes a bit.");
+  Add("--simd", &impl_->simd, "NAME",
+      "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4, SSSE3 or SCALAR, in any case; the CPU's "
+      "best "
+      "by default. AVX2 and AVX3, which fuse multiply-adds, give the same bits, and the others, which do not, the same "
+      "others.");
 }
 
 OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments) {
@@ -374,6 +383,8 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
                     " is not between 1 and 4096");
     SetNumThreads(static_cast<int>(*impl_->threads));
   }
+  if (impl_->simd) kernels::RestrictSimdTarget(*impl_->simd);
+  if (impl_->computes) kernels::SettleSimdTarget();
   return Outcome::kRun;
 }
 

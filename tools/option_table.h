@@ -64,7 +64,8 @@ class OptionTable {
   }
   // Takes no value; sets *value to true. In a configuration file: true or false.
   void AddFlag(const std::string& name, bool* value, const std::string& help);
-  // "--threads N": applied with SetNumThreads before the command runs. Not given: all processors.
+  // "--threads N" and "--simd NAME", of every command that computes: applied before it runs. Not given: all processors,
+  // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();
 
   // Reads `arguments` (without program and command name), then --config FILE's values for options that the command

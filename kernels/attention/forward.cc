@@ -24,6 +24,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/attention/forward-inl.h"
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -67,6 +68,7 @@ void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs
                       const SoftmaxStats& stats, void* workspace, int threads) {
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kForward);
+  SettleSimdTarget();
   HWY_DYNAMIC_DISPATCH(Forward)(plan, inputs, O, stats, workspace, threads);
 }
 

@@ -36,6 +36,7 @@ Json SessionJson(int64_t step) {
                            {"version", Version()},
                            {"threads", NumThreads()},
                            {"simd_target", kernels::SimdTargetName()},
+                           {"simd_bits", kernels::SimdBits()},
                            {"platform", ToJson(GetPlatformInfo())}});
 }
 
@@ -203,21 +204,23 @@ void TrainingRun::WriteRunFile() const {
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
     const JsonReader reader(before, folder_.RunFile());
-    std::string before_target;
+    std::string before_target, before_bits;
     for (const Json& earlier : reader.Array("sessions")) {
-      before_target = JsonReader(earlier, folder_.RunFile() + ": sessions").String("simd_target");
+      const JsonReader fields(earlier, folder_.RunFile() + ": sessions");
+      before_target = fields.String("simd_target");
+      before_bits = fields.Has("simd_bits") ? fields.String("simd_bits") : "";
       sessions.Append(earlier);
     }
-    const std::string now = session.At("simd_target").AsString();
-    if (!before_target.empty() && before_target != now) {
-      Report(StrCat("note: this run began with simd_target ", before_target, " and goes on with ", now,
-                    ": its bits will differ from those of a run that was not moved"));
+    if (!before_bits.empty() && before_bits != session.At("simd_bits").AsString()) {
+      Report(StrCat("note: this run began with simd_target ", before_target, " and goes on with ",
+                    session.At("simd_target").AsString(),
+                    ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
     }
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
-  for (const char* key : {"threads", "simd_target"}) run.Set(key, session.At(key));
+  for (const char* key : {"threads", "simd_target", "simd_bits"}) run.Set(key, session.At(key));
   run.Set("environment", session.At("platform").At("environment"));
   run.Set("parameters", model_->NumParameters());
   run.Set("data", data_.corpus.description).Set("data_fingerprint", data_.fingerprint);

@@ -1,5 +1,8 @@
 #include "crosstalk/kernels/simd.h"
 
+#include <cctype>
+
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/peak.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -18,6 +21,37 @@ TEST(SimdTest, EachSupportedTargetCanBeChosen) {
   RestrictSimdTarget("");
   EXPECT_EQ(SimdTargetName(), targets.front());
   EXPECT_EQ(SupportedSimdTargets(), targets);
+}
+
+TEST(SimdTest, NamesAreTakenInAnyCase) {
+  const auto targets = SupportedSimdTargets();
+  for (std::string name : targets) {
+    const std::string exact = name;
+    for (char& c : name) c = static_cast<char>(std::tolower(c));
+    RestrictSimdTarget(name);
+    EXPECT_EQ(SimdTargetName(), exact);
+    EXPECT_EQ(SupportedSimdTargets(), targets);  // however it is restricted
+  }
+  RestrictSimdTarget("");
+}
+
+// -1·1 + (1 + e)·(1 - e) is -e² after one rounding of the second product's sum, and 0 after two.
+TEST(SimdTest, TheBitsAreThoseOfTheMultiplyAdd) {
+  constexpr float e = 0x1p-13f;
+  const float a[] = {-1, 1 + e}, b[] = {1, 1 - e};
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    float c = 0;
+    GemmArguments<float> g;
+    g.m = g.n = 1, g.k = 2;
+    g.a = a, g.lda = 2;
+    g.b = b, g.ldb = 1;
+    g.c = &c, g.ldc = 1;
+    Gemm(g);
+    EXPECT_EQ(SimdBits() == "fma", c == -e * e) << target;
+    EXPECT_TRUE(SimdBits() == "fma" || SimdBits() == "no-fma") << SimdBits();
+  }
+  RestrictSimdTarget("");
 }
 
 TEST(SimdTest, AnUnknownTargetIsAUsageErrorThatListsTheKnown) {

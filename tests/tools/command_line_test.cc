@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
@@ -117,6 +118,8 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"train", "--learning-rate", "nan"}, "--learning-rate"},
       {{"train", "--learning-rate", "-0.5"}, "--learning-rate"},
       {{"train", "--threads", "0"}, "--threads"},
+      {{"train", "--simd", "mmx"}, "--simd: \"mmx\" is no SIMD target of this CPU and this program, which have "},
+      {{"attend", "a", "--output", "b", "--simd", ""}, "--simd is given an empty text"},
       {{"train", "--resume", "auto"}, "--out"},
       {{"train", "--out", "--dry-run"}, "--out needs a value, but the option --dry-run follows"},
       {{"train", "--out", "--steps=5"}, "--out needs a value, but the option --steps follows"},
@@ -136,6 +139,20 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
     EXPECT_TRUE(Contains(result.errors, usage.says)) << usage.says << "\n" << result.errors;
     EXPECT_EQ(result.output, "");
   }
+}
+
+TEST(CommandLineTest, TheEnvironmentChoosesTheInstructionSetUnlessTheOptionDoes) {
+  const std::vector<std::string> arguments = {"train", "--dry-run"};
+  const CommandResult refused = RunCommand(arguments, {.environment = {"CROSSTALK_SIMD=mmx"}});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(Contains(refused.errors, "CROSSTALK_SIMD: \"mmx\" is no SIMD target")) << refused.errors;
+  const std::string narrowest = kernels::SupportedSimdTargets().back();
+  const CommandResult overridden =
+      RunCommand(Joined(arguments, {"--simd", narrowest}), {.environment = {"CROSSTALK_SIMD=mmx"}});
+  EXPECT_EQ(overridden.exit_code, 0) << overridden.errors;
+  EXPECT_EQ(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD="}}).exit_code, 0);
+  // What computes nothing does not ask.
+  EXPECT_EQ(RunCommand({"options"}, {.environment = {"CROSSTALK_SIMD=mmx"}}).exit_code, 0);
 }
 
 TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {

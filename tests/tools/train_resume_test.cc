@@ -3,11 +3,14 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/text.h"
+#include "tests/support/fusing_targets.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
@@ -75,6 +78,44 @@ TEST(TrainResumeTest, TheModelDoesNotDependOnTheNumberOfThreads) {
 // it back. They would magnify it without end at the default learning rate and past the kink of a ReLU, whichever side
 // of it an activation falls on; with small steps and a smooth feed-forward layer it stays where it was. A hundred times
 // that:
+// On the composed attention. Cut on the first instruction set of a sort, gone on with on the last: the bits of a run
+// that was not moved, and nothing is said. From one sort to another the bits change, and a note says so.
+TEST(TrainResumeTest, AnInstructionSetOfTheSameSortGoesOnWithTheSameBits) {
+  const TempDir dir;
+  const std::vector<std::string> fusing = kernels::SimdTargetsOf("fma"), others = kernels::SimdTargetsOf("no-fma");
+  const std::vector<std::string> options = {"--implementation",   "composed", "--eval-every", "0",
+                                            "--checkpoint-every", "2"};
+  const auto train = [&](const std::string& name, const std::string& target, const std::vector<std::string>& more) {
+    const CommandResult result = RunCommand(WideTrain(dir / name, Joined(options, Joined({"--simd", target}, more))));
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.errors;
+  };
+  const auto session = [&](const std::string& name, size_t i, const char* key) {
+    return ParseJson(ReadBytes(dir / name + "/run.json"), name).At("sessions").AsArray().at(i).At(key).AsString();
+  };
+  const std::vector<std::vector<std::string>> sorts = {fusing, others};
+  for (const auto& sort : sorts) {
+    if (sort.empty()) continue;
+    const std::string whole = sort.front() + "-whole", moved = sort.front() + "-moved";
+    train(whole, sort.front(), {"--steps", "4"});
+    train(moved, sort.front(), {"--steps", "4"});
+    // As if it had been killed after its checkpoint of step 2.
+    std::filesystem::remove(dir / moved + "/model.safetensors");
+    std::filesystem::remove_all(dir / moved + "/checkpoints/step-00000004");
+    const std::string said = train(moved, sort.back(), {"--steps", "4", "--resume", "auto"});
+    EXPECT_FALSE(Contains(said, "its bits will differ")) << said;
+    EXPECT_EQ(session(moved, 1, "simd_target"), sort.back());
+    EXPECT_EQ(session(moved, 1, "simd_bits"), session(moved, 0, "simd_bits"));
+    EXPECT_EQ(ReadBytes(dir / moved + "/model.safetensors"), ReadBytes(dir / whole + "/model.safetensors"));
+  }
+  if (fusing.empty() || others.empty()) return;
+  const std::string moved = fusing.front() + "-moved";
+  std::filesystem::remove(dir / moved + "/model.safetensors");
+  std::filesystem::remove_all(dir / moved + "/checkpoints/step-00000004");
+  const std::string said = train(moved, others.front(), {"--steps", "4", "--resume", "auto"});
+  EXPECT_TRUE(Contains(said, StrCat("goes on with ", others.front(), ", which rounds a·b + c otherwise"))) << said;
+}
+
 TEST(TrainResumeTest, FusedAndComposedAttentionHaveTheSameLossCurve) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {
