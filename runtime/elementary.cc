@@ -128,6 +128,42 @@ double Pow(double x, double y) {
   return power == kInfinity ? power : power + power * product.low;
 }
 
+// By the nearest quarter turn, which leaves |πf| ≤ π/4: Taylor's series of cos or sin, to terms below 2^-60.
+double CosPi(double x) {
+  constexpr double kCos[] = {1,
+                             -1.0 / 2,
+                             1.0 / 24,
+                             -1.0 / 720,
+                             1.0 / 40320,
+                             -1.0 / 3628800,
+                             1.0 / 479001600,
+                             -1.0 / 87178291200,
+                             1.0 / 20922789888000};
+  constexpr double kSin[] = {1,
+                             -1.0 / 6,
+                             1.0 / 120,
+                             -1.0 / 5040,
+                             1.0 / 362880,
+                             -1.0 / 39916800,
+                             1.0 / 6227020800,
+                             -1.0 / 1307674368000,
+                             1.0 / 355687428096000};
+  if (!std::isfinite(x)) return kNaN;
+  const double turn = std::fmod(std::abs(x), 2);  // exact, as what follows
+  const double quarters = std::floor(2 * turn + 0.5);
+  const double y = 3.14159265358979323846 * (turn - 0.5 * quarters), square = y * y;
+  switch (static_cast<int>(quarters)) {
+    case 1:
+      return 0 - y * Polynomial(kSin, square);
+    case 2:
+      return -Polynomial(kCos, square);
+    case 3:
+      return y * Polynomial(kSin, square);
+    default:
+      return Polynomial(kCos, square);
+  }
+}
+
 // Wichura, "Algorithm AS 241: The Percentage Points of the Normal Distribution" (Applied Statistics 37, 1988), PPND16:
 // rational functions of (p - ½)² in the middle, and of √(-log p) in the tails.
 double InverseNormal(double p) {

@@ -15,6 +15,9 @@ double Log(double x);
 // is NaN.
 double Pow(double x, double y);
 
+// cos(πx), within 2.5 ulp; exact where it is 0 or ±1.
+double CosPi(double x);
+
 // The x with Φ(x) = p, the normal distribution's function: within 1e-15 · max(1, |x|). -infinity at 0, infinity at 1,
 // NaN outside.
 double InverseNormal(double p);

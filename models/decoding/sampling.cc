@@ -6,6 +6,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/elementary.h"
 
 namespace crosstalk {
 namespace {
@@ -63,7 +64,7 @@ int32_t SampleToken(const Tensor& logits, const std::vector<bool>& allowed, cons
   std::vector<double> sums;  // Σ up to and with each candidate of e^((logit - max) / temperature)
   double sum = 0;
   for (const Candidate& candidate : candidates) {
-    sum += std::exp((candidate.logit - first.logit) / options.temperature);
+    sum += Exp((candidate.logit - first.logit) / options.temperature);
     sums.push_back(sum);
   }
   if (options.top_p < 1) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/elementary.h"
 
 namespace crosstalk {
 
@@ -41,7 +41,7 @@ double LearningRate(const ScheduleConfig& config, int64_t step) {
     case ScheduleKind::kCosine: {
       if (t < warmup) return config.scale * (t + 1) / warmup;
       const double part = (t - warmup) / (total - warmup);
-      return config.final_rate + (config.scale - config.final_rate) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+      return config.final_rate + (config.scale - config.final_rate) * 0.5 * (1 + CosPi(part));
     }
     case ScheduleKind::kInverseSquareRoot: {
       double rate = config.scale / std::sqrt(std::max({t, warmup, 1.0}));

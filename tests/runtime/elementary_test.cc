@@ -72,6 +72,26 @@ TEST(ElementaryTest, PowIsWithinTwoUlp) {
   }
 }
 
+TEST(ElementaryTest, CosPiIsWithinTwoAndAHalfUlp) {
+  const long double pi = std::acos(-1.0L);
+  for (uint64_t i = 0; i < kSamples; ++i) {
+    for (const double x : {UniformIn(0, 1, 11, i), UniformIn(-100, 100, 12, i), 0.5 + UniformIn(-1e-9, 1e-9, 13, i)}) {
+      // From the nearest zero, 1/2 + n, where the cosine is a sine that keeps its digits.
+      const long double n = std::floor(static_cast<long double>(x));
+      const long double sine = std::sin(pi * (static_cast<long double>(x) - n - 0.5L));
+      const long double exact = std::fmod(n, 2) == 0 ? -sine : sine;
+      ASSERT_LE(ErrorInUlp(CosPi(x), exact), 2.5) << x;
+    }
+  }
+  for (const double x : {0.0, -0.0, 2.0, -4.0, 1e300}) EXPECT_EQ(CosPi(x), 1) << x;
+  for (const double x : {1.0, -1.0, 3.0, 0x1p52 + 1}) EXPECT_EQ(CosPi(x), -1) << x;
+  for (const double x : {0.5, -0.5, 1.5, -100.5}) {
+    EXPECT_EQ(CosPi(x), 0) << x;
+    EXPECT_FALSE(std::signbit(CosPi(x))) << x;
+  }
+  for (const double x : {kInfinity, -kInfinity, kNaN}) EXPECT_TRUE(std::isnan(CosPi(x))) << x;
+}
+
 // Φ(InverseNormal(p)) = p: off by the density times the error of x, and by the rounding of p.
 TEST(ElementaryTest, InverseNormalIsWithinItsError) {
   for (uint64_t i = 0; i < kSamples; ++i) {
@@ -161,8 +181,9 @@ TEST(ElementaryTest, TheBitsAreFixed) {
     add(Log(AnyPositive(i)));
     add(Pow(UniformIn(0.5, 1, 1, i), UniformIn(-100, 100, 2, i)));
     add(InverseNormal(UniformIn(0, 1, 3, i)));
+    add(CosPi(UniformIn(-2, 2, 4, i)));
   }
-  EXPECT_EQ(hash, 0x80e96e47f66539fu);
+  EXPECT_EQ(hash, 0xedfb2fc5c8a37766u);
 }
 
 }  // namespace
