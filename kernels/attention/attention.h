@@ -8,7 +8,8 @@
 // Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with MemoryHeads::kMultiQuery.
 //
 // A query that may attend to nothing gives O = 0 and no gradient; so does one whose logits are all below -1e38, as an
-// additive mask of the smallest float makes them. The bits do not depend on the number of threads.
+// additive mask of the smallest float makes them. The bits do not depend on the number of threads, nor, where
+// multiply-adds are fused, on the width of the vectors.
 #pragma once
 
 #include <cstddef>

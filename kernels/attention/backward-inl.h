@@ -27,8 +27,8 @@ struct BackwardTile : QueryTile {
   float* dO = nullptr;         // packed as Q is
   float* dQ = nullptr;         // [h_k][rows][d_k_padded]
   float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
-  float* D_sums = nullptr;                                         // [h][rows][lanes]
-  float* R_Xl = nullptr;  // the sums of dR_Xl: [rows][h_k][h][lanes]; null where not wanted, like R_Xw's
+  float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
+  float* R_Xl = nullptr;  // the sums of dR_Xl: [rows][h_k][h][kPartialSums]; null where not wanted, like R_Xw's
   float* R_Xw = nullptr;
   PackedMixing logits_back, weights, weights_back;
 };
@@ -51,9 +51,9 @@ HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const fl
 // adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit.
 HWY_NOINLINE inline void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
                                      const float* dO, float* D) {
-  const hn::CappedTag<float, kQueryGroup> d;
   constexpr int kPart = 32;  // of d, transposed at a time
   constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
+  const hn::CappedTag<float, kWidth> d;
   HWY_ALIGN float transposed[kPart * kQueryGroup];
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
@@ -88,9 +88,9 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.row_max = scratch.row_max + t * stats_size;
   tile.inv_row_sum = scratch.inv_row_sum + t * stats_size;
   tile.D = scratch.D + t * stats_size;
-  tile.D_sums = scratch.D_sums + t * stats_size * kLanes;
-  tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kLanes;
-  tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kLanes;
+  tile.D_sums = scratch.D_sums + t * stats_size * kPartialSums;
+  tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kPartialSums;
+  tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kPartialSums;
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const float* head = in.Q.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     if (!plan.in_place) PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
@@ -113,7 +113,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   }
   std::fill_n(tile.dQ, plan.h_k * plan.rows * plan.d_k_padded, 0.0f);
   if (s.MixesWeights()) {
-    std::fill_n(tile.D_sums, stats_size * kLanes, 0.0f);
+    std::fill_n(tile.D_sums, stats_size * kPartialSums, 0.0f);
   } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
@@ -121,8 +121,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
                   O.stride, tile.dO + k * plan.rows * s.d_v, tile.D + k * plan.rows);
     }
   }
-  if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kLanes, 0.0f);
-  if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kLanes, 0.0f);
+  if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kPartialSums, 0.0f);
+  if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kPartialSums, 0.0f);
   const float* P_l = s.P_l ? in.P_l : nullptr;
   const float* P_w = s.P_w ? in.P_w : nullptr;
   const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
@@ -200,35 +200,36 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
   }
 }
 
-// The piece of HeadMixingGradient, in vectors of a head: as many rows of both operands as stay in the first-level
+// The piece of HeadMixingGradient, in steps of kPartialSums: as many rows of both operands as stay in the first-level
 // cache, but no fewer than make visiting the sums cheap.
 HWY_INLINE int64_t MixingGradientPiece(int64_t a_heads, int64_t b_heads, int64_t rows) {
   constexpr int64_t kOperandFloats = 6144;
-  if (a_heads * b_heads > 32 * 32) return rows * kChunkVectors;
-  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), int64_t{kQueryGroup}, rows) * kChunkVectors;
+  if (a_heads * b_heads > 32 * 32) return rows * kChunkSteps;
+  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), int64_t{kQueryGroup}, rows) * kChunkSteps;
 }
 
 // The gradients of a mixing y[h_out] = x[h_in]·(P + R_X + R_M) from a tile's x and dy, those that are not null:
-// P += Σ x·dy, apart by lane; R_M of the chunk's positions, summed over queries; R_X of the tile's queries, by lane.
+// P += Σ x·dy in partial sums; R_M of the chunk's positions, summed over queries; R_X of the tile's queries, in partial
+// sums.
 HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
                                    const float* x, const float* dy, float* P, float* R_M, float* R_X) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kChunk;
   if (P != nullptr) {
-    HeadMixingGradient(h_in, h_out, rows * kChunkVectors, MixingGradientPiece(h_in, h_out, rows), x + first, dy + first,
-                       plan.pitch, kLanes, P, h_out * kLanes, kLanes);
+    HeadMixingGradient(h_in, h_out, rows * kChunkSteps, MixingGradientPiece(h_in, h_out, rows), x + first, dy + first,
+                       plan.pitch, kPartialSums, P, h_out * kPartialSums, kPartialSums);
   }
   if (R_M != nullptr) {
     float* R = R_M + at.chunk * h_in * h_out * kChunk;
-    for (int j = 0; j < kChunk; j += kLanes) {
+    for (int j = 0; j < kChunk; j += kPartialSums) {
       HeadMixingGradient(h_in, h_out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
                          h_out * kChunk, kChunk);
     }
   }
   if (R_X != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadMixingGradient(h_in, h_out, kChunkVectors, kChunkVectors, x + q * kChunk, dy + q * kChunk, plan.pitch, kLanes,
-                         R_X + q * h_in * h_out * kLanes, h_out * kLanes, kLanes);
+      HeadMixingGradient(h_in, h_out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
+                         kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums, kPartialSums);
     }
   }
 }
@@ -359,8 +360,8 @@ HWY_INLINE void FinishQueries(const BackwardTile& tile) {
     for (int64_t k = 0; k < plan.h_k; ++k) {
       CopyScaled(s.d_k, tile.in->scale, tile.dQ + (k * plan.rows + q) * plan.d_k_padded, row + k * s.d_k);
     }
-    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kLanes, tile.out->dR_Xl + tile.Query(q) * xl);
-    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kLanes, tile.out->dR_Xw + tile.Query(q) * xw);
+    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kPartialSums, tile.out->dR_Xl + tile.Query(q) * xl);
+    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kPartialSums, tile.out->dR_Xw + tile.Query(q) * xw);
   }
 }
 

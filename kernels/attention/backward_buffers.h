@@ -66,7 +66,7 @@ struct BackwardScratch {
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
     D = arena.Floats(plan.h * plan.block);
-    D_sums = arena.Floats(plan.h * plan.block * kMaxLanes);
+    D_sums = arena.Floats(plan.h * plan.block * kPartialSums);
     J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * kept : 0);
     W = arena.Floats(plan.TileFloats(plan.h) * kept);
     dW = arena.Floats(plan.TileFloats(plan.h) * kept);
@@ -76,17 +76,17 @@ struct BackwardScratch {
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
     if (wanted.distances) buckets = arena.Floats(plan.h * s.buckets);
-    if (wanted.P_l) P_l = arena.Floats(s.h_k * s.h * kMaxLanes);
-    if (wanted.P_w) P_w = arena.Floats(s.h * s.h_v * kMaxLanes);
+    if (wanted.P_l) P_l = arena.Floats(s.h_k * s.h * kPartialSums);
+    if (wanted.P_w) P_w = arena.Floats(s.h * s.h_v * kPartialSums);
     if (s.R_Xl) {
       logits = arena.Floats(plan.block * s.h_k * s.h);
       logits_back = arena.Floats(plan.block * s.h_k * s.h);
-      R_Xl = arena.Floats(plan.block * s.h_k * s.h * kMaxLanes);
+      R_Xl = arena.Floats(plan.block * s.h_k * s.h * kPartialSums);
     }
     if (s.R_Xw) {
       weights = arena.Floats(plan.block * s.h * s.h_v);
       weights_back = arena.Floats(plan.block * s.h * s.h_v);
-      R_Xw = arena.Floats(plan.block * s.h * s.h_v * kMaxLanes);
+      R_Xw = arena.Floats(plan.block * s.h * s.h_v * kPartialSums);
     }
     if (by_query) matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
     if (by_query) matrix_transposed = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
@@ -96,17 +96,17 @@ struct BackwardScratch {
   float *Q_rows, *dO_rows;           // [heads][block][size]
   float* dQ;                         // [tile][h_k][rows][d_k_padded]
   float *row_max, *inv_row_sum, *D;  // [tile][h][rows]
-  float* D_sums;                     // [tile][h][rows][lanes]
+  float* D_sums;                     // [tile][h][rows][kPartialSums]
   float *J, *W, *dW;                 // [tile] tiles; [chunk][tile] if rows are kept
   float *U, *dJ;                     // [tile] tiles
   float *dU, *dropout;               // tiles
   float* distances = nullptr;        // [h][BlockDistances()]
   float* buckets = nullptr;          // [h][buckets]
-  float* P_l = nullptr;              // [h_k][h][lanes]
-  float* P_w = nullptr;              // [h][h_v][lanes]
+  float* P_l = nullptr;              // [h_k][h][kPartialSums]
+  float* P_w = nullptr;              // [h][h_v][kPartialSums]
   float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]
-  float* R_Xl = nullptr;  // [block][h_k][h][lanes]
-  float* R_Xw = nullptr;  // [block][h][h_v][lanes]
+  float* R_Xl = nullptr;  // [block][h_k][h][kPartialSums]
+  float* R_Xw = nullptr;  // [block][h][h_v][kPartialSums]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
 

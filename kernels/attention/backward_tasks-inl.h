@@ -59,8 +59,8 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
   if (call.out.dbias_table == nullptr) scratch.distances = nullptr;
   if (call.out.dR_Xl == nullptr) scratch.R_Xl = nullptr;
   if (call.out.dR_Xw == nullptr) scratch.R_Xw = nullptr;
-  if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kLanes, 0.0f);
-  if (scratch.P_w != nullptr) std::fill_n(scratch.P_w, s.h * s.h_v * kLanes, 0.0f);
+  if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kPartialSums, 0.0f);
+  if (scratch.P_w != nullptr) std::fill_n(scratch.P_w, s.h * s.h_v * kPartialSums, 0.0f);
   if (scratch.distances != nullptr) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
 
   const bool shared_memory = plan.memory_groups == 1;

@@ -61,13 +61,14 @@ HWY_INLINE float RaiseRowMax(const float* row, float* row_max, float* sums, cons
   if (before == kNoRowMax) return largest;  // all that came before is 0
   const Tag<float> d;
   const float factor = hn::GetLane(Exponential(d, hn::Set(d, std::max(before - largest, -88.0f))));
-  for (int v = 0; v < kLanes; ++v) sums[v] *= factor;
+  for (int i = 0; i < kPartialSums; ++i) sums[i] *= factor;
   rescale(factor);
   return largest;
 }
 
-// W = e^(L - row_max) in place, sums += W lane by lane. The maximum of a row's first chunk serves for all of them
-// unless a logit exceeds it by far: so no second exp per chunk corrects for a changing maximum, as in online softmax.
+// W = e^(L - row_max) in place, sums[head, row, kPartialSums] += W. The maximum of a row's first chunk serves for all
+// of them unless a logit exceeds it by far: so no second exp per chunk corrects for a changing maximum, as in online
+// softmax.
 template <typename Rescale>
 HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
                                    float* row_max, float* sums, const Rescale& rescale) {
@@ -76,7 +77,7 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       float* row = tile + k * pitch + q * kChunk;
-      float* row_sums = sums + (k * rows + q) * kLanes;
+      float* row_sums = sums + (k * rows + q) * kPartialSums;
       auto max = hn::Set(d, row_max[k * rows + q]);
       auto largest = hn::Load(d, row);
       CROSSTALK_UNROLL
@@ -85,14 +86,17 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
         max = hn::Set(d,
                       RaiseRowMax(row, row_max + k * rows + q, row_sums, [&](float factor) { rescale(k, q, factor); }));
       }
-      auto sum = hn::Load(d, row_sums);
       CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), max));
-        hn::Store(w, d, row + j);
-        sum = hn::Add(sum, w);
+      for (int i = 0; i < kPartialSums; i += kLanes) {
+        auto sum = hn::Load(d, row_sums + i);
+        CROSSTALK_UNROLL
+        for (int j = i; j < kChunk; j += kPartialSums) {
+          const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), max));
+          hn::Store(w, d, row + j);
+          sum = hn::Add(sum, w);
+        }
+        hn::Store(sum, d, row_sums + i);
       }
-      hn::Store(sum, d, row_sums);
     }
   }
 }
@@ -128,18 +132,23 @@ HWY_INLINE void ScaleRows(int64_t heads, int64_t rows, int64_t first_row, int64_
   }
 }
 
-// sums[head, row, lane] += A · B.
+// sums[head, row, kPartialSums] += A · B.
 HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* a,
                                const float* b, float* sums) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       const int64_t at = k * pitch + q * kChunk;
-      float* row_sums = sums + (k * rows + q) * kLanes;
-      auto sum = hn::Load(d, row_sums);
+      float* row_sums = sums + (k * rows + q) * kPartialSums;
       CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) sum = hn::MulAdd(hn::Load(d, a + at + j), hn::Load(d, b + at + j), sum);
-      hn::Store(sum, d, row_sums);
+      for (int i = 0; i < kPartialSums; i += kLanes) {
+        auto sum = hn::Load(d, row_sums + i);
+        CROSSTALK_UNROLL
+        for (int j = i; j < kChunk; j += kPartialSums) {
+          sum = hn::MulAdd(hn::Load(d, a + at + j), hn::Load(d, b + at + j), sum);
+        }
+        hn::Store(sum, d, row_sums + i);
+      }
     }
   }
 }
@@ -175,14 +184,18 @@ HWY_INLINE void MultiplyTile(int64_t heads, int64_t rows, int64_t first_row, int
   }
 }
 
-HWY_INLINE float SumOfLanes(const float* lanes) {
+// Σ sums[kPartialSums].
+HWY_INLINE float SumOfLanes(const float* sums) {
   const Tag<float> d;
-  return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
+  hn::Vec<Tag<float>> sum[kSumVectors];
+  CROSSTALK_UNROLL
+  for (int v = 0; v < kSumVectors; ++v) sum[v] = hn::Load(d, sums + v * kLanes);
+  return SumOfLanes64<float>(sum);
 }
 
-// out[i] = Σ lanes of lanes[i].
-HWY_INLINE void SumLanes(int64_t count, const float* lanes, float* out) {
-  for (int64_t i = 0; i < count; ++i) out[i] = SumOfLanes(lanes + i * kLanes);
+// out[i] = Σ sums[i, kPartialSums].
+HWY_INLINE void SumLanes(int64_t count, const float* sums, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = SumOfLanes(sums + i * kPartialSums);
 }
 
 // One row of dropout factors: factors[j] = Uniform(key, first + j) < rate ? 0 : 1 / (1 - rate), j < kChunk.

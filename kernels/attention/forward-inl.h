@@ -28,7 +28,7 @@ struct ForwardScratch {
     O = arena.Floats(plan.h_v * plan.block * plan.d_v_padded);
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
-    sums = arena.Floats(plan.h * plan.block * kMaxLanes);
+    sums = arena.Floats(plan.h * plan.block * kPartialSums);
     logits = arena.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
     weights = arena.Floats(s.MixesWeights() ? plan.block * s.h * s.h_v : 0);
     matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
@@ -37,7 +37,7 @@ struct ForwardScratch {
   float *J, *W, *U, *dropout;    // tiles; W of all [chunk][tile] if rows are kept
   float* O;                      // [tile][h_v][rows][d_v_padded]
   float *row_max, *inv_row_sum;  // [tile][h][rows]
-  float* sums;                   // [tile][h][rows][lanes]
+  float* sums;                   // [tile][h][rows][kPartialSums]
   float *logits, *weights;       // [tile][rows], packed mixings
   float* matrix;
 };
@@ -53,7 +53,7 @@ struct ForwardTile : QueryTile {
   float* O = nullptr;        // [h_v][rows][d_v_padded]
   float* row_max = nullptr;  // [h][rows], like inv_row_sum
   float* inv_row_sum = nullptr;
-  float* sums = nullptr;  // [h][rows][lanes]
+  float* sums = nullptr;  // [h][rows][kPartialSums]
   PackedMixing weights;   // P_w + R_Xw
 };
 
@@ -80,9 +80,9 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
   tile.O = scratch.O + index * O_size;
   tile.row_max = scratch.row_max + index * stats;
   tile.inv_row_sum = scratch.inv_row_sum + index * stats;
-  tile.sums = scratch.sums + index * stats * kLanes;
+  tile.sums = scratch.sums + index * stats * kPartialSums;
   std::fill_n(tile.row_max, stats, kNoRowMax);
-  std::fill_n(tile.sums, stats * kLanes, 0.0f);
+  std::fill_n(tile.sums, stats * kPartialSums, 0.0f);
   std::fill_n(tile.O, O_size, 0.0f);
   return tile;
 }
@@ -141,7 +141,7 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
   for (int64_t k = 0; k < plan.h; ++k) {
     for (int64_t q = 0; q < plan.rows; ++q) {
       const int64_t at = k * plan.rows + q;
-      const float sum = SumOfLanes(tile.sums + at * kLanes);
+      const float sum = SumOfLanes(tile.sums + at * kPartialSums);
       tile.inv_row_sum[at] = sum == 0.0f ? 0.0f : 1.0f / sum;  // NaN stays NaN
       if (q < tile.valid_rows) {
         stats.row_max[tile.StatsOffset(k) + q] = tile.row_max[at];

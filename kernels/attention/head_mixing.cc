@@ -17,11 +17,9 @@ void MixBackward(const AttentionPlan& plan, const float* packed_transposed, cons
                  float* dP_l) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
   MixTile<false>(plan, h, h_k, {packed_transposed, 0}, 0, dL, dJ);
-  HeadMixingGradient(h_k, h, plan.rows * kChunkVectors, MixingGradientPiece(h_k, h, plan.rows), J, dL, plan.pitch,
-                     kLanes, dP_l, h * kLanes, kLanes);
+  HeadMixingGradient(h_k, h, plan.rows * kChunkSteps, MixingGradientPiece(h_k, h, plan.rows), J, dL, plan.pitch,
+                     kPartialSums, dP_l, h * kPartialSums, kPartialSums);
 }
-
-int64_t MixingLanes() { return kLanes; }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -32,7 +30,6 @@ namespace crosstalk::kernels {
 HWY_EXPORT(PackStaticMixing);
 HWY_EXPORT(MixForward);
 HWY_EXPORT(MixBackward);
-HWY_EXPORT(MixingLanes);
 
 void PackHeadMixing(const AttentionPlan& plan, const float* P_l, float* packed) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
@@ -52,8 +49,6 @@ void MixTileHeadsBackward(const AttentionPlan& plan, const float* packed_transpo
                           float* dJ, float* dP_l) {
   HWY_DYNAMIC_DISPATCH(MixBackward)(plan, packed_transposed, J, dL, dJ, dP_l);
 }
-
-int64_t HeadMixingLanes() { return HWY_DYNAMIC_DISPATCH(MixingLanes)(); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

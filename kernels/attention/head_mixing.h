@@ -18,11 +18,8 @@ void PackHeadMixingTransposed(const AttentionPlan& plan, const float* P_l, float
 // L[h] = J[h_k]·P_l, both tiles.
 void MixTileHeads(const AttentionPlan& plan, const float* packed, const float* J, float* L);
 
-// dJ[h_k] = dL[h]·P_lᵀ, and dP_l[h_k, h] += J·dL, still apart by lane: dP_l[h_k, h, HeadMixingLanes()].
+// dJ[h_k] = dL[h]·P_lᵀ, and dP_l[h_k, h] += J·dL, still in partial sums: dP_l[h_k, h, kPartialSums].
 void MixTileHeadsBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL,
                           float* dJ, float* dP_l);
-
-// Floats of a vector on the SIMD target in use; at most kMaxLanes.
-int64_t HeadMixingLanes();
 
 }  // namespace crosstalk::kernels

@@ -15,6 +15,9 @@ inline constexpr int kQueryGroup = 8;      // queries that share a register bloc
 inline constexpr int kMaxLanes = 16;       // floats of the widest vector
 inline constexpr int kMostTiles = 8;       // of a block
 inline constexpr int kInPlaceQueries = 4;  // queries at most for which K is read in place, and forward V
+// Partial sums of every sum over the positions of a row, kSumLanes<float> of simd-inl.h: number i takes the positions
+// i, i + 16, … whatever the width of the vectors.
+inline constexpr int kPartialSums = 16;
 
 // `heads` rows of a mixing matrix, in blocks of at most `limit` rows, as equal as possible.
 struct HeadBlocks {

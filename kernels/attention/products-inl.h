@@ -28,11 +28,13 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr int kLanes = kLanesOf<float>;
+inline constexpr int kSumVectors = kSumRegisters<float>;  // of kPartialSums
+static_assert(kPartialSums == kSumLanes<float>);
 
 // Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors.
-inline constexpr int kMixRows = HWY_LANES(float) >= 16 ? 12 : 6;  // rows of a head mixing
-inline constexpr int kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
-inline constexpr int kLaneRows = HWY_LANES(float) >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
+inline constexpr int kMixRows = kLanes >= 16 ? 12 : 6;  // rows of a head mixing
+inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
+inline constexpr int kLaneRows = kLanes >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
 
 // What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
@@ -101,6 +103,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
 inline constexpr int kChunkVectors = kChunk / kLanes;
 inline constexpr int kStepVectors = kChunkVectors >= 2 ? 2 : 1;
 inline constexpr int kStep = kStepVectors * kLanes;
+inline constexpr int kChunkSteps = kChunk / kPartialSums;  // of HeadMixingGradient
 
 // C[rows, kChunk] (+)= Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
 template <int kMaxRows, bool kAccumulate>
@@ -257,9 +260,9 @@ HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const fl
   }
 }
 
-// C[a_head, b_head, lane] += Σ_k A[a_head, k, lane] · B[b_head, k, lane]: the gradient of a head mixing before its
-// lanes are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col. k is cut into
-// pieces of `piece`, whose A and B stay in the first-level cache for all pairs of heads.
+// C[a_head, b_head, i] += Σ_k A[a_head, k, i] · B[b_head, k, i] for i < kPartialSums: the gradient of a head mixing
+// before its partial sums are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col.
+// k is cut into pieces of `piece`, whose A and B stay in the first-level cache for all pairs of heads.
 HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, int64_t count, int64_t piece,
                                             const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
                                             int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
@@ -270,9 +273,11 @@ HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, in
     for (int64_t i = 0; i < rows.count; ++i) {
       int64_t s = 0;
       for (int64_t j = 0; j < cols.count; ++j) {
-        InterleavedProductOf<kLaneRows, kLaneCols>(static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)),
-                                                   steps, a + r * pitch + k * step, b + s * pitch + k * step, pitch,
-                                                   step, c + r * c_row + s * c_col, c_row, c_col);
+        for (int lane = 0; lane < kPartialSums; lane += kLanes) {
+          InterleavedProductOf<kLaneRows, kLaneCols>(
+              static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), steps, a + r * pitch + k * step + lane,
+              b + s * pitch + k * step + lane, pitch, step, c + r * c_row + s * c_col + lane, c_row, c_col);
+        }
         s += cols.Rows(j);
       }
       r += rows.Rows(i);

@@ -93,15 +93,26 @@ HWY_INLINE void CopyScaled(int64_t count, float factor, const float* from, float
   for (; i < count; ++i) to[i] = factor * from[i];
 }
 
-// Σ a·b, in the order that the vector width decides.
+// Σ a·b in kPartialSums partial sums; zeros stand behind the last elements.
 HWY_INLINE float DotProduct(int64_t count, const float* a, const float* b) {
   const Tag<float> d;
-  auto sum = hn::Zero(d);
+  hn::Vec<Tag<float>> sum[kSumVectors];
+  CROSSTALK_UNROLL
+  for (int v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
-  float rest = 0;
-  for (; i < count; ++i) rest += a[i] * b[i];
-  return hn::GetLane(hn::SumOfLanes(d, sum)) + rest;
+  for (; i + kPartialSums <= count; i += kPartialSums) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < kSumVectors; ++v) {
+      sum[v] = hn::MulAdd(hn::LoadU(d, a + i + v * kLanes), hn::LoadU(d, b + i + v * kLanes), sum[v]);
+    }
+  }
+  if (i == count) return SumOfLanes64<float>(sum);
+  CROSSTALK_UNROLL
+  for (int v = 0; v < kSumVectors; ++v, i += kLanes) {
+    const auto rest = static_cast<size_t>(std::clamp<int64_t>(count - i, 0, kLanes));
+    sum[v] = hn::MulAdd(LoadFirst(d, a + i, rest), LoadFirst(d, b + i, rest), sum[v]);
+  }
+  return SumOfLanes64<float>(sum);
 }
 
 // Which part of a tile there is to compute.
@@ -214,11 +225,14 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
         const float u = U[k * plan.pitch + q * kChunk + j];
         const float* v = V + k * s.d_v;
         float* sum = O + (k * plan.rows + q) * plan.d_v_padded;
-        int64_t e = 0;
-        for (; e + kLanes <= s.d_v; e += kLanes) {
-          hn::Store(hn::MulAdd(hn::Set(d, u), hn::LoadU(d, v + e), hn::Load(d, sum + e)), d, sum + e);
-        }
-        for (; e < s.d_v; ++e) sum[e] += u * v[e];
+        ForVectors(
+            d, s.d_v,
+            [&](int64_t e) HWY_ATTR {
+              hn::Store(hn::MulAdd(hn::Set(d, u), hn::LoadU(d, v + e), hn::Load(d, sum + e)), d, sum + e);
+            },
+            [&](int64_t e, size_t rest) HWY_ATTR {
+              hn::Store(hn::MulAdd(hn::Set(d, u), LoadFirst(d, v + e, rest), hn::Load(d, sum + e)), d, sum + e);
+            });
       }
     }
   }
@@ -294,7 +308,7 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_s
 HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* R,
                                         int64_t in_stride, int64_t out_stride, int64_t first_row, const float* from,
                                         float* to) {
-  constexpr int kHeads = HWY_LANES(float) >= 16 ? 3 : 1;
+  constexpr int kHeads = kLanes >= 16 ? 3 : 1;
   for (int64_t j = 0; j < kChunk; j += kStep) {
     int64_t o = 0;
     for (; o + kHeads <= h_out; o += kHeads) {

@@ -31,13 +31,13 @@ struct ThreadTiles {
         L(Tensor::Zeros({plan.TileFloats(plan.h)}, DType::kFloat32)),
         dL(RandomTensor({plan.TileFloats(plan.h)}, "bench.dL")),
         dJ(Tensor::Zeros({plan.TileFloats(plan.h)}, DType::kFloat32)),
-        dP_l(Tensor::Zeros({plan.h, plan.h, kernels::kMaxLanes}, DType::kFloat32)) {
+        dP_l(Tensor::Zeros({plan.h, plan.h, kernels::kPartialSums}, DType::kFloat32)) {
     kernels::PackHeadMixing(plan, P_l.data<float>(), packed.data<float>());
     kernels::PackHeadMixingTransposed(plan, P_l.data<float>(), packed_transposed.data<float>());
   }
   Tensor packed, packed_transposed;  // [h·h]
   Tensor J, L, dL, dJ;               // tiles of `plan`
-  Tensor dP_l;                       // [h, h, lanes]
+  Tensor dP_l;                       // [h, h, kPartialSums]
 };
 
 BenchResult MeasureFused(const std::string& name, const MixingSizes& sizes, const BenchSettings& settings) {

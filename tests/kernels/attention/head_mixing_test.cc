@@ -34,8 +34,8 @@ void ExpectEqualToPlainLoops(int64_t h_k, int64_t h) {
   const std::string where = "h_k=" + std::to_string(h_k) + " h=" + std::to_string(h) + " on " + SimdTargetName();
   const Floats P(h_k * h, "P_l"), J(h_k * plan.pitch, "J"), dL(h * plan.pitch, "dL");
   const Floats packed(h_k * h, "packed"), transposed(h_k * h, "transposed");
-  const Floats L(h * plan.pitch, "L"), dJ(h_k * plan.pitch, "dJ"), dP(h_k * h * kMaxLanes, "dP_l");
-  const int64_t lanes = HeadMixingLanes();
+  const Floats L(h * plan.pitch, "L"), dJ(h_k * plan.pitch, "dJ"), dP(h_k * h * kPartialSums, "dP_l");
+  const int64_t lanes = kPartialSums;
   for (int64_t i = 0; i < h_k * h * lanes; ++i) dP[i] = 0;
   PackHeadMixing(plan, P.data(), packed.data());
   PackHeadMixingTransposed(plan, P.data(), transposed.data());
