@@ -64,7 +64,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // MR rows × two vectors of accumulators: of 32 registers with AVX-512, of 16 elsewhere.
-constexpr int kMR = HWY_LANES(float) >= 16 ? 12 : 6;
+constexpr int kMR = kLanesOf<float> >= 16 ? 12 : 6;
 template <typename T>
 constexpr int kNR = 2 * kLanesOf<T>;
 template <typename T>

@@ -5,6 +5,7 @@
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/reference/gemm.h"
 #include "crosstalk/runtime/check.h"
+#include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
@@ -113,6 +114,30 @@ TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
     }
   }
 }
+
+// Few rows and many, one block of k (at most 768) and two, panels of B whole and in part, a small result of a long sum.
+template <typename T>
+void ExpectSameProductsOnFusingTargets() {
+  for (const Product& s : {Product{1, 1, 1}, Product{3, 5, 7}, Product{13, 33, 1536}, Product{48, 67, 20},
+                           Product{61, 37, 769}, Product{150, 600, 70}, Product{5, 7, 8200}}) {
+    for (const Transpose ta : kBoth) {
+      for (const Transpose tb : kBoth) {
+        const auto product = [&] {
+          const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
+          std::vector<T> c = RandomValues<T>(s.m * s.n, "c");
+          Gemm<T>({ta, tb, s.m, s.n, s.k, T(0.7), a.data(), ta == Transpose::kYes ? s.m : s.k, b.data(),
+                   tb == Transpose::kYes ? s.k : s.n, T(0.3), c.data(), s.n});
+          return c;
+        };
+        ExpectSameBitsOnFusingTargets(product,
+                                      StrCat("m=", s.m, " n=", s.n, " k=", s.k, " A ", int(ta), " B ", int(tb)));
+      }
+    }
+  }
+}
+
+TEST(GemmTargetsTest, SameBitsWhereverMultiplyAddsAreFusedFloat) { ExpectSameProductsOnFusingTargets<float>(); }
+TEST(GemmTargetsTest, SameBitsWhereverMultiplyAddsAreFusedDouble) { ExpectSameProductsOnFusingTargets<double>(); }
 
 TEST(GemmLargeTest, EmptyProductsDoNothing) {
   float c = 5;

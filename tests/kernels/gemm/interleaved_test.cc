@@ -1,5 +1,6 @@
 #include "crosstalk/kernels/gemm/interleaved.h"
 
+#include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
@@ -80,6 +81,13 @@ TEST_P(InterleavedGemmTest, EqualsLoopsAroundEveryBlockSize) {
                          Sizes{65, 7, 2, 5}, Sizes{67, 1, 70, 3}, Sizes{12, 12, 12, 130}}) {
     ExpectEqualsLoops<float>(s);
     ExpectEqualsLoops<double>(s);
+  }
+}
+
+TEST(InterleavedGemmTargetsTest, SameBitsWhereverMultiplyAddsAreFused) {
+  for (const Sizes& s : {Sizes{3, 2, 31, 7}, Sizes{5, 4, 18, 67}, Sizes{67, 13, 5, 33}}) {
+    ExpectSameBitsOnFusingTargets([&] { return Products<float>(s); }, "float");
+    ExpectSameBitsOnFusingTargets([&] { return Products<double>(s); }, "double");
   }
 }
 
