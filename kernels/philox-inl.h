@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/random.h"
 #include "hwy/highway.h"
 
@@ -18,7 +19,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr int kPhiloxBlocks = HWY_LANES(uint64_t);  // of one call: four words each
+inline constexpr int kPhiloxBlocks = kLanesOf<uint64_t>;  // of one call: four words each
 
 // words[4 · kPhiloxBlocks]: those of blocks `block` … block + kPhiloxBlocks - 1. `words` is aligned to a vector.
 HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* words) {
@@ -26,7 +27,7 @@ HWY_INLINE void PhiloxWords(const RandomKey& key, uint64_t block, uint32_t* word
   const auto one = key.Block(block);
   std::copy(one.begin(), one.end(), words);
 #else
-  const hn::ScalableTag<uint64_t> d64;
+  const Tag<uint64_t> d64;
   const hn::Repartition<uint32_t, decltype(d64)> d32;
   const auto low = hn::Set(d64, 0xFFFFFFFFull);
   const auto multiplier0 = hn::BitCast(d32, hn::Set(d64, 0xD2511F53ull));
