@@ -26,7 +26,7 @@ Tensor StoredParameters::Take(const std::string& name, const Shape& shape, DType
 void StoredParameters::CheckAllTaken() const {
   if (tensors_.empty()) return;
   Fail(ErrorKind::kData, path_, ": tensor '", tensors_.begin()->first, "' is no parameter of the model that ",
-       asked_by_, " describes");
+       asked_by_, " asks for");
 }
 
 }  // namespace crosstalk

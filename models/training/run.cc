@@ -160,14 +160,18 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
 
 void TrainingRun::BuildModel() {
   const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
+  const Json json = FindModel(config_->model).configure(*config_, vocabulary);
+  // Parameters of a file come before any memory is taken for what a configuration says.
+  if (checkpoint_) {
+    model_ = LoadModel(json, "the configuration", ReadSafetensors(checkpoint_->FilePath(kModelName)));
+  }
   CheckMemory(config_, vocabulary);
-  model_ = MakeModel(FindModel(config_->model).configure(*config_, vocabulary), "configuration", config_->seed);
+  if (model_ == nullptr) model_ = MakeModel(json, "configuration", config_->seed);
   model_->SetActivations(config_->activations);
   optimizer_ = MakeOptimizer(*config_, model_->Parameters());
 }
 
 void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
-  LoadParameters(ReadSafetensors(checkpoint.FilePath(kModelName)), *model_);
   optimizer_->LoadState(ReadSafetensors(checkpoint.FilePath(kOptimizerName)).tensors);
   const std::string path = checkpoint.FilePath(kStateName);
   const Json state = ReadJsonFile(path);

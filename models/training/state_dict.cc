@@ -1,9 +1,8 @@
 #include "crosstalk/models/training/state_dict.h"
 
-#include <set>
-#include <string>
+#include <utility>
 
-#include "crosstalk/runtime/check.h"
+#include "crosstalk/nn/stored_parameters.h"
 
 namespace crosstalk {
 
@@ -16,23 +15,14 @@ std::vector<NamedTensor> ParameterTensors(const Module& module) {
 }
 
 void LoadParameters(const TensorFile& file, Module& module) {
-  const std::vector<NamedParameter> parameters = module.Parameters();
-  std::set<std::string> known;
-  for (const NamedParameter& parameter : parameters) {
-    known.insert(parameter.name);
-    const Tensor& tensor = file.At(parameter.name);
+  StoredParameters stored(file, "the module");
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (const NamedParameter& parameter : module.Parameters()) {
     const Tensor& value = parameter.value.value();
-    if (tensor.shape() != value.shape() || tensor.dtype() != value.dtype()) {
-      Fail(ErrorKind::kData, file.path, ": tensor '", parameter.name, "' is ", tensor.dtype(), tensor.shape(),
-           ", but the model's is ", value.dtype(), value.shape());
-    }
+    copies.emplace_back(value, stored.Take(parameter.name, value.shape(), value.dtype()));
   }
-  for (const NamedTensor& tensor : file.tensors) {
-    if (!known.contains(tensor.name)) {
-      Fail(ErrorKind::kData, file.path, ": the model has no parameter '", tensor.name, "'");
-    }
-  }
-  for (const NamedParameter& parameter : parameters) parameter.value.value().CopyFrom(file.At(parameter.name));
+  stored.CheckAllTaken();
+  for (const auto& [value, tensor] : copies) value.CopyFrom(tensor);
 }
 
 }  // namespace crosstalk
