@@ -9,6 +9,12 @@ namespace crosstalk {
 Variable::Variable(Tensor value, RequiresGrad requires_grad) : impl_(std::make_shared<Impl>()) {
   CROSSTALK_CHECK(value.defined(), "Variable: the tensor is undefined");
   impl_->value = std::move(value);
+  SetRequiresGrad(requires_grad);
+}
+
+void Variable::SetRequiresGrad(RequiresGrad requires_grad) const {
+  CROSSTALK_CHECK(is_leaf(), "Variable: SetRequiresGrad on the result of an op, or on an undefined one");
+  impl_->node = nullptr;
   if (requires_grad == RequiresGrad::kNo) return;
   CROSSTALK_CHECK(IsFloating(impl_->value.dtype()), "Variable: a ", impl_->value.dtype(),
                   " tensor cannot require a gradient; only float32 and float64 can");

@@ -19,6 +19,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const std::unique_ptr<Model> model =
       MakeModel(FindModel(config->model).configure(*config, vocabulary), "configuration", config->seed);
   model->SetActivations(config->activations);
+  Freeze(*config, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(*config, parameters);
   const Batch batch =
@@ -36,7 +37,9 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   cost.total_bytes = GetMemoryStats().peak_bytes - live_before;
   cost.parameters = model->NumParameters();
   for (const NamedParameter& parameter : parameters) {
-    cost.parameter_bytes += 2 * parameter.value.value().num_elements() * SizeOf(parameter.value.dtype());
+    const int64_t elements = parameter.value.value().num_elements();
+    if (!parameter.trainable) cost.frozen_parameters += elements;
+    cost.parameter_bytes += (parameter.trainable ? 2 : 1) * elements * SizeOf(parameter.value.dtype());
   }
   cost.optimizer_bytes = optimizer->StateBytes();
   cost.activation_bytes = std::max<int64_t>(0, cost.total_bytes - cost.parameter_bytes - cost.optimizer_bytes);

@@ -12,12 +12,14 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 struct StepCost {
   int64_t parameters = 0;
+  int64_t frozen_parameters = 0;  // of them: not trained
   // Of the forward passes over the step's whole batch, as the pseudocode and the matrix products have them (no
-  // elementwise work), and of the step with its gradient: 3 times that, 4 times with recomputation.
+  // elementwise work), and of the step with its gradient: 3 times that, 4 times with recomputation; less where
+  // parameters are frozen, which is not counted.
   int64_t forward_multiplications = 0;
   int64_t step_multiplications = 0;
   int64_t total_bytes = 0;       // the most that tensors take at once
-  int64_t parameter_bytes = 0;   // of it: parameters and their gradients
+  int64_t parameter_bytes = 0;   // of it: parameters, and the gradients of those that are trained
   int64_t optimizer_bytes = 0;   // the optimizer's state
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
 };

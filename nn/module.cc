@@ -1,12 +1,56 @@
 #include "crosstalk/nn/module.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "crosstalk/nn/modules_by_path.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
+
+namespace {
+
+// Whether the pattern, in which * stands for any characters, is all of `text`.
+bool MatchesWhole(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0;
+  size_t star = std::string_view::npos, resume = 0;  // where to go on if the last * stands for one character more
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+// Whether the path, or a module that it is in, matches.
+bool MatchesPath(std::string_view pattern, std::string_view path) {
+  return pattern.empty() || MatchesWhole(pattern, path) || MatchesWhole(std::string(pattern) + ".*", path);
+}
+
+// The paths of the parameters and of the modules that they are in.
+std::vector<std::string> PathsOf(const std::vector<NamedParameter>& parameters) {
+  std::set<std::string> paths;
+  for (const NamedParameter& parameter : parameters) {
+    for (size_t dot = parameter.name.find('.'); dot != std::string::npos; dot = parameter.name.find('.', dot + 1)) {
+      paths.insert(parameter.name.substr(0, dot));
+    }
+    paths.insert(parameter.name);
+  }
+  return {paths.begin(), paths.end()};
+}
+
+}  // namespace
 
 Module::Module(const Initializer& init) : init_(init) {
   const bool first = init_.modules_->modules.emplace(path(), this).second;
@@ -94,17 +138,24 @@ int64_t Module::NumParameters() const {
 }
 
 void Module::ZeroGrad() const {
-  for (const NamedParameter& parameter : Parameters()) parameter.value.ZeroGrad();
+  for (const NamedParameter& parameter : Parameters()) {
+    if (parameter.value.requires_grad()) parameter.value.ZeroGrad();
+  }
 }
 
-int64_t Module::SetTrainableUnder(const std::string& prefix, std::string_view path, Trainable trainable) {
+int64_t Module::SetTrainableUnder(const std::string& prefix, std::string_view pattern, Trainable trainable) {
   int64_t matches = 0;
   for (Entry& entry : entries_) {
     const std::string name = prefix.empty() ? entry.name : prefix + "." + entry.name;
     if (entry.module != nullptr) {
-      matches += entry.module->SetTrainableUnder(name, path, trainable);
-    } else if (path.empty() || name == path || (name.starts_with(path) && name[path.size()] == '.')) {
+      matches += entry.module->SetTrainableUnder(name, pattern, trainable);
+    } else if (MatchesPath(pattern, name)) {
       entry.trainable = trainable == Trainable::kYes;
+      const Variable::RequiresGrad requires_grad =
+          entry.trainable ? Variable::RequiresGrad::kYes : Variable::RequiresGrad::kNo;
+      if ((requires_grad == Variable::RequiresGrad::kYes) != entry.value.requires_grad()) {
+        entry.value.SetRequiresGrad(requires_grad);
+      }
       ++matches;
     }
   }
@@ -112,8 +163,11 @@ int64_t Module::SetTrainableUnder(const std::string& prefix, std::string_view pa
 }
 
 void Module::SetTrainable(std::string_view path, Trainable trainable) {
-  CROSSTALK_CHECK(SetTrainableUnder("", path, trainable) > 0, "module: there is no parameter \"", path,
-                  "\", nor any under that path");
+  if (SetTrainableUnder("", path, trainable) > 0) return;
+  std::set<std::string> parts;
+  for (const NamedParameter& parameter : Parameters()) parts.insert(Split(parameter.name, '.')[0]);
+  Fail(ErrorKind::kUsage, "there is no parameter ", Quoted(path), ", nor any under that path",
+       DidYouMean(path, PathsOf(Parameters())), "; the model's parts are ", Join({parts.begin(), parts.end()}, ", "));
 }
 
 RandomKey ForwardContext::DropoutKey(std::string_view site) const {

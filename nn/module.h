@@ -35,7 +35,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 struct NamedParameter {
   std::string name;       // dotted path: "encoder.block_0.self_attention.P_q"
-  Variable value;         // a leaf that requires a gradient
+  Variable value;         // a leaf; requires a gradient if it is trainable
   Shape matrix_shape;     // [rows, cols]: the matrix that factored optimizers see; rank 0: they do not factor it
   bool trainable = true;  // false: optimizers leave it as it is
 };
@@ -60,8 +60,9 @@ class Module {
   // Makes every gradient undefined.
   void ZeroGrad() const;
 
-  // Sets `trainable` of the parameters whose dotted path is `path` or begins with `path` and a dot; "" is all of them.
-  // A usage error if there is none.
+  // Sets `trainable` of the parameters whose dotted path is `path` or begins with `path` and a dot; "" is all of them,
+  // and * in it stands for any characters, dots too. No gradient of one that is not trainable is computed. A usage
+  // error with the nearest name if there is none.
   enum class Trainable { kNo, kYes };
   void SetTrainable(std::string_view path, Trainable trainable);
 
@@ -101,7 +102,7 @@ class Module {
   void CheckAllRegistered() const;
   void Collect(const std::string& prefix, std::vector<const Module*>& seen,
                std::vector<NamedParameter>& parameters) const;
-  int64_t SetTrainableUnder(const std::string& prefix, std::string_view path, Trainable trainable);
+  int64_t SetTrainableUnder(const std::string& prefix, std::string_view pattern, Trainable trainable);
 
   Initializer init_;
   bool registered_ = false;  // with a parent

@@ -95,6 +95,7 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
                                   {"data", data},
                                   {"implementation", model.implementation},
                                   {"parameters", cost.parameters},
+                                  {"frozen_parameters", cost.frozen_parameters},
                                   {"memory_bytes", cost.total_bytes},
                                   {"parameter_bytes", cost.parameter_bytes},
                                   {"optimizer_bytes", cost.optimizer_bytes},
@@ -113,6 +114,10 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
   for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
   line("implementation", model.implementation, " attention, by which memory is estimated");
   line("parameters", CountText(cost.parameters));
+  if (cost.frozen_parameters > 0) {
+    line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
+         " are frozen");
+  }
   line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
        ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
   if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
@@ -173,6 +178,15 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                " compare   the family of attention side by side, on the built-in corpus");
 }
 
+// ", 1,024 of them frozen", or nothing.
+std::string FrozenText(const Model& model) {
+  int64_t frozen = 0;
+  for (const NamedParameter& parameter : model.Parameters()) {
+    if (!parameter.trainable) frozen += parameter.value.value().num_elements();
+  }
+  return frozen == 0 ? "" : StrCat(", ", CountText(frozen), " of them frozen");
+}
+
 int Train(const OptionTable& options, TrainSettings& settings) {
   const ResumeOptions resume = MakeResumeOptions(settings);
   if (resume.from != ResumeOptions::From::kNothing) TakeOverConfiguration(options, resume, settings);
@@ -193,9 +207,9 @@ int Train(const OptionTable& options, TrainSettings& settings) {
                                          : TrainingRun(resolved, settings.out, resume, observer);
   const TrainingConfig& config = run.config();
   PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
-               CountText(run.model().NumParameters()), " parameters, ", config.batch, " examples of ",
-               ObjectiveOf(config).describe(config), " a step, ", config.steps, " steps, ", NumThreads(),
-               NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
+               CountText(run.model().NumParameters()), " parameters", FrozenText(run.model()), ", ", config.batch,
+               " examples of ", ObjectiveOf(config).describe(config), " a step, ", config.steps, " steps, ",
+               NumThreads(), NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
                " attention");
   PrintMessage("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");

@@ -112,7 +112,12 @@ FieldTable<Config> ModelFields() {
 FieldTable<Config> OptimisationFields() {
   return Grouped(
       "Optimisation",
-      {MakeField("steps", &Config::steps,
+      {MakeField("frozen", &Config::frozen,
+                 {.placeholder = "NAMES",
+                  .help = "Parameters that stay as they begin, by paths that commas separate; * stands for any "
+                          "characters: embedding,encoder.block_0,*.P_l.",
+                  .may_be_missing = true}),
+       MakeField("steps", &Config::steps,
                  {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, 2'147'483'647}}),
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
        MakeField(
@@ -290,6 +295,22 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {
   return FieldDifferences(TrainingFields(), here, there);
+}
+
+void Freeze(const TrainingConfig& config, Module& model) {
+  if (config.frozen.empty()) return;
+  for (const std::string& name : Split(config.frozen, ',')) {
+    CROSSTALK_CHECK_FIELD(!name.empty(), "frozen", Quoted(config.frozen), " has an empty name");
+    try {
+      model.SetTrainable(name, Module::Trainable::kNo);
+    } catch (const Error& error) {
+      FailField(error.kind(), "frozen", error.what());
+    }
+  }
+  const std::vector<NamedParameter> parameters = model.Parameters();
+  CROSSTALK_CHECK_FIELD(
+      std::any_of(parameters.begin(), parameters.end(), [](const auto& one) { return one.trainable; }), "frozen",
+      Quoted(config.frozen), " names all parameters, which leaves nothing to train");
 }
 
 AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<AttentionKind> kind) {

@@ -85,6 +85,7 @@ struct TrainingConfig {
   double dropout = 0;
 
   // Optimisation.
+  std::string frozen;
   int64_t steps = 2000;
   int64_t batch = 16;
   int64_t accumulate = 1;
@@ -137,6 +138,10 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
 // "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of one can be continued
 // with the other. `data` and `validation` are compared by content elsewhere.
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
+
+// Makes the parameters that `frozen` names untrainable. Error(kUsage) of the field where a name is none of the model's,
+// or nothing is left to train.
+void Freeze(const TrainingConfig& config, Module& model);
 
 // An attention layer of a model: the fields' one, but for the kind where a place has its own.
 AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<AttentionKind> kind = std::nullopt);

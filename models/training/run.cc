@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -74,6 +75,14 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
   }
 }
 
+// Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
+void CheckFrozen(const TrainingConfig& config) {
+  if (config.frozen.empty()) return;
+  const Json json = FindModel(config.model).configure(config, VocabularyOf(config, nullptr));
+  const ShapesOnlyScope no_values;
+  Freeze(config, *MakeModel(json, "configuration", config.seed));
+}
+
 // Looks before it leaves a lock, so that a folder that is refused stays as it is.
 std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::string& folder,
                                     const ResumeOptions& resume) {
@@ -96,6 +105,7 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
       checkpoints_(folder_.CheckpointDirectory()) {
   CheckFolder(*config_, folder_, resume);
   FindCheckpoint(resume);
+  CheckFrozen(*config_);
   std::optional<std::string> kept_tokenizer;
   if (checkpoint_) {
     kept_tokenizer = TokenizerPath(*checkpoint_);
@@ -168,6 +178,7 @@ void TrainingRun::BuildModel() {
   CheckMemory(config_, vocabulary);
   if (model_ == nullptr) model_ = MakeModel(json, "configuration", config_->seed);
   model_->SetActivations(config_->activations);
+  Freeze(*config_, *model_);
   optimizer_ = MakeOptimizer(*config_, model_->Parameters());
 }
 

@@ -25,7 +25,7 @@ class AdamW : public Optimizer {
  public:
   explicit AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config = {});
 
-  bool Decays(size_t i) const;  // parameter i of the constructor's list
+  bool Decays(size_t i) const;  // parameter i of the trainable ones in the constructor's list
 
  private:
   void Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) override;

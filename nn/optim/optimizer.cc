@@ -10,8 +10,9 @@
 
 namespace crosstalk {
 
-Optimizer::Optimizer(std::vector<NamedParameter> parameters)
-    : parameters_(std::move(parameters)), slots_(parameters_.size()) {
+Optimizer::Optimizer(std::vector<NamedParameter> parameters) : parameters_(std::move(parameters)) {
+  std::erase_if(parameters_, [](const NamedParameter& parameter) { return !parameter.trainable; });
+  slots_.resize(parameters_.size());
   CROSSTALK_CHECK(!parameters_.empty(),
                   "optimizer: there are no parameters to train; a module that no Child registers has none");
   std::map<std::string, int> seen;
@@ -34,7 +35,7 @@ void Optimizer::Step(double learning_rate, double gradient_scale) {
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const NamedParameter& parameter = parameters_[i];
-    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+    if (!parameter.value.grad().defined()) continue;
     Update(i, parameter.value.grad().Contiguous(), learning_rate, gradient_scale);
   }
   ++step_;

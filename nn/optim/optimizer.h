@@ -32,8 +32,10 @@ class Optimizer {
   int64_t StateBytes() const;
 
  protected:
+  // Those that are not trainable are left out: they have no state.
   explicit Optimizer(std::vector<NamedParameter> parameters);
 
+  // The trainable ones.
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   // To be called from the constructor of the derived class: zeros for parameter `i` under a name.
   void AddSlot(size_t i, const std::string& name, const Shape& shape);

@@ -67,6 +67,7 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   ResetPeakMemory();
   const auto model = MakeModel(FindModel(config->model).configure(*config, vocabulary), "test", 1);
   model->SetActivations(config->activations);
+  Freeze(*config, *model);
   const auto optimizer = MakeOptimizer(*config, model->Parameters());
   const Batch batch =
       FindObjective(*config->objective).empty_batch(*config, vocabulary.tokens, config->batch / config->accumulate);
@@ -94,6 +95,28 @@ TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
       const ResolvedConfig resolved(config);
       EXPECT_EQ(EstimateStep(resolved, {300, {}}).total_bytes, PeakOfAStep(resolved, {300, {}}))
           << Name(optimizer) << ", " << accumulate;
+    }
+  }
+}
+
+TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
+  const testing::ThreadsScope one_thread(1);
+  for (const char* frozen : {"embedding", "encoder", "decoder", "*.P_l,*.P_w", "encoder,embedding", "*.feed_forward"}) {
+    for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
+      TrainingConfig config;
+      config.batch = 6;
+      config.d_model = 64;
+      config.activations = activations;
+      const StepCost whole = EstimateStep(ResolvedConfig(config), {300, {}});
+      config.frozen = frozen;
+      const ResolvedConfig resolved(config);
+      const StepCost cost = EstimateStep(resolved, {300, {}});
+      EXPECT_EQ(cost.total_bytes, PeakOfAStep(resolved, {300, {}})) << frozen << ", " << Name(activations);
+      EXPECT_EQ(cost.parameters, whole.parameters) << frozen;
+      EXPECT_GT(cost.frozen_parameters, 0) << frozen;
+      EXPECT_EQ(cost.parameter_bytes, whole.parameter_bytes - 4 * cost.frozen_parameters) << frozen;
+      EXPECT_LT(cost.optimizer_bytes, whole.optimizer_bytes) << frozen;
+      EXPECT_LT(cost.total_bytes, whole.total_bytes) << frozen;
     }
   }
 }

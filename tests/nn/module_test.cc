@@ -180,6 +180,51 @@ TEST(ModuleTest, FreezingTakesAPathAndAllBelowIt) {
   EXPECT_THROW(pair.SetTrainable("firs", Module::Trainable::kNo), Error);
 }
 
+TEST(ModuleTest, FreezingTakesPatterns) {
+  const auto frozen = [](const char* pattern) {
+    Pair pair(Initializer(1));
+    pair.SetTrainable(pattern, Module::Trainable::kNo);
+    std::string names;
+    for (const NamedParameter& parameter : pair.Parameters()) {
+      EXPECT_EQ(parameter.value.requires_grad(), parameter.trainable) << parameter.name;
+      if (!parameter.trainable) names += parameter.name + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(frozen("*"), "first.weight first.bias cube second.weight ");
+  EXPECT_EQ(frozen("*.weight"), "first.weight second.weight ");
+  EXPECT_EQ(frozen("first.*"), "first.weight first.bias ");
+  EXPECT_EQ(frozen("f*t"), "first.weight first.bias ");  // the module, and so all that is in it
+  EXPECT_EQ(frozen("*s*.b*s"), "first.bias ");
+  EXPECT_EQ(frozen("c*b*"), "cube ");
+  Pair pair(Initializer(1));
+  for (const char* pattern : {"*.scale", "first.weight.*", "irst*", "*firs", "cub"}) {
+    EXPECT_THROW(pair.SetTrainable(pattern, Module::Trainable::kNo), Error) << pattern;
+  }
+  EXPECT_EQ(
+      testing::MessageOf([&] { pair.SetTrainable("first.weigth", Module::Trainable::kNo); }),
+      "there is no parameter \"first.weigth\", nor any under that path; did you mean \"first.weight\"?; the model's "
+      "parts are cube, first, second");
+}
+
+TEST(ModuleTest, WhatIsFrozenGetsNoGradient) {
+  Tower tower(4, 2, Initializer(1, DType::kFloat64));
+  const auto gradients = [&] {
+    tower.ZeroGrad();
+    Backward(Sum(tower.Forward(Variable(Tensor::Full({3, 4}, 1.0, DType::kFloat64)))));
+    std::vector<std::vector<double>> all;
+    for (const NamedParameter& parameter : tower.Parameters()) {
+      all.push_back(parameter.value.requires_grad() ? parameter.value.grad().ToVector<double>()
+                                                    : std::vector<double>());
+    }
+    return all;
+  };
+  std::vector<std::vector<double>> expected = gradients();
+  tower.SetTrainable("layer_1", Module::Trainable::kNo);
+  expected[3].clear();
+  EXPECT_EQ(gradients(), expected);
+}
+
 TEST(ModuleTest, ZeroGradMakesGradientsUndefined) {
   const Pair pair(Initializer(1));
   Backward(Sum(pair.cube));

@@ -95,5 +95,18 @@ TEST(AdamWTest, RefusesImpossibleConstants) {
 
 TEST(AdamWTest, WithoutParametersThereIsNothingToTrain) { EXPECT_THROW(AdamW({}), Error); }
 
+TEST(AdamWTest, WhatIsNotTrainableHasNoStateAndDoesNotDecay) {
+  std::vector<NamedParameter> parameters = {Leaf("frozen", {7, 9}, {7, 9}), Leaf("trained", {3, 5}, {3, 5})};
+  parameters[0].trainable = false;
+  const std::vector<double> frozen = parameters[0].value.value().ToVector<double>();
+  AdamW optimizer(parameters, {.weight_decay = 0.1});
+  std::vector<std::string> names;
+  for (const NamedTensor& slot : optimizer.State()) names.push_back(slot.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"step", "trained.m", "trained.v"}));
+  for (const NamedParameter& parameter : parameters) parameter.value.SetGrad(RandomGradient(parameter, 1));
+  optimizer.Step(0.1);
+  EXPECT_EQ(parameters[0].value.value().ToVector<double>(), frozen);
+}
+
 }  // namespace
 }  // namespace crosstalk
