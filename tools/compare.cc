@@ -28,7 +28,7 @@ namespace {
 
 // What tells the runs apart, and what would give only some of them something to start from.
 std::vector<std::string> FixedFields() {
-  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init", "seed"};
+  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init", "seed", "init_from"};
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (field.choices == NamesOf<AttentionKind>()) keys.push_back(field.key);
   }

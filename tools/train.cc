@@ -12,6 +12,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -83,11 +84,26 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
   options.ParseAgain();
 }
 
+// The options of model and tokenizer that are not given are those of the run whose weights a new one begins with.
+void TakeOverModel(const OptionTable& options, TrainSettings& settings) {
+  const TrainingConfig origin = ReadOriginConfig(settings.config.init_from);
+  TakeModelOf(origin, settings.config);
+  options.ParseAgain();
+  CROSSTALK_CHECK_FIELD(settings.config.model == origin.model, "model", settings.config.model,
+                        " cannot begin with the weights of ", settings.config.init_from, ", which are those of ",
+                        origin.model);
+}
+
 int DryRun(const ResolvedConfig& config, bool as_json) {
-  const TrainingData checked = CheckTrainingData(*config);
+  const std::string& origin_path = config->init_from;
+  const std::optional<LoadedOrigin> origin =
+      origin_path.empty() ? std::nullopt : std::optional<LoadedOrigin>(LoadOrigin(origin_path));
+  const TrainingData checked = CheckTrainingData(*config, origin ? TokenizerOf(*origin, *config) : nullptr);
   const std::string& data = checked.corpus.description;
   const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
+  if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
   const ModelDescription model = DescribeModel(config, vocabulary);
+  if (origin) LoadModelOf(*origin, model.config);
   const StepCost cost = EstimateStep(config, vocabulary);
   if (as_json) {
     PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
@@ -118,6 +134,7 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
     line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
          " are frozen");
   }
+  if (origin) line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
   line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
        ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
   if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
@@ -189,7 +206,11 @@ std::string FrozenText(const Model& model) {
 
 int Train(const OptionTable& options, TrainSettings& settings) {
   const ResumeOptions resume = MakeResumeOptions(settings);
-  if (resume.from != ResumeOptions::From::kNothing) TakeOverConfiguration(options, resume, settings);
+  if (resume.from != ResumeOptions::From::kNothing) {
+    TakeOverConfiguration(options, resume, settings);
+  } else if (!settings.config.init_from.empty()) {
+    TakeOverModel(options, settings);
+  }
   MakePathsAbsolute(&settings.config);
   const ResolvedConfig resolved(settings.config);
   CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),
@@ -227,7 +248,9 @@ Command TrainCommand() {
           "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
           "metrics.jsonl, checkpoints and at the end model.safetensors.\n"
           "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
-          "--resume goes on to the same bits; options that are not repeated are those of the run.",
+          "--resume goes on to the same bits; options that are not repeated are those of the run.\n"
+          "--init-from begins a new run with another's weights: model, tokenizer and objective are the origin's, all "
+          "else this run's own.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<TrainSettings>();
             AddTrainingOptions(options, &settings->config);

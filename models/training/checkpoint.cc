@@ -125,6 +125,12 @@ void VerifyFile(const std::string& path, const ManifestFile& expected, Depth dep
   }
 }
 
+Checkpoint CheckpointOf(const Manifest& manifest, const std::string& path) {
+  Checkpoint checkpoint{manifest.step, path, manifest.score, {}};
+  for (const ManifestFile& file : manifest.files) checkpoint.checksums.emplace(file.name, file.checksum);
+  return checkpoint;
+}
+
 Checkpoint VerifyDirectory(const std::string& path, Depth depth) {
   const std::vector<std::string> names = ListDirectory(path);
   if (!std::binary_search(names.begin(), names.end(), kManifestName)) {
@@ -144,7 +150,7 @@ Checkpoint VerifyDirectory(const std::string& path, Depth depth) {
       Fail(ErrorKind::kData, path, "/", name, ": a foreign file: it is not in the manifest");
     }
   }
-  return {manifest.step, path, manifest.score};
+  return CheckpointOf(manifest, path);
 }
 
 bool IsDirectory(const std::string& path) { return KindOf(path) == PathKind::kDirectory; }
@@ -180,7 +186,7 @@ Checkpoint CheckpointStore::Save(int64_t step, std::span<const CheckpointFile> f
   writer.Finish();
   transaction.Commit();
   trusted_.insert(step);
-  return {step, path, manifest.score};
+  return CheckpointOf(manifest, path);
 }
 
 std::vector<int64_t> CheckpointStore::Steps() const {

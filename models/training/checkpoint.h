@@ -27,8 +27,9 @@ CheckpointFile BytesFile(std::string name, std::string bytes);
 // A checkpoint that has been verified.
 struct Checkpoint {
   int64_t step = 0;
-  std::string path;             // ".../checkpoints/step-00000123"
-  std::optional<double> score;  // as it was saved; lower is better
+  std::string path;                              // ".../checkpoints/step-00000123"
+  std::optional<double> score;                   // as it was saved; lower is better
+  std::map<std::string, std::string> checksums;  // by file: "model.safetensors", …
 
   std::string FilePath(const std::string& name) const { return path + "/" + name; }
 };

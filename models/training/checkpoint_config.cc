@@ -16,7 +16,10 @@ CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
     reader.FailAt("format", "is not ", kRunFormat, ": written by another version");
   reader.String("version");
   CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
-                          reader.String("data_fingerprint")};
+                          reader.String("data_fingerprint"), std::nullopt};
+  if (!config.training.init_from.empty()) {
+    config.origin = OriginFromJson(reader.Value("origin"), path + ": origin");
+  }
   reader.RejectUnread();
   return config;
 }

@@ -1,11 +1,13 @@
 // What the checkpoints of a run hold, for the code that writes them and the code that reads them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/origin.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -20,6 +22,7 @@ struct CheckpointConfig {
   TrainingConfig training;
   Json model;
   std::string fingerprint;
+  std::optional<Origin> origin;  // where training.init_from names one
 };
 CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint);
 

@@ -112,7 +112,15 @@ FieldTable<Config> ModelFields() {
 FieldTable<Config> OptimisationFields() {
   return Grouped(
       "Optimisation",
-      {MakeField("frozen", &Config::frozen,
+      {MakeField(
+           "init_from", &Config::init_from,
+           {.placeholder = "PATH",
+            .help = "Begin with the weights of another run (its newest good checkpoint) or of one checkpoint. Its "
+                    "model, tokenizer, objective and lengths are taken over; data, optimizer, schedule and steps "
+                    "are this run's own.",
+            .affects_result = kNoEffect,  // compared by the weights
+            .may_be_missing = true}),
+       MakeField("frozen", &Config::frozen,
                  {.placeholder = "NAMES",
                   .help = "Parameters that stay as they begin, by paths that commas separate; * stands for any "
                           "characters: embedding,encoder.block_0,*.P_l.",

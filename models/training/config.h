@@ -85,6 +85,7 @@ struct TrainingConfig {
   double dropout = 0;
 
   // Optimisation.
+  std::string init_from;
   std::string frozen;
   int64_t steps = 2000;
   int64_t batch = 16;
@@ -136,7 +137,7 @@ Json ToJson(const TrainingConfig& config);
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 
 // "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of one can be continued
-// with the other. `data` and `validation` are compared by content elsewhere.
+// with the other. `data`, `validation` and `init_from` are compared by content elsewhere.
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
 
 // Makes the parameters that `frozen` names untrainable. Error(kUsage) of the field where a name is none of the model's,

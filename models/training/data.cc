@@ -92,13 +92,13 @@ TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   return OpenFileCorpus(options, stop);
 }
 
-TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer,
+TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer,
                               const StopRequest& stop) {
   TrainingData data;
   data.corpus = OpenCorpus(config, stop);
   data.fingerprint = Fingerprint(data.corpus);
-  if (kept_tokenizer) {
-    data.tokenizer = LoadTokenizerFile(*kept_tokenizer, ObjectiveOf(config).tokenizer.sentinels);
+  if (kept_tokenizer != nullptr) {
+    data.tokenizer = std::move(kept_tokenizer);
   } else if (IsTrained(config)) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, stop);
   } else {
@@ -107,12 +107,14 @@ TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<
   return data;
 }
 
-TrainingData CheckTrainingData(const TrainingConfig& config) {
+TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer) {
   // A tokenizer is made from them in about a second.
   const int64_t quick_bytes = config.tokenizer == "characters" ? 64 << 20 : 256 << 10;
   TrainingData data;
   data.corpus = OpenCorpus(config);
-  if (!IsTrained(config)) {
+  if (kept_tokenizer != nullptr) {
+    data.tokenizer = std::move(kept_tokenizer);
+  } else if (!IsTrained(config)) {
     data.tokenizer = LoadNamedTokenizer(config);
   } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= quick_bytes) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +21,16 @@ struct TrainingData {
   std::string fingerprint;
 };
 
-// Opens the corpus; makes, loads or trains the tokenizer. A run that goes on gives the path of the tokenizer's file
-// that it has kept, which then is the tokenizer whatever `config` says. What is held out, and what a tokenizer is
-// trained on, does not depend on the seed, so that runs of several seeds can be compared.
-// Error(kData) for text or a tokenizer that cannot be used. Interrupted where `stop` says so.
-TrainingData OpenTrainingData(const TrainingConfig& config, const std::optional<std::string>& kept_tokenizer,
+// Opens the corpus; makes, loads or trains the tokenizer. A run that goes on, or has its weights from another, gives
+// the tokenizer that is kept with them, which then is the tokenizer whatever `config` says. What is held out, and what
+// a tokenizer is trained on, does not depend on the seed, so that runs of several seeds can be compared. Error(kData)
+// for text or a tokenizer that cannot be used. Interrupted where `stop` says so.
+TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer = nullptr,
                               const StopRequest& stop = {});
 
 // What a new run would open, and an Error for all that it would refuse of it: for a dry run. Long text takes no
 // tokenizer to be made from it: it is long enough for one of bytes, and `tokenizer` is null.
-TrainingData CheckTrainingData(const TrainingConfig& config);
+TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer = nullptr);
 
 // The tokenizers that are made here: all that the field "tokenizer" can be but a file's path.
 const std::vector<std::string>& NamedTokenizers();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -58,6 +59,17 @@ void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   }
 }
 
+// "embedding[17] is nan" of the first parameter that is not finite; empty if all are.
+std::string NonFiniteValue(const Model& model) {
+  for (const NamedTensor& parameter : ParameterTensors(model)) {
+    const float* values = parameter.tensor.data<float>();
+    for (int64_t i = 0; i < parameter.tensor.num_elements(); ++i) {
+      if (!std::isfinite(values[i])) return StrCat(parameter.name, "[", i, "] is ", values[i]);
+    }
+  }
+  return "";
+}
+
 // Whether the folder may be trained in.
 void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume) {
   if (const std::optional<std::string> name = folder.ForeignName()) {
@@ -106,15 +118,10 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
   CheckFolder(*config_, folder_, resume);
   FindCheckpoint(resume);
   CheckFrozen(*config_);
-  std::optional<std::string> kept_tokenizer;
-  if (checkpoint_) {
-    kept_tokenizer = TokenizerPath(*checkpoint_);
-  } else if (folder_.HoldsRun()) {
-    kept_tokenizer = folder_.TokenizerFile();
-  }
-  data_ = OpenTrainingData(*config_, kept_tokenizer, observer_.stop);
+  std::optional<LoadedOrigin> origin = FindOrigin();
+  data_ = OpenTrainingData(*config_, KeptTokenizer(origin), observer_.stop);
   if (checkpoint_) CheckConfiguration(*checkpoint_);
-  BuildModel();
+  BuildModel(std::move(origin));
   if (checkpoint_) LoadCheckpoint(*checkpoint_);
   evaluation_ = MakeEvaluation(*config_, data_.corpus.validation, data_.tokenizer);
   batches_ = MakeBatches(*config_, data_);
@@ -146,6 +153,55 @@ void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
   }
 }
 
+// Where a run is resumed with another init_from than it began with, the weights decide whether that is the same.
+std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
+  const auto refuse = [&](const std::string& source, const std::string& difference) {
+    Fail(ErrorKind::kData, source, ": is of another configuration:", Lines({"init_from: " + difference}),
+         "\ntrain in a new folder, or leave init_from out");
+  };
+  const auto text_of = [](const std::optional<Origin>& origin) -> std::string {
+    if (!origin) return "initial values";
+    return StrCat("weights ", Excerpt(origin->weights), " of ", Excerpt(origin->checkpoint, 4000));
+  };
+  const std::string& path = config_->init_from;
+  const bool begun = folder_.HasRunFile();
+  std::optional<Origin> before;
+  if (begun) {
+    const Json run = folder_.ReadRunFile();
+    if (const Json* json = run.Find("origin")) before = OriginFromJson(*json, folder_.RunFile() + ": origin");
+  }
+  if (checkpoint_) {
+    const CheckpointConfig there = ReadCheckpointConfig(*checkpoint_);
+    origin_ = there.origin;
+    if (begun && (before ? before->weights : "") != (origin_ ? origin_->weights : "")) {
+      refuse(checkpoint_->path, StrCat(text_of(before), " here, ", text_of(origin_), " there"));
+    }
+    if (path == there.training.init_from) return std::nullopt;
+    const std::optional<Origin> here = path.empty() ? std::nullopt : std::optional(LoadOrigin(path).origin);
+    if (!here || !origin_ || here->weights != origin_->weights) {
+      refuse(checkpoint_->path, StrCat(text_of(here), " here, ", text_of(origin_), " there"));
+    }
+    return std::nullopt;
+  }
+  if (path.empty() && !before) return std::nullopt;
+  if (path.empty()) refuse(folder_.RunFile(), text_of(std::nullopt) + " here, " + text_of(before) + " there");
+  LoadedOrigin loaded = LoadOrigin(path);
+  if (begun && (!before || before->weights != loaded.origin.weights)) {
+    refuse(folder_.RunFile(), StrCat(text_of(loaded.origin), " here, ", text_of(before), " there"));
+  }
+  for (const std::string& reason : loaded.skipped) Report("skipped a damaged checkpoint: " + reason);
+  origin_ = loaded.origin;
+  return loaded;
+}
+
+std::shared_ptr<const Tokenizer> TrainingRun::KeptTokenizer(const std::optional<LoadedOrigin>& origin) const {
+  const int sentinels = ObjectiveOf(*config_).tokenizer.sentinels;
+  if (checkpoint_) return LoadTokenizerFile(TokenizerPath(*checkpoint_), sentinels);
+  const std::optional<std::string> file = folder_.HoldsRun() ? folder_.TokenizerFile() : std::nullopt;
+  if (file) return LoadTokenizerFile(*file, sentinels);
+  return origin ? TokenizerOf(*origin, *config_) : nullptr;
+}
+
 void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
   std::vector<std::string> differences = Differences(*config_, there.training);
@@ -168,12 +224,18 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-void TrainingRun::BuildModel() {
+void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
   const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
   const Json json = FindModel(config_->model).configure(*config_, vocabulary);
   // Parameters of a file come before any memory is taken for what a configuration says.
   if (checkpoint_) {
     model_ = LoadModel(json, "the configuration", ReadSafetensors(checkpoint_->FilePath(kModelName)));
+  } else if (origin) {
+    CheckModelOf(*origin, *config_, *data_.tokenizer);
+    model_ = LoadModelOf(*origin, json);
+    if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
+      FailField(ErrorKind::kData, "init_from", origin->origin.checkpoint, ": ", value);
+    }
   }
   CheckMemory(config_, vocabulary);
   if (model_ == nullptr) model_ = MakeModel(json, "configuration", config_->seed);
@@ -193,6 +255,7 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
   }
   if (!reader.Value("evaluation").is_null())
     last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
+  saved_step_ = checkpoint.step;
 }
 
 // From here on the folder is written to.
@@ -201,6 +264,11 @@ void TrainingRun::Begin() {
   for (const std::string& stays : checkpoints_.RemoveStale().failed) Report(stays);
   if (checkpoint_ && !folder_.HasRunFile()) {
     Report(StrCat(folder_.RunFile(), ": missing; written again from ", checkpoint_->path));
+  }
+  if (origin_ && !checkpoint_) {
+    Report(StrCat("begins with the weights of ", origin_->checkpoint, " (step ", origin_->step,
+                  "); optimizer, schedule and step count start anew"));
+    SaveCheckpoint();
   }
   if (step() < config_->steps || !folder_.HasRunFile()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
@@ -240,6 +308,7 @@ void TrainingRun::WriteRunFile() const {
   run.Set("parameters", model_->NumParameters());
   run.Set("data", data_.corpus.description).Set("data_fingerprint", data_.fingerprint);
   run.Set("configuration", ToJson(*config_));
+  if (origin_) run.Set("origin", ToJson(*origin_));
   run.Set("model", model_->ConfigJson());
   run.Set("sessions", sessions.Append(session));
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
@@ -271,20 +340,17 @@ RunEvaluation TrainingRun::RunEvaluationNow() {
 }
 
 void TrainingRun::SaveCheckpoint() {
-  for (const NamedTensor& parameter : ParameterTensors(*model_)) {
-    const float* values = parameter.tensor.data<float>();
-    for (int64_t i = 0; i < parameter.tensor.num_elements(); ++i) {
-      if (std::isfinite(values[i])) continue;
-      Fail(ErrorKind::kNumerical, "after step ", step(), ", ", parameter.name, "[", i, "] is ", values[i],
-           ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
-    }
+  if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
+    Fail(ErrorKind::kNumerical, "after step ", step(), ", ", value,
+         ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
   }
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
-  const Json config = Json::MakeObject({{"format", kRunFormat},
-                                        {"version", Version()},
-                                        {"data_fingerprint", data_.fingerprint},
-                                        {"training", ToJson(*config_)},
-                                        {"model", model_->ConfigJson()}});
+  Json config = Json::MakeObject({{"format", kRunFormat},
+                                  {"version", Version()},
+                                  {"data_fingerprint", data_.fingerprint},
+                                  {"training", ToJson(*config_)},
+                                  {"model", model_->ConfigJson()}});
+  if (origin_) config.Set("origin", ToJson(*origin_));
   const Json state = Json::MakeObject(
       {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationState(*last_evaluation_) : Json()}});
   const std::vector<CheckpointFile> files = {
@@ -297,6 +363,7 @@ void TrainingRun::SaveCheckpoint() {
   lock_->CheckHeld();
   checkpoints_.Save(step(), files,
                     evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
+  saved_step_ = step();
   for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->keep)).failed) Report(stays);
 }
 
@@ -319,7 +386,6 @@ TrainingSummary TrainingRun::Train() {
   Trainer trainer(*model_, *optimizer_, *batches_, options);
 
   const auto stopping = [&] { return observer_.stop && observer_.stop(); };
-  int64_t saved_step = checkpoint_ ? step() : -1;
   bool stopped = false;
   // A run that was cut at a step whose evaluation was due begins with that evaluation.
   for (bool first = true;; first = false) {
@@ -333,10 +399,7 @@ TrainingSummary TrainingRun::Train() {
       changed = RunEvaluationNow().result.finished;
     }
     stopped = stopping() && step() < config_->steps;
-    if ((stopped || Due(*config_->checkpoint_every)) && (changed || saved_step != step())) {
-      SaveCheckpoint();
-      saved_step = step();
-    }
+    if ((stopped || Due(*config_->checkpoint_every)) && (changed || saved_step_ != step())) SaveCheckpoint();
     if (stopped || step() == config_->steps) break;
   }
   TrainingSummary summary;

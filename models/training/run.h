@@ -1,5 +1,6 @@
 // TrainingRun: a run folder and what happens in it from the first step to the final model, over any number of
-// interruptions. The model's bits depend on the configuration alone: not on threads, nor on where the run was cut.
+// interruptions. The model's bits depend on the configuration alone, and on the weights that it begins with where it
+// names some: not on threads, nor on where the run was cut.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/optimizer.h"
@@ -54,6 +56,7 @@ class TrainingRun {
  public:
   // Locks the folder, then opens the data, makes or trains the tokenizer, builds the model and, to resume, loads the
   // checkpoint. Nothing is written before all of that has succeeded but the lock, and that goes where there was no run.
+  // A run with an origin begins with a checkpoint of its weights: from then on nothing of the origin is needed.
   // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files, or another process trains there.
   // Error(kData) for data that cannot be used, if no checkpoint is good although there are some, or if the checkpoint's
   // configuration differs from `config` (the message names the fields). Error(kResource) if the model cannot fit into
@@ -80,8 +83,11 @@ class TrainingRun {
 
  private:
   void FindCheckpoint(const ResumeOptions& resume);
+  // The origin's files where the run begins with them; else it is in the checkpoint, or there is none.
+  std::optional<LoadedOrigin> FindOrigin();
+  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<LoadedOrigin>& origin) const;
   void CheckConfiguration(const Checkpoint& checkpoint) const;
-  void BuildModel();
+  void BuildModel(std::optional<LoadedOrigin> origin);
   void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();
   void WriteRunFile() const;
@@ -97,6 +103,7 @@ class TrainingRun {
   TrainingObserver observer_;
   CheckpointStore checkpoints_;
   std::optional<Checkpoint> checkpoint_;  // resumed from
+  std::optional<Origin> origin_;
   TrainingData data_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -104,6 +111,7 @@ class TrainingRun {
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
   std::optional<RunEvaluation> last_evaluation_;
+  int64_t saved_step_ = -1;
   std::optional<std::optional<double>> loss_lower_bound_;  // of evaluation_, once it has been computed
 };
 

@@ -3,6 +3,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ namespace crosstalk {
 namespace {
 
 constexpr char kLockName[] = "lock";
+constexpr char kCheckpointsName[] = "checkpoints";
 constexpr int kLockAttempts = 100;
 
 bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
@@ -30,7 +32,13 @@ bool RunFolder::HoldsRun() const { return HasRunFile() || !CheckpointStore(Check
 std::optional<std::string> RunFolder::ForeignName() const {
   if (!Exists(path_) || HoldsRun()) return std::nullopt;
   for (const std::string& name : ListDirectory(path_)) {
-    if (name != kLockName && !IsTemporaryName(name)) return name;
+    if (name == kLockName || IsTemporaryName(name)) continue;
+    // Of a run that was cut before it had saved the weights that it begins with.
+    if (name == kCheckpointsName && KindOf(CheckpointDirectory()) == PathKind::kDirectory) {
+      const std::vector<std::string> begun = ListDirectory(CheckpointDirectory());
+      if (std::all_of(begun.begin(), begun.end(), IsTemporaryName)) continue;
+    }
+    return name;
   }
   return std::nullopt;
 }

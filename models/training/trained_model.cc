@@ -1,5 +1,7 @@
 #include "crosstalk/models/training/trained_model.h"
 
+#include <utility>
+
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -27,6 +29,15 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
 }
 
 TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
+  TrainedModel trained;
+  std::vector<std::string> skipped =
+      UseCheckpoint(run_folder, which, [&](const Checkpoint& one) { trained = LoadTrainedModel(one); });
+  trained.skipped = std::move(skipped);
+  return trained;
+}
+
+std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheckpoint which,
+                                       const std::function<void(const Checkpoint& checkpoint)>& use) {
   const RunFolder folder(run_folder);
   if (!folder.HoldsRun() || folder.HasRunFile()) folder.ReadRunFile();
   const CheckpointStore store(folder.CheckpointDirectory());
@@ -38,9 +49,8 @@ TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint whi
            which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));
     }
     try {
-      TrainedModel trained = LoadTrainedModel(*found.checkpoint);
-      trained.skipped = skipped;
-      return trained;
+      use(*found.checkpoint);
+      return skipped;
     } catch (const Error&) {
       // A training that goes on in the run removes a checkpoint only when there is a newer one.
       if (KindOf(found.checkpoint->path) != PathKind::kNothing) throw;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ enum class WhichCheckpoint { kNewest, kBest };
 // run meanwhile: where it removes the checkpoint, the one that then is the newest or the best is taken.
 TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which);
 TrainedModel LoadTrainedModel(const Checkpoint& checkpoint);
+
+// Calls use(checkpoint) with the one that is meant, and where a training removes that meanwhile, with the one that then
+// is. Why others were passed over is the result: damaged ones. Error(kData) where there is no run or none is good.
+std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheckpoint which,
+                                       const std::function<void(const Checkpoint& checkpoint)>& use);
 
 // The configuration of a run, from its run.json, or where that is lost from its newest good checkpoint.
 TrainingConfig ReadRunConfig(const RunFolder& folder);

@@ -87,7 +87,7 @@ void WriteFolder(const std::string& folder, const Pristine& pristine, const std:
 
 // The fields that name files to read, or training of a tokenizer, are not the input's to choose.
 bool ReadsNoFiles(const TrainingConfig& config) {
-  return config.data.empty() && config.validation.empty() && config.tokenizer == "bytes";
+  return config.data.empty() && config.validation.empty() && config.init_from.empty() && config.tokenizer == "bytes";
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "crosstalk/models/registry.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -74,6 +75,28 @@ TEST_P(EveryModelTest, DryRunCountsWhatTrainingHas) {
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
   EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters"), ParseJson(trained.output, "trained").At("parameters"));
   EXPECT_GT(ParseJson(dry.output, "dry").At("multiplications_per_step").AsInt(), 0);
+}
+
+TEST_P(EveryModelTest, BeginsWithTheWeightsOfAnotherRun) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Train(dir / "origin")).exit_code, 0);
+  const TensorFile before = ReadSafetensors(dir / "origin/model.safetensors");
+  const std::string& frozen = before.tensors[0].name;
+  const std::vector<std::string> warm = {
+      "train",   "--init-from", dir / "origin",   "--seed", "5",       "--frozen", frozen,
+      "--steps", "4",           "--eval-batches", "1",      "--batch", "4",        "--threads"};
+  for (const char* threads : {"1", "3"}) {
+    const CommandResult result = RunCommand(Joined(warm, {threads, "--out", dir / threads}));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+  EXPECT_TRUE(ReadBytes(dir / "1/model.safetensors") == ReadBytes(dir / "3/model.safetensors"));
+  int moved = 0;
+  for (const NamedTensor& after : ReadSafetensors(dir / "1/model.safetensors").tensors) {
+    const bool same = after.tensor.ToVector<float>() == before.At(after.name).ToVector<float>();
+    EXPECT_TRUE(same || after.name != frozen) << frozen;
+    moved += same ? 0 : 1;
+  }
+  EXPECT_GT(moved, static_cast<int>(before.tensors.size()) / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryModelTest, ::testing::ValuesIn(Pairings()), [](const auto& pairing) {

@@ -10,6 +10,8 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
@@ -142,6 +144,44 @@ TEST_F(ForgedCheckpointTest, ATrainingConfigurationThatCannotBeIsTheFilesFault) 
     const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(from, to, "\"training\": {")});
     EXPECT_EQ(result.exit_code, 3) << to << ": " << result.errors;
     EXPECT_NE(result.errors.find("config.json: training: "), std::string::npos) << to << ": " << result.errors;
+  }
+}
+
+// A new run takes over what an origin says of its model: sizes that its tensors have not are refused before anything of
+// these sizes is made.
+TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(honest_ + "/model.safetensors"));
+  struct Case {
+    std::string from, to, says;
+  };
+  const std::vector<Case> cases = {
+      {R"("d_model": 16)", R"("d_model": 131072)", "the configuration asks for float32"},
+      {R"("d_ff": 24)", R"("d_ff": 16777216)", "the configuration asks for float32[16, 16777216]"},
+      {R"("layers": 1,)", R"("layers": 1000,)", "which the configuration asks for"},
+      {R"("key_size": null)", R"("key_size": 16777216)", "the configuration asks for float32"},
+      {R"("relative_buckets": 32)", R"("relative_buckets": 64)", "the configuration asks for float32"},
+      {R"("keys_values": "separate")", R"("keys_values": "tied")", "is no parameter of the model"},
+      {R"("input_length": 16)", R"("input_length": 16777216)", "this machine has"},
+      {R"("init_from": "")", R"("init_from": "elsewhere")", "origin"},
+  };
+  for (const Case& forged : cases) {
+    TrainingConfig config;
+    config.init_from = Forged(forged.from, forged.to, "\"training\": {");
+    const int64_t live = GetMemoryStats().live_bytes;
+    ResetPeakMemory();
+    try {
+      TakeModelOf(ReadOriginConfig(config.init_from), config);
+      TrainingRun(ResolvedConfig(config), dir_ / "warm", {}, {});
+      ADD_FAILURE() << forged.to;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), forged.says == "this machine has" ? ErrorKind::kResource : ErrorKind::kData)
+          << error.what();
+      EXPECT_NE(std::string(error.what()).find(forged.says), std::string::npos) << forged.to << ": " << error.what();
+    }
+    if (forged.says != "this machine has") {
+      EXPECT_LE(GetMemoryStats().peak_bytes - live, 2 * bytes) << forged.to;
+    }
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "warm")) << forged.to;
   }
 }
 

@@ -302,6 +302,7 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
       {{"--seed", "9"}, "seed: 9 here, 1 there"},
       {{"--attention", "multihead"}, "attention: \"multihead\" here, \"talking\" there"},
       {{"--steps", "80"}, "steps: 80 here, 8 there"},
+      {{"--init-from", dir / "run"}, "init_from"},
       {{"--frozen", "encoder"}, "frozen: \"encoder\" here, \"\" there"},
       {{"--tokenizer", "sentencepiece"}, "tokenizer"},
   };

@@ -42,7 +42,7 @@ TEST(TrainingDataTest, TheFingerprintIsOfEveryByteAndOfNothingElse) {
   std::string text = Words(20'000);
   Write(dir / "text.txt", text);
   const auto fingerprint = [](const std::string& path) {
-    return OpenTrainingData(ConfigOf(path), std::nullopt).fingerprint;
+    return OpenTrainingData(ConfigOf(path), nullptr).fingerprint;
   };
   std::set<std::string> seen = {fingerprint(dir / "text.txt")};
   Write(dir / "copy.txt", text);
@@ -64,7 +64,7 @@ TEST(TrainingDataTest, TheFingerprintIsOfEveryByteAndOfNothingElse) {
   EXPECT_TRUE(seen.count(fingerprint(folder.path()))) << "the smaller file is held out, whatever it is called";
   TrainingConfig roles = ConfigOf(folder / "a.txt");
   roles.validation = folder / "b.txt";
-  EXPECT_TRUE(seen.insert(OpenTrainingData(roles, std::nullopt).fingerprint).second);
+  EXPECT_TRUE(seen.insert(OpenTrainingData(roles, nullptr).fingerprint).second);
 }
 
 std::string OutcomeOf(const std::function<void()>& f) {
@@ -92,7 +92,7 @@ TEST(TrainingDataTest, ADryRunRefusesWhatTrainingRefuses) {
     for (const std::string& tokenizer : {std::string("bytes"), std::string("sentencepiece"), dir / "long.txt"}) {
       const TrainingConfig config = ConfigOf(dir / name, tokenizer);
       const std::string training = OutcomeOf([&] {
-        const TrainingData data = OpenTrainingData(config, std::nullopt);
+        const TrainingData data = OpenTrainingData(config, nullptr);
         MakeEvaluation(config, data.corpus.validation, data.tokenizer);
         MakeBatches(config, data)->Get(0, 0);
       });
@@ -132,17 +132,17 @@ TEST(TrainingDataTest, OpeningEndsWhereItIsAskedToAlsoWhileATokenizerIsTrained) 
   const TrainingConfig config = ConfigOf(dir / "text.txt", "sentencepiece");
   int asked = 0;
   const auto never = [&] { return ++asked < 0; };
-  const std::string tokenizer = OpenTrainingData(config, std::nullopt, never).tokenizer->FileContents();
-  EXPECT_EQ(tokenizer, OpenTrainingData(config, std::nullopt).tokenizer->FileContents());
+  const std::string tokenizer = OpenTrainingData(config, nullptr, never).tokenizer->FileContents();
+  EXPECT_EQ(tokenizer, OpenTrainingData(config, nullptr).tokenizer->FileContents());
   ASSERT_GT(asked, 12) << "the training is too short for this test";
   // The check of the text asks once, the reading of the sample for each of its 8 segments, the training ever after.
   for (const int end : {1, 5, 12}) {
     asked = 0;
-    EXPECT_THROW(OpenTrainingData(config, std::nullopt, [&] { return ++asked == end; }), Interrupted) << end;
+    EXPECT_THROW(OpenTrainingData(config, nullptr, [&] { return ++asked == end; }), Interrupted) << end;
     EXPECT_EQ(asked, end);
   }
   // Let the training that was left alone end before the program does.
-  OpenTrainingData(config, std::nullopt);
+  OpenTrainingData(config, nullptr);
 }
 
 }  // namespace

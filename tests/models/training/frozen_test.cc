@@ -43,7 +43,7 @@ TEST(FrozenTest, OneParameterAloneHasTheGradientThatItHasAmongAll) {
         TrainingConfig config = TinyConfigOf(name);
         config.attention.kind = ParseName<AttentionKind>("attention", kind);
         const ResolvedConfig resolved(config);
-        const TrainingData data = OpenTrainingData(*resolved, std::nullopt);
+        const TrainingData data = OpenTrainingData(*resolved);
         const Batch batch = MakeBatches(*resolved, data)->Get(0, 0);
         const auto model = MakeModel(FindModel(name).configure(*resolved, {.size = data.tokenizer->vocab_size(),
                                                                            .tokens = data.tokenizer->special_tokens()}),

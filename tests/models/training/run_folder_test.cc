@@ -44,8 +44,10 @@ TEST(RunFolderTest, KnowsItsOwnFilesFromOthers) {
 TEST(RunFolderTest, CheckpointsMakeARunOfAFolderThatHasLostItsRunFile) {
   const TempDir dir;
   const RunFolder folder(dir / "run");
-  CreateDirectories(dir / "run/checkpoints");
+  CreateDirectories(dir / "run/checkpoints/.step-00000000.tmp-1");  // of a run that was cut in its first save
   EXPECT_FALSE(folder.HoldsRun());
+  EXPECT_FALSE(folder.ForeignName());
+  WriteBytes(dir / "run/checkpoints/letter.txt", "Dear reader");
   EXPECT_EQ(folder.ForeignName(), "checkpoints");
   CheckpointStore(folder.CheckpointDirectory()).Save(3, {});
   EXPECT_TRUE(folder.HoldsRun());

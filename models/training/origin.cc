@@ -1,0 +1,131 @@
+#include "crosstalk/models/training/origin.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/checkpoint.h"
+#include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr char kField[] = "init_from";
+
+bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// The fields that make a model another one.
+FieldTable<TrainingConfig> ModelFieldsThatBind() {
+  FieldTable<TrainingConfig> fields;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.group == "Model" && !IsOneOf(field.key, {"dropout", "mixing_init", "implementation"})) {
+      fields.push_back(field);
+    }
+  }
+  return fields;
+}
+
+std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
+  CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
+                        ": there is no run or checkpoint there");
+  CROSSTALK_CHECK_FIELD(KindOf(path) == PathKind::kDirectory, kField, Quoted(path),
+                        " is a file; name a run's folder or one of its checkpoints");
+  try {
+    if (RunFolder(path).HoldsRun()) return UseCheckpoint(path, WhichCheckpoint::kNewest, use);
+    use(VerifyCheckpoint(path));
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, kField, error.what(), "\nname another run's folder, or a checkpoint that is whole");
+  }
+}
+
+}  // namespace
+
+Json ToJson(const Origin& origin) {
+  return Json::MakeObject({{"checkpoint", origin.checkpoint}, {"step", origin.step}, {"weights", origin.weights}});
+}
+
+Origin OriginFromJson(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  Origin origin{reader.String("checkpoint"), reader.Int("step"), reader.String("weights")};
+  reader.RejectUnread();
+  return origin;
+}
+
+LoadedOrigin LoadOrigin(const std::string& path) {
+  LoadedOrigin loaded;
+  std::vector<std::string> skipped = UseOrigin(path, [&](const Checkpoint& checkpoint) {
+    const auto weights = checkpoint.checksums.find(kModelName);
+    if (weights == checkpoint.checksums.end()) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
+    loaded.config = ReadCheckpointConfig(checkpoint).training;
+    loaded.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(loaded.config).tokenizer.sentinels);
+    loaded.parameters = ReadSafetensors(checkpoint.FilePath(kModelName));
+    loaded.origin = {checkpoint.path, checkpoint.step, weights->second};
+  });
+  loaded.skipped = std::move(skipped);
+  return loaded;
+}
+
+TrainingConfig ReadOriginConfig(const std::string& path) {
+  TrainingConfig config;
+  UseOrigin(path, [&](const Checkpoint& checkpoint) { config = ReadCheckpointConfig(checkpoint).training; });
+  return config;
+}
+
+void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.group != "Model" && (field.group != "Data" || IsOneOf(field.key, {"data", "validation"}))) continue;
+    field.set(config, field.get(origin));
+  }
+}
+
+std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config) {
+  const TrainingConfig& before = origin.config;
+  return config.tokenizer == before.tokenizer && config.vocabulary == before.vocabulary ? origin.tokenizer : nullptr;
+}
+
+void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
+  const Tokenizer& before = *origin.tokenizer;
+  const std::string& path = origin.origin.checkpoint;
+  CROSSTALK_CHECK_FIELD(
+      tokenizer.vocab_size() == before.vocab_size() && tokenizer.special_tokens() == before.special_tokens(), kField,
+      path, " has a tokenizer of ", before.vocab_size(), " ids, and the one that tokenizer = ", config.tokenizer,
+      " gives, of ", tokenizer.vocab_size(),
+      " ids, does not fit its weights; leave out tokenizer and vocabulary to take "
+      "the origin's");
+  const FieldTable<TrainingConfig> fields = ModelFieldsThatBind();
+  TrainingConfig there = config;
+  for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));
+  const Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
+  if (config.model == there.model &&
+      FindModel(config.model).configure(config, vocabulary) == FindModel(there.model).configure(there, vocabulary)) {
+    return;
+  }
+  FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(FieldDifferences(fields, config, there)),
+            "\nleave these options out to take the origin's; of the model only dropout, mixing_init and implementation "
+            "may differ");
+}
+
+std::unique_ptr<Model> LoadModelOf(const LoadedOrigin& origin, const Json& model) {
+  try {
+    return LoadModel(model, "the configuration", origin.parameters);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, kField, error.what(),
+              "\nleave out the options that set such sizes to take the origin's");
+  }
+}
+
+}  // namespace crosstalk

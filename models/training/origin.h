@@ -1,0 +1,56 @@
+// The origin of a run that begins with another's weights: what the configuration's init_from names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// As run.json and the run's checkpoints record it: with the configuration it decides the run's bits.
+struct Origin {
+  std::string checkpoint;  // its path when the run began
+  int64_t step = 0;
+  std::string weights;  // the checksum of its model.safetensors: two origins with the same one are the same
+};
+Json ToJson(const Origin& origin);
+// Error(kData) with `source`.
+Origin OriginFromJson(const Json& json, const std::string& source);
+
+struct LoadedOrigin {
+  Origin origin;
+  TrainingConfig config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  TensorFile parameters;
+  std::vector<std::string> skipped;  // why newer checkpoints were passed over: damaged ones
+};
+// From a run folder, its newest good checkpoint, or from a checkpoint. A training may go on in the run meanwhile.
+// Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot be used.
+LoadedOrigin LoadOrigin(const std::string& path);
+// Its configuration alone.
+TrainingConfig ReadOriginConfig(const std::string& path);
+
+// What a run takes over of its origin's configuration: all that says what the model is and what it learns, but for the
+// text. The rest stays.
+void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
+
+// The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
+std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config);
+
+// Error(kUsage) of init_from, with the fields that are at fault, unless the configuration's model is the origin's,
+// which it is whatever its dropout, mixing_init and implementation, and the tokenizer's ids are as many and as special.
+void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
+
+// The model of this configuration with the origin's parameters. Error(kData) of init_from that names a parameter which
+// only one of the two has, or which has another shape there.
+std::unique_ptr<Model> LoadModelOf(const LoadedOrigin& origin, const Json& model);
+
+}  // namespace crosstalk

@@ -1,0 +1,182 @@
+// `crosstalk train --init-from`: what a user may expect of it, and what it refuses.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/random.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+namespace fs = std::filesystem;
+
+class TrainInitFromTest : public ::testing::Test {
+ protected:
+  // 8 steps, checkpoints of steps 6 and 8, a tokenizer of its own.
+  void SetUp() override {
+    const CommandResult result = RunCommand(
+        TinyTrain({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--dropout", "0.1", "--out", Origin()}));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  }
+
+  std::string Origin() const { return dir_ / "origin"; }
+  std::vector<std::string> Warm(const std::string& out, const std::vector<std::string>& more = {}) const {
+    return Joined({"train", "--init-from", Origin(), "--out", out, "--steps", "6", "--batch", "4", "--eval-batches",
+                   "1", "--checkpoint-every", "1", "--threads", "1"},
+                  more);
+  }
+  static std::string Model(const std::string& run) { return ReadBytes(run + "/model.safetensors"); }
+
+  TempDir dir_;
+};
+
+TEST_F(TrainInitFromTest, ModelAndTokenizerAreTheOriginsAndAllElseItsOwn) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of another text, which is long enough.\n\n";
+  WriteBytes(dir_ / "other.txt", text);
+  const std::string before = Snapshot(Origin());
+  const CommandResult result = RunCommand(Warm(dir_ / "warm", {"--data", dir_ / "other.txt", "--dropout", "0"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "begins with the weights of " + Origin() +
+                                          "/checkpoints/step-00000008 (step 8); optimizer, schedule and step count "
+                                          "start anew"))
+      << result.errors;
+  EXPECT_TRUE(ReadBytes(dir_ / "warm/tokenizer.model") == ReadBytes(Origin() + "/tokenizer.model"));
+  const Json run = ParseJson(ReadBytes(dir_ / "warm/run.json"), "run.json");
+  const Json& config = run.At("configuration");
+  EXPECT_EQ(config.At("d_model"), Json(16));
+  EXPECT_EQ(config.At("input_length"), Json(16));
+  EXPECT_EQ(config.At("dropout"), Json(0.0));
+  EXPECT_EQ(config.At("data"), Json(dir_ / "other.txt"));
+  EXPECT_EQ(config.At("steps"), Json(6));
+  EXPECT_TRUE(Snapshot(Origin()) == before);
+  const CommandResult measured = RunCommand({"eval", "--run", dir_ / "warm"});
+  EXPECT_EQ(measured.exit_code, 0) << measured.errors;
+}
+
+TEST_F(TrainInitFromTest, ADryRunShowsWhatIsTrainedAndChecksTheOrigin) {
+  const CommandResult text = RunCommand(Warm(dir_ / "warm", {"--dry-run", "--frozen", "embedding,encoder"}));
+  ASSERT_EQ(text.exit_code, 0) << text.errors;
+  EXPECT_TRUE(Contains(text.output, " are trained, ")) << text.output;
+  EXPECT_TRUE(Contains(text.output, "step-00000008 (step 8)")) << text.output;
+  const CommandResult json = RunCommand(Warm(dir_ / "warm", {"--dry-run", "--frozen", "embedding", "--json"}));
+  EXPECT_EQ(ParseJson(json.output, "dry").At("frozen_parameters"), Json(512 * 16));
+  EXPECT_EQ(RunCommand(Warm(dir_ / "warm", {"--dry-run", "--d-ff", "40"})).exit_code, 2);
+}
+
+TEST_F(TrainInitFromTest, AnySignalAtAnyMomentEndsInTheSameBits) {
+  const auto start = std::chrono::steady_clock::now();
+  const CommandResult whole = RunCommand(Warm(dir_ / "whole"));
+  const auto duration = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  RandomSequence random({.seed = 13, .stream = StreamId("signals")});
+  for (int trial = 0; trial < 8; ++trial) {
+    const int number = trial % 2 == 0 ? SIGKILL : SIGTERM;
+    const std::string run = dir_ / ("cut-" + std::to_string(trial));
+    // A run that was cut before it had saved the weights that it begins with begins again.
+    const auto command = [&] {
+      const bool begun = fs::exists(run + "/checkpoints/step-00000000") || fs::exists(run + "/run.json");
+      return begun ? std::vector<std::string>{"train", "--out", run, "--resume", "auto", "--threads", "3"} : Warm(run);
+    };
+    RunningCommand first(command());
+    std::this_thread::sleep_for(duration * (0.1 * (trial + random.UniformDouble())));
+    first.Signal(number);
+    const CommandResult cut = first.Wait();
+    ASSERT_TRUE(cut.exit_code == 0 || cut.exit_code == 128 + number) << cut.errors;
+    if (fs::exists(run + "/checkpoints/step-00000000")) fs::rename(Origin(), dir_ / "hidden");
+    const CommandResult rest = RunCommand(command());
+    if (fs::exists(dir_ / "hidden")) fs::rename(dir_ / "hidden", Origin());
+    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+    EXPECT_TRUE(Model(run) == Model(dir_ / "whole")) << trial;
+  }
+}
+
+TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
+  WriteBytes(dir_ / "letter.txt", "Dear reader");
+  const std::string before = Snapshot(Origin());
+  struct Case {
+    std::vector<std::string> options;
+    int exit_code;
+    std::string says;
+  };
+  const std::vector<Case> cases = {
+      {{"--d-model", "32"},
+       2,
+       "--init-from: " + Origin() + "/checkpoints/step-00000008 is of another model:\n  d_model: 32 here, 16 there"},
+      {{"--attention", "multihead"}, 2, "attention: \"multihead\" here, \"talking\" there"},
+      {{"--tokenizer", "bytes"}, 2, "leave out tokenizer and vocabulary to take the origin's"},
+      {{"--vocabulary", "340"}, 2, "leave out tokenizer and vocabulary"},
+      {{"--frozen", "encodr"}, 2, "--frozen: there is no parameter \"encodr\""},
+      {{"--frozen", "*"}, 2, "leaves nothing to train"},
+  };
+  for (const Case& refused : cases) {
+    const CommandResult result = RunCommand(Warm(dir_ / "warm", refused.options));
+    EXPECT_EQ(result.exit_code, refused.exit_code) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, refused.says)) << refused.says << "\n" << result.errors;
+    EXPECT_FALSE(fs::exists(dir_ / "warm")) << refused.says;
+  }
+  const std::vector<Case> origins = {
+      {{dir_ / "nowhere"}, 2, "there is no run or checkpoint there"},
+      {{dir_ / "letter.txt"}, 2, "is a file; name a run's folder"},
+      {{Origin() + "/model.safetensors"}, 2, "is a file; name a run's folder"},
+      {{Origin() + "/checkpoints"}, 3, "not a checkpoint"},
+      {{dir_.path()}, 3, "not a checkpoint"},
+  };
+  for (const Case& refused : origins) {
+    const CommandResult result =
+        RunCommand({"train", "--init-from", refused.options[0], "--out", dir_ / "warm", "--threads", "1"});
+    EXPECT_EQ(result.exit_code, refused.exit_code) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, refused.says)) << refused.says << "\n" << result.errors;
+    EXPECT_FALSE(fs::exists(dir_ / "warm")) << refused.says;
+  }
+  // The run itself.
+  const CommandResult itself = RunCommand(Warm(Origin()));
+  EXPECT_EQ(itself.exit_code, 2) << itself.errors;
+  EXPECT_TRUE(Contains(itself.errors, "holds a run already")) << itself.errors;
+  const CommandResult resumed = RunCommand({"train", "--resume", Origin(), "--init-from", Origin()});
+  EXPECT_EQ(resumed.exit_code, 3) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, "init_from: weights crc64:")) << resumed.errors;
+  EXPECT_TRUE(Snapshot(Origin()) == before);
+}
+
+TEST_F(TrainInitFromTest, ADamagedOriginIsPassedOverOrRefused) {
+  for (const char* step : {"8", "6"}) {
+    const std::string path = Origin() + "/checkpoints/step-0000000" + step + "/model.safetensors";
+    std::string bytes = ReadBytes(path);
+    bytes[bytes.size() / 2] ^= 0x10;
+    WriteBytes(path, bytes);
+    const CommandResult result = RunCommand(Warm(dir_ / "warm"));
+    if (*step == '8') {
+      ASSERT_EQ(result.exit_code, 0) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "skipped a damaged checkpoint: " + path)) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "(step 6)")) << result.errors;
+      fs::remove_all(dir_ / "warm");
+    } else {
+      EXPECT_EQ(result.exit_code, 3) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "--init-from: ") && Contains(result.errors, path + ": altered"))
+          << result.errors;
+      EXPECT_FALSE(fs::exists(dir_ / "warm"));
+    }
+  }
+}
+
+TEST_F(TrainInitFromTest, ADiskThatIsFullAtTheFirstSaveLeavesAFolderToBeginIn) {
+  // The model's parameters take more than this.
+  const CommandResult full = RunCommand(Warm(dir_ / "warm"), {.max_file_bytes = 20'000});
+  EXPECT_EQ(full.exit_code, 5) << full.errors;
+  EXPECT_FALSE(fs::exists(dir_ / "warm/run.json"));
+  const CommandResult again = RunCommand(Warm(dir_ / "warm"));
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
+}
+
+}  // namespace
+}  // namespace crosstalk
