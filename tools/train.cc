@@ -71,7 +71,7 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
   return resume;
 }
 
-// The options that are not given are those of the run that is resumed.
+// The options that are not given are those of the run that is resumed. More steps than it has continue it.
 void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resume, TrainSettings& settings) {
   if (resume.from == ResumeOptions::From::kPath) {
     settings.config = ReadCheckpointTraining(VerifyCheckpoint(resume.path));
@@ -81,7 +81,15 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
                     " to go on with; a new one begins without --resume");
     settings.config = ReadRunConfig(folder);
   }
+  const TrainingConfig run = settings.config;
   options.ParseAgain();
+  const int64_t steps = settings.config.steps;
+  CROSSTALK_CHECK_FIELD(steps >= run.steps, "steps", "the run has ", run.steps,
+                        "; it can be continued for more, and not made shorter to ", steps);
+  if (steps > run.steps && settings.config.continued_at == run.continued_at) {
+    settings.config.steps = run.steps;
+    settings.config = Continued(settings.config, steps);
+  }
 }
 
 // The options of model and tokenizer that are not given are those of the run whose weights a new one begins with.
@@ -191,7 +199,8 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
     PrintMessage("no sample of what it writes: ", error.what());
   }
   PrintMessage("what next:  ", more, program, " eval --run '", path,
-               "'   measure it again, or with --data on your own text\n", "            ", program,
+               "'   measure it again, or with --data on your own text\n", "            ", program, " train --resume '",
+               path, "' --steps ", 2 * summary.step, "   go on with it\n", "            ", program,
                " compare   the family of attention side by side, on the built-in corpus");
 }
 
@@ -243,27 +252,29 @@ int Train(const OptionTable& options, TrainSettings& settings) {
 }  // namespace
 
 Command TrainCommand() {
-  return {"train", "train a model with any attention of the family, or go on with one",
-          "Trains a model on text. Without options: a small talking-heads T5 on span corruption of the built-in "
-          "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
-          "metrics.jsonl, checkpoints and at the end model.safetensors.\n"
-          "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
-          "--resume goes on to the same bits; options that are not repeated are those of the run.\n"
-          "--init-from begins a new run with another's weights: model, tokenizer and objective are the origin's, all "
-          "else this run's own.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<TrainSettings>();
-            AddTrainingOptions(options, &settings->config);
-            options.Group("Run");
-            options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.");
-            options.Add("--resume", &settings->resume, "WHAT",
-                        "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.");
-            options.AddFlag("--dry-run", &settings->dry_run,
-                            "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
-            options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
-            options.AddThreads();
-            return [settings, &options] { return Train(options, *settings); };
-          }};
+  return {
+      "train", "train a model with any attention of the family, or go on with one",
+      "Trains a model on text. Without options: a small talking-heads T5 on span corruption of the built-in "
+      "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
+      "metrics.jsonl, checkpoints and at the end model.safetensors.\n"
+      "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
+      "--resume goes on to the same bits; options that are not repeated are those of the run. With more --steps than "
+      "it had, it goes on to them, finished or not.\n"
+      "--init-from begins a new run with another's weights: model, tokenizer and objective are the origin's, all "
+      "else this run's own.",
+      [](OptionTable& options) -> std::function<int()> {
+        const auto settings = std::make_shared<TrainSettings>();
+        AddTrainingOptions(options, &settings->config);
+        options.Group("Run");
+        options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.");
+        options.Add("--resume", &settings->resume, "WHAT",
+                    "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.");
+        options.AddFlag("--dry-run", &settings->dry_run,
+                        "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
+        options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
+        options.AddThreads();
+        return [settings, &options] { return Train(options, *settings); };
+      }};
 }
 
 }  // namespace crosstalk

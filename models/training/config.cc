@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -22,6 +23,7 @@ constexpr AffectsResult kNoEffect = AffectsResult::kNo;
 constexpr FieldRange kSize = {1, 16'777'216};
 constexpr FieldRange kShare = {0, 1};
 constexpr FieldRange kFactor = {0, 1e30};
+constexpr int64_t kMostSteps = 2'147'483'647;
 
 FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
   for (Field<Config>& row : rows) row.group = group;
@@ -126,7 +128,15 @@ FieldTable<Config> OptimisationFields() {
                           "characters: embedding,encoder.block_0,*.P_l.",
                   .may_be_missing = true}),
        MakeField("steps", &Config::steps,
-                 {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, 2'147'483'647}}),
+                 {.placeholder = "N",
+                  .help = "Updates in the whole run. A run that is resumed with more than it had goes on to them.",
+                  .range = {1, kMostSteps}}),
+       MakeField(
+           "continued_at", &Config::continued_at,
+           {.placeholder = "LIST",
+            .help = "Steps at which the run was at its end before it went on: up to each, the schedule is that of "
+                    "a run of so many steps.",
+            .may_be_missing = true}),
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
        MakeField(
            "accumulate", &Config::accumulate,
@@ -227,6 +237,26 @@ void CheckFieldsAreRead(const TrainingConfig& config) {
   }
 }
 
+// The steps that the run is at an end at: those of continued_at, then `steps`. Error(kUsage) unless they ascend.
+std::vector<int64_t> Stages(const TrainingConfig& config) {
+  std::vector<int64_t> stages;
+  if (!config.continued_at.empty()) {
+    for (const std::string& text : Split(config.continued_at, ',')) {
+      int64_t step = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+      CROSSTALK_CHECK_FIELD(error == std::errc() && end == text.data() + text.size() && step >= 1, "continued_at",
+                            Quoted(config.continued_at), " is not a list of steps such as 2000,3000");
+      stages.push_back(step);
+    }
+  }
+  stages.push_back(config.steps);
+  for (size_t i = 1; i < stages.size(); ++i) {
+    CROSSTALK_CHECK_FIELD(stages[i - 1] < stages[i], "continued_at", Quoted(config.continued_at),
+                          " does not ascend to steps = ", config.steps);
+  }
+  return stages;
+}
+
 }  // namespace
 
 const FieldTable<AttentionOptions>& AttentionFields() {
@@ -282,8 +312,9 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   const bool adafactor = c.optimizer == OptimizerKind::kAdafactor;
   if (!c.schedule) c.schedule = adafactor ? ScheduleKind::kInverseSquareRoot : ScheduleKind::kLinear;
   if (!c.learning_rate) c.learning_rate = adafactor ? 0.3 : 1e-3;
-  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, c.steps / 50), std::max<int64_t>(1, c.steps / 2));
-  if (!c.eval_every) c.eval_every = std::max<int64_t>(1, c.steps / 8);
+  const int64_t planned = Stages(c)[0];  // what a run is continued for changes none of its defaults
+  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, planned / 50), std::max<int64_t>(1, planned / 2));
+  if (!c.eval_every) c.eval_every = std::max<int64_t>(1, planned / 8);
   if (!c.checkpoint_every) c.checkpoint_every = *c.eval_every;
   MakeSchedule(c).Validate();
   model.configure(c, VocabularyOf(c, nullptr));
@@ -302,7 +333,25 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
 }
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {
-  return FieldDifferences(TrainingFields(), here, there);
+  TrainingConfig continued = there;
+  const std::vector<int64_t> now = Stages(here), before = Stages(there);
+  if (now.size() > before.size() && std::equal(before.begin(), before.end(), now.begin())) {
+    continued.steps = here.steps;
+    continued.continued_at = here.continued_at;
+  }
+  return FieldDifferences(TrainingFields(), here, continued);
+}
+
+TrainingConfig Continued(TrainingConfig run, int64_t steps) {
+  run.continued_at += StrCat(run.continued_at.empty() ? "" : ",", run.steps);
+  run.steps = steps;
+  return run;
+}
+
+int64_t EndOfStage(const TrainingConfig& config, int64_t step) {
+  const std::vector<int64_t> stages = Stages(config);
+  const auto end = std::lower_bound(stages.begin(), stages.end(), step);
+  return end == stages.end() ? config.steps : *end;
 }
 
 void Freeze(const TrainingConfig& config, Module& model) {
@@ -369,6 +418,8 @@ ScheduleConfig MakeSchedule(const TrainingConfig& config) {
   schedule.scale = config.learning_rate.value_or(1.0);
   schedule.warmup_steps = config.warmup.value_or(1);
   schedule.total_steps = config.steps;
+  schedule.earlier_totals = Stages(config);
+  schedule.earlier_totals.pop_back();
   schedule.decay_fraction = config.decay;
   schedule.final_rate = config.final_learning_rate;
   return schedule;

@@ -88,6 +88,7 @@ struct TrainingConfig {
   std::string init_from;
   std::string frozen;
   int64_t steps = 2000;
+  std::string continued_at;
   int64_t batch = 16;
   int64_t accumulate = 1;
   OptimizerKind optimizer = OptimizerKind::kAdafactor;
@@ -136,9 +137,14 @@ Json ToJson(const TrainingConfig& config);
 // the rest.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 
-// "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of one can be continued
-// with the other. `data`, `validation` and `init_from` are compared by content elsewhere.
+// "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of `there` can be
+// continued with `here`, for more steps too. `data`, `validation` and `init_from` are compared by content elsewhere.
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
+
+// The configuration of a run that goes on to `steps` when its own are done: those are added to continued_at.
+TrainingConfig Continued(TrainingConfig run, int64_t steps);
+// The end of the stage that `step` belongs to, steps done: of continued_at and steps the first that is not below it.
+int64_t EndOfStage(const TrainingConfig& config, int64_t step);
 
 // Makes the parameters that `frozen` names untrainable. Error(kUsage) of the field where a name is none of the model's,
 // or nothing is left to train.

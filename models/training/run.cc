@@ -256,6 +256,7 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
   if (!reader.Value("evaluation").is_null())
     last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
   saved_step_ = checkpoint.step;
+  steps_before_ = folder_.HasRunFile() ? ReadRunConfig(folder_).steps : ReadCheckpointTraining(checkpoint).steps;
 }
 
 // From here on the folder is written to.
@@ -278,7 +279,22 @@ void TrainingRun::Begin() {
   if (!metrics_->damage().empty()) Report(metrics_->damage());
   if (checkpoint_) {
     Report(StrCat("resuming after step ", step(), " of ", config_->steps, ", from ", checkpoint_->path));
+    if (steps_before_ < config_->steps) ReportContinuation();
   }
+}
+
+void TrainingRun::ReportContinuation() const {
+  const ScheduleConfig schedule = MakeSchedule(*config_);
+  const double before = LearningRate(schedule, steps_before_ - 1), after = LearningRate(schedule, steps_before_);
+  Report(StrCat(
+      "this run of ", steps_before_, " steps is continued to ", config_->steps,
+      "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ", *config_->warmup,
+      ", eval_every = ", *config_->eval_every, ", checkpoint_every = ", *config_->checkpoint_every,
+      "\nwhat changes: from step ", steps_before_ + 1, " on the schedule is that of a run of ", config_->steps,
+      " steps, whose learning rate ",
+      after > before ? StrCat("rises from ", before, " to ", after) : StrCat("goes from ", before, " to ", after),
+      " there; model.safetensors appears at its end",
+      KindOf(folder_.ModelFile()) == PathKind::kNothing ? "" : ", and is the earlier one until then"));
 }
 
 void TrainingRun::WriteRunFile() const {
@@ -367,11 +383,13 @@ void TrainingRun::SaveCheckpoint() {
   for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->keep)).failed) Report(stays);
 }
 
-// At every `every`-th step and at the end. The last one before the end is left out if the end is less than half an
-// interval away: it would tell nothing new, and its checkpoint would push out an older one.
+// At every `every`-th step and at the end, that of each stage of a run that was continued. The last one before an end
+// is left out if the end is less than half an interval away: it would tell nothing new, and its checkpoint would push
+// out an older one.
 bool TrainingRun::Due(int64_t every) const {
-  if (step() == config_->steps) return true;
-  return step() > 0 && every > 0 && step() % every == 0 && 2 * (config_->steps - step()) >= every;
+  const int64_t end = EndOfStage(*config_, step());
+  if (step() == end) return true;
+  return step() > 0 && every > 0 && step() % every == 0 && 2 * (end - step()) >= every;
 }
 
 TrainingSummary TrainingRun::Train() {

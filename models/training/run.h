@@ -1,6 +1,6 @@
 // TrainingRun: a run folder and what happens in it from the first step to the final model, over any number of
 // interruptions. The model's bits depend on the configuration alone, and on the weights that it begins with where it
-// names some: not on threads, nor on where the run was cut.
+// names some: not on threads, nor on where the run was cut, nor when it was decided to continue it.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +90,7 @@ class TrainingRun {
   void BuildModel(std::optional<LoadedOrigin> origin);
   void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();
+  void ReportContinuation() const;
   void WriteRunFile() const;
   void AppendMetrics(const Json& line);
   bool Due(int64_t every) const;
@@ -104,6 +105,7 @@ class TrainingRun {
   CheckpointStore checkpoints_;
   std::optional<Checkpoint> checkpoint_;  // resumed from
   std::optional<Origin> origin_;
+  int64_t steps_before_ = 0;  // of the run that is resumed: less than the configuration's where it is continued
   TrainingData data_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;

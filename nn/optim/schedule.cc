@@ -14,7 +14,8 @@ void ScheduleConfig::Validate() const {
   CROSSTALK_CHECK_FIELD(total_steps >= 0, "steps", total_steps, " is negative");
   CROSSTALK_CHECK_FIELD(decay_fraction >= 0 && decay_fraction <= 1, "decay", decay_fraction, " is not between 0 and 1");
   if (kind == ScheduleKind::kLinear || kind == ScheduleKind::kLinearBert || kind == ScheduleKind::kCosine) {
-    CROSSTALK_CHECK_FIELD(total_steps > warmup_steps, "warmup", warmup_steps, " is not less than steps = ", total_steps,
+    const int64_t total = earlier_totals.empty() ? total_steps : earlier_totals[0];
+    CROSSTALK_CHECK_FIELD(total > warmup_steps, "warmup", warmup_steps, " is not less than steps = ", total,
                           ", which leaves nothing for the decay");
   }
   CROSSTALK_CHECK_FIELD(final_rate >= 0 && (kind != ScheduleKind::kCosine || final_rate <= scale),
@@ -24,9 +25,12 @@ void ScheduleConfig::Validate() const {
 double LearningRate(const ScheduleConfig& config, int64_t step) {
   config.Validate();
   CROSSTALK_CHECK(step >= 0, "schedule: step = ", step, " must not be negative");
-  if (config.total_steps > 0) step = std::min(step, config.total_steps - 1);
+  const auto& earlier = config.earlier_totals;
+  const auto stage = std::upper_bound(earlier.begin(), earlier.end(), step);
+  const int64_t total_steps = stage == earlier.end() ? config.total_steps : *stage;
+  if (total_steps > 0) step = std::min(step, total_steps - 1);
   const double t = static_cast<double>(step);
-  const double total = static_cast<double>(config.total_steps);
+  const double total = static_cast<double>(total_steps);
   const double warmup = static_cast<double>(config.warmup_steps);
   switch (config.kind) {
     case ScheduleKind::kConstant:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
@@ -36,6 +37,9 @@ struct ScheduleConfig {
   // kInverseSquareRoot: times min(1, (T - step) / (decay_fraction · T)). 0: none.
   double decay_fraction = 0.1;
   double final_rate = 0;  // kCosine: what it falls to
+  // Of a run that was continued at its end, ascending: steps below each are those of a run of so many steps, steps
+  // from the last one on those of a run of total_steps.
+  std::vector<int64_t> earlier_totals = {};
 
   // Throws a usage error of the field, as a training configuration calls it: learning_rate, warmup, steps, decay,
   // final_learning_rate.

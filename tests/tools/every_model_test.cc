@@ -77,6 +77,19 @@ TEST_P(EveryModelTest, DryRunCountsWhatTrainingHas) {
   EXPECT_GT(ParseJson(dry.output, "dry").At("multiplications_per_step").AsInt(), 0);
 }
 
+TEST_P(EveryModelTest, ContinuesToTheBitsOfItsConfiguration) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Train(dir / "run")).exit_code, 0);
+  const CommandResult continued = RunCommand({"train", "--resume", dir / "run", "--steps", "10", "--threads", "3"});
+  ASSERT_EQ(continued.exit_code, 0) << continued.errors;
+  const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
+  WriteBytes(dir / "config.json", run.At("configuration").Dump());
+  const CommandResult at_once =
+      RunCommand({"train", "--config", dir / "config.json", "--out", dir / "at-once", "--threads", "1"});
+  ASSERT_EQ(at_once.exit_code, 0) << at_once.errors;
+  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "at-once/model.safetensors"));
+}
+
 TEST_P(EveryModelTest, BeginsWithTheWeightsOfAnotherRun) {
   const TempDir dir;
   ASSERT_EQ(RunCommand(Train(dir / "origin")).exit_code, 0);

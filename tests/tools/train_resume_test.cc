@@ -301,7 +301,7 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
       {{"--d-model", "32"}, "d_model: 32 here, 16 there"},
       {{"--seed", "9"}, "seed: 9 here, 1 there"},
       {{"--attention", "multihead"}, "attention: \"multihead\" here, \"talking\" there"},
-      {{"--steps", "80"}, "steps: 80 here, 8 there"},
+      {{"--continued-at", "4"}, "continued_at: \"4\" here, \"\" there"},
       {{"--init-from", dir / "run"}, "init_from"},
       {{"--frozen", "encoder"}, "frozen: \"encoder\" here, \"\" there"},
       {{"--tokenizer", "sentencepiece"}, "tokenizer"},

@@ -75,6 +75,57 @@ TEST(TrainingConfigTest, OnlyWhatDecidesBitsIsADifference) {
   EXPECT_EQ(Differences(here, there), (std::vector<std::string>{"clip: 0.0 here, 1.0 there", "seed: 1 here, 2 there"}));
 }
 
+TEST(TrainingConfigTest, MoreStepsAreNoDifferenceOnceTheyAreAContinuation) {
+  TrainingConfig run;
+  run.steps = 800;
+  run = Resolved(run);
+  TrainingConfig longer = run;
+  longer.steps = 900;
+  EXPECT_EQ(Differences(longer, run), (std::vector<std::string>{"steps: 900 here, 800 there"}));
+  const TrainingConfig once = Continued(run, 900), twice = Continued(once, 1000);
+  EXPECT_EQ(once.continued_at, "800");
+  EXPECT_EQ(twice.continued_at, "800,900");
+  EXPECT_TRUE(Differences(once, run).empty());
+  EXPECT_TRUE(Differences(twice, run).empty());
+  EXPECT_TRUE(Differences(twice, once).empty());
+  EXPECT_EQ(Differences(run, once).size(), 2u);
+  EXPECT_EQ(Differences(Continued(run, 1000), once).size(), 1u);
+  EXPECT_EQ(Differences(Continued(run, 1000), twice).size(), 1u);
+  TrainingConfig other = Continued(run, 1000);
+  other.continued_at = "900";
+  EXPECT_EQ(Differences(other, run).size(), 2u);
+  other = once;
+  other.seed = 7;
+  EXPECT_EQ(Differences(other, run), (std::vector<std::string>{"seed: 7 here, 1 there"}));
+}
+
+TEST(TrainingConfigTest, ContinuingChangesNoDefault) {
+  TrainingConfig config;
+  config.steps = 4000;
+  config.continued_at = "800,2000";
+  const TrainingConfig continued = Resolved(config);
+  config.steps = 800;
+  config.continued_at = "";
+  const TrainingConfig run = Resolved(config);
+  EXPECT_EQ(continued.warmup, run.warmup);
+  EXPECT_EQ(continued.eval_every, run.eval_every);
+  EXPECT_EQ(continued.checkpoint_every, run.checkpoint_every);
+  for (const auto& [step, end] :
+       {std::pair{0, 800}, {800, 800}, {801, 2000}, {2000, 2000}, {2001, 4000}, {4000, 4000}}) {
+    EXPECT_EQ(EndOfStage(continued, step), end) << step;
+    EXPECT_EQ(EndOfStage(run, step), 800) << step;
+  }
+}
+
+TEST(TrainingConfigTest, StagesMustAscendToTheLastStep) {
+  for (const char* continued_at :
+       {"2000", "3000", "0", "-1", "x", "10,", ",10", "10,10", "20,10", "10 20", "1e3", "99999999999999999999"}) {
+    TrainingConfig config;
+    config.continued_at = continued_at;
+    EXPECT_EQ(FieldOf(config), "continued_at") << continued_at;
+  }
+}
+
 TEST(TrainingConfigTest, AFaultNamesItsField) {
   TrainingConfig config;
   EXPECT_EQ(FieldOf(config), "");

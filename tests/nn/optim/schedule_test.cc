@@ -46,6 +46,24 @@ TEST(ScheduleTest, WarmupZeroStartsAtScale) {
   EXPECT_NEAR(LearningRate(config, 4), 0.5, kTolerance);
 }
 
+TEST(ScheduleTest, OfAContinuedRunEachStageIsThatOfARunOfItsLength) {
+  for (const ScheduleKind kind : {ScheduleKind::kInverseSquareRoot, ScheduleKind::kLinear, ScheduleKind::kLinearBert}) {
+    ScheduleConfig config = {.kind = kind, .scale = 0.5, .warmup_steps = 4, .total_steps = 40};
+    config.earlier_totals = {12, 20};
+    config.Validate();
+    for (int64_t step = 0; step < 50; ++step) {
+      ScheduleConfig alone = config;
+      alone.earlier_totals = {};
+      alone.total_steps = step < 12 ? 12 : step < 20 ? 20 : 40;
+      EXPECT_EQ(LearningRate(config, step), LearningRate(alone, step)) << Name(kind) << ", step " << step;
+    }
+    config.earlier_totals = {4};
+    if (kind != ScheduleKind::kInverseSquareRoot) {
+      EXPECT_THROW(config.Validate(), Error);
+    }
+  }
+}
+
 TEST(ScheduleTest, ConstantIsConstant) {
   const ScheduleConfig config = {.kind = ScheduleKind::kConstant, .scale = 1e-3, .total_steps = 10};
   for (int64_t step : {0, 5, 9, 100}) EXPECT_EQ(LearningRate(config, step), 1e-3);

@@ -1,0 +1,190 @@
+// A run that goes on for more steps than it had: what stays, what changes, and that its bits are those of its
+// configuration, whenever and however often it was continued and cut.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/random.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+namespace fs = std::filesystem;
+
+// 8 steps of AdamW on a schedule that falls to 0.
+std::vector<std::string> Plan(const std::string& out, const std::vector<std::string>& more = {}) {
+  return TinyTrain(Joined({"--optimizer", "adamw", "--warmup", "2", "--dropout", "0.1", "--out", out}, more));
+}
+CommandResult GoOn(const std::string& run, const std::vector<std::string>& more = {}) {
+  return RunCommand(Joined({"train", "--out", run, "--resume", "auto", "--threads", "2"}, more));
+}
+std::string Model(const std::string& run) { return ReadBytes(run + "/model.safetensors"); }
+Json Configuration(const std::string& run) {
+  return ParseJson(ReadBytes(run + "/run.json"), "run").At("configuration");
+}
+
+// What of metrics.jsonl is reproducible.
+std::string Metrics(const std::string& run) {
+  std::string text;
+  for (const Json& line : ReadMetrics(run + "/metrics.jsonl")) {
+    for (const char* key : {"event", "step", "ln_ppl", "loss", "learning_rate", "gradient_norm"}) {
+      if (const Json* value = line.Find(key)) text += value->Dump() + " ";
+    }
+    text += "\n";
+  }
+  return text;
+}
+std::vector<double> LearningRates(const std::string& run) {
+  std::vector<double> rates;
+  for (const Json& line : ReadMetrics(run + "/metrics.jsonl")) {
+    if (const Json* rate = line.Find("learning_rate")) rates.push_back(rate->AsDouble());
+  }
+  return rates;
+}
+
+TEST(TrainContinueTest, WheneverItIsAskedForTheBitsAreTheConfigurations) {
+  const TempDir dir;
+  const CommandResult whole = RunCommand(Plan(dir / "whole", {"--continued-at", "8", "--steps", "14"}));
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+
+  ASSERT_EQ(RunCommand(Plan(dir / "finished")).exit_code, 0);
+  const CommandResult finished = GoOn(dir / "finished", {"--steps", "14"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.errors;
+  EXPECT_TRUE(Model(dir / "finished") == Model(dir / "whole"));
+  EXPECT_EQ(Metrics(dir / "finished"), Metrics(dir / "whole"));
+  EXPECT_EQ(Configuration(dir / "finished"), Configuration(dir / "whole"));
+
+  // Of a run whose last good checkpoint is that of step 3: steps 4 … 8 are those that it was planned with.
+  ASSERT_EQ(RunCommand(Plan(dir / "cut", {"--keep", "9"})).exit_code, 0);
+  for (const char* step : {"6", "8"}) fs::remove_all(dir / ("cut/checkpoints/step-0000000" + std::string(step)));
+  fs::remove(dir / "cut/model.safetensors");
+  const CommandResult cut = GoOn(dir / "cut", {"--steps", "14"});
+  ASSERT_EQ(cut.exit_code, 0) << cut.errors;
+  EXPECT_TRUE(Contains(cut.errors, "resuming after step 3 of 14")) << cut.errors;
+  EXPECT_TRUE(Model(dir / "cut") == Model(dir / "whole"));
+  EXPECT_EQ(Metrics(dir / "cut"), Metrics(dir / "whole"));
+}
+
+TEST(TrainContinueTest, SaysWhatStaysAndWhatChanges) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  const std::string model = Model(dir / "run");
+  const CommandResult result = GoOn(dir / "run", {"--steps", "12"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* says : {"this run of 8 steps is continued to 12", "warmup = 2, eval_every = 3, checkpoint_every = 3",
+                           "from step 9 on the schedule is that of a run of 12 steps, whose learning rate rises from "
+                           "0.000166667 to 0.0004"}) {
+    EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
+  }
+  const std::vector<double> rates = LearningRates(dir / "run");
+  ASSERT_EQ(rates.size(), 12u);
+  for (int step = 2; step < 12; ++step) {  // linear: 0.001 · (T - t) / (T - warmup)
+    const double total = step < 8 ? 8 : 12;
+    EXPECT_NEAR(rates[static_cast<size_t>(step)], 1e-3 * (total - step) / (total - 2), 1e-12) << step;
+  }
+  EXPECT_FALSE(Model(dir / "run") == model);
+  // Once more, and as a plain resumption: nothing is left to do.
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--steps", "12"}, {}}) {
+    const std::string before = Snapshot(dir / "run");
+    const CommandResult again = GoOn(dir / "run", options);
+    EXPECT_EQ(again.exit_code, 0) << again.errors;
+    EXPECT_FALSE(Contains(again.errors, "is continued")) << again.errors;
+    EXPECT_TRUE(Snapshot(dir / "run") == before);
+  }
+}
+
+TEST(TrainContinueTest, DefaultsStayThoseOfTheFirstPlan) {
+  const TempDir dir;
+  std::vector<std::string> defaults = TinyTrain({"--steps", "16", "--out", dir / "run"});
+  const auto eval_every = std::find(defaults.begin(), defaults.end(), "--eval-every");
+  defaults.erase(eval_every, eval_every + 2);
+  ASSERT_EQ(RunCommand(defaults).exit_code, 0);
+  const Json before = Configuration(dir / "run");
+  ASSERT_EQ(GoOn(dir / "run", {"--steps", "40"}).exit_code, 0);
+  const Json after = Configuration(dir / "run");
+  for (const auto& [key, value] : before.AsObject()) {
+    if (key == "steps" || key == "continued_at") continue;
+    EXPECT_EQ(after.At(key), value) << key;
+  }
+  EXPECT_EQ(after.At("steps"), Json(40));
+  EXPECT_EQ(after.At("continued_at"), Json("16"));
+  EXPECT_EQ(after.At("warmup"), Json(8));  // half of 16 steps
+}
+
+TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {
+  const TempDir dir;
+  const std::vector<std::string> often = {"--checkpoint-every", "1"};
+  ASSERT_EQ(RunCommand(Plan(dir / "begun", often)).exit_code, 0);
+  fs::copy(dir / "begun", dir / "whole", fs::copy_options::recursive);
+  const auto start = std::chrono::steady_clock::now();
+  const CommandResult whole = GoOn(dir / "whole", {"--steps", "16"});
+  const auto duration = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  RandomSequence random({.seed = 11, .stream = StreamId("signals")});
+  for (const int number : {SIGKILL, SIGTERM}) {
+    fs::remove_all(dir / "cut");
+    fs::copy(dir / "begun", dir / "cut", fs::copy_options::recursive);
+    for (int cuts = 0; cuts < 3; ++cuts) {
+      RunningCommand command({"train", "--out", dir / "cut", "--resume", "auto", "--steps", "16", "--threads", "3"});
+      std::this_thread::sleep_for(duration * (0.8 * random.UniformDouble()));
+      command.Signal(number);
+      const CommandResult result = command.Wait();
+      ASSERT_TRUE(result.exit_code == 0 || result.exit_code == 128 + number) << result.errors;
+    }
+    const CommandResult rest = GoOn(dir / "cut", {"--steps", "16"});
+    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+    EXPECT_TRUE(Model(dir / "cut") == Model(dir / "whole")) << "signal " << number;
+    EXPECT_EQ(Metrics(dir / "cut"), Metrics(dir / "whole")) << "signal " << number;
+  }
+}
+
+TEST(TrainContinueTest, ADamagedLastCheckpointChangesNoBit) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  fs::copy(dir / "run", dir / "damaged", fs::copy_options::recursive);
+  ASSERT_EQ(GoOn(dir / "run", {"--steps", "12"}).exit_code, 0);
+  WriteBytes(dir / "damaged/checkpoints/step-00000008/optimizer.safetensors", "short");
+  const CommandResult result = GoOn(dir / "damaged", {"--steps", "12"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "resuming after step 6 of 12")) << result.errors;
+  EXPECT_TRUE(Model(dir / "damaged") == Model(dir / "run"));
+}
+
+TEST(TrainContinueTest, ACheckpointGoesOnElsewhereAndItsRunStays) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  const std::string before = Snapshot(dir / "run");
+  const CommandResult fork = RunCommand({"train", "--resume", dir / "run/checkpoints/step-00000008", "--out",
+                                         dir / "fork", "--steps", "12", "--threads", "1"});
+  ASSERT_EQ(fork.exit_code, 0) << fork.errors;
+  EXPECT_TRUE(Contains(fork.errors, "this run of 8 steps is continued to 12")) << fork.errors;
+  EXPECT_TRUE(Snapshot(dir / "run") == before);
+  ASSERT_EQ(GoOn(dir / "run", {"--steps", "12"}).exit_code, 0);
+  EXPECT_TRUE(Model(dir / "fork") == Model(dir / "run"));
+  // Twice continued is another configuration than once.
+  ASSERT_EQ(GoOn(dir / "run", {"--steps", "14"}).exit_code, 0);
+  EXPECT_EQ(Configuration(dir / "run").At("continued_at"), Json("8,12"));
+}
+
+TEST(TrainContinueTest, ItIsNotMadeShorter) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  const std::string before = Snapshot(dir / "run");
+  const CommandResult result = GoOn(dir / "run", {"--steps", "4"});
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "--steps: the run has 8; it can be continued for more")) << result.errors;
+  EXPECT_TRUE(Snapshot(dir / "run") == before);
+}
+
+}  // namespace
+}  // namespace crosstalk
