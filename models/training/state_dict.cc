@@ -1,8 +1,10 @@
 #include "crosstalk/models/training/state_dict.h"
 
+#include <cmath>
 #include <utility>
 
 #include "crosstalk/nn/stored_parameters.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
@@ -23,6 +25,16 @@ void LoadParameters(const TensorFile& file, Module& module) {
   }
   stored.CheckAllTaken();
   for (const auto& [value, tensor] : copies) value.CopyFrom(tensor);
+}
+
+std::string NonFiniteValue(const Module& module) {
+  for (const NamedTensor& parameter : ParameterTensors(module)) {
+    const float* values = parameter.tensor.data<float>();
+    for (int64_t i = 0; i < parameter.tensor.num_elements(); ++i) {
+      if (!std::isfinite(values[i])) return StrCat(parameter.name, "[", i, "] is ", values[i]);
+    }
+  }
+  return "";
 }
 
 }  // namespace crosstalk
