@@ -170,7 +170,7 @@ TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
       {{"--layers", "0"}, "--layers"},
       {{"--dropout", "1.5"}, "--dropout"},
       {{"--implementation", "magic"}, "magic"},
-      {{"--schedule", "cosine"}, "cosine"},
+      {{"--schedule", "cosin"}, "cosine"},
       {{"--vocabulary", "3"}, "--vocabulary"},
   };
   for (const UsageCase& usage : cases) {
