@@ -2,9 +2,9 @@
 
 #include <sentencepiece_processor.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/runtime/check.h"
@@ -26,23 +26,25 @@ struct Vocabulary {
   LineEnds line_ends;
 };
 
-// Text with a space behind each line end that a word follows, and where these spaces are in it.
+// Text with a space behind each line end that a word follows, and without the carriage returns before line ends, which
+// would be spaces.
 struct SpacedLines {
   explicit SpacedLines(std::string_view lines) {
+    const auto add = [this](char c, size_t original) {
+      text += c;
+      originals.push_back(static_cast<int64_t>(original));
+    };
     for (size_t i = 0; i < lines.size(); ++i) {
-      text += lines[i];
-      if (lines[i] != '\n' || i + 1 == lines.size() || IsAsciiSpace(lines[i + 1])) continue;
-      spaces.push_back(static_cast<int64_t>(text.size()));
-      text += ' ';
+      const bool last = i + 1 == lines.size();
+      if (lines[i] == '\r' && !last && lines[i + 1] == '\n') continue;
+      add(lines[i], i);
+      if (lines[i] == '\n' && !last && !IsAsciiSpace(lines[i + 1])) add(' ', i + 1);
     }
-  }
-  // The place in the text as it was.
-  int64_t Original(int64_t at) const {
-    return at - (std::lower_bound(spaces.begin(), spaces.end(), at) - spaces.begin());
+    originals.push_back(static_cast<int64_t>(lines.size()));
   }
 
   std::string text;
-  std::vector<int64_t> spaces;
+  std::vector<int64_t> originals;  // the place in `lines` of each of its bytes, and of its end
 };
 
 // Takes these spaces away.
@@ -105,7 +107,10 @@ class SentencePieceTokenizer : public Tokenizer {
     if (line_ends_ == LineEnds::kSpaces) return LibrarySpans(text);
     const SpacedLines lines(text);
     std::vector<TokenSpan> spans = LibrarySpans(lines.text);
-    for (TokenSpan& span : spans) span = {span.id, lines.Original(span.begin), lines.Original(span.end)};
+    for (TokenSpan& span : spans) {
+      span = {span.id, lines.originals[static_cast<size_t>(span.begin)],
+              lines.originals[static_cast<size_t>(span.end)]};
+    }
     return spans;
   }
 

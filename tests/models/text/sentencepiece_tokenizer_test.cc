@@ -392,6 +392,7 @@ TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
   const std::vector<int32_t> ids = tokenizer->Encode(text);
   EXPECT_EQ(tokenizer->Decode(ids), text);
   // A word at the beginning of a line is not spelled letter by letter.
+  EXPECT_EQ(tokenizer->Encode("The dog sat.\r\n\r\nThe cat ran\r\nto the end."), ids);
   // A line's first word is that within a line.
   const std::vector<int32_t> within = tokenizer->Encode("ran The"), first = tokenizer->Encode("ran\nThe");
   ASSERT_EQ(first.size(), within.size() + 1);
