@@ -201,11 +201,11 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
 }
 
 // The piece of HeadMixingGradient, in steps of kPartialSums: as many rows of both operands as stay in the first-level
-// cache, but no fewer than make visiting the sums cheap.
+// cache, but no fewer than make visiting the sums cheap, each of whose vectors is a visit of its own.
 HWY_INLINE int64_t MixingGradientPiece(int64_t a_heads, int64_t b_heads, int64_t rows) {
-  constexpr int64_t kOperandFloats = 6144;
+  constexpr int64_t kOperandFloats = 6144, kLeastRows = int64_t{kQueryGroup} * kSumVectors;
   if (a_heads * b_heads > 32 * 32) return rows * kChunkSteps;
-  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), int64_t{kQueryGroup}, rows) * kChunkSteps;
+  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), std::min(kLeastRows, rows), rows) * kChunkSteps;
 }
 
 // The gradients of a mixing y[h_out] = x[h_in]·(P + R_X + R_M) from a tile's x and dy, those that are not null:
