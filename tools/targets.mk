@@ -45,6 +45,12 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 test: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
 	@sh tests/run.sh $(BUILD) $(TEST_JOBS)
 
+# After a change of bits that is meant: the file's difference is then part of the change.
+PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
+.PHONY: published-bits
+published-bits: $(PUBLISHED_BITS)  ## write tests/tools/published_bits.txt anew, after a change of bits that is meant
+	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
+
 # In a build of its own: what adds in vectors of 16 bytes adds in NEON's order, with this CPU's fused multiply-adds.
 NARROW_TESTS := $(patsubst tests/%.cc,$(BUILD)-narrow/tests/%,$(filter tests/kernels/%,$(TEST_SOURCES)))
 .PHONY: test-narrow

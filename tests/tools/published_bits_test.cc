@@ -1,0 +1,145 @@
+// The published bits: tests/tools/published_bits.txt holds the sha256 of the model that each of some short runs gives,
+// on any machine. Here each is trained on every instruction set that this CPU has, on 1, 2, 3, 5 or 8 threads.
+// With CROSSTALK_PUBLISH_BITS=1 (make published-bits) the file is written anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/text.h"
+#include "tests/support/fusing_targets.h"
+#include "tests/support/sha256.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/threads_scope.h"
+#include "tests/support/tiny_run.h"
+#include "tools/option_table.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+namespace {
+
+// A row of the file: options, and the model's sha256 on targets that fuse multiply-adds and on those that do not.
+struct Row {
+  std::string options, fma, no_fma;
+};
+
+struct Published {
+  std::string head;    // the lines above the rows
+  std::string always;  // options of every row
+  std::vector<Row> rows;
+};
+
+Published Read(const std::string& path) {
+  Published published;
+  for (const std::string& line : Split(ReadBytes(path), '\n')) {
+    const std::vector<std::string> words = Split(line, ' ');  // of a hash's line: "", "", its name, …
+    if (line.starts_with("--")) {
+      published.rows.push_back({line, "", ""});
+    } else if (published.rows.empty()) {
+      published.head += line + "\n";
+      if (words[0] == "always") published.always = line.substr(words[0].size() + 1);
+    } else if (words.size() > 3 && (words[2] == "fma" || words[2] == "no-fma")) {
+      (words[2] == "fma" ? published.rows.back().fma : published.rows.back().no_fma) = words.back();
+    } else if (!line.empty()) {
+      ADD_FAILURE() << path << ": what is " << line << "?";
+    }
+  }
+  return published;
+}
+
+std::string Text(const Published& published) {
+  std::string text = published.head;
+  for (const Row& row : published.rows)
+    text += row.options + "\n  fma    " + row.fma + "\n  no-fma " + row.no_fma + "\n";
+  return text;
+}
+
+// As `crosstalk train` understands them.
+ResolvedConfig ConfigOf(const std::string& options) {
+  OptionTable table;
+  TrainingConfig config;
+  AddTrainingOptions(table, &config);
+  table.Parse(Split(options, ' '));
+  return ResolvedConfig(config);
+}
+
+std::string TrainedModel(const std::string& options) {
+  const TempDir dir;
+  TrainingRun(ConfigOf(options), dir / "run", {}, {}).Train();
+  return testing::Sha256(ReadBytes(dir / "run/model.safetensors"));
+}
+
+const char* Source() { return std::getenv("CROSSTALK_SOURCE"); }
+std::string PublishedFile() { return std::string(Source()) + "/tests/tools/published_bits.txt"; }
+
+#define CROSSTALK_NEEDS_SOURCE() \
+  if (Source() == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are"
+
+// Every target that fuses multiply-adds, and of the others one a row in turn: for them the kernels' tests compare all.
+TEST(PublishedBitsTest, EachRunGivesThemOnEveryInstructionSetAndNumberOfThreads) {
+  CROSSTALK_NEEDS_SOURCE();
+  constexpr int kThreads[] = {1, 2, 3, 5, 8};
+  // A run waits for the disk at each file; where temporary files may be in memory, they are.
+  if (std::filesystem::is_directory("/dev/shm")) setenv("TMPDIR", "/dev/shm", 1);
+  const bool publish = std::getenv("CROSSTALK_PUBLISH_BITS") != nullptr;
+  const std::vector<std::string> fusing = kernels::SimdTargetsOf("fma"), others = kernels::SimdTargetsOf("no-fma");
+  Published published = Read(PublishedFile());
+  size_t run = 0;
+  for (size_t i = 0; i < published.rows.size(); ++i) {
+    Row& row = published.rows[i];
+    std::vector<std::string> targets = fusing;
+    if (!others.empty()) targets.push_back(others[i % others.size()]);
+    std::set<const std::string*> renewed;
+    for (const std::string& target : targets) {
+      kernels::RestrictSimdTarget(target);
+      const testing::ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
+      const std::string model = TrainedModel(published.always + " " + row.options);
+      std::string& expected = kernels::SimdBits() == "fma" ? row.fma : row.no_fma;
+      if (publish && renewed.insert(&expected).second) expected = model;
+      EXPECT_EQ(model, expected) << target << ", " << NumThreads() << " threads: " << row.options;
+    }
+  }
+  kernels::RestrictSimdTarget("");
+  if (publish) WriteBytes(PublishedFile(), Text(published));
+}
+
+TEST(PublishedBitsTest, EveryModelAttentionAndOptimizerIsThereOnce) {
+  CROSSTALK_NEEDS_SOURCE();
+  const Published published = Read(PublishedFile());
+  std::set<std::string> rows;
+  for (const Row& row : published.rows) {
+    EXPECT_TRUE(rows.insert(row.options).second) << row.options;
+    EXPECT_EQ(row.fma.size(), 64u) << row.options;
+    EXPECT_EQ(row.no_fma.size(), 64u) << row.options;
+  }
+  for (const std::string& model : ModelNames()) {
+    for (const auto& [implementation, implementation_name] : EnumNames<AttentionImplementation>::kTable) {
+      for (const auto& [optimizer, optimizer_name] : EnumNames<OptimizerKind>::kTable) {
+        for (const auto& [kind, kind_name] : EnumNames<AttentionKind>::kTable) {
+          EXPECT_TRUE(rows.contains(StrCat("--model ", model, " --implementation ", implementation_name,
+                                           " --optimizer ", optimizer_name, " --attention ", kind_name)))
+              << "no row of " << model << ", " << implementation_name << ", " << optimizer_name << ", " << kind_name;
+        }
+      }
+    }
+  }
+}
+
+// FIPS 180-4's examples.
+TEST(PublishedBitsTest, Sha256GivesThePublishedAnswers) {
+  EXPECT_EQ(testing::Sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(testing::Sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(testing::Sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(testing::Sha256(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+}  // namespace
+}  // namespace crosstalk
