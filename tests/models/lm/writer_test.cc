@@ -29,7 +29,7 @@ Lm LetterModel() {
   config.attention = TinyAttention("dynamic", config.d_model);
   config.attention.causality = Causality::kCausal;
   config.positions = PositionScheme::kLearned;
-  return {config, 3, DType::kFloat64};
+  return {config, 1, DType::kFloat64};
 }
 
 std::string Text(const TextWriter& writer, const std::string& prompt, const WritingOptions& options) {
