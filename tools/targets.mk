@@ -52,9 +52,10 @@ published-bits: $(PUBLISHED_BITS)  ## write tests/tools/published_bits.txt anew,
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
 
 # In a build of its own: what adds in vectors of 16 bytes adds in NEON's order, with this CPU's fused multiply-adds.
-NARROW_TESTS := $(patsubst tests/%.cc,$(BUILD)-narrow/tests/%,$(filter tests/kernels/%,$(TEST_SOURCES)))
+NARROW_TESTS := $(patsubst tests/%.cc,$(BUILD)-narrow/tests/%, \
+    $(filter tests/kernels/% tests/tools/published_bits_test.cc,$(TEST_SOURCES)))
 .PHONY: test-narrow
-test-narrow:  ## run the kernels' tests in vectors of 16 bytes, as on NEON
+test-narrow:  ## run the kernels' tests and the published runs in vectors of 16 bytes, as on NEON
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' $(NARROW_TESTS)
 	@sh tests/run.sh $(BUILD)-narrow $(TEST_JOBS)
 
