@@ -13,7 +13,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr int32_t kSpecialIds = 3;  // pad 0, end 1, unknown 2: the defaults of SpecialTokens
 constexpr int64_t kSegmentBytes = 64 << 10;
 
 // Calls visit(character) for each character of the text; a byte that is none is visited alone.
@@ -54,18 +53,8 @@ class CharacterTokenizer : public Tokenizer {
   }
 
   std::string Decode(std::span<const int32_t> ids) const override {
-    std::string text;
-    for (const int32_t id : ids) {
-      CheckId(id);
-      if (IsSentinel(id)) {
-        text += SentinelText(id);
-      } else if (id == special_tokens().unknown) {
-        text += kUnknownText;
-      } else if (id >= kSpecialIds) {
-        text += characters_[static_cast<size_t>(id - kSpecialIds)];
-      }
-    }
-    return text;
+    return DecodeEach(
+        ids, [this](int32_t id, std::string* text) { *text += characters_[static_cast<size_t>(id - kSpecialIds)]; });
   }
 
   std::string kind() const override { return "characters"; }

@@ -10,6 +10,8 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr int32_t kNoToken = -1;
+// The ids that SpecialTokens has by default: 0, 1 and 2.
+inline constexpr int32_t kSpecialIds = 3;
 
 // The defaults are T5's. kNoToken where a vocabulary has none.
 struct SpecialTokens {

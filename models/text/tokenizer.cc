@@ -11,7 +11,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr int kSpecialIds = 3;  // pad 0, end 1, unknown 2: the defaults of SpecialTokens
 constexpr int kMaxSentinels = 1'000'000;
 
 class ByteTokenizer : public Tokenizer {
@@ -34,18 +33,7 @@ class ByteTokenizer : public Tokenizer {
   }
 
   std::string Decode(std::span<const int32_t> ids) const override {
-    std::string text;
-    for (const int32_t id : ids) {
-      CheckId(id);
-      if (IsSentinel(id)) {
-        text += SentinelText(id);
-      } else if (id == special_tokens().unknown) {
-        text += kUnknownText;
-      } else if (id >= kSpecialIds) {
-        text += static_cast<char>(id - kSpecialIds);
-      }
-    }
-    return text;
+    return DecodeEach(ids, [](int32_t id, std::string* text) { *text += static_cast<char>(id - kSpecialIds); });
   }
 
   std::string kind() const override { return "bytes"; }
@@ -70,6 +58,23 @@ int32_t Tokenizer::Sentinel(int k) const {
 
 void Tokenizer::CheckId(int32_t id) const {
   CROSSTALK_CHECK(id >= 0 && id < vocab_size(), "tokenizer: id ", id, " is outside its vocabulary of ", vocab_size());
+}
+
+std::string Tokenizer::DecodeEach(std::span<const int32_t> ids,
+                                  const std::function<void(int32_t id, std::string* text)>& append_text) const {
+  const SpecialTokens& special = special_tokens_;
+  std::string text;
+  for (const int32_t id : ids) {
+    CheckId(id);
+    if (IsSentinel(id)) {
+      text += SentinelText(id);
+    } else if (id == special.unknown) {
+      text += kUnknownText;
+    } else if (id != special.pad && id != special.end) {
+      append_text(id, &text);
+    }
+  }
+  return text;
 }
 
 std::string Tokenizer::SentinelText(int32_t id) const { return StrCat("<extra_id_", vocab_size() - 1 - id, ">"); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,6 +71,9 @@ class Tokenizer {
   // For Decode.
   static constexpr std::string_view kUnknownText = "\u2047";
   void CheckId(int32_t id) const;
+  // Decode where each token of text adds its own: append_text(id, &text).
+  std::string DecodeEach(std::span<const int32_t> ids,
+                         const std::function<void(int32_t id, std::string* text)>& append_text) const;
   std::string SentinelText(int32_t id) const;
 
  private:
