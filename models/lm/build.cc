@@ -7,20 +7,12 @@ namespace crosstalk {
 
 Json ConfigureLm(const TrainingConfig& config, const Vocabulary& vocabulary) {
   LmConfig model;
-  model.vocabulary = vocabulary.size;
-  model.tokens = vocabulary.tokens;
-  model.d_model = config.d_model;
-  model.d_ff = config.d_ff;
+  model.SetFrom(config, vocabulary);
   model.layers = config.layers;
   model.context = config.input_length;
   model.attention = MakeAttentionLayer(config);
   model.attention.causality = Causality::kCausal;
   model.positions = config.positions;
-  model.feed_forward = config.feed_forward;
-  model.classifier = config.classifier;
-  model.relative_buckets = config.relative_buckets;
-  model.relative_attention_max_distance = config.relative_attention_max_distance;
-  model.dropout_rate = config.dropout;
   model.Validate();
   return ToJson(model);
 }

@@ -12,17 +12,9 @@ void ResolveT5(TrainingConfig& config) {
 
 Json ConfigureT5(const TrainingConfig& config, const Vocabulary& vocabulary) {
   T5Config model;
-  model.vocabulary = vocabulary.size;
-  model.tokens = vocabulary.tokens;
-  model.d_model = config.d_model;
-  model.d_ff = config.d_ff;
+  model.SetFrom(config, vocabulary);
   model.encoder_layers = config.layers;
   model.decoder_layers = config.decoder_layers.value_or(config.layers);
-  model.feed_forward = config.feed_forward;
-  model.classifier = config.classifier;
-  model.relative_buckets = config.relative_buckets;
-  model.relative_attention_max_distance = config.relative_attention_max_distance;
-  model.dropout_rate = config.dropout;
   model.SetAttention(MakeAttentionLayer(config, config.encoder_self_kind),
                      MakeAttentionLayer(config, config.decoder_self_kind),
                      MakeAttentionLayer(config, config.encoder_decoder_kind));

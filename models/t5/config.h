@@ -4,11 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text_model_config.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/nn/classifier.h"
-#include "crosstalk/nn/feed_forward.h"
-#include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -16,22 +13,19 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 // Defaults are T5 "base" but for the attention layers, which have none: fill them with MakeAttentionConfig or
 // SetAttention.
-struct T5Config {
-  int64_t vocabulary = 32100;  // ids are 0 … vocabulary - 1
-  int64_t d_model = 768;
-  int64_t d_ff = 3072;
+struct T5Config : TextModelConfig {
+  T5Config() {
+    vocabulary = 32100;
+    d_model = 768;
+    d_ff = 3072;
+  }
+
   int64_t encoder_layers = 12;
   int64_t decoder_layers = 12;
   AttentionConfig encoder_self;
   AttentionConfig decoder_self;     // causal
   AttentionConfig encoder_decoder;  // queries from the decoder, memory from the encoder
-  FeedForwardKind feed_forward = FeedForwardKind::kRelu;
-  ClassifierKind classifier = ClassifierKind::kTied;
-  double dropout_rate = 0.0;  // of embeddings, layers, final outputs and attention; 0 in pretraining, 0.1 in finetuning
-  int64_t relative_buckets = 32;
-  int64_t relative_attention_max_distance = 128;  // where the last bucket's range would end
-  double norm_epsilon = 1e-6;
-  SpecialTokens tokens;  // pad, end and decoder_start are used
+  // Of the tokens pad, end and decoder_start are used.
 
   // The three layers at once. Sets the causality of decoder_self, which the arguments need not do, and the dropout of
   // all three to dropout_rate.
@@ -40,10 +34,6 @@ struct T5Config {
   void SetAttention(const AttentionConfig& layer) { SetAttention(layer, layer, layer); }
   // dropout_rate, and that of the three attention layers with it.
   void SetDropout(double rate);
-
-  RelativeBiasConfig relative_bias() const {
-    return {.buckets = relative_buckets, .max_distance = relative_attention_max_distance};
-  }
 
   // Throws a usage error that names the field at fault.
   void Validate() const;

@@ -6,20 +6,11 @@
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/enum_json.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
-
-// A key that must be there, with one of the enum's names.
-template <NamedEnum E>
-E ReadEnum(const JsonReader& reader, const char* key) {
-  const std::string& text = reader.String(key);
-  for (const EnumName<E>& entry : EnumNames<E>::kTable) {
-    if (text == entry.name) return entry.value;
-  }
-  reader.FailAt(key, Quoted(text), " is not one of ", Join(NamesOf<E>(), ", "), DidYouMean(text, NamesOf<E>()));
-}
 
 std::vector<std::string> MixingNames() {
   std::vector<std::string> names;
