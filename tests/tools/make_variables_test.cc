@@ -51,7 +51,7 @@ class MakeVariablesTest : public ::testing::Test {
 };
 
 TEST_F(MakeVariablesTest, WithoutVariablesThereAreNoOptions) {
-  for (const std::string command : {"train", "eval", "compare"}) {
+  for (const std::string command : {"train", "eval", "generate", "compare"}) {
     const std::string line = LastLine(command);
     EXPECT_NE(line.find("/crosstalk " + command), std::string::npos) << line;
     EXPECT_EQ(line.find("--"), std::string::npos) << line;
@@ -69,6 +69,8 @@ TEST_F(MakeVariablesTest, EachBecomesItsOption) {
         "--checkpoint-every '9'", "--dry-run --json"}) {
     EXPECT_NE(line.find(option), std::string::npos) << option << " in " << line;
   }
+  const std::string generate = LastLine("generate RUN=r \"PROMPT=It's\" MAX_TOKENS=9");
+  EXPECT_NE(generate.find("generate --max-tokens '9' --prompt 'It'\\''s' --run 'r'"), std::string::npos) << generate;
 }
 
 // DATA=$(TEXTS) with nothing in TEXTS must not train on something else: the command refuses the empty value.
