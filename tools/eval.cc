@@ -38,6 +38,8 @@ int Eval(const EvalSettings& settings) {
   // A text of the user's is measured whole, the run's own as far as in training.
   const EvaluationExtent extent =
       own_text || settings.batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
+  const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
+  if (!warning.empty()) PrintMessage("warning: ", warning);
   const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(*resolved, source, trained.tokenizer, extent);
   Progress progress;
   RunEvaluation evaluation;

@@ -79,6 +79,23 @@ std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
   return LoadTokenizerFile(config.tokenizer, sentinels);
 }
 
+std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokenizer) {
+  constexpr int64_t kSamples = 16, kSampleBytes = 4096;
+  int64_t tokens = 0, unknown = 0;
+  SegmentSampler samples(text, kSamples, kSampleBytes);
+  for (std::string segment; samples.Next(&segment);) {
+    for (const int32_t id : tokenizer.Encode(segment)) {
+      ++tokens;
+      unknown += id == tokenizer.special_tokens().unknown;
+    }
+  }
+  if (unknown * 100 <= tokens) return "";
+  return StrCat(100 * unknown / tokens, " % of the tokens of ", text.Describe(),
+                " are unknown to the tokenizer, which reads them all as one: the measure says little. ",
+                tokenizer.kind() == "characters" ? "A larger vocabulary, bytes or sentencepiece knows more."
+                                                 : "A tokenizer of this text knows more.");
+}
+
 TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   if (config.data.empty()) {
     CROSSTALK_CHECK_FIELD(config.validation.empty(), "validation",

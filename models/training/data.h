@@ -37,6 +37,10 @@ const std::vector<std::string>& NamedTokenizers();
 // One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
 
+// A sentence for the user where the tokenizer does not know more than a hundredth of a text's tokens, on a sample: a
+// model learns the unknown token quickly, and its measure says little. Empty otherwise.
+std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokenizer);
+
 // The corpus alone.
 TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop = {});
 

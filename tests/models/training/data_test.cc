@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
@@ -143,6 +144,18 @@ TEST(TrainingDataTest, OpeningEndsWhereItIsAskedToAlsoWhileATokenizerIsTrained) 
   }
   // Let the training that was left alone end before the program does.
   OpenTrainingData(config, nullptr);
+}
+
+TEST(TrainingDataTest, ATokenizerThatDoesNotKnowATextIsSaid) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "abcdefgh ";
+  std::ofstream(dir / "text.txt") << text;
+  const auto source = OpenTextSource(dir / "text.txt");
+  EXPECT_EQ(UnknownTokensWarning(*source, *MakeCharacterTokenizer("abcdefgh \n", "x", 0)), "");
+  const std::string warning = UnknownTokensWarning(*source, *MakeCharacterTokenizer("abcdef \n", "x", 0));
+  EXPECT_EQ(warning.rfind("22 % of the tokens of ", 0), 0u) << warning;
+  EXPECT_EQ(UnknownTokensWarning(*source, *MakeByteTokenizer()), "");
 }
 
 }  // namespace
