@@ -1,7 +1,7 @@
 #include "crosstalk/models/decoding/text_pieces.h"
 
 #include <algorithm>
-#include <span>
+#include <string_view>
 #include <utility>
 
 #include "crosstalk/runtime/utf8.h"
@@ -9,18 +9,22 @@
 namespace crosstalk {
 namespace {
 
-constexpr size_t kKept = 4;      // tokens that the text of the next one may depend on
-constexpr size_t kHeldBack = 4;  // tokens that one character can have, at most
-constexpr char kReplacement[] = "\uFFFD";
+constexpr size_t kKept = 4;         // tokens that the text of the next one may depend on
+constexpr int kMostUnfinished = 4;  // tokens of a character, at most
+constexpr std::string_view kReplacement = "\uFFFD";
 
-// Whether the text ends within a character. (SentencePiece's own decoder writes a replacement there.)
-bool EndsWithinCharacter(const std::string& text) {
-  if (text.ends_with(kReplacement)) return true;
-  size_t begin = text.size();
-  while (begin > 0 && text.size() - begin < 4 && IsUtf8Continuation(text[begin - 1])) --begin;
-  if (begin == 0) return false;
-  --begin;
-  return static_cast<unsigned char>(text[begin]) >= 0xC0 && Utf8Length(text, begin) == 0;
+// Bytes of the text without a character at its end that more bytes may finish. (SentencePiece's own decoder writes a
+// replacement for each byte of one.)
+size_t FinishedSize(std::string_view text) {
+  size_t end = text.size();
+  while (text.substr(0, end).ends_with(kReplacement)) end -= kReplacement.size();
+  if (end < text.size()) return end;
+  size_t begin = end;
+  while (begin > 0 && end - begin < 3 && IsUtf8Continuation(text[begin - 1])) --begin;
+  if (begin == 0) return end;
+  const auto lead = static_cast<unsigned char>(text[begin - 1]);
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+  return end - (begin - 1) < length ? begin - 1 : end;
 }
 
 }  // namespace
@@ -28,23 +32,35 @@ bool EndsWithinCharacter(const std::string& text) {
 TextPieces::TextPieces(std::shared_ptr<const Tokenizer> tokenizer, const std::vector<int32_t>& before)
     : tokenizer_(std::move(tokenizer)),
       ids_(before.end() - static_cast<int64_t>(std::min(before.size(), kKept)), before.end()),
-      begun_(ids_.size()) {}
+      shown_(tokenizer_->Decode(ids_).size()) {}
 
-std::string TextPieces::Take(const std::string& whole) {
-  const std::string stood = tokenizer_->Decode(std::span(ids_).first(begun_));
-  std::string piece = whole.substr(std::min(whole.size(), stood.size()));
-  if (begun_ > 0 && ids_.size() > kKept) ids_.erase(ids_.begin(), ids_.end() - static_cast<int64_t>(kKept));
-  begun_ = ids_.size();
-  return ReplaceInvalidUtf8(piece);
+std::string TextPieces::Take(const std::string& whole, size_t end) {
+  const size_t begin = std::min(shown_, end);
+  shown_ = std::max(shown_, end);
+  const std::string piece = ReplaceInvalidUtf8(std::string_view(whole).substr(begin, end - begin));
+  if (end == whole.size() && ids_.size() > kKept) {
+    ids_.erase(ids_.begin(), ids_.end() - static_cast<int64_t>(kKept));
+    shown_ = tokenizer_->Decode(ids_).size();
+  }
+  return piece;
 }
 
 std::string TextPieces::Add(int32_t id) {
   ids_.push_back(id);
   const std::string whole = tokenizer_->Decode(ids_);
-  if (EndsWithinCharacter(whole) && ids_.size() - begun_ < kHeldBack) return "";
-  return Take(whole);
+  size_t end = FinishedSize(whole);
+  if (end > shown_) unfinished_ = 0;
+  if (end < whole.size()) ++unfinished_;
+  if (unfinished_ == kMostUnfinished) {
+    end = whole.size();
+    unfinished_ = 0;
+  }
+  return Take(whole, end);
 }
 
-std::string TextPieces::Rest() { return begun_ == ids_.size() ? "" : Take(tokenizer_->Decode(ids_)); }
+std::string TextPieces::Rest() {
+  const std::string whole = tokenizer_->Decode(ids_);
+  return Take(whole, whole.size());
+}
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 // TextPieces: the text of a growing sequence of tokens, a piece at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 namespace crosstalk {
 
 // What a token adds to a text can depend on the one before it, and a character can have several tokens: each piece is
-// what the text of the last few tokens is longer by, once it ends with a whole character.
+// what the text of the last few tokens is longer by, without an unfinished character at its end.
 class TextPieces {
  public:
   // `before`: tokens whose text stands already.
@@ -24,11 +25,13 @@ class TextPieces {
   std::string Rest();
 
  private:
-  std::string Take(const std::string& whole);
+  // The text of ids_ from shown_ to `end`, which then stands.
+  std::string Take(const std::string& whole, size_t end);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<int32_t> ids_;  // the last few
-  size_t begun_ = 0;          // of these, how many's text stands
+  size_t shown_ = 0;          // bytes of their text that stand
+  int unfinished_ = 0;        // tokens of the character at its end
 };
 
 }  // namespace crosstalk

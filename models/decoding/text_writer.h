@@ -27,7 +27,8 @@ enum class Author { kPrompt, kModel };
 
 class TextWriter {
  public:
-  // Takes a piece of the text, whole UTF-8 characters, as soon as it is written.
+  // Takes a piece of the text, whole UTF-8 characters, as soon as it is written; an empty one where the model has
+  // written nothing.
   using Emit = std::function<void(std::string_view piece, Author author)>;
 
   virtual ~TextWriter() = default;
@@ -38,8 +39,6 @@ class TextWriter {
 
   // A prompt for showing what was learnt, made from a piece of text that the model has not seen.
   virtual std::string PromptFrom(const std::string& text) const = 0;
-  // What a prompt is, in a few words.
-  virtual std::string DescribePrompt() const = 0;
   // What suits the model where the user says nothing.
   virtual WritingOptions Defaults() const = 0;
 };

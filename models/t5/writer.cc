@@ -67,17 +67,15 @@ class T5Writer : public TextWriter {
         const int32_t id = SampleToken(logits.Select(0, 0), allowed, options.sampling, UniformDouble(key, drawn++));
         if (!writable_[static_cast<size_t>(id)]) break;
         fill.Add(pieces.Add(id));
-        logits = step(id);
+        if (i + 1 < options.max_tokens) logits = step(id);
       }
       fill.Add(pieces.Rest());
+      emit("", Author::kModel);  // also where it has written nothing
       emit(texts[blank + 1], Author::kPrompt);
     }
   }
 
   std::string PromptFrom(const std::string& text) const override { return MakeBlanks(text); }
-  std::string DescribePrompt() const override {
-    return StrCat("a text with blanks, ", kBlank, ", which the model fills");
-  }
   WritingOptions Defaults() const override { return {.max_tokens = 20, .sampling = {.temperature = 0}}; }
 
  private:

@@ -52,6 +52,8 @@ TEST(TextPiecesTest, ACharacterComesWholeAndWhatIsNoneIsReplaced) {
                               "b")),
             "a\uFFFDb");
   EXPECT_EQ(All(bytes, {}, {ids[0]}), "\uFFFD");
+  // Stray beginnings of characters take nothing from the one behind them.
+  EXPECT_EQ(All(bytes, {}, bytes->Encode("\xCE\xE4\xE7\xB8\x82x")), "\uFFFD\uFFFD\u7E02x");
 }
 
 }  // namespace
