@@ -157,6 +157,7 @@ int main(int argc, char** argv) {
     std::string text;
     if (argc > 1) {
       std::ifstream file(argv[1]);
+      if (!file) throw std::runtime_error(std::string(argv[1]) + ": cannot be read");
       text.assign(std::istreambuf_iterator<char>(file), {});
     } else {
       text = MakeSyntheticCorpus(seed).training->ReadSegment(seed, 0, 1, 200'000, TextSource::Order::kSequential);

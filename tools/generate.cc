@@ -13,7 +13,6 @@
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"
-#include "tools/signals.h"
 #include "tools/written_text.h"
 
 namespace crosstalk {
@@ -60,7 +59,6 @@ int Generate(GenerateSettings settings) {
   if (writer == nullptr) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": ", trained.model->Describe(), ", writes no text");
   }
-  const StopSignals signals;
   WritingOptions options = writer->Defaults();
   if (settings.max_tokens) options.max_tokens = *settings.max_tokens;
   if (settings.temperature) options.sampling.temperature = *settings.temperature;
@@ -68,15 +66,14 @@ int Generate(GenerateSettings settings) {
   if (settings.top_p) options.sampling.top_p = *settings.top_p;
   options.sampling.Validate();
   options.seed = settings.seed;
-  options.stop = [&signals] { return signals.Received() != 0; };
   TextOutput output;
-  for (int64_t sample = 0; sample < settings.samples && signals.Received() == 0; ++sample) {
+  for (int64_t sample = 0; sample < settings.samples; ++sample) {
     if (sample > 0) output.Put("---\n", Author::kPrompt);
     options.sample = static_cast<uint32_t>(sample);
     writer->Write(prompt, options, [&](std::string_view piece, Author author) { output.Put(piece, author); });
     output.EndText();
   }
-  return signals.Received() == 0 ? 0 : 128 + signals.Received();
+  return 0;
 }
 
 }  // namespace
@@ -84,8 +81,9 @@ int Generate(GenerateSettings settings) {
 Command GenerateCommand() {
   return {"generate", "let a trained model write: go on with a text, or fill its blanks",
           "Writes text to standard output as it is formed. A language model goes on with the prompt; a T5 fills the "
-          "blanks of one, which are three underscores each. The same run, prompt, options and seed give the same text, "
-          "on any number of threads.",
+          "blanks of one, which are three underscores each. It sees the last tokens of the text, as many as its "
+          "examples had (--input-length); when they are used up, it begins anew with the last half of them. The same "
+          "run, prompt, options and seed give the same text, on any number of threads.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<GenerateSettings>();
             options.Add("run", &settings->run, "RUN", "The run folder, or a checkpoint's.");

@@ -200,8 +200,9 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
   }
   PrintMessage("what next:  ", more, program, " eval --run '", path,
                "'   measure it again, or with --data on your own text\n", "            ", program, " train --resume '",
-               path, "' --steps ", 2 * summary.step, "   go on with it\n", "            ", program,
-               " compare   the family of attention side by side, on the built-in corpus");
+               path, "' --steps ", 2 * summary.step, "   go on with it\n", "            ", program, " compare",
+               run.config().model == TrainingConfig().model ? "" : " --model " + run.config().model,
+               "   the family of attention side by side, on the built-in corpus");
 }
 
 // ", 1,024 of them frozen", or nothing.
@@ -243,6 +244,10 @@ int Train(const OptionTable& options, TrainSettings& settings) {
                " attention");
   PrintMessage("data: ", run.data().corpus.description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");
+  for (const TextSource* text : {run.data().corpus.training.get(), run.data().corpus.validation.get()}) {
+    const std::string warning = UnknownTokensWarning(*text, *run.data().tokenizer);
+    if (!warning.empty()) PrintMessage("warning: ", warning);
+  }
   PrintMessage("run: ", run.folder().path());
   const TrainingSummary summary = run.Train();
   PrintEnd(settings, run, summary);

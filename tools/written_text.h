@@ -19,10 +19,11 @@ class TextOutput {
  private:
   bool terminal_;
   bool bold_;
+  Author author_ = Author::kPrompt;  // of the last piece
   char last_ = '\n';
 };
 
-// A short text to look at, for a message: the model's words bold or, where that cannot be, in brackets.
+// A short text to look at, for a message: the model's words bold or, where that cannot be seen, in brackets.
 std::string ShownText(const TextWriter& writer, const std::string& prompt, const WritingOptions& options);
 
 }  // namespace crosstalk

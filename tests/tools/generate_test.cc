@@ -71,6 +71,7 @@ TEST_F(GenerateTest, SeedsAndTemperaturesDecide) {
   EXPECT_EQ(Generate("lm", {"--max-tokens", "40", "--seed", "1"}).output, text);
   EXPECT_NE(Generate("lm", {"--max-tokens", "40", "--seed", "2"}).output, text);
   const std::string likeliest = Generate("lm", {"--temperature", "0"}).output;
+  EXPECT_NE(likeliest.find_first_not_of(" \n"), std::string::npos);  // it begins with something that is seen
   EXPECT_EQ(Generate("lm", {"--temperature", "0", "--seed", "2"}).output, likeliest);
   EXPECT_EQ(Generate("lm", {"--top-k", "1", "--seed", "3"}).output, likeliest);
   EXPECT_EQ(Generate("lm", {"--top-p", "0.0001", "--seed", "4"}).output, likeliest);
@@ -81,6 +82,7 @@ TEST_F(GenerateTest, ARunACheckpointAndTheOptionNameTheModel) {
   EXPECT_EQ(RunCommand({"generate", "--run", Run("lm")}).output, text);
   EXPECT_EQ(RunCommand({"generate", Run("lm") + "/checkpoints/step-00000002"}).output, text);
   EXPECT_EQ(RunCommand({"generate", "--checkpoint", Run("lm") + "/checkpoints/step-00000002"}).output, text);
+  EXPECT_EQ(Generate("lm", {"--checkpoint", Run("lm") + "/checkpoints/step-00000002"}).output, text);
 }
 
 TEST_F(GenerateTest, AT5FillsBlanks) {
@@ -100,6 +102,7 @@ TEST_F(GenerateTest, WhatCannotBeIsAnError) {
   expect(RunCommand({"generate", Run("lm"), "--run", Run("lm")}), 2, "the same option");
   expect(RunCommand({"generate", Run("nothing")}), 3, "nothing");
   expect(Generate("t5", {}), 2, "has no blank");
+  expect(Generate("lm", {"--checkpoint", Run("t5") + "/checkpoints/step-00000002"}), 2, "is not of the run");
   expect(Generate("t5", {"--prompt", "none"}), 2, "--prompt");
   expect(Generate("lm", {"--temperature", "-1"}), 2, "--temperature");
   expect(Generate("lm", {"--top-p", "0"}), 2, "--top-p");
