@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -69,9 +69,10 @@ LoadedOrigin LoadOrigin(const std::string& path) {
   std::vector<std::string> skipped = UseOrigin(path, [&](const Checkpoint& checkpoint) {
     const auto weights = checkpoint.checksums.find(kModelName);
     if (weights == checkpoint.checksums.end()) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
-    loaded.config = ReadCheckpointConfig(checkpoint).training;
-    loaded.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(loaded.config).tokenizer.sentinels);
-    loaded.parameters = ReadSafetensors(checkpoint.FilePath(kModelName));
+    TrainedModel trained = LoadTrainedModel(checkpoint);
+    loaded.config = std::move(trained.config);
+    loaded.tokenizer = std::move(trained.tokenizer);
+    loaded.parameters = {checkpoint.FilePath(kModelName), ParameterTensors(*trained.model), {}};
     loaded.origin = {checkpoint.path, checkpoint.step, weights->second};
   });
   loaded.skipped = std::move(skipped);

@@ -32,7 +32,8 @@ struct LoadedOrigin {
   TensorFile parameters;
   std::vector<std::string> skipped;  // why newer checkpoints were passed over: damaged ones
 };
-// From a run folder, its newest good checkpoint, or from a checkpoint. A training may go on in the run meanwhile.
+// From a run folder, its newest good checkpoint, or from a checkpoint, checked as LoadTrainedModel does. A training may
+// go on in the run meanwhile.
 // Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot be used.
 LoadedOrigin LoadOrigin(const std::string& path);
 // Its configuration alone.

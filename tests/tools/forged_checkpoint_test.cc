@@ -59,12 +59,16 @@ class ForgedCheckpointTest : public ::testing::Test {
     return store.Save(2, files).path;
   }
 
-  // The checkpoint with each `from` behind `part` in config.json replaced, signed again.
+  // The checkpoint with each `from` in `part` of config.json replaced, signed again.
   std::string Forged(const std::string& from, const std::string& to, const std::string& part = "\"model\": {") {
     std::string bytes = ReadBytes(honest_ + "/config.json");
     size_t at = bytes.find(part);
-    EXPECT_NE(bytes.find(from, at), std::string::npos) << from;
-    while ((at = bytes.find(from, at)) != std::string::npos) {
+    const auto find = [&] {
+      at = bytes.find(from, at);
+      return at < bytes.find("\n  }", bytes.find(part));
+    };
+    EXPECT_TRUE(find()) << from;
+    while (find()) {
       bytes.replace(at, from.size(), to);
       at += to.size();
     }
@@ -182,6 +186,29 @@ TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
       EXPECT_LE(GetMemoryStats().peak_bytes - live, 2 * bytes) << forged.to;
     }
     EXPECT_FALSE(std::filesystem::exists(dir_ / "warm")) << forged.to;
+  }
+}
+
+// What `eval` refuses of a checkpoint is refused of an origin.
+TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"("vocabulary": 359)", R"("vocabulary": 358)"},
+      {R"("end": 1)", R"("end": 500)"},
+      {R"("pad": 0)", R"("pad": -1)"},
+      {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 0)"},
+  };
+  for (const auto& [from, to] : cases) {
+    const std::string forged = Forged(from, to);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"eval", "--checkpoint", forged},
+          {"train", "--init-from", forged, "--out", dir_ / "warm", "--steps", "1", "--threads", "1"},
+          {"train", "--init-from", forged, "--dry-run"}}) {
+      const CommandResult result = RunCommand(command);
+      EXPECT_EQ(result.exit_code, 3) << command[1] << " " << to << ": " << result.errors;
+      EXPECT_NE(result.errors.find(forged), std::string::npos) << to << ": " << result.errors;
+      EXPECT_NE(result.errors.find("model"), std::string::npos) << to << ": " << result.errors;
+    }
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "warm")) << to;
   }
 }
 
