@@ -100,12 +100,13 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const T
 void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
   const Tokenizer& before = *origin.tokenizer;
   const std::string& path = origin.origin.checkpoint;
-  CROSSTALK_CHECK_FIELD(
-      tokenizer.vocab_size() == before.vocab_size() && tokenizer.special_tokens() == before.special_tokens(), kField,
-      path, " has a tokenizer of ", before.vocab_size(), " ids, and the one that tokenizer = ", config.tokenizer,
-      " gives, of ", tokenizer.vocab_size(),
-      " ids, does not fit its weights; leave out tokenizer and vocabulary to take "
-      "the origin's");
+  // As many ids are not enough: an id that stands for other text has the weights of that which it stood for.
+  const bool same = tokenizer.kind() == before.kind() && tokenizer.vocab_size() == before.vocab_size() &&
+                    tokenizer.FileContents() == before.FileContents();
+  CROSSTALK_CHECK_FIELD(same, "tokenizer", config.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
+                        tokenizer.vocab_size(), " ids, which is not the one that the weights of ", path,
+                        " are for, of kind ", before.kind(), " with ", before.vocab_size(),
+                        " ids; leave out tokenizer and vocabulary to take the origin's");
   const FieldTable<TrainingConfig> fields = ModelFieldsThatBind();
   TrainingConfig there = config;
   for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));

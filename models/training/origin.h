@@ -46,8 +46,8 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 // The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
 std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config);
 
-// Error(kUsage) of init_from, with the fields that are at fault, unless the configuration's model is the origin's,
-// which it is whatever its dropout, mixing_init and implementation, and the tokenizer's ids are as many and as special.
+// Error(kUsage) of tokenizer unless that is the origin's; of init_from, with the fields that are at fault, unless the
+// configuration's model is the origin's, which it is whatever its dropout, mixing_init and implementation.
 void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
 
 // The model of this configuration with the origin's parameters. Error(kData) of init_from that names a parameter which

@@ -113,8 +113,8 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
        2,
        "--init-from: " + Origin() + "/checkpoints/step-00000008 is of another model:\n  d_model: 32 here, 16 there"},
       {{"--attention", "multihead"}, 2, "attention: \"multihead\" here, \"talking\" there"},
-      {{"--tokenizer", "bytes"}, 2, "leave out tokenizer and vocabulary to take the origin's"},
-      {{"--vocabulary", "340"}, 2, "leave out tokenizer and vocabulary"},
+      {{"--tokenizer", "bytes"}, 2, "--tokenizer: bytes gives one of kind bytes with 359 ids, which is not the one"},
+      {{"--vocabulary", "340"}, 2, "leave out tokenizer and vocabulary to take the origin's"},
       {{"--frozen", "encodr"}, 2, "--frozen: there is no parameter \"encodr\""},
       {{"--frozen", "*"}, 2, "leaves nothing to train"},
   };
@@ -146,6 +146,32 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
   EXPECT_EQ(resumed.exit_code, 3) << resumed.errors;
   EXPECT_TRUE(Contains(resumed.errors, "init_from: weights crc64:")) << resumed.errors;
   EXPECT_TRUE(Snapshot(Origin()) == before);
+}
+
+// Its ids would stand for other text than that which their weights have learnt.
+TEST_F(TrainInitFromTest, AnotherTokenizerOfAsManyIdsIsRefused) {
+  std::string text, other;
+  for (int i = 0; i < 400; ++i) {
+    text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
+    other += "Linz " + std::to_string(i) + " of a tzxt that is long znough.\n\n";
+  }
+  WriteBytes(dir_ / "text.txt", text);
+  WriteBytes(dir_ / "same.txt", text + text);
+  WriteBytes(dir_ / "other.txt", other);
+  const CommandResult made = RunCommand(
+      TinyTrain({"--tokenizer", "characters", "--data", dir_ / "text.txt", "--steps", "2", "--out", dir_ / "letters"}));
+  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  // Another vocabulary asks for a tokenizer of the new text, which has as many characters.
+  const auto warm = [&](const std::string& data) {
+    return RunCommand({"train", "--init-from", dir_ / "letters", "--vocabulary", "99", "--data", dir_ / data, "--steps",
+                       "1", "--threads", "1", "--out", dir_ / "warm"});
+  };
+  const CommandResult refused = warm("other.txt");
+  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+  EXPECT_TRUE(Contains(refused.errors, "--tokenizer: characters gives one of kind characters with ")) << refused.errors;
+  EXPECT_FALSE(fs::exists(dir_ / "warm"));
+  const CommandResult same = warm("same.txt");
+  EXPECT_EQ(same.exit_code, 0) << same.errors;
 }
 
 TEST_F(TrainInitFromTest, ADamagedOriginIsPassedOverOrRefused) {
