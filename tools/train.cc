@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run.h"
@@ -102,11 +104,31 @@ void TakeOverModel(const OptionTable& options, TrainSettings& settings) {
                         origin.model);
 }
 
-int DryRun(const ResolvedConfig& config, bool as_json) {
-  const std::string& origin_path = config->init_from;
-  const std::optional<LoadedOrigin> origin =
-      origin_path.empty() ? std::nullopt : std::optional<LoadedOrigin>(LoadOrigin(origin_path));
-  const TrainingData checked = CheckTrainingData(*config, origin ? TokenizerOf(*origin, *config) : nullptr);
+// What a run would go on from; nothing where it would begin.
+std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const std::string& folder) {
+  switch (resume.from) {
+    case ResumeOptions::From::kNothing:
+      return std::nullopt;
+    case ResumeOptions::From::kNewest:
+      return CheckpointStore(RunFolder(folder).CheckpointDirectory()).FindNewestGood().checkpoint;
+    case ResumeOptions::From::kPath:
+      return VerifyCheckpoint(resume.path);
+  }
+  return std::nullopt;
+}
+
+// `checkpoint`: what the run would go on from.
+int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
+  std::optional<LoadedOrigin> origin;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (checkpoint) tokenizer = LoadTrainedModel(*checkpoint).tokenizer;
+  // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
+  if (!config->init_from.empty() &&
+      !(checkpoint && ReadCheckpointTraining(*checkpoint).init_from == config->init_from)) {
+    origin = LoadOrigin(config->init_from);
+    if (!checkpoint) tokenizer = TokenizerOf(*origin, *config);
+  }
+  const TrainingData checked = CheckTrainingData(*config, tokenizer);
   const std::string& data = checked.corpus.description;
   const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
   if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
@@ -142,7 +164,11 @@ int DryRun(const ResolvedConfig& config, bool as_json) {
     line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
          " are frozen");
   }
-  if (origin) line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
+  if (checkpoint) {
+    line("weights", checkpoint->path, " (step ", checkpoint->step, ")");
+  } else if (origin) {
+    line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
+  }
   line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
        ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
   if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
@@ -225,7 +251,7 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   const ResolvedConfig resolved(settings.config);
   CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),
                   " is not UTF-8 text; choose another name");
-  if (settings.dry_run) return DryRun(resolved, settings.json);
+  if (settings.dry_run) return DryRun(resolved, ResumedCheckpoint(resume, settings.out), settings.json);
   const bool begins = resume.from == ResumeOptions::From::kNothing && !settings.out.empty();
   CROSSTALK_CHECK(!begins || !RunFolder(settings.out).HoldsRun(), settings.out,
                   ": holds a run already; continue it with --resume auto, or choose another --out");

@@ -73,6 +73,28 @@ TEST_F(TrainInitFromTest, ADryRunShowsWhatIsTrainedAndChecksTheOrigin) {
   EXPECT_EQ(RunCommand(Warm(dir_ / "warm", {"--dry-run", "--d-ff", "40"})).exit_code, 2);
 }
 
+// The run's own checkpoint and tokenizer are enough, as they are for the run.
+TEST_F(TrainInitFromTest, ADryRunOfWhatIsResumedNeedsNoOrigin) {
+  ASSERT_EQ(RunCommand(Warm(dir_ / "warm")).exit_code, 0);
+  fs::remove_all(Origin());
+  const std::string before = Snapshot(dir_ / "warm");
+  const std::string checkpoint = dir_ / "warm/checkpoints/step-00000006";
+  for (const std::vector<std::string>& resume :
+       {std::vector<std::string>{"--resume", dir_ / "warm"}, {"--resume", checkpoint, "--out", dir_ / "fork"}}) {
+    const CommandResult result = RunCommand(Joined({"train", "--steps", "9", "--dry-run"}, resume));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(Contains(result.output, checkpoint + " (step 6)")) << result.output;
+    const CommandResult json = RunCommand(Joined({"train", "--steps", "9", "--dry-run", "--json"}, resume));
+    EXPECT_EQ(ParseJson(json.output, "dry").At("model").At("vocabulary"),
+              ParseJson(ReadBytes(dir_ / "warm/run.json"), "run").At("model").At("vocabulary"));
+  }
+  EXPECT_TRUE(Snapshot(dir_ / "warm") == before);
+  EXPECT_FALSE(fs::exists(dir_ / "fork"));
+  // Weights that it did not begin with are looked at.
+  const CommandResult other = RunCommand({"train", "--resume", dir_ / "warm", "--init-from", dir_ / "x", "--dry-run"});
+  EXPECT_EQ(other.exit_code, 2) << other.errors;
+}
+
 TEST_F(TrainInitFromTest, AnySignalAtAnyMomentEndsInTheSameBits) {
   const auto start = std::chrono::steady_clock::now();
   const CommandResult whole = RunCommand(Warm(dir_ / "whole"));
