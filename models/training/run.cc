@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -10,6 +12,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -34,6 +37,43 @@ Json SessionJson(int64_t step) {
                            {"simd_target", kernels::SimdTargetName()},
                            {"simd_bits", kernels::SimdBits()},
                            {"platform", ToJson(GetPlatformInfo())}});
+}
+
+// Steps of a run that one session computed, up to the next one's.
+struct Stretch {
+  int64_t from_step = 0;  // the last step before it
+  std::string target;
+  std::string bits;  // empty where the session's version recorded none
+};
+
+// Of what the sessions computed, all that stands before `step`: a session that goes on from a step takes back what
+// earlier ones computed after it.
+std::vector<Stretch> StretchesBefore(int64_t step, const std::vector<Json>& sessions, const std::string& source) {
+  std::vector<Stretch> stretches;
+  const auto take_back = [&stretches](int64_t after) {
+    while (!stretches.empty() && stretches.back().from_step >= after) stretches.pop_back();
+  };
+  for (const Json& session : sessions) {
+    const JsonReader fields(session, source);
+    Stretch stretch{fields.Int("from_step"), fields.String("simd_target"),
+                    fields.Has("simd_bits") ? fields.String("simd_bits") : ""};
+    take_back(stretch.from_step);
+    stretches.push_back(std::move(stretch));
+  }
+  take_back(step);
+  return stretches;
+}
+
+// "steps 1 to 4 with SSE4" of each stretch whose bits are others.
+std::vector<std::string> RoundedOtherwise(const std::vector<Stretch>& stretches, int64_t step,
+                                          const std::string& bits) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < stretches.size(); ++i) {
+    if (stretches[i].bits.empty() || stretches[i].bits == bits) continue;
+    const int64_t end = i + 1 < stretches.size() ? stretches[i + 1].from_step : step;
+    texts.push_back(StrCat("steps ", stretches[i].from_step + 1, " to ", end, " with ", stretches[i].target));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -83,18 +123,16 @@ void TrainingRun::ReportContinuation() const {
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
   const Json session = SessionJson(step());
+  std::string bits = session.At("simd_bits").AsString();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
-    const JsonReader reader(before, folder_.RunFile());
-    std::string before_target, before_bits;
-    for (const Json& earlier : reader.Array("sessions")) {
-      const JsonReader fields(earlier, folder_.RunFile() + ": sessions");
-      before_target = fields.String("simd_target");
-      before_bits = fields.Has("simd_bits") ? fields.String("simd_bits") : "";
-      sessions.Append(earlier);
-    }
-    if (!before_bits.empty() && before_bits != session.At("simd_bits").AsString()) {
-      Report(StrCat("note: this run began with simd_target ", before_target, " and goes on with ",
+    const std::vector<Json>& earlier = JsonReader(before, folder_.RunFile()).Array("sessions");
+    for (const Json& one : earlier) sessions.Append(one);
+    const std::vector<Stretch> stretches = StretchesBefore(step(), earlier, folder_.RunFile() + ": sessions");
+    const std::vector<std::string> otherwise = RoundedOtherwise(stretches, step(), bits);
+    if (!otherwise.empty()) {
+      bits = "mixed";
+      Report(StrCat("note: this run computed ", Join(otherwise, ", "), " and goes on with ",
                     session.At("simd_target").AsString(),
                     ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
     }
@@ -102,7 +140,7 @@ void TrainingRun::WriteRunFile() const {
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
-  for (const char* key : {"threads", "simd_target", "simd_bits"}) run.Set(key, session.At(key));
+  run.Set("threads", session.At("threads")).Set("simd_target", session.At("simd_target")).Set("simd_bits", bits);
   run.Set("environment", session.At("platform").At("environment"));
   run.Set("parameters", model_->NumParameters());
   run.Set("data", data_.corpus.description).Set("data_fingerprint", data_.fingerprint);

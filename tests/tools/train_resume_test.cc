@@ -112,8 +112,26 @@ TEST(TrainResumeTest, AnInstructionSetOfTheSameSortGoesOnWithTheSameBits) {
   const std::string moved = fusing.front() + "-moved";
   std::filesystem::remove(dir / moved + "/model.safetensors");
   std::filesystem::remove_all(dir / moved + "/checkpoints/step-00000004");
-  const std::string said = train(moved, others.front(), {"--steps", "4", "--resume", "auto"});
-  EXPECT_TRUE(Contains(said, StrCat("goes on with ", others.front(), ", which rounds a·b + c otherwise"))) << said;
+  const auto bits = [&] { return ParseJson(ReadBytes(dir / moved + "/run.json"), moved).At("simd_bits").AsString(); };
+  std::string said = train(moved, others.front(), {"--steps", "4", "--resume", "auto"});
+  EXPECT_TRUE(Contains(said, StrCat("this run computed steps 1 to 2 with ", fusing.front(), " and goes on with ",
+                                    others.front(), ", which rounds a·b + c otherwise")))
+      << said;
+  EXPECT_EQ(bits(), "mixed");
+  // Back on the first: the steps between stay rounded as they are.
+  said = train(moved, fusing.front(), {"--steps", "6", "--resume", "auto"});
+  EXPECT_TRUE(Contains(said, StrCat("this run computed steps 3 to 4 with ", others.front(), " and goes on with ",
+                                    fusing.front(), ", which rounds a·b + c otherwise")))
+      << said;
+  EXPECT_EQ(bits(), "mixed");
+  // From before they were computed: nothing of them stands.
+  std::filesystem::remove(dir / moved + "/model.safetensors");
+  for (const char* step : {"4", "6"}) {
+    std::filesystem::remove_all(dir / moved + "/checkpoints/step-0000000" + step);
+  }
+  said = train(moved, fusing.front(), {"--steps", "6", "--resume", "auto"});
+  EXPECT_FALSE(Contains(said, "otherwise")) << said;
+  EXPECT_EQ(bits(), "fma");
 }
 
 TEST(TrainResumeTest, FusedAndComposedAttentionHaveTheSameLossCurve) {
