@@ -44,6 +44,12 @@ std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheck
   while (true) {
     const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
     const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    const bool finished = KindOf(folder.ModelFile()) != PathKind::kNothing;
+    if (!found.checkpoint && skipped.empty() && store.Steps().empty() && !finished) {
+      Fail(ErrorKind::kData, run_folder, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
+           *ResolvedConfig(ReadRunConfig(folder))->checkpoint_every,
+           ", at its end and where it is interrupted: wait for the first, or train with a smaller checkpoint_every");
+    }
     if (!found.checkpoint) {
       Fail(ErrorKind::kData, run_folder, ": has no good checkpoint",
            which == WhichCheckpoint::kBest ? " with a score" : "", skipped.empty() ? "" : ":" + Lines(skipped));

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/run.h"
@@ -200,6 +203,33 @@ TEST_F(OriginTest, WeightsThatAreNotFiniteAreTheFilesFault) {
   config.init_from = CheckpointStore(dir_ / "infinite").Save(4, files).path;
   EXPECT_TRUE(Contains(MessageOf([&] { Train(config, dir_ / "warm"); }, ErrorKind::kData), "[3] is inf"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "warm"));
+}
+
+// Nothing is wrong with it.
+TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
+  TrainingConfig config = Cold();
+  config.checkpoint_every = 3;
+  int asked = 0;
+  TrainingObserver observer;
+  observer.step = [&](const StepResult& step) {
+    if (step.step != 2) return;
+    const std::vector<std::function<void()>> uses = {
+        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); },
+        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kBest); }, [&] { LoadOrigin(dir_ / "young"); }};
+    for (const auto& use : uses) {
+      const std::string message = MessageOf(use, ErrorKind::kData);
+      EXPECT_TRUE(Contains(message, "young: has no checkpoint yet; its training saves them by checkpoint_every = 3"))
+          << message;
+      ++asked;
+    }
+  };
+  Train(config, dir_ / "young", {}, observer);
+  EXPECT_EQ(asked, 3);
+  // Checkpoints that a finished run has lost do not come.
+  std::filesystem::remove_all(dir_ / "young/checkpoints");
+  const std::string lost =
+      MessageOf([&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); }, ErrorKind::kData);
+  EXPECT_TRUE(Contains(lost, "young: has no good checkpoint")) << lost;
 }
 
 // One run begins with another's weights again and again while that one saves and prunes.
