@@ -26,9 +26,11 @@ namespace crosstalk {
 
 namespace {
 
-// What tells the runs apart, and what would give only some of them something to start from.
+// What tells the runs apart, and what would give only some of them something to start from. Their steps are the same
+// for all, so that none is continued.
 std::vector<std::string> FixedFields() {
-  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init", "seed", "init_from"};
+  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init",
+                                   "seed",    "init_from", "continued_at"};
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (field.choices == NamesOf<AttentionKind>()) keys.push_back(field.key);
   }

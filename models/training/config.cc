@@ -128,9 +128,7 @@ FieldTable<Config> OptimisationFields() {
                           "characters: embedding,encoder.block_0,*.P_l.",
                   .may_be_missing = true}),
        MakeField("steps", &Config::steps,
-                 {.placeholder = "N",
-                  .help = "Updates in the whole run. A run that is resumed with more than it had goes on to them.",
-                  .range = {1, kMostSteps}}),
+                 {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, kMostSteps}}),
        MakeField(
            "continued_at", &Config::continued_at,
            {.placeholder = "LIST",

@@ -164,6 +164,19 @@ TEST(EvalTest, MeasuresOnOtherText) {
   EXPECT_EQ(RunCommand({"eval", "--run", dir / "run", "--checkpoint", dir / "run"}).exit_code, 3);
 }
 
+// Its runs begin alike and end at the same step, so that it takes no option that continues one.
+TEST(CompareTest, OffersNoOptionThatGoesOnWithAnotherRun) {
+  const TempDir dir;
+  const std::string help = RunCommand({"compare", "--help"}).output;
+  ASSERT_TRUE(Contains(help, "--steps")) << help;
+  for (const char* option : {"--continued-at", "--init-from", "--resume", "is resumed"}) {
+    EXPECT_FALSE(Contains(help, option)) << option;
+  }
+  const CommandResult result = RunCommand({"compare", "--continued-at", "4", "--steps", "8", "--out", dir / "c"});
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "--continued-at")) << result.errors;
+}
+
 TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
   const TempDir dir;
   std::vector<std::string> command = TinyTrain({"--out", dir / "c", "--seeds", "1,2", "--kinds", "multihead,talking"});
