@@ -112,9 +112,9 @@ void TrainingRun::ReportContinuation() const {
   Report(StrCat(
       "this run of ", steps_before_, " steps is continued to ", config_->steps,
       "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ", *config_->warmup,
-      ", eval_every = ", *config_->eval_every, ", checkpoint_every = ", *config_->checkpoint_every,
-      "\nwhat changes: from step ", steps_before_ + 1, " on the schedule is that of a run of ", config_->steps,
-      " steps, whose learning rate ",
+      "; eval_every = ", *config_->eval_every, " and checkpoint_every = ", *config_->checkpoint_every,
+      ", which change no bit and may be given anew", "\nwhat changes: from step ", steps_before_ + 1,
+      " on the schedule is that of a run of ", config_->steps, " steps, whose learning rate ",
       after > before ? StrCat("rises from ", before, " to ", after) : StrCat("goes from ", before, " to ", after),
       " there; model.safetensors appears at its end",
       KindOf(folder_.ModelFile()) == PathKind::kNothing ? "" : ", and is the earlier one until then"));

@@ -81,9 +81,11 @@ TEST(TrainContinueTest, SaysWhatStaysAndWhatChanges) {
   const std::string model = Model(dir / "run");
   const CommandResult result = GoOn(dir / "run", {"--steps", "12"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  for (const char* says : {"this run of 8 steps is continued to 12", "warmup = 2, eval_every = 3, checkpoint_every = 3",
-                           "from step 9 on the schedule is that of a run of 12 steps, whose learning rate rises from "
-                           "0.000166667 to 0.0004"}) {
+  for (const char* says :
+       {"this run of 8 steps is continued to 12",
+        "warmup = 2; eval_every = 3 and checkpoint_every = 3, which change no bit and may be given anew",
+        "from step 9 on the schedule is that of a run of 12 steps, whose learning rate rises from "
+        "0.000166667 to 0.0004"}) {
     EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
   }
   const std::vector<double> rates = LearningRates(dir / "run");
@@ -119,6 +121,19 @@ TEST(TrainContinueTest, DefaultsStayThoseOfTheFirstPlan) {
   EXPECT_EQ(after.At("steps"), Json(40));
   EXPECT_EQ(after.At("continued_at"), Json("16"));
   EXPECT_EQ(after.At("warmup"), Json(8));  // half of 16 steps
+}
+
+TEST(TrainContinueTest, IntervalsMayBeGivenAnew) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  fs::copy(dir / "run", dir / "anew", fs::copy_options::recursive);
+  ASSERT_EQ(GoOn(dir / "run", {"--steps", "14"}).exit_code, 0);
+  const CommandResult anew =
+      GoOn(dir / "anew", {"--steps", "14", "--eval-every", "5", "--checkpoint-every", "2", "--keep", "9"});
+  ASSERT_EQ(anew.exit_code, 0) << anew.errors;
+  EXPECT_TRUE(Contains(anew.errors, "eval_every = 5 and checkpoint_every = 2")) << anew.errors;
+  EXPECT_TRUE(fs::exists(dir / "anew/checkpoints/step-00000010"));
+  EXPECT_TRUE(Model(dir / "anew") == Model(dir / "run"));
 }
 
 TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {
