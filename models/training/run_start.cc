@@ -60,6 +60,24 @@ void CheckFrozen(const TrainingConfig& config) {
   Freeze(config, *MakeModel(json, "configuration", config.seed));
 }
 
+// "model.d_ff: 40 here, 24 there" of each member that differs, of the first ones where they are many.
+void AppendDifferences(const std::string& name, const Json& here, const Json& there,
+                       std::vector<std::string>* differences) {
+  constexpr size_t kMost = 30;  // of a file that may have any number
+  if (here == there || differences->size() >= kMost) return;
+  if (!here.is_object() || !there.is_object()) {
+    differences->push_back(StrCat(name, ": ", Excerpt(here.Dump()), " here, ", Excerpt(there.Dump()), " there"));
+    return;
+  }
+  for (const auto& [key, value] : here.AsObject()) {
+    const Json* other = there.Find(key);
+    AppendDifferences(StrCat(name, ".", Excerpt(key)), value, other ? *other : Json(), differences);
+  }
+  for (const auto& [key, value] : there.AsObject()) {
+    if (here.Find(key) == nullptr) AppendDifferences(StrCat(name, ".", Excerpt(key)), Json(), value, differences);
+  }
+}
+
 // Looks before it leaves a lock, so that a folder that is refused stays as it is.
 std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::string& folder,
                                     const ResumeOptions& resume) {
@@ -168,10 +186,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
     const Json here = FindModel(config_->model).configure(*config_, VocabularyOf(*config_, data_.tokenizer.get()));
-    if (here != there.model) {
-      differences.push_back(
-          StrCat("model: ", Excerpt(here.Dump(), 4000), " here, ", Excerpt(there.model.Dump(), 4000), " there"));
-    }
+    AppendDifferences("model", here, there.model, &differences);
   }
   if (data_.fingerprint != there.fingerprint) {
     const bool comparable = Split(data_.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];

@@ -212,6 +212,22 @@ TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
   }
 }
 
+// A line for the one member that differs, not both models whole.
+TEST_F(ForgedCheckpointTest, WhatIsResumedOfAnotherModelIsNamedByItsMember) {
+  const std::string forged = Forged(R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e-05)");
+  const CommandResult result = RunCommand({"train", "--resume", forged, "--out", dir_ / "fork", "--threads", "1"});
+  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  EXPECT_NE(result.errors.find("is of another configuration:\n  model.norm_epsilon: 1e-06 here, 1e-05 there\ntrain in"),
+            std::string::npos)
+      << result.errors;
+  std::string many = R"("d_ff": 24)";
+  for (int i = 0; i < 10'000; ++i) many += ", \"other_" + std::to_string(i) + "\": 1";
+  const CommandResult other =
+      RunCommand({"train", "--resume", Forged(R"("d_ff": 24)", many), "--out", dir_ / "fork", "--threads", "1"});
+  EXPECT_EQ(other.exit_code, 3) << other.errors.substr(0, 300);
+  EXPECT_LT(other.errors.size(), 3000u);
+}
+
 TEST_F(ForgedCheckpointTest, TextOfAnyLengthIsShownInPart) {
   const std::string text(1'000'000, 'x');
   const std::vector<std::pair<std::string, std::string>> cases = {
