@@ -2,7 +2,6 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/enum_json.h"
 
@@ -19,6 +18,19 @@ void TextModelConfig::SetFrom(const TrainingConfig& config, const Vocabulary& to
   dropout_rate = config.dropout;
 }
 
+void TextModelConfig::AddTo(Json& json) const {
+  json.Set("vocabulary", vocabulary)
+      .Set("d_model", d_model)
+      .Set("d_ff", d_ff)
+      .Set("feed_forward", Name(feed_forward))
+      .Set("classifier", Name(classifier))
+      .Set("dropout_rate", dropout_rate)
+      .Set("relative_buckets", relative_buckets)
+      .Set("relative_attention_max_distance", relative_attention_max_distance)
+      .Set("norm_epsilon", norm_epsilon)
+      .Set("tokens", ToJson(tokens));
+}
+
 void TextModelConfig::ReadFrom(const JsonReader& reader) {
   vocabulary = reader.Int("vocabulary");
   d_model = reader.Int("d_model");
@@ -32,6 +44,16 @@ void TextModelConfig::ReadFrom(const JsonReader& reader) {
   }
   norm_epsilon = reader.Double("norm_epsilon");
   if (reader.Has("tokens")) tokens = SpecialTokensFromJson(reader.Object("tokens"));
+}
+
+TransformerConfig TextModelConfig::PreNormStack(int64_t layers, const AttentionConfig& self_attention) const {
+  return {.layers = layers,
+          .self_attention = self_attention,
+          .cross_attention = std::nullopt,
+          .feed_forward = {.d_model = d_model, .d_ff = d_ff, .kind = feed_forward, .dropout_rate = dropout_rate},
+          .norm = {.kind = NormKind::kRms, .epsilon = norm_epsilon},
+          .relative_bias = relative_bias(),
+          .dropout_rate = dropout_rate};
 }
 
 void TextModelConfig::Check(std::initializer_list<int32_t SpecialTokens::*> needed) const {

@@ -8,6 +8,7 @@
 #include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/relative_bias.h"
+#include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -34,9 +35,13 @@ struct TextModelConfig {
 
   // What of it a training configuration and a tokenizer say.
   void SetFrom(const TrainingConfig& config, const Vocabulary& tokenizer);
-  // Its members of a model's JSON; relative_attention_max_distance and tokens may be missing. A choice that is none is
-  // the reader's error.
+  // Adds its members to a model's JSON.
+  void AddTo(Json& json) const;
+  // Reads them back; relative_attention_max_distance and tokens may be missing. A choice that is none is the reader's
+  // error.
   void ReadFrom(const JsonReader& reader);
+  // A pre-norm stack with RMS norms, as T5's are; BERT's differs in more.
+  TransformerConfig PreNormStack(int64_t layers, const AttentionConfig& self_attention) const;
   // Throws a usage error that names the field at fault. The tokens that are `needed` must be there.
   void Check(std::initializer_list<int32_t SpecialTokens::*> needed) const;
 };

@@ -17,21 +17,13 @@ void LmConfig::Validate() const {
 }
 
 Json ToJson(const LmConfig& config) {
-  return Json::MakeObject({{"model", "lm"},
-                           {"vocabulary", config.vocabulary},
-                           {"d_model", config.d_model},
-                           {"d_ff", config.d_ff},
-                           {"layers", config.layers},
-                           {"context", config.context},
-                           {"attention", ToJson(config.attention)},
-                           {"positions", Name(config.positions)},
-                           {"feed_forward", Name(config.feed_forward)},
-                           {"classifier", Name(config.classifier)},
-                           {"dropout_rate", config.dropout_rate},
-                           {"relative_buckets", config.relative_buckets},
-                           {"relative_attention_max_distance", config.relative_attention_max_distance},
-                           {"norm_epsilon", config.norm_epsilon},
-                           {"tokens", ToJson(config.tokens)}});
+  Json json = Json::MakeObject({{"model", "lm"},
+                                {"layers", config.layers},
+                                {"context", config.context},
+                                {"attention", ToJson(config.attention)},
+                                {"positions", Name(config.positions)}});
+  config.AddTo(json);
+  return json;
 }
 
 LmConfig LmConfigFromJson(const Json& json, const std::string& source) {

@@ -13,17 +13,9 @@ constexpr double kEmbeddingStddev = 1.0;
 constexpr double kPositionsStddev = 1.0;
 
 TransformerConfig DecoderConfig(const LmConfig& config) {
-  return {.layers = config.layers,
-          .self_attention = config.attention,
-          .cross_attention = std::nullopt,
-          .feed_forward = {.d_model = config.d_model,
-                           .d_ff = config.d_ff,
-                           .kind = config.feed_forward,
-                           .dropout_rate = config.dropout_rate},
-          .norm = {.kind = NormKind::kRms, .epsilon = config.norm_epsilon},
-          .positions = config.positions,
-          .relative_bias = config.relative_bias(),
-          .dropout_rate = config.dropout_rate};
+  TransformerConfig stack = config.PreNormStack(config.layers, config.attention);
+  stack.positions = config.positions;
+  return stack;
 }
 
 const LmConfig& Validated(const LmConfig& config) {

@@ -35,22 +35,14 @@ void T5Config::Validate() const {
 }
 
 Json ToJson(const T5Config& config) {
-  return Json::MakeObject({{"model", "t5"},
-                           {"vocabulary", config.vocabulary},
-                           {"d_model", config.d_model},
-                           {"d_ff", config.d_ff},
-                           {"encoder_layers", config.encoder_layers},
-                           {"decoder_layers", config.decoder_layers},
-                           {"encoder_self", ToJson(config.encoder_self)},
-                           {"decoder_self", ToJson(config.decoder_self)},
-                           {"encoder_decoder", ToJson(config.encoder_decoder)},
-                           {"feed_forward", Name(config.feed_forward)},
-                           {"classifier", Name(config.classifier)},
-                           {"dropout_rate", config.dropout_rate},
-                           {"relative_buckets", config.relative_buckets},
-                           {"relative_attention_max_distance", config.relative_attention_max_distance},
-                           {"norm_epsilon", config.norm_epsilon},
-                           {"tokens", ToJson(config.tokens)}});
+  Json json = Json::MakeObject({{"model", "t5"},
+                                {"encoder_layers", config.encoder_layers},
+                                {"decoder_layers", config.decoder_layers},
+                                {"encoder_self", ToJson(config.encoder_self)},
+                                {"decoder_self", ToJson(config.decoder_self)},
+                                {"encoder_decoder", ToJson(config.encoder_decoder)}});
+  config.AddTo(json);
+  return json;
 }
 
 T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind) {

@@ -8,23 +8,8 @@
 namespace crosstalk {
 namespace {
 
-TransformerConfig EncoderConfig(const T5Config& config) {
-  return {.layers = config.encoder_layers,
-          .self_attention = config.encoder_self,
-          .cross_attention = std::nullopt,
-          .feed_forward = {.d_model = config.d_model,
-                           .d_ff = config.d_ff,
-                           .kind = config.feed_forward,
-                           .dropout_rate = config.dropout_rate},
-          .norm = {.kind = NormKind::kRms, .epsilon = config.norm_epsilon},
-          .relative_bias = config.relative_bias(),
-          .dropout_rate = config.dropout_rate};
-}
-
 TransformerConfig DecoderConfig(const T5Config& config) {
-  TransformerConfig stack = EncoderConfig(config);
-  stack.layers = config.decoder_layers;
-  stack.self_attention = config.decoder_self;
+  TransformerConfig stack = config.PreNormStack(config.decoder_layers, config.decoder_self);
   stack.cross_attention = config.encoder_decoder;
   return stack;
 }
@@ -69,7 +54,7 @@ T5::T5(const T5Config& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
-      encoder_(this, "encoder", EncoderConfig(config)),
+      encoder_(this, "encoder", config.PreNormStack(config.encoder_layers, config.encoder_self)),
       decoder_(this, "decoder", DecoderConfig(config)),
       classifier_(this, "classifier", config.classifier, config.vocabulary, embedding_) {}
 
