@@ -64,7 +64,6 @@ int Generate(GenerateSettings settings) {
   if (settings.temperature) options.sampling.temperature = *settings.temperature;
   if (settings.top_k) options.sampling.top_k = *settings.top_k;
   if (settings.top_p) options.sampling.top_p = *settings.top_p;
-  options.sampling.Validate();
   options.seed = settings.seed;
   TextOutput output;
   for (int64_t sample = 0; sample < settings.samples; ++sample) {

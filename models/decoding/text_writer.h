@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "crosstalk/models/decoding/sampling.h"
 #include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -20,6 +20,12 @@ struct WritingOptions {
   uint64_t seed = 1;
   uint32_t sample = 0;  // another number, another text of the same seed
   StopRequest stop;     // asked before every token: true ends the text there
+
+  // Throws a usage error that names the field.
+  void Validate() const {
+    CROSSTALK_CHECK_FIELD(max_tokens >= 1, "max_tokens", max_tokens, " is less than 1");
+    sampling.Validate();
+  }
 };
 
 // Whose words a piece of text is.
@@ -34,7 +40,7 @@ class TextWriter {
   virtual ~TextWriter() = default;
 
   // Writes a text with the prompt's words in it: a pure function of model, prompt and options. Error(kUsage) of the
-  // field "prompt" for one that the model cannot take.
+  // field "prompt" for one that the model cannot take, and as of WritingOptions::Validate.
   virtual void Write(const std::string& prompt, const WritingOptions& options, const Emit& emit) const = 0;
 
   // A prompt for showing what was learnt, made from a piece of text that the model has not seen.

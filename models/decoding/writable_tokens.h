@@ -1,15 +1,20 @@
 // Which tokens stand for text.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 
-// true for the ids that stand for text: no special token, no sentinel. Of the vocabulary's size.
-inline std::vector<bool> WritableTokens(const Tokenizer& tokenizer) {
-  std::vector<bool> writable(static_cast<size_t>(tokenizer.vocab_size()), true);
+// true for the ids that stand for text: no special token, no sentinel. Of the vocabulary's size, which must be that of
+// the model: else Error(kUsage).
+inline std::vector<bool> WritableTokens(const Tokenizer& tokenizer, int64_t vocabulary) {
+  CROSSTALK_CHECK(tokenizer.vocab_size() == vocabulary, "text writer: a tokenizer of ", tokenizer.vocab_size(),
+                  " ids for a vocabulary of ", vocabulary);
+  std::vector<bool> writable(static_cast<size_t>(vocabulary), true);
   const SpecialTokens& special = tokenizer.special_tokens();
   for (const int32_t id : {special.pad, special.end, special.unknown, special.decoder_start, special.begin,
                            special.separator, special.mask}) {

@@ -22,17 +22,19 @@ Tensor LastIds(const std::vector<int32_t>& ids, int64_t count) {
 class LmWriter : public TextWriter {
  public:
   LmWriter(const Lm& model, std::shared_ptr<const Tokenizer> tokenizer)
-      : model_(model), tokenizer_(std::move(tokenizer)), writable_(WritableTokens(*tokenizer_)) {}
+      : model_(model),
+        tokenizer_(std::move(tokenizer)),
+        writable_(WritableTokens(*tokenizer_, model.config().vocabulary)),
+        visible_(Visible()) {}
 
   // The model sees at most `context` tokens. When they are used up, it begins anew with the last half of them.
   void Write(const std::string& prompt, const WritingOptions& options, const Emit& emit) const override {
-    CROSSTALK_CHECK_FIELD(options.max_tokens >= 1, "max_tokens", options.max_tokens, " is less than 1");
+    options.Validate();
     const int64_t context = model_.config().context;
     emit(prompt, Author::kPrompt);
     std::vector<int32_t> ids = tokenizer_->Encode(prompt);
     // A text of its own begins with a token that can be seen.
     bool begins = ids.empty();
-    const std::vector<bool> visible = begins ? Visible() : std::vector<bool>();
     if (begins) ids = Beginning();
     TextPieces pieces(tokenizer_, ids);
     const auto show = [&](std::string piece) {
@@ -50,7 +52,7 @@ class LmWriter : public TextWriter {
         logits = model_.DecodeStep(LastIds(ids, full ? (context + 1) / 2 : 1), cache);
       }
       const double number = UniformDouble(key, static_cast<uint64_t>(i));
-      ids.push_back(SampleToken(logits.Select(0, 0), begins ? visible : writable_, options.sampling, number));
+      ids.push_back(SampleToken(logits.Select(0, 0), begins ? visible_ : writable_, options.sampling, number));
       show(pieces.Add(ids.back()));
     }
     show(pieces.Rest());
@@ -83,13 +85,12 @@ class LmWriter : public TextWriter {
   const Lm& model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<bool> writable_;
+  std::vector<bool> visible_;
 };
 
 }  // namespace
 
 std::unique_ptr<TextWriter> Lm::MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const {
-  CROSSTALK_CHECK(tokenizer->vocab_size() == config_.vocabulary, "language model: a tokenizer of ",
-                  tokenizer->vocab_size(), " ids for a vocabulary of ", config_.vocabulary);
   return std::make_unique<LmWriter>(*this, std::move(tokenizer));
 }
 

@@ -38,12 +38,14 @@ class Fill {
 class T5Writer : public TextWriter {
  public:
   T5Writer(const T5& model, std::shared_ptr<const Tokenizer> tokenizer)
-      : model_(model), tokenizer_(std::move(tokenizer)), writable_(WritableTokens(*tokenizer_)) {}
+      : model_(model),
+        tokenizer_(std::move(tokenizer)),
+        writable_(WritableTokens(*tokenizer_, model.config().vocabulary)) {}
 
   // The targets of span corruption: sentinel 0, what stands for it, sentinel 1, … The model is given each sentinel, so
   // that no blank is passed over; the next one, or the end token, ends what it writes for a blank.
   void Write(const std::string& prompt, const WritingOptions& options, const Emit& emit) const override {
-    CROSSTALK_CHECK_FIELD(options.max_tokens >= 1, "max_tokens", options.max_tokens, " is less than 1");
+    options.Validate();
     const std::vector<std::string> texts = SplitAtBlanks(prompt);
     CROSSTALK_CHECK_FIELD(texts.size() > 1, "prompt", "has no blank: write ", kBlank,
                           " where the model is to put something");
@@ -87,8 +89,6 @@ class T5Writer : public TextWriter {
 }  // namespace
 
 std::unique_ptr<TextWriter> T5::MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const {
-  CROSSTALK_CHECK(tokenizer->vocab_size() == config_.vocabulary, "T5: a tokenizer of ", tokenizer->vocab_size(),
-                  " ids for a vocabulary of ", config_.vocabulary);
   return std::make_unique<T5Writer>(*this, std::move(tokenizer));
 }
 
