@@ -121,7 +121,13 @@ $(INCLUDE_LINKS):
 	@mkdir -p $(@D)
 	@ln -sfn '$(CURDIR)/$(if $(filter %.h,$@),models/)$(@F)' $@
 
-$(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS)
+# Style sheets, scripts and data of the command become string literals: #include "embedded/tools/report/page.css.inc".
+EMBEDDED := $(patsubst %,$(BUILD)/include/embedded/%.inc,$(sort $(shell find tools -name '*.css' -o -name '*.js' -o -name '*.json')))
+$(EMBEDDED): $(BUILD)/include/embedded/%.inc: %
+	@mkdir -p $(@D)
+	@{ printf 'R"EMBEDDED('; cat $<; printf ')EMBEDDED"\n'; } > $@
+
+$(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
 	@mkdir -p $(@D)
 	@echo "  compile $<"
 	@$(COMPILE) -c $< -o $@
