@@ -1,13 +1,17 @@
 // What a wrong cache costs. The dynamic projections of talking-heads attention belong to positions: R_Ml[m, h_k, h] and
 // R_Mw[m, h, h_v] are computed of memory position m, and a decoder that writes a token at a time has to keep them
 // beside K and V. The authors' published code computes them anew of the token that is being written, for all positions,
-// so that what it decodes with is not what it was trained with. This program answers the held-out rows of a finetuned
-// T5's tasks both ways.
+// so that what it decodes with is not what it was trained with. This program lets a T5 decode both ways: a pretrained
+// one the held-out text, a finetuned one the held-out rows of its tasks.
 //
-//   build/examples/published_defect RUN [TASK_DATA]
+//   build/examples/published_defect RUN [DATA | TASK_DATA]
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/decoder.h"
@@ -20,11 +24,52 @@ using namespace crosstalk;  // an example may
 
 namespace {
 
-void Compare(const std::string& run, const std::string& task_data) {
-  TrainedModel trained = LoadTrainedModel(run, WhichCheckpoint::kBest);
-  if (!task_data.empty()) trained.config.task_data = task_data;
+struct LogLoss {
+  double nats = 0;
+  int64_t tokens = 0;
+  double mean() const { return nats / static_cast<double>(tokens); }
+};
+
+// -ln p of the tokens that stand in targets[b, m], each given those in front of it, by the decoder's steps.
+void AddLoss(const Model& model, const Tensor& inputs, const Tensor& targets, CachedMixings mixings, LogLoss& loss) {
+  const std::unique_ptr<Decoder> decoder = model.MakeDecoder({mixings});
+  const int32_t pad = decoder->tokens().pad;
+  const int64_t rows = inputs.size(0);
+  Tensor mask = Tensor::Full(inputs.shape(), 0, DType::kBool);
+  for (int64_t i = 0; i < inputs.num_elements(); ++i) mask.data<bool>()[i] = inputs.data<int32_t>()[i] != pad;
+  Tensor logits = decoder->Start(inputs, mask);
+  for (int64_t step = 0; step < targets.size(1); ++step) {
+    Tensor tokens = Tensor::Full({rows}, pad, DType::kInt32);
+    for (int64_t row = 0; row < rows; ++row) {
+      const int32_t token = targets.data<int32_t>()[row * targets.size(1) + step];
+      tokens.data<int32_t>()[row] = token;
+      if (token == pad) continue;
+      const float* scores = logits.data<float>() + row * decoder->vocabulary();
+      const float most = *std::max_element(scores, scores + decoder->vocabulary());
+      double sum = 0;
+      for (int64_t v = 0; v < decoder->vocabulary(); ++v) sum += std::exp(static_cast<double>(scores[v]) - most);
+      loss.nats += most + std::log(sum) - scores[token];
+      ++loss.tokens;
+    }
+    if (step + 1 < targets.size(1)) logits = decoder->Step(tokens);
+  }
+}
+
+void CompareOnText(const TrainedModel& trained) {
+  const TrainingData data = OpenTrainingData(trained.config, trained.tokenizer);
+  const auto batches = MakeEvaluation(trained.config, data.corpus.validation, trained.tokenizer);
+  LogLoss correct, published;
+  for (int64_t i = 0; i < batches->num_batches(); ++i) {
+    const Batch batch = batches->Get(i);
+    AddLoss(*trained.model, batch.Get("inputs"), batch.Get("targets"), CachedMixings::kOfEachPosition, correct);
+    AddLoss(*trained.model, batch.Get("inputs"), batch.Get("targets"), CachedMixings::kOfCurrentToken, published);
+  }
+  std::printf("held-out ln(PPL) of %lld tokens: correct %.4f, published %.4f\n", static_cast<long long>(correct.tokens),
+              correct.mean(), published.mean());
+}
+
+void CompareOnTasks(const TrainedModel& trained) {
   const TaskSet tasks = OpenTasks(trained.config);
-  const NoGradScope no_grad;
   std::printf("%-12s %10s %10s %16s\n", "task", "correct", "published", "answers changed");
   for (const TaskData& task : tasks.tasks) {
     if (task.dev == nullptr || task.dev->empty() || !task.dev->front().labelled) continue;
@@ -43,11 +88,23 @@ void Compare(const std::string& run, const std::string& task_data) {
   }
 }
 
+void Compare(const std::string& run, const std::string& data) {
+  TrainedModel trained = LoadTrainedModel(run, WhichCheckpoint::kBest);
+  const bool of_tasks = ObjectiveOf(trained.config).learns_tasks();
+  if (!data.empty()) (of_tasks ? trained.config.task_data : trained.config.data) = data;
+  const NoGradScope no_grad;
+  if (of_tasks) {
+    CompareOnTasks(trained);
+  } else {
+    CompareOnText(trained);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: published_defect RUN [TASK_DATA]: a T5 finetuned with dynamic projections\n", stderr);
+    std::fputs("usage: published_defect RUN [DATA | TASK_DATA]: a T5 with dynamic projections\n", stderr);
     return 2;
   }
   try {
