@@ -83,21 +83,21 @@ class Answering {
       }
     } else if (type_.form == TaskForm::kMultipleChoice) {
       CROSSTALK_CHECK(!row.choices.empty(), row.source, ": has no choices");
+      const std::vector<TokenSpan> first = tokenizer_.EncodeSpans(row.first);
       for (const TaskRow::Choice& choice : row.choices) {
-        inputs->push_back({Texts(choice.first, choice.second.empty() ? nullptr : &choice.second), {}});
+        inputs->push_back({Texts(first, choice.second.empty() ? nullptr : &choice.second), {}});
       }
     } else {
-      inputs->push_back({Texts(row.first, row.second ? &*row.second : nullptr), {}});
+      inputs->push_back({Texts(tokenizer_.EncodeSpans(row.first), row.second ? &*row.second : nullptr), {}});
     }
     asked.count = std::ssize(*inputs) - asked.first;
     return asked;
   }
 
-  EncodedPair Texts(const std::string& first, const std::string* second) const {
-    const std::vector<TokenSpan> a = tokenizer_.EncodeSpans(first);
-    if (second == nullptr) return form_.Texts(a, std::nullopt);
-    const std::vector<TokenSpan> b = tokenizer_.EncodeSpans(*second);
-    return form_.Texts(a, b);
+  EncodedPair Texts(std::span<const TokenSpan> first, const std::string* second) const {
+    if (second == nullptr) return form_.Texts(first, std::nullopt);
+    const std::vector<TokenSpan> behind = tokenizer_.EncodeSpans(*second);
+    return form_.Texts(first, behind);
   }
 
   void Compute(const StopRequest& stop, std::vector<Input>* inputs) const {

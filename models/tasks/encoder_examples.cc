@@ -112,9 +112,9 @@ class Reader {
   void AddChoices(const TaskRow& row) {
     Example example = {std::ssize(result_.sequences), std::ssize(row.choices)};
     example.label = LabelOf(row, example.count);
+    const int64_t first = TextOf(row.first);
     for (const TaskRow::Choice& choice : row.choices) {
-      const int64_t second = choice.second.empty() ? kNoText : TextOf(choice.second);
-      result_.sequences.push_back({TextOf(choice.first), second, {}});
+      result_.sequences.push_back({first, choice.second.empty() ? kNoText : TextOf(choice.second), {}});
     }
     result_.most_choices = std::max(result_.most_choices, example.count);
     result_.examples.push_back(example);

@@ -33,13 +33,14 @@ TaskRow ReadQuestion(const JsonReader& file, const std::string& article, size_t 
   }
   TaskRow row;
   row.source = source;
+  row.first = article;
   std::vector<std::pair<std::string_view, std::string_view>> fields = {{"question", question}};
   for (size_t i = 0; i < kOptions; ++i) {
     const Json& option = options[place].AsArray()[i];
     if (!option.is_string()) file.FailAt("options", "element ", place, ": option ", i, " must be a string");
     rows.RequireRoom(source,
                      static_cast<double>(CountOf(question, "_")) * static_cast<double>(option.AsString().size()));
-    row.choices.push_back({article, WithOption(question, option.AsString()), kLetters[i]});
+    row.choices.push_back({WithOption(question, option.AsString()), kLetters[i]});
     fields.emplace_back(kWords[i], option.AsString());
   }
   fields.emplace_back("article", article);

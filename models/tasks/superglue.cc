@@ -127,11 +127,10 @@ void AddCopa(const SuperGlueTask& task, const JsonlLine& line, Reading* reading)
   if (question != "cause" && question != "effect") {
     line.object.FailAt("question", Quoted(question), " is neither \"cause\" nor \"effect\"");
   }
-  const std::string asked =
-      premise + (question == "cause" ? " What was the CAUSE of this?" : " What happened as a RESULT?");
+  row.first = premise + (question == "cause" ? " What was the CAUSE of this?" : " What happened as a RESULT?");
   const std::string& first = line.object.String("choice1");
   const std::string& second = line.object.String("choice2");
-  row.choices = {{asked, first, "0"}, {asked, second, "1"}};
+  row.choices = {{first, "0"}, {second, "1"}};
   row.input =
       TaskInput(task.prefix, {{"choice1", first}, {"choice2", second}, {"premise", premise}, {"question", question}});
   SetLabel(task, line.object, "label", {"0", "1"}, reading->split, &row);
@@ -227,17 +226,18 @@ void AddRecord(const SuperGlueTask& task, const JsonlLine& line, Reading* readin
     TaskRow row;
     row.source = line.source;
     row.id = IdOf(query, static_cast<int64_t>(q));
+    row.first = text;
     row.input = TaskInput(StrCat(task.prefix), {{"query", asked}, {"entities", listed}, {"passage", text}});
     std::set<std::string> choices = entities;
     choices.insert(answers.begin(), answers.end());
     double bytes = 0;
     for (const std::string& choice : choices) {
-      bytes += static_cast<double>(text.size() + asked.size());
+      bytes += static_cast<double>(asked.size());
       bytes += static_cast<double>(CountOf(asked, kPlaceholder)) * static_cast<double>(choice.size());
     }
     reading->rows.RequireRoom(row.source, bytes);
     for (const std::string& choice : choices) {
-      row.choices.push_back({text, Replaced(asked, kPlaceholder, choice), choice});
+      row.choices.push_back({Replaced(asked, kPlaceholder, choice), choice});
     }
     for (const std::string& answer : answers) row.answers.push_back({answer, std::nullopt});
     row.labelled = !answers.empty();

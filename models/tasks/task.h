@@ -37,14 +37,15 @@ struct TaskRow {
   std::string id;      // as a file of predictions names it
   std::string group;   // rows that a score takes together (a question of MultiRC, "middle" of RACE); empty: none
 
-  // What an encoder reads. A span is asked for by `first`, the question, and stands in `second`.
+  // What an encoder reads. A span is asked for by `first`, the question, and stands in `second`. Each choice is read
+  // behind the same `first`, a passage that is long and stands here once.
   std::string first;
   std::optional<std::string> second;
   struct Choice {
-    std::string first, second;  // what an encoder reads for it
-    std::string answer;         // what a prediction of it is: "1", "C", "United Nations"
+    std::string second;  // in the place of the row's; empty: none
+    std::string answer;  // what a prediction of it is: "1", "C", "United Nations"
   };
-  std::vector<Choice> choices;  // of a multiple choice, in the place of first and second
+  std::vector<Choice> choices;  // of a multiple choice
 
   // What a text-to-text model reads, and the texts that are right; the first one is trained on.
   std::string input;

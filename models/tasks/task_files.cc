@@ -13,8 +13,8 @@ namespace crosstalk {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
-// A passage of MultiRC stands in a row for each answer, one of ReCoRD for each entity: some fifty times the file. What
-// is beyond this times its size is no such file.
+// A passage of MultiRC stands twice in a row for each answer: some hundred times the file. What is beyond this times
+// its size is no such file.
 constexpr double kMaxGrowth = 256;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -22,7 +22,7 @@ uint64_t BytesOf(const TaskRow& row) {
   uint64_t bytes = sizeof row + row.source.size() + row.id.size() + row.group.size() + row.first.size() +
                    (row.second ? row.second->size() : 0) + row.input.size();
   for (const TaskRow::Choice& choice : row.choices) {
-    bytes += sizeof choice + choice.first.size() + choice.second.size() + choice.answer.size();
+    bytes += sizeof choice + choice.second.size() + choice.answer.size();
   }
   for (const std::string& target : row.targets) bytes += sizeof target + target.size();
   for (const TaskAnswer& answer : row.answers) bytes += sizeof answer + answer.text.size();

@@ -23,7 +23,7 @@ void AddRow(Crc64& checksum, const TaskRow& row) {
   for (const std::string* text : {&row.id, &row.group, &row.first, &row.input}) Add(checksum, *text);
   Add(checksum, row.second ? "2" + *row.second : "");
   for (const TaskRow::Choice& choice : row.choices) {
-    for (const std::string* text : {&choice.first, &choice.second, &choice.answer}) Add(checksum, *text);
+    for (const std::string* text : {&choice.second, &choice.answer}) Add(checksum, *text);
   }
   for (const std::string& target : row.targets) Add(checksum, target);
   checksum.Update(StrCat(row.labelled, " ", row.label, " ", Json(row.number).Dump(), "\n"));

@@ -77,7 +77,7 @@ std::vector<TaskRow> RandomRows(int64_t count) {
     row.first = RandomText(20, random);
     row.second = RandomText(90, random);
     for (uint64_t k = 2 + random.UniformInt(4); k > 0; --k) {
-      row.choices.push_back({RandomText(30, random), RandomText(30, random), "choice " + std::to_string(k)});
+      row.choices.push_back({RandomText(30, random), "choice " + std::to_string(k)});
     }
   }
   return rows;

@@ -109,11 +109,11 @@ TEST(EncoderExamplesTest, ARegressionHasItsScores) {
 }
 
 TEST(EncoderExamplesTest, ChoicesAreRowsAndFewerAreCounted) {
-  TaskRow two = Row("");
-  two.choices = {{"ab", "p", "A"}, {"ab", "", "B"}};
+  TaskRow two = Row("ab");
+  two.choices = {{"p", "A"}, {"", "B"}};
   two.label = 1;
-  TaskRow three = Row("");
-  three.choices = {{"c", "x", "A"}, {"d", "y", "B"}, {"c", "zzzz", "C"}};
+  TaskRow three = Row("c");
+  three.choices = {{"x", "A"}, {"y", "B"}, {"zzzz", "C"}};
   const auto source = Make(Type(TaskForm::kMultipleChoice), {two, three}, {.input_length = 6});
   Batch batch = source->EmptyBatch(2);
   ASSERT_EQ(batch.Get("inputs").shape(), Shape({2, 3, 6}));
@@ -123,7 +123,7 @@ TEST(EncoderExamplesTest, ChoicesAreRowsAndFewerAreCounted) {
             "CabS.."
             "......"
             "CcSxS."
-            "CdSyS."
+            "CcSyS."
             "CcSzzS");
   EXPECT_EQ(batch.Get("segments").Select(0, 0).ToVector<int32_t>(),
             (Ids{0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));

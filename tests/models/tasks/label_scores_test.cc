@@ -53,7 +53,7 @@ TEST(LabelScoresTest, MultipleChoicesAreAnsweredAsTheyAreNamed) {
   const TaskType race = MakeTask("race", "race", TaskForm::kMultipleChoice, {});
   auto rows = LabelledRows({0, 3, 2});
   for (TaskRow& row : rows) {
-    for (const char* letter : {"A", "B", "C", "D"}) row.choices.push_back({"", "", letter});
+    for (const char* letter : {"A", "B", "C", "D"}) row.choices.push_back({"", letter});
     row.group = "high";
   }
   rows[1].group = "middle";
@@ -123,7 +123,7 @@ TEST(LabelScoresTest, EveryTaskHasTheMeasuresThatItNames) {
     for (size_t i = 0; i < rows.size(); ++i) {
       rows[i].number = static_cast<double>(i);
       rows[i].label = static_cast<int64_t>(i);
-      rows[i].choices = {{"", "", "one"}, {"", "", "two"}};
+      rows[i].choices = {{"", "one"}, {"", "two"}};
       if (type.form == TaskForm::kClassification) answers[i] = type.labels[i];
       if (type.form == TaskForm::kRegression) answers[i] = std::to_string(i);
     }

@@ -76,7 +76,7 @@ TEST_F(SuperGlueTest, CopaAsksForTheCauseOrTheEffect) {
   EXPECT_EQ(rows[0].input, "copa choice1: Dry. choice2: Wet. premise: It rained. question: effect");
   EXPECT_EQ(rows[0].targets, Strings{"choice2"});
   ASSERT_EQ(rows[0].choices.size(), 2u);
-  EXPECT_EQ(rows[0].choices[1].first, "It rained. What happened as a RESULT?");
+  EXPECT_EQ(rows[0].first, "It rained. What happened as a RESULT?");
   EXPECT_EQ(rows[0].choices[1].second, "Wet.");
   EXPECT_EQ(FindTask("copa").answer_of_text(FindTask("copa"), rows[0], " choice2"), "1");
   EXPECT_EQ(Written("copa", rows), "{\"idx\": 3, \"label\": 0}\n");
@@ -116,6 +116,7 @@ TEST_F(SuperGlueTest, RecordListsEachEntityOnceAndTrainsOnEachAnswer) {
             "record query: @placeholder went. entities: Al, Zoë passage: Zoë met Al. Al left. Zoë stayed");
   EXPECT_EQ(dev[0].targets, (Strings{"Al", "Zoë"}));
   ASSERT_EQ(dev[0].choices.size(), 2u);
+  EXPECT_EQ(dev[0].first, "Zoë met Al. Al left. Zoë stayed");
   EXPECT_EQ(dev[0].choices[1].second, "Zoë went.");
   EXPECT_EQ(dev[0].choices[1].answer, "Zoë");
   EXPECT_EQ(Written("record", dev), "{\"idx\": 11, \"label\": \"Al\"}\n");

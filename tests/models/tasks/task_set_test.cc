@@ -118,7 +118,7 @@ TEST(ConstantGuessTest, OfNumbersItIsTheMeanAndOfChoicesAPlace) {
 
   const TaskType& copa = FindTask("copa");
   for (TaskRow& row : rows) {
-    row.choices = {{"a", "b", "0"}, {"a", "c", "1"}};
+    row.choices = {{"b", "0"}, {"c", "1"}};
     row.label = 1;
   }
   for (const TaskPrediction& one : ConstantPredictions(copa, rows)) EXPECT_EQ(one.answer, "1");
