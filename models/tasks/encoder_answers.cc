@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/models/tasks/best_span.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/elementary.h"
@@ -204,6 +205,7 @@ std::vector<TaskPrediction> AnswerWithHead(const Bert& model, const Tokenizer& t
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
                                            const AnsweringObserver& observer) {
   const NoGradScope no_grad;
+  const SumsByTermsScope same_bits_in_any_batch;
   Answering answering(model, tokenizer, type, options);
   std::vector<TaskPrediction> predictions;
   const auto count = std::ssize(rows);
