@@ -12,6 +12,7 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/named.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/text.h"
 
@@ -57,11 +58,7 @@ const std::vector<ModelType>& ModelTypes() {
   return types;
 }
 
-std::vector<std::string> ModelNames() {
-  std::vector<std::string> names;
-  for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);
-  return names;
-}
+std::vector<std::string> ModelNames() { return NamesIn(ModelTypes()); }
 
 std::vector<std::string> ModelsThatOwn(std::string_view field) {
   std::vector<std::string> names;
@@ -73,13 +70,7 @@ std::vector<std::string> ModelsThatOwn(std::string_view field) {
   return names;
 }
 
-const ModelType& FindModel(std::string_view name) {
-  for (const ModelType& type : ModelTypes()) {
-    if (name == type.name) return type;
-  }
-  FailField(ErrorKind::kUsage, "model", Quoted(name), " is none of ", Join(ModelNames(), ", "),
-            DidYouMean(name, ModelNames()));
-}
+const ModelType& FindModel(std::string_view name) { return FindNamed("model", name, ModelTypes()); }
 
 namespace {
 

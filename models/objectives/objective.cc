@@ -7,8 +7,7 @@
 #include "crosstalk/models/objectives/span_corruption_examples.h"
 #include "crosstalk/models/objectives/task_head.h"
 #include "crosstalk/models/objectives/text_to_text.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/named.h"
 
 namespace crosstalk {
 
@@ -56,11 +55,7 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
   return types;
 }
 
-std::vector<std::string> ObjectiveNames() {
-  std::vector<std::string> names;
-  for (const ObjectiveType& type : ObjectiveTypes()) names.emplace_back(type.name);
-  return names;
-}
+std::vector<std::string> ObjectiveNames() { return NamesIn(ObjectiveTypes()); }
 
 std::vector<std::string> ObjectivesThatOwn(std::string_view field) {
   std::vector<std::string> names;
@@ -72,12 +67,6 @@ std::vector<std::string> ObjectivesThatOwn(std::string_view field) {
   return names;
 }
 
-const ObjectiveType& FindObjective(std::string_view name) {
-  for (const ObjectiveType& type : ObjectiveTypes()) {
-    if (name == type.name) return type;
-  }
-  FailField(ErrorKind::kUsage, "objective", Quoted(name), " is none of ", Join(ObjectiveNames(), ", "),
-            DidYouMean(name, ObjectiveNames()));
-}
+const ObjectiveType& FindObjective(std::string_view name) { return FindNamed("objective", name, ObjectiveTypes()); }
 
 }  // namespace crosstalk

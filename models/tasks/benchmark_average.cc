@@ -2,8 +2,7 @@
 
 #include <limits>
 
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/named.h"
 
 namespace crosstalk {
 namespace {
@@ -21,12 +20,7 @@ const std::vector<Benchmark>& Benchmarks() {
   return benchmarks;
 }
 
-const Benchmark& FindBenchmark(std::string_view name) {
-  for (const Benchmark& benchmark : Benchmarks()) {
-    if (name == benchmark.name) return benchmark;
-  }
-  FailField(ErrorKind::kUsage, "benchmark", Quoted(name), " is none of ", Join(BenchmarkNames(), ", "));
-}
+const Benchmark& FindBenchmark(std::string_view name) { return FindNamed("benchmark", name, Benchmarks()); }
 
 // The mean of those of `tasks` that have a score, and how many these are.
 struct Sum {
@@ -60,11 +54,7 @@ BenchmarkAverage Average(const std::string& name, const Benchmark& benchmark, st
 
 }  // namespace
 
-std::vector<std::string> BenchmarkNames() {
-  std::vector<std::string> names;
-  for (const Benchmark& benchmark : Benchmarks()) names.emplace_back(benchmark.name);
-  return names;
-}
+std::vector<std::string> BenchmarkNames() { return NamesIn(Benchmarks()); }
 
 std::vector<std::string> BenchmarkTasks(std::string_view benchmark) {
   std::vector<std::string> names;

@@ -19,7 +19,7 @@
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/named.h"
 
 namespace crosstalk {
 namespace {
@@ -205,19 +205,9 @@ const std::vector<TaskType>& TaskTypes() {
   return types;
 }
 
-std::vector<std::string> TaskNames() {
-  std::vector<std::string> names;
-  for (const TaskType& type : TaskTypes()) names.emplace_back(type.name);
-  return names;
-}
+std::vector<std::string> TaskNames() { return NamesIn(TaskTypes()); }
 
-const TaskType& FindTask(std::string_view name) {
-  for (const TaskType& type : TaskTypes()) {
-    if (name == type.name) return type;
-  }
-  FailField(ErrorKind::kUsage, "task", Quoted(name), " is none of ", Join(TaskNames(), ", "),
-            DidYouMean(name, TaskNames()));
-}
+const TaskType& FindTask(std::string_view name) { return FindNamed("task", name, TaskTypes()); }
 
 std::optional<std::string> FindTaskFile(const TaskType& type, const std::string& folder, TaskSplit split) {
   const std::vector<const char*>& candidates = split == TaskSplit::kTrain ? type.train
