@@ -157,7 +157,6 @@ TaskType Squad(const char* name, Files files, decltype(TaskType::score) score) {
           .read_predictions = ReadSquadPredictions,
           .score = score,
           .main = {"f1"},
-          .may_lack_answers = std::string_view(name) == "squad-v2",
           .best = 100};
 }
 
@@ -178,11 +177,14 @@ TaskType Race() {
 }
 
 std::vector<TaskType> MakeTaskTypes() {
+  TaskType v2 =
+      Squad("squad-v2", {{"train-v2.0.json", "squad/train-v2.0.json"}, {"dev-v2.0.json", "squad/dev-v2.0.json"}, {}},
+            ScoreSquadV2);
+  v2.may_lack_answers = true;
   std::vector<TaskType> types = {
       Squad("squad", {{"train-v1.1.json", "squad/train-v1.1.json"}, {"dev-v1.1.json", "squad/dev-v1.1.json"}, {}},
             ScoreSquad),
-      Squad("squad-v2", {{"train-v2.0.json", "squad/train-v2.0.json"}, {"dev-v2.0.json", "squad/dev-v2.0.json"}, {}},
-            ScoreSquadV2),
+      v2,
   };
   for (TaskType& type : GlueTasks()) types.push_back(std::move(type));
   for (TaskType& type : SuperGlueTasks()) types.push_back(std::move(type));
