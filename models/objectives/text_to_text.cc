@@ -37,9 +37,6 @@ std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const Tokenizer& to
   return {ids.begin(), end};
 }
 
-// Of a task whose answers are looked at: WSC's are words, one for each row.
-constexpr size_t kMostLabels = 100;
-
 class TextToTextExamples : public ExampleSource {
  public:
   TextToTextExamples(const TrainingConfig& config, ExampleInputs inputs)
@@ -99,7 +96,7 @@ class TextToTextExamples : public ExampleSource {
       if (part.type->labels.empty()) continue;
       std::set<std::string> seen;
       for (const TaskRow& row : *part.rows) {
-        if (row.targets.empty() || !seen.insert(row.targets[0]).second || seen.size() > kMostLabels) continue;
+        if (row.targets.empty() || !seen.insert(row.targets[0]).second) continue;
         const int64_t tokens = std::ssize(tokenizer_->Encode(row.targets[0])) + 1;
         CROSSTALK_CHECK_FIELD(tokens <= config_.target_length, "target_length", config_.target_length,
                               " tokens are less than the ", tokens, " that ", part.type->name, "'s answer ",

@@ -97,6 +97,18 @@ TEST(TextToTextTest, ALabelThatDoesNotFitIsAnError) {
       << message;
 }
 
+// WSC's are words of the row's own.
+TEST(TextToTextTest, EachOfManyAnswersMustFit) {
+  std::vector<TaskRow> rows;
+  for (int i = 0; i < 150; ++i) rows.push_back(Row("a", std::to_string(100 + i)));
+  const auto make = [&] {
+    MakeTextToTextExamples(Config(), {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, "wsc")});
+  };
+  EXPECT_NO_THROW(make());
+  rows.back().targets = {"long"};
+  EXPECT_PRED2(testing::Contains, testing::MessageOf(make, ErrorKind::kUsage), "wsc's answer \"long\"");
+}
+
 TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
   const ResolvedConfig config(Config());
   const auto tokenizer = Bytes();
