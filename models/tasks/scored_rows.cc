@@ -6,6 +6,8 @@
 #include <unordered_map>
 
 #include "crosstalk/models/tasks/measures.h"
+#include "crosstalk/models/tasks/task_files.h"
+#include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -20,12 +22,6 @@ int64_t ClassOf(const TaskType& type, const TaskRow& row, const std::string& ans
   }
   const auto found = std::find(type.labels.begin(), type.labels.end(), std::string_view(answer));
   return found == type.labels.end() ? kNoLabel : found - type.labels.begin();
-}
-
-std::string_view WithoutSpaces(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\n\v\f\r";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
 }  // namespace
@@ -72,7 +68,7 @@ ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,
 
 double NumberOfAnswer(const std::string& text) {
   constexpr double kNoNumber = -1;
-  std::string_view digits = WithoutSpaces(text);
+  std::string_view digits = Trimmed(text);
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
   double number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);

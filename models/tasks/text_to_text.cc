@@ -23,9 +23,9 @@ std::string TaskInput(std::string_view task, const std::vector<std::pair<std::st
 }
 
 std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
-  return text;
+  constexpr std::string_view kSpaces = "\t\n\v\f\r\x1C\x1D\x1E\x1F ";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
 std::string CollapsedSpace(std::string_view text) {

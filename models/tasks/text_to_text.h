@@ -16,7 +16,7 @@ inline constexpr const char* kNoLabelText = "<unk>";
 // "cb hypothesis: … premise: …": a task's name, and each field's name in front of its text.
 std::string TaskInput(std::string_view task, const std::vector<std::pair<std::string_view, std::string_view>>& fields);
 
-// Without white space at either end.
+// Without white space at either end: the ASCII of what Python's strip() and float() leave out.
 std::string_view Trimmed(std::string_view text);
 
 // A space on either side of each character of ASCII punctuation, then each run of ASCII white space as one space:

@@ -77,6 +77,7 @@ TEST(LabelScoresTest, StsBReadsNumbersAsPythonDoes) {
   EXPECT_DOUBLE_EQ(ValueOf(measures, "spearmanr"), -0.2);
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "2", "nan", "3"})), "spearmanr")));
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "1", "1", "1"})), "pearson")));
+  EXPECT_EQ(NumberOfAnswer("\x1F\v\f 3\r\n\t"), 3);
   for (const char* none : {"", "five", "3 or 4", "+-3", "1,5", "0x10"}) EXPECT_EQ(NumberOfAnswer(none), -1) << none;
 }
 
