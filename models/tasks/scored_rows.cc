@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
-#include <unordered_map>
 
 #include "crosstalk/models/tasks/measures.h"
 #include "crosstalk/models/tasks/task_files.h"
@@ -29,30 +28,24 @@ int64_t ClassOf(const TaskType& type, const TaskRow& row, const std::string& ans
 std::vector<const TaskPrediction*> PredictionsOf(const TaskType& type, const std::vector<TaskRow>& rows,
                                                  const std::vector<TaskPrediction>& predictions, Missing missing) {
   if (rows.empty()) Fail(ErrorKind::kData, type.name, ": there are no rows to score");
-  std::unordered_map<std::string_view, const TaskPrediction*> by_id;
-  for (const TaskPrediction& prediction : predictions) {
-    if (!by_id.emplace(prediction.id, &prediction).second) {
-      Fail(ErrorKind::kData, type.name, ": two predictions have the id ", Quoted(prediction.id));
-    }
+  MatchedPredictions matched = MatchPredictions(rows, predictions);
+  if (matched.doubled != nullptr) {
+    Fail(ErrorKind::kData, type.name, ": two predictions have the id ", Quoted(matched.doubled->id));
   }
-  std::vector<const TaskPrediction*> of_rows;
   const TaskRow* first_missing = nullptr;
   int64_t missing_rows = 0;
-  for (const TaskRow& row : rows) {
-    if (!row.labelled) {
-      Fail(ErrorKind::kData, row.source, ": has no label, so that its prediction cannot be scored");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].labelled) {
+      Fail(ErrorKind::kData, rows[i].source, ": has no label, so that its prediction cannot be scored");
     }
-    const auto found = by_id.find(row.id);
-    of_rows.push_back(found == by_id.end() ? nullptr : found->second);
-    if (found != by_id.end()) continue;
-    if (missing_rows++ == 0) first_missing = &row;
+    if (matched.of_rows[i] == nullptr && missing_rows++ == 0) first_missing = &rows[i];
   }
   if (missing_rows > 0 && missing == Missing::kIsAnError) {
     Fail(ErrorKind::kData, type.name, ": ", missing_rows, " of ", rows.size(),
          " rows have no prediction; the first is the one with the id ", Quoted(first_missing->id), " (",
          first_missing->source, ")");
   }
-  return of_rows;
+  return std::move(matched.of_rows);
 }
 
 ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,

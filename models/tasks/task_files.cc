@@ -133,22 +133,29 @@ const std::string& StringOf(const Json& value, const std::string& path, const st
   return value.AsString();
 }
 
-std::vector<const TaskPrediction*> PredictionsInOrder(const std::vector<TaskRow>& rows,
-                                                      const std::vector<TaskPrediction>& predictions) {
+MatchedPredictions MatchPredictions(const std::vector<TaskRow>& rows, const std::vector<TaskPrediction>& predictions) {
+  MatchedPredictions matched;
   std::unordered_map<std::string_view, const TaskPrediction*> by_id;
   for (const TaskPrediction& prediction : predictions) {
-    if (!by_id.emplace(prediction.id, &prediction).second) {
-      throw std::logic_error("two predictions of the id " + prediction.id);
-    }
+    const bool is_new = by_id.emplace(prediction.id, &prediction).second;
+    if (!is_new && matched.doubled == nullptr) matched.doubled = &prediction;
   }
-  std::vector<const TaskPrediction*> ordered;
-  ordered.reserve(rows.size());
+  matched.of_rows.reserve(rows.size());
   for (const TaskRow& row : rows) {
     const auto found = by_id.find(row.id);
-    if (found == by_id.end()) throw std::logic_error("no prediction of the id " + row.id);
-    ordered.push_back(found->second);
+    matched.of_rows.push_back(found == by_id.end() ? nullptr : found->second);
   }
-  return ordered;
+  return matched;
+}
+
+std::vector<const TaskPrediction*> PredictionsInOrder(const std::vector<TaskRow>& rows,
+                                                      const std::vector<TaskPrediction>& predictions) {
+  MatchedPredictions matched = MatchPredictions(rows, predictions);
+  if (matched.doubled != nullptr) throw std::logic_error("two predictions of the id " + matched.doubled->id);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (matched.of_rows[i] == nullptr) throw std::logic_error("no prediction of the id " + rows[i].id);
+  }
+  return std::move(matched.of_rows);
 }
 
 }  // namespace crosstalk

@@ -82,8 +82,14 @@ class PredictionList {
 Json ReadJsonById(const std::string& path);
 const std::string& StringOf(const Json& value, const std::string& path, const std::string& id);
 
-// predictions[i] is that of rows[order[i]] for some order: those of each row in the order of the rows. A prediction
-// that is missing or no row's is a mistake of the caller's: std::logic_error.
+// The predictions of the rows, in their order: null where there is none. Those of other ids are not looked at.
+struct MatchedPredictions {
+  std::vector<const TaskPrediction*> of_rows;
+  const TaskPrediction* doubled = nullptr;  // the first whose id another has already, if there is one
+};
+MatchedPredictions MatchPredictions(const std::vector<TaskRow>& rows, const std::vector<TaskPrediction>& predictions);
+
+// The same where each row has one: a mistake of the caller's otherwise, std::logic_error.
 std::vector<const TaskPrediction*> PredictionsInOrder(const std::vector<TaskRow>& rows,
                                                       const std::vector<TaskPrediction>& predictions);
 
