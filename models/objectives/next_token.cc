@@ -1,23 +1,15 @@
 #include "crosstalk/models/objectives/next_token.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
-
-Batch EmptyRows(int64_t n, const SpecialTokens& tokens, int64_t rows) {
-  Batch batch;
-  batch.Add("inputs", Tensor::Full({rows, n}, tokens.pad, DType::kInt32));
-  batch.Add("targets", Tensor::Full({rows, n}, tokens.pad, DType::kInt32));
-  batch.positions = rows * n;
-  return batch;
-}
 
 class NextTokenExamples : public ExampleSource {
  public:
@@ -26,13 +18,13 @@ class NextTokenExamples : public ExampleSource {
         n_(config.input_length),
         dataset_(inputs_.text, inputs_.tokenizer, n_ + 1, inputs_.seed, inputs_.order) {}
 
-  Batch EmptyBatch(int64_t rows) const override { return EmptyRows(n_, inputs_.tokenizer->special_tokens(), rows); }
+  Batch EmptyBatch(int64_t rows) const override {
+    return EmptyTokenRows(rows, n_, n_, inputs_.tokenizer->special_tokens().pad);
+  }
 
   void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
     const std::vector<int32_t> chunk = dataset_.Chunk(place);
-    std::copy(chunk.begin(), chunk.end() - 1, batch.Get("inputs").data<int32_t>() + row * n_);
-    std::copy(chunk.begin() + 1, chunk.end(), batch.Get("targets").data<int32_t>() + row * n_);
-    batch.targets += n_;
+    WriteTokenRow({chunk.begin(), chunk.end() - 1}, {chunk.begin() + 1, chunk.end()}, row, batch);
     batch.tokens += n_;
   }
 
@@ -57,7 +49,7 @@ class NextTokenExamples : public ExampleSource {
 std::string DescribeNextToken(const TrainingConfig& config) { return StrCat(config.input_length, " tokens"); }
 
 Batch EmptyNextTokenBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyRows(config.input_length, tokens, rows);
+  return EmptyTokenRows(rows, config.input_length, config.input_length, tokens.pad);
 }
 
 std::unique_ptr<ExampleSource> MakeNextTokenExamples(const TrainingConfig& config, ExampleInputs inputs) {

@@ -1,9 +1,9 @@
 #include "crosstalk/models/objectives/span_corruption_examples.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "crosstalk/models/objectives/span_corruption.h"
+#include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/text/dataset.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
@@ -26,19 +26,6 @@ SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokeni
   return lengths;
 }
 
-Batch EmptyRows(const SpanLengths& lengths, const SpecialTokens& tokens, int64_t rows) {
-  Batch batch;
-  batch.Add("inputs", Tensor::Full({rows, lengths.inputs}, tokens.pad, DType::kInt32));
-  batch.Add("targets", Tensor::Full({rows, lengths.targets}, tokens.pad, DType::kInt32));
-  batch.positions = rows * lengths.targets;
-  return batch;
-}
-
-void CopyRow(const std::vector<int32_t>& ids, const Tensor& to, int64_t row) {
-  CROSSTALK_DCHECK(static_cast<int64_t>(ids.size()) <= to.size(1));
-  std::copy(ids.begin(), ids.end(), to.data<int32_t>() + row * to.size(1));
-}
-
 class SpanCorruptionExamples : public ExampleSource {
  public:
   SpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs)
@@ -48,16 +35,14 @@ class SpanCorruptionExamples : public ExampleSource {
         dataset_(inputs_.text, inputs_.tokenizer, lengths_.raw, inputs_.seed, inputs_.order) {}
 
   Batch EmptyBatch(int64_t rows) const override {
-    return EmptyRows(lengths_, inputs_.tokenizer->special_tokens(), rows);
+    return EmptyTokenRows(rows, lengths_.inputs, lengths_.targets, inputs_.tokenizer->special_tokens().pad);
   }
 
   void Write(int64_t place, int64_t index, Batch& batch, int64_t row) const override {
     const CorruptedExample example =
         CorruptSpans(dataset_.Chunk(place), inputs_.seed, index, options_, *inputs_.tokenizer);
-    CopyRow(example.inputs, batch.Get("inputs"), row);
-    CopyRow(example.targets, batch.Get("targets"), row);
-    batch.targets += static_cast<int64_t>(example.targets.size());
-    batch.tokens += static_cast<int64_t>(example.inputs.size() + example.targets.size());
+    WriteTokenRow(example.inputs, example.targets, row, batch);
+    batch.tokens += std::ssize(example.inputs) + std::ssize(example.targets);
   }
 
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
@@ -85,7 +70,8 @@ std::string DescribeSpanCorruption(const TrainingConfig& config) {
 }
 
 Batch EmptySpanCorruptionBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyRows(LengthsOf(config), tokens, rows);
+  const SpanLengths lengths = LengthsOf(config);
+  return EmptyTokenRows(rows, lengths.inputs, lengths.targets, tokens.pad);
 }
 
 std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs) {

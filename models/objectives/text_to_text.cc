@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/models/decoding/search.h"
+#include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/tasks/mixture.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
@@ -12,14 +13,6 @@
 
 namespace crosstalk {
 namespace {
-
-Batch EmptyRows(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  Batch batch;
-  batch.Add("inputs", Tensor::Full({rows, config.input_length}, tokens.pad, DType::kInt32));
-  batch.Add("targets", Tensor::Full({rows, config.target_length}, tokens.pad, DType::kInt32));
-  batch.positions = rows * config.target_length;
-  return batch;
-}
 
 // The ids of a text and the end token, at most `length` of them: what is cut off is the text's end.
 std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& text, int64_t length) {
@@ -48,16 +41,17 @@ class TextToTextExamples : public ExampleSource {
     CheckLabelsFit(*inputs.tasks);
   }
 
-  Batch EmptyBatch(int64_t rows) const override { return EmptyRows(config_, tokenizer_->special_tokens(), rows); }
+  Batch EmptyBatch(int64_t rows) const override {
+    return EmptyTextToTextBatch(config_, tokenizer_->special_tokens(), rows);
+  }
 
   void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
     const TaskMixture::Place at = mixture_.At(place);
     const TaskRow& task = *parts_[at.task].at(static_cast<size_t>(at.row));
-    const int64_t inputs = WriteRow(batch, "inputs", row, EncodeText(*tokenizer_, task.input, config_.input_length));
-    const int64_t targets =
-        WriteRow(batch, "targets", row, EncodeText(*tokenizer_, task.targets.at(0), config_.target_length));
-    batch.targets += targets;
-    batch.tokens += inputs + targets;
+    const std::vector<int32_t> inputs = EncodeText(*tokenizer_, task.input, config_.input_length);
+    const std::vector<int32_t> targets = EncodeText(*tokenizer_, task.targets.at(0), config_.target_length);
+    WriteTokenRow(inputs, targets, row, batch);
+    batch.tokens += std::ssize(inputs) + std::ssize(targets);
   }
 
   Batch Finished(Batch batch) const override {
@@ -105,12 +99,6 @@ class TextToTextExamples : public ExampleSource {
     }
   }
 
-  static int64_t WriteRow(const Batch& batch, const char* name, int64_t row, const std::vector<int32_t>& ids) {
-    const Tensor& to = batch.Get(name);
-    std::copy(ids.begin(), ids.end(), to.data<int32_t>() + row * to.size(1));
-    return static_cast<int64_t>(ids.size());
-  }
-
   TrainingConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const TaskSet> tasks_;  // holds the rows
@@ -125,7 +113,7 @@ std::string DescribeTextToText(const TrainingConfig& config) {
 }
 
 Batch EmptyTextToTextBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  return EmptyRows(config, tokens, rows);
+  return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
 }
 
 std::unique_ptr<ExampleSource> MakeTextToTextExamples(const TrainingConfig& config, ExampleInputs inputs) {
