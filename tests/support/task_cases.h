@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "crosstalk/models/tasks/task.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 
@@ -26,6 +28,35 @@ inline std::string WriteTaskFile(const std::string& directory, const std::string
 inline std::vector<TaskRow> ReadTask(const char* task, const std::string& path, TaskSplit split) {
   const TaskType& type = FindTask(task);
   return type.read(type, path, split);
+}
+
+// Files of some bytes, read as a task's.
+class TaskFileTest : public ::testing::Test {
+ protected:
+  explicit TaskFileTest(const char* name) : name_(name) {}
+
+  std::vector<TaskRow> Read(const char* task, TaskSplit split, std::string_view bytes) {
+    return ReadTask(task, WriteTaskFile(directory_.path(), name_, bytes), split);
+  }
+  std::string Refusal(const char* task, TaskSplit split, std::string_view bytes) {
+    return testing::MessageOf([&] { Read(task, split, bytes); }, ErrorKind::kData);
+  }
+
+  TempDir directory_;
+
+ private:
+  const char* name_;  // of the file
+};
+
+// A text-to-text model that wrote a labelled row's target would have answered its label.
+inline void ExpectTargetsMeanLabels(const TaskType& type, const std::vector<TaskRow>& rows) {
+  for (const TaskRow& row : rows) {
+    if (!row.labelled || row.targets.empty() || (type.labels.empty() && row.choices.empty())) continue;
+    const auto label = static_cast<size_t>(row.label);
+    ASSERT_EQ(type.answer_of_text(type, row, row.targets[0]),
+              row.choices.empty() ? type.labels[label] : row.choices[label].answer)
+        << row.source << ", " << row.id;
+  }
 }
 
 // The task's rows of real data in a folder of CROSSTALK_DATA; nothing where it is not set.
