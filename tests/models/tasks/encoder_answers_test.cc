@@ -13,6 +13,7 @@
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
 #include "tests/support/threads_scope.h"
 
@@ -20,8 +21,6 @@ namespace crosstalk {
 namespace {
 
 using testing::MessageOf;
-
-std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(0, MaskTokens::kYes); }
 
 BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
   BertConfig config;
@@ -38,24 +37,16 @@ BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
   return config;
 }
 
-TaskType Type(TaskForm form, std::vector<const char*> labels = {}) {
-  TaskType type = {};
-  type.name = "test";
-  type.form = form;
-  type.labels = std::move(labels);
-  return type;
-}
-
 struct Task {
   TaskType type;
   BertHeads heads;
 };
 const std::vector<Task>& Tasks() {
   static const std::vector<Task> tasks = {
-      {Type(TaskForm::kClassification, {"no", "yes", "maybe"}), {.pooler = true, .classes = 3}},
-      {Type(TaskForm::kRegression), {.pooler = true, .classes = 1}},
-      {Type(TaskForm::kMultipleChoice), {.pooler = true, .multiple_choice = true}},
-      {Type(TaskForm::kSpan), {.span = true}}};
+      {TaskOfForm(TaskForm::kClassification, {"no", "yes", "maybe"}), {.pooler = true, .classes = 3}},
+      {TaskOfForm(TaskForm::kRegression), {.pooler = true, .classes = 1}},
+      {TaskOfForm(TaskForm::kMultipleChoice), {.pooler = true, .multiple_choice = true}},
+      {TaskOfForm(TaskForm::kSpan), {.span = true}}};
   return tasks;
 }
 
@@ -274,7 +265,7 @@ TEST(EncoderAnswersTest, AThresholdEmptiesWhatIsAboveIt) {
   EXPECT_EQ(predictions[0].answer, "x");
   EXPECT_EQ(predictions[1].answer, "");
   EXPECT_EQ(predictions[2].answer, "z");
-  TaskType type = Type(TaskForm::kSpan);
+  TaskType type = TaskOfForm(TaskForm::kSpan);
   EXPECT_EQ(MessageOf([&] { BestNoAnswerThreshold(type, {}, {}); }), "the score of test finds no threshold");
   type.score = [](const TaskType&, const std::vector<TaskRow>&, const std::vector<TaskPrediction>&) {
     return std::vector<Metric>{{"best_exact_thresh", 1}, {"best_f1_thresh", 0.25}};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -17,18 +18,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 using testing::MessageOf;
 
-// Byte b is b + 3, [CLS] 259, [SEP] 260, pad 0.
 constexpr int32_t kCls = 259, kSep = 260;
-std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(0, MaskTokens::kYes); }
-
-TaskType Type(TaskForm form, std::vector<const char*> labels = {}) {
-  TaskType type = {};
-  type.name = "test";
-  type.form = form;
-  type.labels = std::move(labels);
-  return type;
-}
-
 TaskRow Row(const std::string& first, std::optional<std::string> second = std::nullopt) {
   TaskRow row;
   row.source = "test.tsv, line 7";
@@ -65,8 +55,8 @@ std::string Shown(const Tensor& ids) {
 TEST(EncoderExamplesTest, TextsAreCutFromTheLongerOnesEnd) {
   TaskRow one = Row("abcdefgh", "xy");
   one.label = 1;
-  const auto source =
-      Make(Type(TaskForm::kClassification, {"no", "yes"}), {one, Row("pq"), Row("kl", "mno")}, {.input_length = 9});
+  const auto source = Make(TaskOfForm(TaskForm::kClassification, {"no", "yes"}), {one, Row("pq"), Row("kl", "mno")},
+                           {.input_length = 9});
   ASSERT_EQ(source->num_places(), 3);
   Batch batch = source->EmptyBatch(4);
   EXPECT_EQ(batch.positions, 4);
@@ -99,7 +89,7 @@ TEST(EncoderExamplesTest, ARegressionHasItsScores) {
   TaskRow one = Row("a", "b"), two = Row("c", "d");
   one.number = 3.8;
   two.number = -0.25;
-  const auto source = Make(Type(TaskForm::kRegression), {one, two}, {.input_length = 8});
+  const auto source = Make(TaskOfForm(TaskForm::kRegression), {one, two}, {.input_length = 8});
   Batch batch = source->EmptyBatch(2);
   source->Write(1, 0, batch, 0);
   source->Write(0, 0, batch, 1);
@@ -114,7 +104,7 @@ TEST(EncoderExamplesTest, ChoicesAreRowsAndFewerAreCounted) {
   two.label = 1;
   TaskRow three = Row("c");
   three.choices = {{"x", "A"}, {"y", "B"}, {"zzzz", "C"}};
-  const auto source = Make(Type(TaskForm::kMultipleChoice), {two, three}, {.input_length = 6});
+  const auto source = Make(TaskOfForm(TaskForm::kMultipleChoice), {two, three}, {.input_length = 6});
   Batch batch = source->EmptyBatch(2);
   ASSERT_EQ(batch.Get("inputs").shape(), Shape({2, 3, 6}));
   for (int64_t i = 0; i < 2; ++i) source->Write(i, i, batch, i);
@@ -168,7 +158,7 @@ TEST(EncoderExamplesTest, WindowsEndWithTheFirstThatReachesThePassagesEnd) {
 }
 
 TEST(EncoderExamplesTest, AWindowLearnsTheAnswerThatItHoldsElseCls) {
-  const TaskType type = Type(TaskForm::kSpan);
+  const TaskType type = TaskOfForm(TaskForm::kSpan);
   const std::string passage = "abcdefghijklmnopqrstuvwxyz";
   const EncoderTaskOptions options = {.input_length = 16, .window_stride = 4, .query_length = 3};
   constexpr int64_t kRoom = 16 - 3 - 3;
@@ -210,7 +200,7 @@ TEST(EncoderExamplesTest, WhatHasNoAnswerLearnsClsAndOfSeveralTheFirstThatStands
   several.answers = {{"xyz", std::nullopt}, {"bc", 1}, {"a", 0}};
   TaskRow empty = none;
   empty.second = "";
-  const auto source = Make(Type(TaskForm::kSpan), {none, several, empty}, {.input_length = 9});
+  const auto source = Make(TaskOfForm(TaskForm::kSpan), {none, several, empty}, {.input_length = 9});
   Batch batch = source->EmptyBatch(3);
   for (int64_t i = 0; i < 3; ++i) source->Write(i, i, batch, i);
   EXPECT_EQ(Shown(batch.Get("inputs")),
@@ -244,7 +234,7 @@ TEST(EncoderExamplesTest, AnswersAreTheTokensThatShareTheirBytes) {
                           {20, 11, 7, 8},
                           {25, 6, 8, 8}}) {
     const auto source =
-        Make(Type(TaskForm::kSpan), {Question("x", passage, passage.substr(one.begin, one.length), one.begin)},
+        Make(TaskOfForm(TaskForm::kSpan), {Question("x", passage, passage.substr(one.begin, one.length), one.begin)},
              {.input_length = 20}, TextSource::Order::kSequential, bert);
     Batch batch = source->EmptyBatch(1);
     source->Write(0, 0, batch, 0);
@@ -256,7 +246,7 @@ TEST(EncoderExamplesTest, AnswersAreTheTokensThatShareTheirBytes) {
 TEST(EncoderExamplesTest, APassHasEachExampleOnceAndIsAFunctionOfSeedAndPass) {
   std::vector<TaskRow> rows;
   for (int i = 0; i < 20; ++i) rows.push_back(Row(std::string(1, static_cast<char>('a' + i))));
-  const TaskType type = Type(TaskForm::kClassification, {"it"});
+  const TaskType type = TaskOfForm(TaskForm::kClassification, {"it"});
   const auto pass = [&](uint64_t seed, int64_t number) {
     const auto source = Make(type, rows, {.input_length = 3}, TextSource::Order::kShuffled, Bytes(), seed);
     std::string order;
@@ -280,17 +270,17 @@ TEST(EncoderExamplesTest, WhatCannotBeLearntIsNamed) {
                           std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
     return MessageOf([&] { Make(type, {row}, options, TextSource::Order::kSequential, tokenizer); }, kind);
   };
-  const TaskType classes = Type(TaskForm::kClassification, {"no", "yes"}), span = Type(TaskForm::kSpan);
+  const TaskType classes = TaskOfForm(TaskForm::kClassification, {"no", "yes"}), span = TaskOfForm(TaskForm::kSpan);
   TaskRow row = Row("a", "b");
   row.label = 2;
   EXPECT_EQ(message(classes, row, ErrorKind::kData), "test.tsv, line 7: the label 2 is none of 2");
-  EXPECT_EQ(message(Type(TaskForm::kMultipleChoice), Row(""), ErrorKind::kData),
+  EXPECT_EQ(message(TaskOfForm(TaskForm::kMultipleChoice), Row(""), ErrorKind::kData),
             "test.tsv, line 7: the label 0 is none of 0");
   row.labelled = false;
   EXPECT_EQ(message(classes, row, ErrorKind::kData), "test.tsv, line 7: has no label to learn");
   row = Row("a", "b");
   row.number = 1e300;
-  EXPECT_EQ(message(Type(TaskForm::kRegression), row, ErrorKind::kData),
+  EXPECT_EQ(message(TaskOfForm(TaskForm::kRegression), row, ErrorKind::kData),
             "test.tsv, line 7: the score is not a finite number");
   EXPECT_EQ(message(span, Row("a"), ErrorKind::kData), "test.tsv, line 7: has no text that an answer could stand in");
   EXPECT_EQ(message(span, Question("a", "abc", "cd", 2), ErrorKind::kData),
