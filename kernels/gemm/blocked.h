@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk::kernels {
 
@@ -18,6 +19,16 @@ inline constexpr int64_t kNC = 16384 / int64_t{sizeof(T)};
 // MC, of m at most: MC × KC of packed A is 648 KiB and stays in the second-level cache.
 template <typename T>
 inline constexpr int64_t kMC = 864 / int64_t{sizeof(T)};
+
+// A loop over tasks has so many for each thread, that the last ones end together.
+inline constexpr int64_t kTasksPerThread = 4;
+
+// Equal blocks of at most `most`, whole multiples of `unit` but for the last.
+struct Blocks {
+  Blocks(int64_t total, int64_t most, int64_t unit)
+      : size(RoundUp(CeilDivide(total, CeilDivide(total, most)), unit)), count(CeilDivide(total, size)) {}
+  int64_t size, count;
+};
 
 // C ← alpha · op(A) · op(B) + beta · C + bias. Threaded, unless called from a loop that is. The arguments are checked;
 // m, n ≥ 1. T is float or double.

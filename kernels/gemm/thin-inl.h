@@ -7,13 +7,26 @@
 #define CROSSTALK_GEMM_THIN_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/storage.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Up to so many rows a product takes as long as B is read, if it is large enough for that to show.
+constexpr int kThinRows = 8;
+constexpr int64_t kThinSize = 128;  // of k and n, at least
+
+template <typename T>
+bool IsThin(const GemmArguments<T>& g) {
+  return g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo;
+}
 
 // Rows of B that are read side by side, each a stream of its own: what a load and a store of the sums is shared by.
 constexpr int kStreams = 8;
@@ -77,6 +90,42 @@ HWY_INLINE void AddThinOf(int64_t rows, int64_t depth, const ThinRow<T>* a, cons
   } else if constexpr (R > 1) {
     AddThinOf<R - 1>(rows, depth, a, b, ldb, columns, sums, sums_stride);
   }
+}
+
+// Very few rows, and B as it lies. The sums of a task's columns are on the stack.
+template <typename T>
+void ThinProduct(const GemmArguments<T>& g) {
+  constexpr int64_t kSums = 16384 / int64_t{sizeof(T)}, kRoom = kSums + 16;  // whole vectors are read
+  constexpr double kLeastWork = 1 << 18;                                     // multiplications of a task
+  const Tag<T> d;
+  constexpr int kLanes = kLanesOf<T>;
+  const Blocks depths(g.k, kKC, 1);
+  const auto least = static_cast<int64_t>(kLeastWork / (static_cast<double>(g.m) * static_cast<double>(g.k)));
+  const int64_t shared = std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads()));
+  const int64_t grain = std::min(RoundUp<int64_t>(shared, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
+  ParallelForRange(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+    alignas(kAlignment) T sums[kRoom];
+    const int64_t columns = end - begin;
+    for (int64_t k = 0; k < g.k; k += depths.size) {
+      const int64_t depth = std::min(depths.size, g.k - k);
+      const bool transposed = g.transpose_a == Transpose::kYes;
+      ThinRow<T> a[kThinRows];
+      for (int64_t r = 0; r < g.m; ++r) {
+        a[r] = transposed ? ThinRow<T>{g.a + k * g.lda + r, g.lda} : ThinRow<T>{g.a + r * g.lda + k, 1};
+      }
+      std::fill_n(sums, g.m * columns, T(0));
+      AddThinOf<kThinRows>(g.m, depth, a, g.b + k * g.ldb + begin, g.ldb, columns, sums, columns);
+      const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
+                                g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + begin};
+      for (int64_t r = 0; r < g.m; ++r) {
+        T* const c = g.c + r * g.ldc + begin;
+        for (int64_t column = 0; column < columns; column += kLanes) {
+          const auto rest = static_cast<size_t>(columns - column);
+          StoreUpdated(update, column, hn::LoadU(d, sums + r * columns + column), rest, c + column);
+        }
+      }
+    }
+  });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

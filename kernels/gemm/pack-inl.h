@@ -1,0 +1,118 @@
+// How the blocked product packs A and B, so that a tile reads both in order. Compiled once per target.
+#if defined(CROSSTALK_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_PACK_INL_H_
+#undef CROSSTALK_GEMM_PACK_INL_H_
+#else
+#define CROSSTALK_GEMM_PACK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/transpose-inl.h"
+#include "crosstalk/runtime/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+template <typename T>
+constexpr int64_t kSlack = kNR<T>;  // packing writes whole vectors
+
+// Below, transposing rows of A that are used so little would show.
+constexpr int64_t kFewColumns = 512;
+
+template <typename T>
+RowLayout LayoutOf(const GemmArguments<T>& g) {
+  return g.transpose_a == Transpose::kNo && g.n < kFewColumns ? RowLayout::kByRow : RowLayout::kByDepth;
+}
+
+// Elements from one tile's packed rows to the next one's.
+inline int64_t PackedTile(RowLayout layout, int64_t depth) {
+  return kMR * (layout == RowLayout::kByRow ? kRowStride : depth);
+}
+
+template <typename T>
+int64_t PackedBlock(const GemmArguments<T>& g, int64_t rows, int64_t depth) {
+  return CeilDivide<int64_t>(rows, kMR) * PackedTile(LayoutOf(g), depth);
+}
+
+// op(A)[first … first + rows, k … k + depth] in tiles of MR rows.
+template <typename T>
+HWY_INLINE void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, int64_t k, int64_t depth, T* out) {
+  if (LayoutOf(g) == RowLayout::kByRow) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(out + r * kRowStride, g.a + (first + r) * g.lda + k, static_cast<size_t>(depth) * sizeof(T));
+    }
+    return;
+  }
+  if (g.transpose_a == Transpose::kNo) {
+    for (int64_t t = 0; t < rows; t += kMR) {
+      const int64_t tile_rows = std::min<int64_t>(kMR, rows - t);
+      TransposeScaled(tile_rows, tile_rows, depth, g.a + (first + t) * g.lda + k, g.lda, T(1), out + t * depth,
+                      tile_rows);
+    }
+    return;
+  }
+  constexpr int kLanes = kLanesOf<T>;
+  const Tag<T> d;
+  for (int64_t t = 0; t < rows; t += kMR) {
+    const int64_t tile_rows = std::min<int64_t>(kMR, rows - t);
+    // Whole vectors are read as long as they stay within a row of A. They are always written whole: the surplus lands
+    // where the next store goes, or in the slack behind the last one.
+    const bool whole = first + t + RoundUp<int64_t>(tile_rows, kLanes) <= g.m;
+    for (int64_t i = 0; i < depth; ++i) {
+      const T* in = g.a + (k + i) * g.lda + first + t;
+      for (int64_t r = 0; r < tile_rows; r += kLanes) {
+        const int64_t rest = tile_rows - r;
+        hn::StoreU(whole || rest >= kLanes ? hn::LoadU(d, in + r) : LoadFirst(d, in + r, static_cast<size_t>(rest)), d,
+                   out + t * depth + i * tile_rows + r);
+      }
+    }
+  }
+}
+
+// out[k][NR] = op(B)[k, first + column], zeros behind the last column.
+template <typename T>
+HWY_NOINLINE void PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out) {
+  constexpr int64_t kPanel = kNR<T>;
+  const Tag<T> d;
+  const int64_t columns = std::min<int64_t>(kPanel, g.n - first);
+  if (g.transpose_b == Transpose::kYes) {
+    // A piece at a time, and some of the next panel's rows asked for meanwhile, one after the other: as many streams as
+    // a panel has columns are more than the processor follows by itself.
+    constexpr int64_t kPiece = 16, kLine = 64 / int64_t{sizeof(T)};
+    const int64_t next = std::min<int64_t>(kPanel, g.n - first - columns);
+    const int64_t pieces = CeilDivide(depth, kPiece);
+    const T* const ahead = g.b + (first + columns) * g.ldb + k;
+    for (int64_t piece = 0, row = 0, column = 0; piece < pieces; ++piece) {
+      const int64_t i = piece * kPiece;
+      TransposeScaled(columns, kPanel, std::min(kPiece, depth - i), g.b + first * g.ldb + k + i, g.ldb, T(1),
+                      out + i * kPanel, kPanel);
+      for (int64_t line = 0; line < kPanel * kPiece / kLine && row < next; ++line) {
+        __builtin_prefetch(ahead + row * g.ldb + column, 0, 2);
+        column += kLine;
+        if (column >= depth) ++row, column = 0;
+      }
+    }
+    return;
+  }
+  const T* in = g.b + k * g.ldb + first;
+  if (columns == kPanel) {
+    for (int64_t i = 0; i < depth; ++i) {
+      hn::Store(hn::LoadU(d, in + i * g.ldb), d, out + i * kPanel);
+      hn::Store(hn::LoadU(d, in + i * g.ldb + kLanesOf<T>), d, out + i * kPanel + kLanesOf<T>);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < depth; ++i) {
+    std::memset(out + i * kPanel, 0, kPanel * sizeof(T));
+    std::memcpy(out + i * kPanel, in + i * g.ldb, static_cast<size_t>(columns) * sizeof(T));
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

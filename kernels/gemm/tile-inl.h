@@ -1,0 +1,125 @@
+// The register tile of the blocked product, and what becomes of its sums. Compiled once per target.
+#if defined(CROSSTALK_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_TILE_INL_H_
+#undef CROSSTALK_GEMM_TILE_INL_H_
+#else
+#define CROSSTALK_GEMM_TILE_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "crosstalk/kernels/gemm/blocked.h"
+#include "crosstalk/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// MR rows × two vectors of accumulators: of 32 registers with AVX-512, of 16 elsewhere.
+constexpr int kMR = kLanesOf<float> >= 16 ? 12 : 6;
+template <typename T>
+constexpr int kNR = 2 * kLanesOf<T>;
+// What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
+template <typename T>
+struct Update {
+  T alpha, beta;
+  const T* bias;  // of the tile's first column; null: none, or not yet
+};
+
+// How a tile's rows of A are packed: A[k][R], or A[R][kRowStride] where they are used so little that transposing them
+// would show.
+enum class RowLayout { kByDepth, kByRow };
+// Fixed, so that all rows are reached from one address; a line more than KC keeps rows out of the same cache sets.
+constexpr int64_t kRowStride = kKC + 16;
+
+// C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
+// enough, and what surrounds it would take some.
+template <int R, int NV, RowLayout kLayout, typename T>
+HWY_NOINLINE void Tile(int64_t depth, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t b_depth,
+                       T* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update<T>& update,
+                       PrefetchSpread<T> ahead) {
+  constexpr int kLanes = kLanesOf<T>;
+  const Tag<T> d;
+  hn::Vec<Tag<T>> sum[R][NV];
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
+  }
+  // C is read or written only at the end, and often comes from memory.
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) __builtin_prefetch(c + r * ldc + v * kLanes, 1, 2);
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    hn::Vec<Tag<T>> y[NV];
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kLanes);
+    ahead.Next();
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = hn::Set(d, a[kLayout == RowLayout::kByRow ? r * kRowStride : r]);
+      CROSSTALK_UNROLL
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+    }
+    a += kLayout == RowLayout::kByRow ? 1 : R;
+    b += b_depth;
+  }
+  const auto alpha = hn::Set(d, update.alpha), beta = hn::Set(d, update.beta);
+  const bool overwrite = update.beta == T(0);
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) {
+      T* at = c + r * ldc + v * kLanes;
+      auto y = hn::Mul(alpha, sum[r][v]);
+      const int64_t here = columns - v * kLanes;
+      if (HWY_LIKELY(here >= kLanes)) {
+        if (!overwrite) y = hn::Add(hn::Mul(beta, hn::LoadU(d, at)), y);
+        if (update.bias != nullptr) y = hn::Add(y, hn::LoadU(d, update.bias + v * kLanes));
+        hn::StoreU(y, d, at);
+      } else if (here > 0) {
+        const size_t rest = static_cast<size_t>(here);
+        if (!overwrite) y = hn::Add(hn::Mul(beta, LoadFirst(d, at, rest)), y);
+        if (update.bias != nullptr) y = hn::Add(y, LoadFirst(d, update.bias + v * kLanes, rest));
+        StoreFirst(y, d, at, rest);
+      }
+    }
+  }
+}
+
+// The same for the sums of a row's columns column … column + kLanes, of which `rest` are there; `at` is C's.
+template <typename T>
+HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Tag<T>> sum, size_t rest, T* at) {
+  const Tag<T> d;
+  const bool whole = rest >= static_cast<size_t>(kLanesOf<T>);
+  const auto load = [&](const T* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : LoadFirst(d, from, rest); };
+  auto y = hn::Mul(hn::Set(d, update.alpha), sum);
+  if (update.beta != T(0)) y = hn::Add(hn::Mul(hn::Set(d, update.beta), load(at)), y);
+  if (update.bias != nullptr) y = hn::Add(y, load(update.bias + column));
+  if (whole) {
+    hn::StoreU(y, d, at);
+  } else {
+    StoreFirst(y, d, at, rest);
+  }
+}
+
+// Tile for run-time numbers of rows ≤ R and columns ≤ NR.
+template <int R, RowLayout kLayout, typename T>
+HWY_INLINE void TileOf(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_depth, T* c, int64_t ldc,
+                       int64_t columns, const Update<T>& update, const PrefetchSpread<T>& ahead) {
+  if (rows == R) {
+    if (columns > kLanesOf<T>) {
+      Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    } else {
+      Tile<R, 1, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    }
+  } else if constexpr (R > 1) {
+    TileOf<R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
