@@ -21,6 +21,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/dispatch-inl.h"
+#include "crosstalk/kernels/gemm/dots-inl.h"
 #include "crosstalk/kernels/gemm/pack-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/kernels/gemm/tile-inl.h"
@@ -153,7 +154,7 @@ std::vector<int64_t> BufferSizes(const GemmArguments<T>& g, int64_t threads) {
   constexpr int64_t kPanel = kNR<T>;
   const Blocks depths(g.k, kKC, 1);
   const int64_t depth = std::min(depths.size, g.k);
-  if (IsThin(g)) return {};
+  if (IsThin(g) || IsDots(g)) return {};
   if (g.m <= kFewRows) {
     const int64_t all_rows = PackedBlock(g, g.m, depths.size) * depths.count + kSlack<T>;
     const bool in_place = g.transpose_b == Transpose::kNo;
@@ -176,6 +177,8 @@ template <typename T>
 void Product(const GemmArguments<T>& g) {
   if (IsThin(g)) {
     ThinProduct(g);
+  } else if (IsDots(g)) {
+    DotsProduct(g);
   } else if (g.m <= kFewRows) {
     FewRowsProduct(g);
   } else {

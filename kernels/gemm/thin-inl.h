@@ -92,27 +92,38 @@ HWY_INLINE void AddThinOf(int64_t rows, int64_t depth, const ThinRow<T>* a, cons
   }
 }
 
+// The rows of op(A) from k on.
+template <typename T>
+void SetThinRows(const GemmArguments<T>& g, int64_t k, ThinRow<T>* rows) {
+  const bool transposed = g.transpose_a == Transpose::kYes;
+  for (int64_t r = 0; r < g.m; ++r) {
+    rows[r] = transposed ? ThinRow<T>{g.a + k * g.lda + r, g.lda} : ThinRow<T>{g.a + r * g.lda + k, 1};
+  }
+}
+
+// Columns of a task of a thin product, a multiple of `unit`.
+template <typename T>
+int64_t ThinGrain(const GemmArguments<T>& g, int64_t unit) {
+  constexpr double kLeastWork = 1 << 18;  // multiplications
+  const auto least = static_cast<int64_t>(kLeastWork / (static_cast<double>(g.m) * static_cast<double>(g.k)));
+  return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads())), unit);
+}
+
 // Very few rows, and B as it lies. The sums of a task's columns are on the stack.
 template <typename T>
 void ThinProduct(const GemmArguments<T>& g) {
   constexpr int64_t kSums = 16384 / int64_t{sizeof(T)}, kRoom = kSums + 16;  // whole vectors are read
-  constexpr double kLeastWork = 1 << 18;                                     // multiplications of a task
   const Tag<T> d;
   constexpr int kLanes = kLanesOf<T>;
   const Blocks depths(g.k, kKC, 1);
-  const auto least = static_cast<int64_t>(kLeastWork / (static_cast<double>(g.m) * static_cast<double>(g.k)));
-  const int64_t shared = std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads()));
-  const int64_t grain = std::min(RoundUp<int64_t>(shared, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
+  const int64_t grain = std::min(ThinGrain<T>(g, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
   ParallelForRange(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
     alignas(kAlignment) T sums[kRoom];
     const int64_t columns = end - begin;
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k);
-      const bool transposed = g.transpose_a == Transpose::kYes;
       ThinRow<T> a[kThinRows];
-      for (int64_t r = 0; r < g.m; ++r) {
-        a[r] = transposed ? ThinRow<T>{g.a + k * g.lda + r, g.lda} : ThinRow<T>{g.a + r * g.lda + k, 1};
-      }
+      SetThinRows(g, k, a);
       std::fill_n(sums, g.m * columns, T(0));
       AddThinOf<kThinRows>(g.m, depth, a, g.b + k * g.ldb + begin, g.ldb, columns, sums, columns);
       const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),

@@ -145,7 +145,7 @@ void CheckFewRows(int64_t n, int64_t k) {
       std::vector<T> many = before;
       g.c = many.data();
       Gemm(g);
-      for (const int64_t m : {1, 2, 3, 7, 8, 9}) {
+      for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9}) {
         g.m = m;
         Guarded<T> c(std::vector<T>(before.begin(), before.begin() + m * n));
         g.c = c.data();
@@ -194,7 +194,7 @@ TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
 template <typename T>
 void ExpectSameProductsOnFusingTargets() {
   for (const Product& s : {Product{1, 1, 1}, Product{3, 5, 7}, Product{13, 33, 1536}, Product{48, 67, 20},
-                           Product{61, 37, 769}, Product{150, 600, 70}, Product{5, 7, 8200}}) {
+                           Product{61, 37, 769}, Product{150, 600, 70}, Product{5, 7, 8200}, Product{3, 131, 903}}) {
     for (const Transpose ta : kBoth) {
       for (const Transpose tb : kBoth) {
         const auto product = [&] {
