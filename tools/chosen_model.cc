@@ -4,17 +4,47 @@
 #include <filesystem>
 #include <system_error>
 
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 #include "tools/output.h"
 
 namespace crosstalk {
 namespace {
 
+bool IsPath(const std::string& checkpoint) {
+  return !checkpoint.empty() && checkpoint != "last" && checkpoint != "best";
+}
+
+// scores.json names the step of the best checkpoint that the run had at its end. One that goes on may find a better.
+void CheckBestIsThere(const RunFolder& folder) {
+  if (KindOf(folder.ScoresFile()) == PathKind::kNothing) return;
+  const CheckpointStore store(folder.CheckpointDirectory());
+  const Json scores = ReadJsonFile(folder.ScoresFile());
+  const int64_t step = JsonReader(scores, folder.ScoresFile()).Int("step");
+  const std::vector<int64_t> steps = store.Steps();
+  const bool there = std::find(steps.begin(), steps.end(), step) != steps.end();
+  if (there || steps.empty() || steps.back() < ReadRunConfig(folder).steps) return;
+  FailField(ErrorKind::kData, "checkpoint", store.PathOf(step), ", the best one, of which ", folder.ScoresFile(),
+            " is, is missing; name another one: last, or one's path");
+}
+
+TrainedModel LoadBest(const std::string& run) {
+  TrainedModel best = LoadTrainedModel(run, WhichCheckpoint::kBest);
+  CheckBestIsThere(RunFolder(run));
+  return best;
+}
+
 TrainedModel Load(const ChosenModel& chosen) {
-  if (chosen.checkpoint == "last") return LoadTrainedModel(chosen.run, WhichCheckpoint::kNewest);
-  if (chosen.checkpoint == "best") return LoadTrainedModel(chosen.run, WhichCheckpoint::kBest);
-  return LoadTrainedModel(VerifyCheckpoint(chosen.checkpoint));
+  if (IsPath(chosen.checkpoint)) return LoadTrainedModel(VerifyCheckpoint(chosen.checkpoint));
+  if (chosen.checkpoint == "best") return LoadBest(chosen.run);
+  TrainedModel newest = LoadTrainedModel(chosen.run, WhichCheckpoint::kNewest);
+  if (chosen.checkpoint == "last" || !ObjectiveOf(newest.config).learns_tasks()) return newest;
+  const FoundCheckpoint best = CheckpointStore(RunFolder(chosen.run).CheckpointDirectory()).FindBest();
+  return best.checkpoint || best.better ? LoadBest(chosen.run) : std::move(newest);
 }
 
 bool IsWithin(const std::string& path, const std::string& folder) {
@@ -28,14 +58,14 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 
 void AddChosenModel(OptionTable& options, ChosenModel* chosen) {
   options.Add("--run", &chosen->run, "FOLDER", "The run.");
-  options.Add("--checkpoint", &chosen->checkpoint, "WHICH", "last, best, or a checkpoint's path.");
+  options.Add("--checkpoint", &chosen->checkpoint, "WHICH",
+              "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other.");
 }
 
 TrainedModel LoadChosenModel(const ChosenModel& chosen) {
-  CROSSTALK_CHECK(!chosen.run.empty() || (chosen.checkpoint != "last" && chosen.checkpoint != "best"),
+  CROSSTALK_CHECK(!chosen.run.empty() || IsPath(chosen.checkpoint),
                   "--run is missing: the run folder, as `crosstalk train` printed it (or --checkpoint PATH)");
-  CROSSTALK_CHECK(chosen.run.empty() || chosen.checkpoint == "last" || chosen.checkpoint == "best" ||
-                      IsWithin(chosen.checkpoint, chosen.run),
+  CROSSTALK_CHECK(chosen.run.empty() || !IsPath(chosen.checkpoint) || IsWithin(chosen.checkpoint, chosen.run),
                   "--checkpoint ", chosen.checkpoint, " is not of the run ", chosen.run, "; give one of the two");
   TrainedModel trained = Load(chosen);
   for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);

@@ -1,4 +1,5 @@
-// The trained model that a command is asked for: --run FOLDER and --checkpoint last, best or a checkpoint's path.
+// The trained model that a command is asked for: --run FOLDER and --checkpoint last, best or a checkpoint's path; by
+// default the best of a run on tasks, as its scores.json is, and the last of any other.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@ namespace crosstalk {
 
 struct ChosenModel {
   std::string run;
-  std::string checkpoint = "last";
+  std::string checkpoint;  // empty: the default
 };
 
 void AddChosenModel(OptionTable& options, ChosenModel* chosen);
 
-// Says which damaged checkpoints were passed over.
+// Says which damaged checkpoints were passed over. Error(kData) where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
 
 }  // namespace crosstalk

@@ -59,7 +59,7 @@ Writing Load(const GenerateSettings& settings) {
     chosen.run = settings.model;
     return FromRun(chosen);
   }
-  CROSSTALK_CHECK(chosen.checkpoint == "last", "MODEL and --checkpoint both name a checkpoint");
+  CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
   Writing writing = {.model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr};
   if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {

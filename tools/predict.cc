@@ -19,7 +19,7 @@ namespace crosstalk {
 namespace {
 
 struct PredictSettings {
-  ChosenModel chosen = {.run = "", .checkpoint = "best"};
+  ChosenModel chosen;
   std::string task, task_data;
   std::string split = "dev";
   std::optional<double> no_answer_threshold;
@@ -42,6 +42,7 @@ int Predict(const PredictSettings& settings) {
   const std::string folder = settings.task_data.empty() ? trained.config.task_data : settings.task_data;
   const TaskSplit split = SplitOf(settings.split);
   CreateDirectories(settings.out);  // before what may take long
+  PrintMessage("answers by ", trained.checkpoint, " (step ", trained.step, ")");
   Json files = Json::MakeArray();
   std::vector<TaskResult> results;
   for (const TaskType* type : ParseTasks(names)) {

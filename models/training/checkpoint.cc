@@ -153,6 +153,19 @@ Checkpoint VerifyDirectory(const std::string& path, Depth depth) {
   return CheckpointOf(manifest, path);
 }
 
+// Whether a damaged checkpoint had the better score, as far as that can be told.
+bool MayBeBetter(const std::string& path, const std::optional<Checkpoint>& best) {
+  try {
+    const Manifest manifest = ReadManifest(path + "/" + kManifestName);
+    if (!manifest.score) return false;
+    if (!best || *manifest.score < *best->score) return true;
+    return *manifest.score == *best->score && manifest.step < best->step;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    return true;
+  }
+}
+
 bool IsDirectory(const std::string& path) { return KindOf(path) == PathKind::kDirectory; }
 
 }  // namespace
@@ -244,6 +257,9 @@ FoundCheckpoint CheckpointStore::FindBest() const {
   for (int64_t step : Steps()) {
     const std::optional<Checkpoint> checkpoint = VerifyOrSkip(step, &found.skipped);
     if (checkpoint && checkpoint->score && (!best || *checkpoint->score < *best->score)) best = checkpoint;
+  }
+  for (const SkippedCheckpoint& one : found.skipped) {
+    if (!found.better && MayBeBetter(one.path, best)) found.better = one;
   }
   return found;
 }

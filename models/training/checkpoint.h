@@ -45,6 +45,8 @@ struct SkippedCheckpoint {
 struct FoundCheckpoint {
   std::optional<Checkpoint> checkpoint;    // none: there is no good one
   std::vector<SkippedCheckpoint> skipped;  // newer ones that were refused, newest first
+  // Of FindBest: one of those whose score is better, or cannot be read, so that it may be.
+  std::optional<SkippedCheckpoint> better;
 };
 
 // Checks a checkpoint's directory against its manifest, reading every byte: Error(kData) that names the file and says
@@ -72,7 +74,8 @@ class CheckpointStore {
   // those that another process removes meanwhile. Any other error than Error(kData) is thrown: a checkpoint that cannot
   // be read at the moment may be good.
   FoundCheckpoint FindNewestGood() const;
-  // The good checkpoint of the lowest score, none if no good one has a score; and those that are not good, newest last.
+  // The good checkpoint of the lowest score (of equal ones the first), none if no good one has a score; and those that
+  // are not good, newest last.
   FoundCheckpoint FindBest() const;
 
   // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes the other

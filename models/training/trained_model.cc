@@ -45,6 +45,11 @@ std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheck
   while (true) {
     const FoundCheckpoint found = which == WhichCheckpoint::kBest ? store.FindBest() : store.FindNewestGood();
     const std::vector<std::string> skipped = ReasonsOf(found.skipped);
+    if (found.checkpoint && found.better) {
+      FailField(ErrorKind::kData, "checkpoint", run_folder,
+                ": a damaged one is the best, or may be: ", found.better->reason,
+                "\nname another one; or remove this one, and the best of the others is the best");
+    }
     const bool finished = KindOf(folder.ModelFile()) != PathKind::kNothing;
     if (!found.checkpoint && skipped.empty() && store.Steps().empty() && !finished) {
       Fail(ErrorKind::kData, run_folder, ": has no checkpoint yet; its training saves them by checkpoint_every = ",

@@ -26,8 +26,9 @@ struct TrainedModel {
   std::vector<std::string> skipped;  // why others were passed over: damaged ones
 };
 enum class WhichCheckpoint { kNewest, kBest };
-// Error(kData) if there is no run, no good checkpoint, or the files do not fit together. A training may go on in the
-// run meanwhile: where it removes the checkpoint, the one that then is the newest or the best is taken.
+// Error(kData) if there is no run, no good checkpoint, or the files do not fit together; of the field "checkpoint"
+// where the best is damaged, or a damaged one may be the best. A training may go on in the run meanwhile: where it
+// removes the checkpoint, the one that then is the newest or the best is taken.
 TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which);
 TrainedModel LoadTrainedModel(const Checkpoint& checkpoint);
 

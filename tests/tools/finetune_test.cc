@@ -73,9 +73,45 @@ TEST_F(FinetuneTest, PredictAndScoreSayWhatTheRunSays) {
                                            "--predictions", dir_ / "answers/dev/stories.tsv", "--json"});
   ASSERT_EQ(scored.exit_code, 0) << scored.errors;
   EXPECT_EQ(ParseJson(scored.output, "score").At("accuracy"), scores.At("accuracy"));
-  const CommandResult evaluated = RunCommand({"eval", "--run", run, "--json", "--checkpoint", "best"});
+  const CommandResult evaluated = RunCommand({"eval", "--run", run, "--json"});
   ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
   EXPECT_EQ(ParseJson(evaluated.output, "eval").At("stories_accuracy"), scores.At("accuracy"));
+}
+
+TEST_F(FinetuneTest, EvalAndPredictTakeTheBestCheckpointOrNone) {
+  Pretrain("bert");
+  const std::string run = dir_ / "run", best = run + "/checkpoints/step-00000002";
+  // Steps so small that no answer changes: of equal scores the first is the best.
+  ASSERT_EQ(RunCommand(FinetuneHead({"--out", run, "--learning-rate", "1e-9"})).exit_code, 0);
+  ASSERT_EQ(ParseJson(ReadBytes(run + "/scores.json"), "scores.json").At("step").AsInt(), 2);
+  const auto eval = [&](const std::vector<std::string>& more) {
+    return RunCommand(Joined({"eval", "--run", run, "--json"}, more));
+  };
+  const auto predict = [&] { return RunCommand({"predict", "--run", run, "--out", dir_ / "answers", "--json"}); };
+  const auto checkpoint_of = [](const CommandResult& result) {
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return ParseJson(result.output, "output").At("checkpoint").AsString();
+  };
+  EXPECT_EQ(checkpoint_of(eval({})), best);
+  EXPECT_EQ(checkpoint_of(eval({"--checkpoint", "last"})), run + "/checkpoints/step-00000003");
+  const CommandResult predicted = predict();
+  EXPECT_EQ(checkpoint_of(predicted), best);
+  EXPECT_TRUE(Contains(predicted.errors, "answers by " + best + " (step 2)")) << predicted.errors;
+  const auto refuse_both = [&](const std::string& says) {
+    for (const CommandResult& result : {eval({}), predict()}) {
+      EXPECT_EQ(result.exit_code, 3) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, "--checkpoint: ") && Contains(result.errors, best)) << result.errors;
+      EXPECT_TRUE(Contains(result.errors, says)) << result.errors;
+    }
+    EXPECT_EQ(checkpoint_of(eval({"--checkpoint", "last"})), run + "/checkpoints/step-00000003");
+  };
+  WriteBytes(best + "/model.safetensors", "short");
+  refuse_both("model.safetensors: truncated");
+  std::filesystem::remove_all(best);
+  refuse_both("is missing");
+  // Without scores nothing says that there was a better one.
+  std::filesystem::remove(run + "/scores.json");
+  EXPECT_EQ(checkpoint_of(eval({})), run + "/checkpoints/step-00000003");
 }
 
 TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {

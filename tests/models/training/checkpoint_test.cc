@@ -193,8 +193,18 @@ TEST(CheckpointTest, TheBestHasTheLowestScore) {
   store.Save(4, FilesOf(4), 1.0);
   store.Save(5, FilesOf(5), 3.0);
   EXPECT_EQ(store.FindBest().checkpoint->step, 4);
+  EXPECT_FALSE(store.FindBest().better);
+  Put(store.PathOf(5) + "/state.json", "{}");
+  EXPECT_FALSE(CheckpointStore(dir.path()).FindBest().better);  // its score is known to be worse
   Put(store.PathOf(4) + "/state.json", "{}");
-  EXPECT_EQ(CheckpointStore(dir.path()).FindBest().checkpoint->step, 3);
+  const FoundCheckpoint second = CheckpointStore(dir.path()).FindBest();
+  EXPECT_EQ(second.checkpoint->step, 3);
+  ASSERT_TRUE(second.better);
+  EXPECT_EQ(second.better->path, store.PathOf(4));
+  // What nothing is known of may be the best.
+  Put(store.PathOf(1) + "/manifest.json", "{");
+  std::filesystem::remove_all(store.PathOf(4));
+  ASSERT_TRUE(CheckpointStore(dir.path()).FindBest().better);
 }
 
 TEST(CheckpointTest, PruneKeepsTheNewestAndTheBest) {
