@@ -39,18 +39,21 @@ struct FinetuneSettings {
   bool json = false;
 };
 
-// The origin, with its optimizer's state where a T5 can go on from that.
-LoadedOrigin OpenOrigin(const std::string& path, OptimizerStart start) {
-  if (start == OptimizerStart::kCarried) return LoadOrigin(path, start);
-  const TrainingConfig config = *ResolvedConfig(ReadOriginConfig(path));
-  const bool carries = config.model == "t5" && config.optimizer == OptimizerKind::kAdafactor;
-  if (!carries) return LoadOrigin(path);
-  try {
-    return LoadOrigin(path, OptimizerStart::kCarried);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kUsage) throw;
-    return LoadOrigin(path);  // a published model
+// The folder of each run.
+std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
+  if (settings.out.empty()) return {};
+  if (settings.seeds.empty()) return {settings.out};
+  std::vector<std::string> folders;
+  for (const uint64_t seed : settings.seeds) folders.push_back(StrCat(settings.out, "/seed-", seed));
+  return folders;
+}
+
+// A run that has begun knows all that its origin decides, and needs that no more.
+OriginOutline OutlineOf(const FinetuneSettings& settings) {
+  for (const std::string& folder : FoldersOf(settings)) {
+    if (RunFolder(folder).HoldsRun()) return OutlineOfRun(folder);
   }
+  return ReadOriginOutline(settings.from);
 }
 
 // The published settings, under what the command line says.
@@ -61,9 +64,9 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK_FIELD(!settings.config.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
   ParseTasks(task);
-  LoadedOrigin origin;
+  OriginOutline origin;
   try {
-    origin = OpenOrigin(settings.from, settings.config.optimizer_start);
+    origin = OutlineOf(settings);
   } catch (const Error& error) {
     if (error.field() != "init_from") throw;
     Fail(error.kind(), "--from", std::string_view(error.what()).substr(error.field().size()));
@@ -81,10 +84,13 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK(!settings.epochs || settings.config.steps == 0, "--epochs and --steps both say how long; give one");
   settings.config.init_from = settings.from;
   MakePathsAbsolute(&settings.config);
-  TrainingData data;
-  data.tokenizer = origin.tokenizer;
-  data.tasks = std::make_shared<TaskSet>(OpenTasks(settings.config));
-  SetSteps(length, CountTrainingExamples(settings.config, data), &settings.config);
+  const auto count_examples = [&] {
+    TrainingData data;
+    data.tokenizer = origin.tokenizer;
+    data.tasks = std::make_shared<TaskSet>(OpenTasks(settings.config));
+    return CountTrainingExamples(settings.config, data);
+  };
+  SetSteps(length, count_examples, &settings.config);
 }
 
 // A folder of seeds holds their runs and the summary, and nothing else.

@@ -70,7 +70,7 @@ int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
 
 }  // namespace
 
-TrainingConfig FinetuningConfig(const LoadedOrigin& origin, const std::string& tasks, FinetuningLength* length) {
+TrainingConfig FinetuningConfig(const OriginOutline& origin, const std::string& tasks, FinetuningLength* length) {
   TrainingConfig config;
   TakeModelOf(origin.config, config);
   config.objective = TaskObjective(FindModel(config.model));
@@ -86,7 +86,9 @@ TrainingConfig FinetuningConfig(const LoadedOrigin& origin, const std::string& t
     config.optimizer = OptimizerKind::kAdafactor;
     config.schedule = ScheduleKind::kConstant;
     config.frozen = "embedding";
-    if (!origin.origin.optimizer_state.empty()) config.optimizer_start = OptimizerStart::kCarried;
+    const bool carries =
+        origin.has_optimizer_state && ResolvedConfig(origin.config)->optimizer == OptimizerKind::kAdafactor;
+    if (carries) config.optimizer_start = OptimizerStart::kCarried;
   } else {
     config.optimizer = OptimizerKind::kAdamW;
     config.schedule = ScheduleKind::kLinear;
@@ -95,11 +97,12 @@ TrainingConfig FinetuningConfig(const LoadedOrigin& origin, const std::string& t
   return config;
 }
 
-void SetSteps(const FinetuningLength& length, int64_t examples, TrainingConfig* config) {
+void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& count_examples, TrainingConfig* config) {
+  if (config->steps == 0) config->steps = length.steps;
   if (config->steps == 0) {
-    const double steps = std::ceil(length.epochs * static_cast<double>(examples) / static_cast<double>(config->batch));
-    config->steps =
-        length.steps != 0 ? length.steps : std::max<int64_t>(2, static_cast<int64_t>(steps));  // a warm-up and one more
+    const double passed = length.epochs * static_cast<double>(count_examples());
+    const double steps = std::ceil(passed / static_cast<double>(config->batch));
+    config->steps = std::max<int64_t>(2, static_cast<int64_t>(steps));  // a warm-up and one more
   }
   if (!config->warmup) {
     config->warmup = std::max<int64_t>(1, std::llround(length.warmup * static_cast<double>(config->steps)));

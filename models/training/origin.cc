@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -55,6 +57,10 @@ Json WithUnsaid(const Json& base, const Json& from, const Json& to) {
     }
   }
   return result;
+}
+
+std::shared_ptr<const Tokenizer> KeptTokenizer(const std::string& path, const TrainingConfig& config) {
+  return LoadTokenizerFile(path, ObjectiveOf(config).tokenizer.sentinels);
 }
 
 std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
@@ -117,6 +123,31 @@ TrainingConfig ReadOriginConfig(const std::string& path) {
   TrainingConfig config;
   UseOrigin(path, [&](const Checkpoint& checkpoint) { config = ReadCheckpointConfig(checkpoint).training; });
   return config;
+}
+
+OriginOutline ReadOriginOutline(const std::string& path) {
+  OriginOutline outline;
+  UseOrigin(path, [&](const Checkpoint& checkpoint) {
+    outline.config = ReadCheckpointConfig(checkpoint).training;
+    outline.tokenizer = KeptTokenizer(TokenizerPath(checkpoint), outline.config);
+    outline.has_optimizer_state = checkpoint.checksums.contains(kOptimizerName);
+  });
+  return outline;
+}
+
+OriginOutline OutlineOfRun(const std::string& run_folder) {
+  const RunFolder folder(run_folder);
+  OriginOutline outline;
+  outline.config = ReadRunConfig(folder);
+  outline.has_optimizer_state = outline.config.optimizer_start == OptimizerStart::kCarried;
+  if (const std::optional<std::string> file = folder.TokenizerFile()) {
+    outline.tokenizer = KeptTokenizer(*file, outline.config);
+    return outline;
+  }
+  UseCheckpoint(run_folder, WhichCheckpoint::kNewest, [&](const Checkpoint& checkpoint) {
+    outline.tokenizer = KeptTokenizer(TokenizerPath(checkpoint), outline.config);
+  });
+  return outline;
 }
 
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {

@@ -48,6 +48,16 @@ LoadedOrigin LoadOrigin(const std::string& path, OptimizerStart start = Optimize
 // Its configuration alone.
 TrainingConfig ReadOriginConfig(const std::string& path);
 
+// What decides the configuration of a run, without the weights.
+struct OriginOutline {
+  TrainingConfig config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  bool has_optimizer_state = false;
+};
+OriginOutline ReadOriginOutline(const std::string& path);
+// The same from a run that began with an origin, which is not looked at: it may be gone. Error(kData) as of a run.
+OriginOutline OutlineOfRun(const std::string& run_folder);
+
 // What a run takes over of its origin's configuration: all that says what the model is and what it learns, but for the
 // text. The rest stays.
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);

@@ -163,6 +163,41 @@ TEST_F(FinetuneTest, ARunThatIsKilledGoesOnToTheSameBits) {
   }
 }
 
+TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
+  for (const std::string model : {"t5", "bert"}) {
+    Pretrain(model);
+    const std::string whole = dir_ / (model + "-whole"), cut = dir_ / (model + "-cut");
+    const auto command = [&](const std::string& out, const std::vector<std::string>& more) {
+      return RunCommand(Joined({"finetune", "--from", Origin(), "--task", "stories", "--task-data", Examples(),
+                                "--input-length", "48", "--batch", "16", "--epochs", "0.5", "--eval-every", "2",
+                                "--checkpoint-every", "2", "--out", out},
+                               more));
+    };
+    const CommandResult first = command(whole, {});
+    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    std::filesystem::copy(whole, cut, std::filesystem::copy_options::recursive);
+    const auto steps = ParseJson(ReadBytes(whole + "/run.json"), "run.json").At("configuration").At("steps").AsInt();
+    std::string last = std::to_string(steps);
+    last = cut + "/checkpoints/step-" + std::string(8 - last.size(), '0') + last;
+    ASSERT_EQ(std::filesystem::remove_all(last) > 0, true) << last;
+    for (const char* file : {"/model.safetensors", "/scores.json"}) std::filesystem::remove(cut + file);
+    std::filesystem::rename(Origin(), dir_ / "moved");
+
+    const CommandResult done = command(whole, {});
+    EXPECT_EQ(done.exit_code, 0) << done.errors;
+    EXPECT_EQ(done.output, first.output);
+    const CommandResult resumed = command(cut, {});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    EXPECT_TRUE(ReadBytes(cut + "/model.safetensors") == ReadBytes(whole + "/model.safetensors"));
+    const CommandResult other = command(whole, {"--learning-rate", "0.5"});
+    EXPECT_EQ(other.exit_code, 3) << other.errors;
+    EXPECT_TRUE(Contains(other.errors, "learning_rate: 0.5 here")) << other.errors;
+    EXPECT_EQ(command(dir_ / "new", {}).exit_code, 2);
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "new"));
+    std::filesystem::remove_all(dir_ / "moved");
+  }
+}
+
 TEST_F(FinetuneTest, ErrorsNameTheOption) {
   Pretrain("bert");
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& expected) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -64,14 +65,16 @@ class FinetuningTest : public ::testing::Test {
     const std::string origin = dir_ / model;
     if (!std::filesystem::exists(origin)) Train(Pretraining(model), origin);
     FinetuningLength length;
-    TrainingConfig config = FinetuningConfig(LoadOrigin(origin, start), "sst-2", &length);
+    OriginOutline outline = ReadOriginOutline(origin);
+    outline.has_optimizer_state = start == OptimizerStart::kCarried;
+    TrainingConfig config = FinetuningConfig(outline, "sst-2", &length);
     config.task_data = dir_ / "data";
     config.init_from = origin;
     config.input_length = 24;
     config.steps = steps;
     config.eval_every = 2;
     config.batch = 4;
-    SetSteps(length, 12, &config);
+    SetSteps(length, [] { return 12; }, &config);
     return config;
   }
   std::string Model(const std::string& run) const { return ReadFile(dir_ / (run + "/model.safetensors")); }
@@ -88,16 +91,17 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   EXPECT_EQ(t5.dropout, 0.1);
   EXPECT_EQ(t5.frozen, "embedding");
   EXPECT_EQ(t5.optimizer_start, OptimizerStart::kCarried);
+  EXPECT_TRUE(ReadOriginOutline(dir_ / "t5").has_optimizer_state);
   EXPECT_EQ(Config("t5").optimizer_start, OptimizerStart::kFresh);
   const TrainingConfig bert = Config("bert");
   EXPECT_EQ(*bert.objective, "task-head");
   EXPECT_EQ(bert.optimizer, OptimizerKind::kAdamW);
   EXPECT_EQ(bert.learning_rate, 3e-5);
   EXPECT_EQ(bert.warmup, 1);
-  FinetuningConfig(LoadOrigin(dir_ / "bert"), "sst-2", &length);
+  FinetuningConfig(ReadOriginOutline(dir_ / "bert"), "sst-2", &length);
   EXPECT_EQ(length.epochs, 3);
   Config("albert");
-  FinetuningConfig(LoadOrigin(dir_ / "albert"), "sst-2", &length);
+  FinetuningConfig(ReadOriginOutline(dir_ / "albert"), "sst-2", &length);
   EXPECT_EQ(length.steps, 20935);
   EXPECT_TRUE(Contains(MessageOf([&] { Config("lm"); }, ErrorKind::kUsage), "learns no tasks"));
 }
@@ -106,9 +110,16 @@ TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
   TrainingConfig config;
   config.steps = 0;
   config.batch = 8;
-  SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, 100, &config);
+  SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, [] { return 100; }, &config);
   EXPECT_EQ(config.steps, 19);
   EXPECT_EQ(config.warmup, 5);
+  // Steps that are known need no examples.
+  const auto none = []() -> int64_t { throw std::logic_error("counted"); };
+  SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, none, &config);
+  EXPECT_EQ(config.steps, 19);
+  config.steps = 0;
+  SetSteps({.epochs = 0, .steps = 800, .warmup = 0.25}, none, &config);
+  EXPECT_EQ(config.steps, 800);
 }
 
 // Predictions, scores, heads.
