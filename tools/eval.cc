@@ -95,6 +95,7 @@ Command EvalCommand() {
             "--data", &settings->data, "PATH",
             "Text to measure on, all of it: a file or folder; the run's held-out part by default. Of a run on tasks, "
             "a folder with their files.");
+        options.NameField("task_data", "--data");
         options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
         options.Add("--eval-batches", &settings->batches, "N",
                     "Batches, at most; by default as in training, or all of --data.");

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -64,13 +63,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK_FIELD(!settings.config.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
   ParseTasks(task);
-  OriginOutline origin;
-  try {
-    origin = OutlineOf(settings);
-  } catch (const Error& error) {
-    if (error.field() != "init_from") throw;
-    Fail(error.kind(), "--from", std::string_view(error.what()).substr(error.field().size()));
-  }
+  const OriginOutline origin = OutlineOf(settings);
   FinetuningLength length;
   settings.config = FinetuningConfig(origin, task, &length);
   settings.config.steps = 0;
@@ -236,6 +229,7 @@ Command FinetuneCommand() {
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<FinetuneSettings>();
         options.Add("--from", &settings->from, "MODEL", "A run's folder, a checkpoint or an imported model.");
+        options.NameField("init_from", "--from");
         AddTrainingOptions(options, &settings->config, {"init_from", "objective", "data", "validation"});
         options.Group("Run");
         options.Add("--epochs", &settings->epochs, "X",

@@ -188,6 +188,7 @@ struct OptionTable::Impl {
   void ReadConfigFile(const std::string& path);
 
   std::string group = "Options";
+  std::vector<std::pair<std::string, std::string>> field_names;  // fields that options of another name set
   std::vector<std::unique_ptr<Entry>> entries;
   std::string config_path;
   std::optional<int64_t> threads;
@@ -430,11 +431,25 @@ std::vector<OptionTable::Row> OptionTable::Rows() const {
   return rows;
 }
 
+void OptionTable::NameField(const std::string& field, const std::string& name) {
+  impl_->field_names.emplace_back(field, name);
+}
+
+bool OptionTable::Gives(const std::string& name) const {
+  const Impl::Entry* entry = impl_->FindEntry(name);
+  CROSSTALK_DCHECK(entry != nullptr);
+  return !entry->texts.empty() || entry->file_value.has_value();
+}
+
 std::string OptionTable::MessageOf(const Error& error) const {
   const std::string message = error.what();
+  if (error.field().empty() || !message.starts_with(error.field())) return message;
+  const std::string rest = message.substr(error.field().size());
+  for (const auto& [field, name] : impl_->field_names) {
+    if (field == error.field()) return name + rest;
+  }
   for (const auto& entry : impl_->entries) {
-    if (entry->positional() || error.field().empty() || entry->Key() != error.field()) continue;
-    if (message.starts_with(error.field())) return entry->names[0] + message.substr(error.field().size());
+    if (!entry->positional() && entry->Key() == error.field()) return entry->names[0] + rest;
   }
   return message;
 }

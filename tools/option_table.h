@@ -84,6 +84,10 @@ class OptionTable {
   std::vector<Row> Rows() const;
   // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()).
   std::string MessageOf(const Error& error) const;
+  // Of a field that the command calls by another name: errors of `field` name the option `name`.
+  void NameField(const std::string& field, const std::string& name);
+  // Whether the command line, or --config FILE, gives the option of this name.
+  bool Gives(const std::string& name) const;
 
  private:
   void AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,

@@ -37,7 +37,7 @@ Batch EmptyTaskHeadBatch(const TrainingConfig& config, const SpecialTokens& toke
 std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const TrainingConfig& config, ExampleInputs inputs) {
   const std::vector<TaskSet::Part> parts = inputs.tasks->TrainingParts();
   CROSSTALK_CHECK_FIELD(parts.size() == 1, "task",
-                        parts.empty() ? "has nothing to train on in task_data"
+                        parts.empty() ? "has nothing to train on"
                                       : "names tasks with files of their own to train on; an encoder learns one");
   return MakeEncoderExamples(*parts[0].type, parts[0].rows, inputs.tokenizer, OptionsOf(config), inputs.seed,
                              inputs.order, inputs.stop);

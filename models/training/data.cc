@@ -137,8 +137,8 @@ namespace {
 void CheckTokenizerOfTasks(const TrainingConfig& config, const Tokenizer* kept) {
   if (!ObjectiveOf(config).learns_tasks() || kept != nullptr || !IsTrained(config)) return;
   FailField(ErrorKind::kUsage, "tokenizer", config.tokenizer,
-            " is made from text, and tasks have none: begin with a model that has one (init_from), or name bytes or a "
-            "tokenizer's file");
+            " is made from text, and tasks have none: begin with a model that has one, or name bytes or a tokenizer's "
+            "file");
 }
 
 }  // namespace

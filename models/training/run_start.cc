@@ -135,8 +135,8 @@ void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
 // Where a run is resumed with another init_from than it began with, the weights decide whether that is the same.
 std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
   const auto refuse = [&](const std::string& source, const std::string& difference) {
-    Fail(ErrorKind::kData, source, ": is of another configuration:", Lines({"init_from: " + difference}),
-         "\ntrain in a new folder, or leave init_from out");
+    FailField(ErrorKind::kData, "init_from", difference, " (", source, ")",
+              "\ntrain in a new folder, or begin with what that run began with");
   };
   const auto text_of = [](const std::optional<Origin>& origin) -> std::string {
     if (!origin) return "initial values";

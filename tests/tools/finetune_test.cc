@@ -169,9 +169,11 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
     const std::string whole = dir_ / (model + "-whole"), cut = dir_ / (model + "-cut");
     const auto command = [&](const std::string& out, const std::vector<std::string>& more) {
       return RunCommand(Joined({"finetune", "--from", Origin(), "--task", "stories", "--task-data", Examples(),
-                                "--input-length", "48", "--batch", "16", "--epochs", "0.5", "--eval-every", "2",
-                                "--checkpoint-every", "2", "--out", out},
-                               more));
+                                "--input-length", "48", "--batch", "64", "--epochs", "0.3", "--eval-every", "0",
+                                "--checkpoint-every", "1", "--out", out},
+                               Joined(model == "t5" ? std::vector<std::string>{"--target-length", "8"}
+                                                     : std::vector<std::string>{},
+                                      more)));
     };
     const CommandResult first = command(whole, {});
     ASSERT_EQ(first.exit_code, 0) << first.errors;
@@ -216,6 +218,26 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused(FinetuneHead({"--seeds", "2,2", "--out", dir_ / "twice"}), "stands there twice");
   refused(FinetuneHead({"--epochs", "2"}), "--epochs and --steps");
   refused({"finetune", "--from", dir_ / "nowhere", "--task", "stories", "--task-data", Examples()}, "--from: ");
+  // What a run reads after the options says the option too.
+  ASSERT_EQ(RunCommand(FinetuneHead({"--out", dir_ / "run"})).exit_code, 0);
+  std::filesystem::copy(Origin(), dir_ / "other", std::filesystem::copy_options::recursive);
+  const auto from = [&](const std::string& origin) {
+    std::vector<std::string> command = FinetuneHead({"--out", dir_ / "run"});
+    command[2] = origin;
+    return command;
+  };
+  EXPECT_EQ(RunCommand(from(dir_ / "other")).exit_code, 0);  // the same weights elsewhere
+  refused(from(dir_ / "nowhere"), "--from: ");
+  const CommandResult moved =
+      RunCommand({"eval", "--run", dir_ / "run", "--data", dir_ / "other"});
+  EXPECT_EQ(moved.exit_code, 2) << moved.errors;
+  EXPECT_TRUE(Contains(moved.errors, "--data: ")) << moved.errors;
+  ASSERT_EQ(RunCommand(TinyTrain({"--model", "bert", "--input-length", "48", "--seed", "7", "--out", dir_ / "seven"}))
+                .exit_code,
+            0);
+  const CommandResult weights = RunCommand(from(dir_ / "seven"));
+  EXPECT_EQ(weights.exit_code, 3) << weights.errors;
+  EXPECT_TRUE(Contains(weights.errors, "--from: weights crc64:")) << weights.errors;
   std::filesystem::create_directory(dir_ / "foreign");
   WriteBytes(dir_ / "foreign/scores.json", "{}");
   refused(FinetuneHead({"--seeds", "1", "--out", dir_ / "foreign"}), "not those of seeds");

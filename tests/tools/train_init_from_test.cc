@@ -166,7 +166,7 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
   EXPECT_TRUE(Contains(itself.errors, "holds a run already")) << itself.errors;
   const CommandResult resumed = RunCommand({"train", "--resume", Origin(), "--init-from", Origin()});
   EXPECT_EQ(resumed.exit_code, 3) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, "init_from: weights crc64:")) << resumed.errors;
+  EXPECT_TRUE(Contains(resumed.errors, "--init-from: weights crc64:")) << resumed.errors;
   EXPECT_TRUE(Snapshot(Origin()) == before);
 }
 

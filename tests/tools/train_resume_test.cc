@@ -320,7 +320,7 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
       {{"--seed", "9"}, "seed: 9 here, 1 there"},
       {{"--attention", "multihead"}, "attention: \"multihead\" here, \"talking\" there"},
       {{"--continued-at", "4"}, "continued_at: \"4\" here, \"\" there"},
-      {{"--init-from", dir / "run"}, "init_from"},
+      {{"--init-from", dir / "run"}, "--init-from: weights"},
       {{"--frozen", "encoder"}, "frozen: \"encoder\" here, \"\" there"},
       {{"--tokenizer", "sentencepiece"}, "tokenizer"},
   };
