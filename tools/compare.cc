@@ -1,5 +1,4 @@
 // `crosstalk compare`: the members of the attention family side by side: same data, same steps, same seeds.
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -17,6 +16,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/seed_runs.h"
 #include "tools/signals.h"
 #include "tools/statistics.h"
 #include "tools/training_observer.h"
@@ -72,14 +72,6 @@ std::optional<double> MedianStepSeconds(const RunFolder& folder) {
     if (value != nullptr && value->is_number()) seconds.push_back(value->AsDouble());
   }
   return MedianOfKnown(std::move(seconds));
-}
-
-// The same run twice would count as two, with no spread between them.
-template <typename T>
-void CheckDistinct(const char* option, std::vector<T> values) {
-  std::sort(values.begin(), values.end());
-  const auto twice = std::adjacent_find(values.begin(), values.end());
-  if (twice != values.end()) Fail(ErrorKind::kUsage, option, ": ", *twice, " stands there twice");
 }
 
 const std::vector<Metric>& MetricsOf(const KindResult& result) { return result.runs[0].evaluation.result.metrics; }
@@ -151,8 +143,8 @@ Json ResultsJson(const CompareSettings& settings, const std::string& data, const
 int Compare(CompareSettings& settings) {
   MakePathsAbsolute(&settings.config);
   const std::vector<std::string> kinds = SplitList("--kinds", settings.kinds);
-  CheckDistinct("--kinds", kinds);
-  CheckDistinct("--seeds", settings.seeds);
+  CheckDistinct("--kinds", kinds);  // the same run twice would count as two, with no spread between them
+  CheckSeeds(settings.seeds);
   std::vector<KindResult> results;
   for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
     TrainingConfig config = settings.config;

@@ -1,9 +1,7 @@
 // `crosstalk finetune`: goes on with a trained model on tasks, one run for each seed.
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +15,10 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
-#include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/seed_runs.h"
 #include "tools/signals.h"
-#include "tools/statistics.h"
 #include "tools/training_observer.h"
 #include "tools/training_options.h"
 
@@ -43,7 +40,7 @@ std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
   if (settings.out.empty()) return {};
   if (settings.seeds.empty()) return {settings.out};
   std::vector<std::string> folders;
-  for (const uint64_t seed : settings.seeds) folders.push_back(StrCat(settings.out, "/seed-", seed));
+  for (const uint64_t seed : settings.seeds) folders.push_back(SeedFolder(settings.out, seed));
   return folders;
 }
 
@@ -62,6 +59,12 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   const bool carries = settings.config.optimizer_start == OptimizerStart::kCarried;  // asked for
   CROSSTALK_CHECK_FIELD(!settings.config.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
+  CROSSTALK_CHECK(settings.seeds.empty() || !options.Gives("--seed"),
+                  "--seeds and --seed both say the seeds; give one");
+  CROSSTALK_CHECK(settings.seeds.empty() || !settings.out.empty(),
+                  "--seeds needs --out: the folder that gets a run for each");
+  CheckSeeds(settings.seeds);
+  if (!task.empty()) SplitList("--task", task);
   ParseTasks(task);
   const OriginOutline origin = OutlineOf(settings);
   FinetuningLength length;
@@ -86,106 +89,25 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   SetSteps(length, count_examples, &settings.config);
 }
 
-// A folder of seeds holds their runs and the summary, and nothing else.
-void CheckFolderOfSeeds(const std::string& folder) {
-  if (KindOf(folder) == PathKind::kNothing) return;
-  const std::vector<std::string> names = ListDirectory(folder);
-  const auto is_seed = [](const std::string& name) { return name.starts_with("seed-"); };
-  const bool begun = std::any_of(names.begin(), names.end(), is_seed);
-  for (const std::string& name : names) {
-    CROSSTALK_CHECK(is_seed(name) || IsTemporaryName(name) || (begun && name == "scores.json"), "--out ", folder,
-                    ": holds files that are not those of seeds (", Excerpt(name), "); choose a new folder");
-  }
-}
-
-struct SeedResult {
-  uint64_t seed;
-  std::string folder;
-  Json scores;
-};
-
-// One number of each seed: a member of scores.json by its path.
-using PathToNumber = std::vector<std::string>;
-
-std::optional<double> NumberAt(const Json& json, const PathToNumber& path) {
-  const Json* at = &json;
-  for (const std::string& key : path) {
-    at = at->is_object() ? at->Find(key) : nullptr;
-    if (at == nullptr) return std::nullopt;
-  }
-  return at->is_number() ? std::optional<double>(at->AsDouble()) : std::nullopt;
-}
-
-// {"mean", "deviation"} over the seeds that have it.
-Json SummaryOf(const std::vector<SeedResult>& results, const PathToNumber& path) {
-  std::vector<double> values;
-  for (const SeedResult& result : results) {
-    if (const std::optional<double> value = NumberAt(result.scores, path)) values.push_back(*value);
-  }
-  if (values.empty()) return Json();
-  const MeanAndDeviation summary = Summarise(values);
-  return Json::MakeObject({{"mean", summary.mean}, {"deviation", summary.deviation}});
-}
-
-Json ResultsJson(const std::vector<SeedResult>& results) {
-  Json runs = Json::MakeArray();
-  for (const SeedResult& result : results) {
-    Json run = Json::MakeObject({{"seed", result.seed}, {"run", result.folder}});
-    for (const auto& [key, value] : result.scores.AsObject()) run.Set(key, value);
-    runs.Append(run);
-  }
-  Json tasks = Json::MakeObject();
-  for (const auto& [name, task] : results[0].scores.At("tasks").AsObject()) {
-    Json measures = Json::MakeObject();
-    for (const auto& [key, value] : task.AsObject()) {
-      if (!value.is_object()) measures.Set(key, SummaryOf(results, {"tasks", name, key}));
-    }
-    tasks.Set(name, measures.Set("constant_guess", task.At("constant_guess")));
-  }
-  return Json::MakeObject({{"score", SummaryOf(results, {"score"})}, {"tasks", tasks}, {"runs", runs}});
-}
-
-std::string ResultsText(const Json& results, size_t seeds) {
-  const auto number = [](const Json& value) {
-    return value.is_number() ? FixedText(value.AsDouble(), 4) : "undefined";
-  };
-  std::string text = StrCat("| task | measure | held-out", seeds > 1 ? ", mean ± standard deviation" : "",
-                            " | best constant answer |\n|---|---|---|---|\n");
-  for (const auto& [name, task] : results.At("tasks").AsObject()) {
-    const Json& guess = task.At("constant_guess");
-    for (const auto& [key, summary] : task.AsObject()) {
-      if (key == "constant_guess" || key == "score") continue;
-      const Json* constant = guess.Find(key);
-      text += StrCat("| ", name, " | ", key, " | ", summary.is_object() ? number(summary.At("mean")) : "undefined",
-                     seeds > 1 && summary.is_object() ? " ± " + number(summary.At("deviation")) : "", " | ",
-                     constant == nullptr ? "" : number(*constant), " |\n");
-    }
-  }
-  return text;
-}
-
 int Finetune(const OptionTable& options, FinetuneSettings& settings) {
   Resolve(options, settings);
   const bool many = !settings.seeds.empty();
-  CROSSTALK_CHECK(std::set<uint64_t>(settings.seeds.begin(), settings.seeds.end()).size() == settings.seeds.size(),
-                  "--seeds: one of them stands there twice");
-  if (many) CheckFolderOfSeeds(settings.out);
+  if (many) CheckFolderOfSeeds(settings.out, *ResolvedConfig(settings.config));
   if (!many) settings.seeds = {settings.config.seed};
   const StopSignals signals;
   std::unique_ptr<RunLock> lock;
   if (settings.out.empty()) {
     std::string name = settings.config.task;
     for (char& c : name) c = c == ',' ? '-' : c;
-    CROSSTALK_CHECK(!many, "--seeds needs --out: the folder that gets a run for each");
     lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model));
     settings.out = lock->folder();
   }
-  std::vector<SeedResult> results;
+  std::vector<SeedRun> results;
   for (const uint64_t seed : settings.seeds) {
     TrainingConfig config = settings.config;
     config.seed = seed;
     const ResolvedConfig resolved(config);
-    const std::string folder = many ? StrCat(settings.out, "/seed-", seed) : settings.out;
+    const std::string folder = many ? SeedFolder(settings.out, seed) : settings.out;
     if (many) PrintMessage(Bold(StrCat("[", results.size() + 1, "/", settings.seeds.size(), "] seed ", seed)));
     Progress progress;
     const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
@@ -202,14 +124,15 @@ int Finetune(const OptionTable& options, FinetuneSettings& settings) {
                    "' goes on from here");
       return 128 + signals.Received();
     }
-    results.push_back({seed, folder, ReadJsonFile(folder + "/scores.json")});
+    results.push_back(FinishedRun(seed, folder));
   }
-  const Json json = ResultsJson(results);
+  if (many) results = WithEarlierSeeds(settings.out, std::move(results));
+  const Json json = SeedsJson(results);
   if (many) WriteFileAtomically(settings.out + "/scores.json", json.DumpPretty());
   if (settings.json) {
     PrintResult(json);
   } else {
-    PrintResult(ResultsText(json, results.size()));
+    PrintResult(SeedsText(json));
   }
   PrintMessage("written: ", settings.out, many ? "/scores.json, seed-*/" : "/scores.json, ", "predictions/");
   return 0;
@@ -236,8 +159,10 @@ Command FinetuneCommand() {
                     "Passes over the examples; as published for the model and the task by default. --steps says "
                     "how long a run is as well.");
         options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default.");
-        options.Add("--seeds", &settings->seeds, "LIST",
-                    "Seeds: a run for each, in --out/seed-N, and the mean and spread in --out/scores.json.");
+        options.Add(
+            "--seeds", &settings->seeds, "LIST",
+            "Seeds: a run for each, in --out/seed-N, and in --out/scores.json the mean and spread over all that the "
+            "folder has.");
         options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
         options.AddThreads();
         return [settings, &options] { return Finetune(options, *settings); };

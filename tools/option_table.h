@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
 
@@ -100,5 +101,13 @@ class OptionTable {
 // The parts of a list that commas separate, for the option `name`. Usage error where there is nothing, in all or in a
 // part.
 std::vector<std::string> SplitList(const std::string& name, const std::string& text);
+
+// Usage error of the option `name` where a value stands there twice.
+template <typename T>
+void CheckDistinct(const std::string& name, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto twice = std::adjacent_find(values.begin(), values.end());
+  CROSSTALK_CHECK(twice == values.end(), name, ": ", *twice, " stands there twice");
+}
 
 }  // namespace crosstalk

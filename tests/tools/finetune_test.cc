@@ -129,6 +129,25 @@ TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {
   const std::string before = Snapshot(dir_ / "runs/seed-1/checkpoints");
   EXPECT_EQ(RunCommand(command).exit_code, 0);
   EXPECT_EQ(Snapshot(dir_ / "runs/seed-1/checkpoints"), before);
+  // One seed more is summarised with those that are there; they must be alike.
+  const CommandResult third = RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3", "--json"}));
+  ASSERT_EQ(third.exit_code, 0) << third.errors;
+  EXPECT_EQ(third.output, ParseJson(ReadBytes(dir_ / "runs/scores.json"), "scores.json").Dump() + "\n");
+  const Json three = ParseJson(third.output, "output");
+  ASSERT_EQ(three.At("runs").AsArray().size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(three.At("runs").AsArray()[i].At("seed").AsInt(), static_cast<int64_t>(i + 1));
+  EXPECT_EQ(three.At("score").At("seeds").AsInt(), 3);
+  std::filesystem::remove(dir_ / "runs/seed-2/scores.json");
+  const CommandResult two = RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3"}));
+  EXPECT_EQ(two.exit_code, 0) << two.errors;
+  EXPECT_TRUE(Contains(two.errors, "seed-2 is not finished, and left out")) << two.errors;
+  const std::string summary = ReadBytes(dir_ / "runs/scores.json");
+  const CommandResult unlike =
+      RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "4", "--learning-rate", "0.5"}));
+  EXPECT_EQ(unlike.exit_code, 3) << unlike.errors;
+  EXPECT_TRUE(Contains(unlike.errors, "learning_rate: 0.5 here")) << unlike.errors;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "runs/seed-4"));
+  EXPECT_EQ(ReadBytes(dir_ / "runs/scores.json"), summary);
   // Another task's labels are not answered by this head.
   std::filesystem::create_directory(dir_ / "SST-2");
   WriteBytes(dir_ / "SST-2/dev.tsv", "sentence\tlabel\ngood film\t1\n");
@@ -216,6 +235,10 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused(FinetuneHead({"--target-length", "7"}), "--target-length");
   refused(FinetuneHead({"--seeds", "1,2"}), "--seeds needs --out");
   refused(FinetuneHead({"--seeds", "2,2", "--out", dir_ / "twice"}), "stands there twice");
+  refused(FinetuneHead({"--seeds", "1,18446744073709551615", "--out", dir_ / "huge"}), "--seeds: 18446744073709551615");
+  refused(FinetuneHead({"--seeds", "1", "--seed", "2", "--out", dir_ / "both"}), "--seeds and --seed");
+  refused({"finetune", "--from", Origin(), "--task", "stories,", "--task-data", Examples()}, "--task: \"stories,\" ends");
+  refused({"finetune", "--from", Origin(), "--task", ",stories", "--task-data", Examples()}, "has an empty part");
   refused(FinetuneHead({"--epochs", "2"}), "--epochs and --steps");
   refused({"finetune", "--from", dir_ / "nowhere", "--task", "stories", "--task-data", Examples()}, "--from: ");
   // What a run reads after the options says the option too.
