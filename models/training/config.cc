@@ -138,9 +138,15 @@ int64_t EndOfStage(const TrainingConfig& config, int64_t step) {
   return end == stages.end() ? config.steps : *end;
 }
 
+std::vector<std::string> FrozenNames(const TrainingConfig& config) {
+  if (config.frozen.empty() || config.frozen == "none") return {};
+  return Split(config.frozen, ',');
+}
+
 void Freeze(const TrainingConfig& config, Module& model) {
-  if (config.frozen.empty() || config.frozen == "none") return;
-  for (const std::string& name : Split(config.frozen, ',')) {
+  const std::vector<std::string> names = FrozenNames(config);
+  if (names.empty()) return;
+  for (const std::string& name : names) {
     CROSSTALK_CHECK_FIELD(!name.empty(), "frozen", Quoted(config.frozen), " has an empty name");
     try {
       model.SetTrainable(name, Module::Trainable::kNo);

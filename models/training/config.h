@@ -180,6 +180,8 @@ TrainingConfig Continued(TrainingConfig run, int64_t steps);
 // The end of the stage that `step` belongs to, steps done: of continued_at and steps the first that is not below it.
 int64_t EndOfStage(const TrainingConfig& config, int64_t step);
 
+// The names of `frozen`; none where it is empty or "none".
+std::vector<std::string> FrozenNames(const TrainingConfig& config);
 // Makes the parameters that `frozen` names untrainable. Error(kUsage) of the field where a name is none of the model's,
 // or nothing is left to train.
 void Freeze(const TrainingConfig& config, Module& model);

@@ -54,7 +54,7 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
 
 // Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
 void CheckFrozen(const TrainingConfig& config) {
-  if (config.frozen.empty() || config.frozen == "none") return;
+  if (FrozenNames(config).empty()) return;
   const Json json = FindModel(config.model).configure(config, VocabularyOf(config, nullptr));
   const ShapesOnlyScope no_values;
   Freeze(config, *MakeModel(json, "configuration", config.seed));
