@@ -35,9 +35,10 @@ std::vector<std::string> StoredParameters::Untaken() const {
 }
 
 void StoredParameters::CheckAllTaken() const {
-  if (tensors_.empty()) return;
-  Fail(ErrorKind::kData, path_, ": tensor '", tensors_.begin()->first, "' is no parameter of the model that ",
-       asked_by_, " asks for");
+  for (const auto& [name, tensor] : tensors_) {
+    if (MayBeLeft(name)) continue;
+    Fail(ErrorKind::kData, path_, ": tensor '", name, "' is no parameter of the model that ", asked_by_, " asks for");
+  }
 }
 
 }  // namespace crosstalk

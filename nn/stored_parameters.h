@@ -29,10 +29,12 @@ class StoredParameters {
   // or it is of another shape or dtype. A file that has other names or layouts than the parameters overrides it, and
   // one that does not have all: undefined stands for initial values.
   virtual Tensor Take(const std::string& name, const Shape& shape, DType dtype);
-  // Error(kData) that names a tensor which nobody took.
-  virtual void CheckAllTaken() const;
+  // Error(kData) that names a tensor which nobody took, but for those that may be left.
+  void CheckAllTaken() const;
 
  protected:
+  // A file that has more than the model needs overrides it.
+  virtual bool MayBeLeft(const std::string& /*name*/) const { return false; }
   // Whether there is one, of that shape, that nobody took yet.
   bool Holds(const std::string& name, const Shape& shape) const;
   // Those that nobody took.

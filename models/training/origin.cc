@@ -217,17 +217,15 @@ class OriginParameters : public StoredParameters {
     AddOnce(begun_, head);
     return {};
   }
-  void CheckAllTaken() const override {
-    for (const std::string& name : Untaken()) {
-      if (HeadOf(name, type_).empty()) StoredParameters::CheckAllTaken();
-    }
-  }
   const std::vector<std::string>& begun() const { return begun_; }
   std::vector<std::string> left_out() const {
     std::vector<std::string> heads;
     for (const std::string& name : Untaken()) AddOnce(heads, HeadOf(name, type_));
     return heads;
   }
+
+ protected:
+  bool MayBeLeft(const std::string& name) const override { return !HeadOf(name, type_).empty(); }
 
  private:
   const ModelType& type_;
