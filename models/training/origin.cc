@@ -213,11 +213,21 @@ class OriginParameters : public StoredParameters {
 
   Tensor Take(const std::string& name, const Shape& shape, DType dtype) override {
     const std::string head = HeadOf(name, type_);
-    if (head.empty() || Holds(name, shape)) return StoredParameters::Take(name, shape, dtype);
-    AddOnce(begun_, head);
-    return {};
+    if (head.empty()) return StoredParameters::Take(name, shape, dtype);
+    if (!Holds(name, shape)) {
+      AddOnce(begun_, head);
+      return {};
+    }
+    AddOnce(taken_, head);
+    return StoredParameters::Take(name, shape, dtype);
   }
   const std::vector<std::string>& begun() const { return begun_; }
+  // Whole heads.
+  std::vector<std::string> taken() const {
+    std::vector<std::string> heads = taken_;
+    std::erase_if(heads, [&](const std::string& head) { return std::count(begun_.begin(), begun_.end(), head) > 0; });
+    return heads;
+  }
   std::vector<std::string> left_out() const {
     std::vector<std::string> heads;
     for (const std::string& name : Untaken()) AddOnce(heads, HeadOf(name, type_));
@@ -229,7 +239,7 @@ class OriginParameters : public StoredParameters {
 
  private:
   const ModelType& type_;
-  std::vector<std::string> begun_;
+  std::vector<std::string> begun_, taken_;
 };
 
 }  // namespace
@@ -241,6 +251,7 @@ ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const Json& model, uint64_
     const auto stored = std::make_shared<OriginParameters>(origin.parameters, type);
     loaded.model = LoadModel(model, "the configuration", stored, DType::kFloat32, seed);
     loaded.begun = stored->begun();
+    loaded.taken = stored->taken();
     loaded.left_out = stored->left_out();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kData) throw;

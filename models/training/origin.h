@@ -80,7 +80,7 @@ Json ModelUnder(const TrainingConfig& config, const Json& model, const TrainingC
 // there.
 struct ModelOfOrigin {
   std::unique_ptr<Model> model;
-  std::vector<std::string> begun, left_out;  // heads
+  std::vector<std::string> begun, taken, left_out;  // heads
 };
 ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const Json& model, uint64_t seed);
 

@@ -227,6 +227,10 @@ void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
     ModelOfOrigin of_origin = LoadModelOf(*origin, json, config_->seed);
     model_ = std::move(of_origin.model);
     if (!of_origin.begun.empty()) Report("heads with initial values: " + Join(of_origin.begun, ", "));
+    if (!of_origin.taken.empty() && data_.tasks != nullptr) {
+      Report(StrCat("heads taken over: ", Join(of_origin.taken, ", "),
+                    origin->config.task.empty() ? "" : StrCat(" (from task ", Excerpt(origin->config.task), ")")));
+    }
     if (!of_origin.left_out.empty()) Report("heads left out: " + Join(of_origin.left_out, ", "));
     if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
       FailField(ErrorKind::kData, "init_from", origin->origin.checkpoint, ": ", value);

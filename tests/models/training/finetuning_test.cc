@@ -74,7 +74,8 @@ class FinetuningTest : public ::testing::Test {
     config.steps = steps;
     config.eval_every = 2;
     config.batch = 4;
-    SetSteps(length, [] { return 12; }, &config);
+    SetSteps(
+        length, [] { return 12; }, &config);
     return config;
   }
   std::string Model(const std::string& run) const { return ReadFile(dir_ / (run + "/model.safetensors")); }
@@ -110,7 +111,8 @@ TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
   TrainingConfig config;
   config.steps = 0;
   config.batch = 8;
-  SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, [] { return 100; }, &config);
+  SetSteps(
+      {.epochs = 1.5, .steps = 0, .warmup = 0.25}, [] { return 100; }, &config);
   EXPECT_EQ(config.steps, 19);
   EXPECT_EQ(config.warmup, 5);
   // Steps that are known need no examples.
@@ -149,6 +151,18 @@ TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
     const std::string test = ReadFile(run + "/predictions/test/SST-2.tsv");
     EXPECT_EQ(std::count(test.begin(), test.end(), '\n'), 4) << test;
   }
+}
+
+TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {
+  TrainingConfig config = Config("bert");
+  std::string messages;
+  TrainingObserver observer;
+  observer.message = [&](const std::string& message) { messages += message + "\n"; };
+  Train(config, dir_ / "first", ResumeOptions::From::kNothing, observer);
+  EXPECT_TRUE(Contains(messages, "heads taken over: pooler\n")) << messages;
+  config.init_from = dir_ / "first";
+  Train(config, dir_ / "second", ResumeOptions::From::kNothing, observer);
+  EXPECT_TRUE(Contains(messages, "heads taken over: pooler, classification (from task sst-2)\n")) << messages;
 }
 
 TEST_F(FinetuningTest, TheBitsAreThoseOfAnyNumberOfThreadsAndAnyInterruption) {
