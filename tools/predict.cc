@@ -27,11 +27,6 @@ struct PredictSettings {
   bool json = false;
 };
 
-TaskSplit SplitOf(const std::string& name) {
-  if (name == "train") return TaskSplit::kTrain;
-  return name == "dev" ? TaskSplit::kDev : TaskSplit::kTest;
-}
-
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
@@ -40,7 +35,7 @@ int Predict(const PredictSettings& settings) {
   }
   const std::string names = settings.task.empty() ? trained.config.task : settings.task;
   const std::string folder = settings.task_data.empty() ? trained.config.task_data : settings.task_data;
-  const TaskSplit split = SplitOf(settings.split);
+  const TaskSplit split = ParseName<TaskSplit>("split", settings.split);
   CreateDirectories(settings.out);  // before what may take long
   PrintMessage("answers by ", trained.checkpoint, " (step ", trained.step, ")");
   Json files = Json::MakeArray();
@@ -61,6 +56,7 @@ int Predict(const PredictSettings& settings) {
       files.Append(file);
       PrintMessage("written: ", file);
     }
+    result.constant_guess = ConstantGuessOf(*type, rows);
     results.push_back(std::move(result));
   }
   if (settings.json) {
@@ -81,7 +77,7 @@ Command PredictCommand() {
             options.Add("--task", &settings->task, "NAMES", "Tasks; those that it was finetuned on by default.");
             options.Add("--task-data", &settings->task_data, "FOLDER",
                         "Folder with their files; that of the finetuning by default.");
-            options.AddChoice("--split", &settings->split, {"train", "dev", "test"}, "Which rows.");
+            options.AddChoice("--split", &settings->split, NamesOf<TaskSplit>(), "Which rows.");
             options.Add("--no-answer-threshold", &settings->no_answer_threshold, "X",
                         "SQuAD 2.0: above it an answer is that there is none; by default the best one for rows that "
                         "have answers, and 0.5 for others.");

@@ -90,7 +90,7 @@ void WarnOfMissing(const TaskScore& score, const std::vector<TaskRow>& rows,
   for (const Metric& measure : score.measures) {
     if (!std::isnan(measure.value)) continue;
     PrintMessage("warning: ", measure.name, " of ", score.type->name,
-                 " is not defined (NaN): the numbers of one side are all the same, or one is not finite");
+                 " is undefined (NaN): the numbers of one side are all the same, or one is not finite");
   }
 }
 
@@ -122,7 +122,7 @@ Json MeasuresJson(const TaskScore& score) {
 }
 
 std::string ValueText(const Metric& measure) {
-  if (std::isnan(measure.value)) return "not defined";
+  if (std::isnan(measure.value)) return "undefined";
   const Json value = ValueOf(measure);
   return value.is_int() ? CountText(value.AsInt()) : FixedText(measure.value, 4);
 }

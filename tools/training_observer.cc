@@ -1,6 +1,7 @@
 #include "tools/training_observer.h"
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "tools/format.h"
@@ -51,6 +52,7 @@ TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& sig
 }
 
 std::string MetricText(const Metric& metric, double value, int digits) {
+  if (std::isnan(value)) return "undefined";
   return DisplayOf(metric).is_share ? FixedText(100 * value, digits - 2) + " %" : FixedText(value, digits);
 }
 

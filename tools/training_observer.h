@@ -15,7 +15,7 @@ namespace crosstalk {
 // Refers to its arguments.
 TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& signals, int64_t steps);
 
-// "2.3451", and of a metric that is a share "23.45 %": both with `digits` = 4. `value` is of that metric.
+// "2.3451", and of a metric that is a share "23.45 %": both with `digits` = 4; "undefined". `value` is of that metric.
 std::string MetricText(const Metric& metric, double value, int digits);
 // "ln(PPL) 2.3451": every metric by its label, with the guess of its name behind it.
 std::string MetricsText(const std::vector<Metric>& metrics, int digits, const std::vector<Metric>& constant_guess = {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "crosstalk/runtime/json.h"
 
@@ -43,15 +44,16 @@ std::vector<Guess> Guesses(const TaskType& task, const std::vector<TaskRow>& row
 
 }  // namespace
 
-std::vector<TaskPrediction> ConstantPredictions(const TaskType& task, const std::vector<TaskRow>& rows) {
-  std::vector<TaskPrediction> best;
+ConstantAnswer BestConstantAnswer(const TaskType& task, const std::vector<TaskRow>& rows) {
+  ConstantAnswer best;
   double best_score = 0;
   for (const Guess& guess : Guesses(task, rows)) {
-    std::vector<TaskPrediction> predictions;
-    for (const TaskRow& row : rows) predictions.push_back({row.id, guess(row), {}});
-    const double score = MainScore(task, task.score(task, rows, predictions));
-    if (!best.empty() && !(score > best_score)) continue;
-    best = std::move(predictions);
+    ConstantAnswer answer;
+    for (const TaskRow& row : rows) answer.predictions.push_back({row.id, guess(row), {}});
+    answer.measures = task.score(task, rows, answer.predictions);
+    const double score = MainScore(task, answer.measures);
+    if (!best.predictions.empty() && !(score > best_score)) continue;
+    best = std::move(answer);
     best_score = score;
   }
   return best;

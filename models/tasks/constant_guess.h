@@ -8,8 +8,12 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Of all constant predictions for the rows the one whose MainScore is the highest: each label, each place among the
-// choices, the mean number, no answer.
-std::vector<TaskPrediction> ConstantPredictions(const TaskType& task, const std::vector<TaskRow>& rows);
+struct ConstantAnswer {
+  std::vector<TaskPrediction> predictions;
+  std::vector<Metric> measures;  // of these
+};
+// Of all constant answers to the rows the one whose MainScore is the highest: each label, each place among the choices,
+// the mean number, no answer.
+ConstantAnswer BestConstantAnswer(const TaskType& task, const std::vector<TaskRow>& rows);
 
 }  // namespace crosstalk

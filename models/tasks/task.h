@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -24,6 +25,11 @@ enum class TaskForm {
 };
 
 enum class TaskSplit { kTrain, kDev, kTest };
+template <>
+struct EnumNames<TaskSplit> {
+  static constexpr EnumName<TaskSplit> kTable[] = {
+      {TaskSplit::kTrain, "train"}, {TaskSplit::kDev, "dev"}, {TaskSplit::kTest, "test"}};
+};
 
 // A right answer of a span task.
 struct TaskAnswer {

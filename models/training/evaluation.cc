@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/evaluation.h"
 
 #include <cmath>
+#include <limits>
 
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
@@ -39,7 +40,7 @@ EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, 
 }
 
 void SetMetrics(Json& json, const std::vector<Metric>& metrics) {
-  for (const Metric& metric : metrics) json.Set(metric.name, metric.value);
+  for (const Metric& metric : metrics) json.Set(metric.name, std::isfinite(metric.value) ? Json(metric.value) : Json());
 }
 
 namespace {
@@ -92,10 +93,12 @@ RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
     if (!object.is_object() || object.AsObject().empty()) reader.FailAt(key, "must be an object of numbers");
     std::vector<Metric> list;
     for (const auto& [name, value] : object.AsObject()) {
-      if (!value.is_number() || !std::isfinite(value.AsDouble())) {
+      // Of tasks, all but the first, the score, may be undefined.
+      const bool undefined = value.is_null() && !list.empty();
+      if (!undefined && (!value.is_number() || !std::isfinite(value.AsDouble()))) {
         reader.FailAt(key, Excerpt(name), " must be a number");
       }
-      list.push_back({name, value.AsDouble()});
+      list.push_back({name, undefined ? std::numeric_limits<double>::quiet_NaN() : value.AsDouble()});
     }
     return list;
   };

@@ -50,7 +50,7 @@ Json EvaluationEvent(const RunEvaluation& evaluation);
 Json EvaluationState(const RunEvaluation& evaluation);
 RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step);
 
-// Adds each metric under its name.
+// Adds each metric under its name; one that is not defined is null.
 void SetMetrics(Json& json, const std::vector<Metric>& metrics);
 
 }  // namespace crosstalk

@@ -1,12 +1,10 @@
 #include "crosstalk/models/training/held_out.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
-#include "crosstalk/autograd/scopes.h"
-#include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/tasks/constant_guess.h"
 #include "crosstalk/models/tasks/encoder_answers.h"
+#include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/stopwatch.h"
 
@@ -31,10 +29,10 @@ class HeldOutText : public HeldOut {
   std::unique_ptr<EvaluationBatches> batches_;
 };
 
-// The rows of a held-out set that have an answer.
+// The held-out rows of a task, some of which have answers.
 struct MeasuredTask {
   const TaskType* type;
-  std::vector<TaskRow> rows;
+  TaskRows rows;
 };
 
 class HeldOutTasks : public HeldOut {
@@ -42,34 +40,29 @@ class HeldOutTasks : public HeldOut {
   HeldOutTasks(const TrainingConfig& config, const TaskSet& tasks, std::shared_ptr<const Tokenizer> tokenizer)
       : config_(config), tokenizer_(std::move(tokenizer)) {
     for (const TaskData& task : tasks.tasks) {
-      MeasuredTask measured = {task.type, {}};
-      if (task.dev != nullptr) {
-        for (const TaskRow& row : *task.dev) {
-          if (row.labelled) measured.rows.push_back(row);
-        }
-      }
-      if (!measured.rows.empty()) tasks_.push_back(std::move(measured));
+      const auto has_answer = [](const TaskRow& row) { return row.labelled; };
+      if (task.dev == nullptr || std::none_of(task.dev->begin(), task.dev->end(), has_answer)) continue;
+      tasks_.push_back({task.type, task.dev});
     }
   }
 
+  // SQuAD 2.0's threshold is the same at all steps.
   EvaluationResult Evaluate(const Model& model, const EvaluationObserver& observer) const override {
     const Stopwatch watch;
-    const NoGradScope no_grad;
     EvaluationResult result;
     int64_t rows = 0, before = 0;
-    for (const MeasuredTask& task : tasks_) rows += static_cast<int64_t>(task.rows.size());
-    std::vector<std::vector<TaskPrediction>> predictions;
+    for (const MeasuredTask& task : tasks_) rows += std::ssize(*task.rows);
+    std::vector<TaskResult> results;
     try {
       for (const MeasuredTask& task : tasks_) {
         const AnsweringObserver answering = {.stop = observer.stop, .progress = [&](int64_t done, int64_t) {
                                                if (observer.progress) observer.progress(before + done, rows);
                                              }};
-        predictions.push_back(
-            ObjectiveOf(config_).answer(config_, model, *tokenizer_, *task.type, task.rows, answering));
-        if (task.type->may_lack_answers) EmptyAnswersAbove(kEvenNoAnswer, &predictions.back());
-        before += static_cast<int64_t>(task.rows.size());
+        results.push_back(
+            AnswerTask(config_, model, *tokenizer_, *task.type, TaskSplit::kDev, *task.rows, answering, kEvenNoAnswer));
+        before += std::ssize(*task.rows);
       }
-      result.metrics = Measures(predictions);
+      result.metrics = MetricsOf(results);
     } catch (const Interrupted&) {
       result.finished = false;
     }
@@ -81,23 +74,24 @@ class HeldOutTasks : public HeldOut {
   std::optional<double> LossLowerBound(const std::function<bool()>&) const override { return std::nullopt; }
 
   std::optional<std::vector<Metric>> ConstantGuess(const std::function<bool()>& stop) const override {
-    std::vector<std::vector<TaskPrediction>> predictions;
+    std::vector<TaskResult> results;
     for (const MeasuredTask& task : tasks_) {
       if (stop && stop()) return std::nullopt;
-      predictions.push_back(ConstantPredictions(*task.type, task.rows));
+      TaskResult guess;
+      guess.type = task.type;
+      guess.measures = ConstantGuessOf(*task.type, *task.rows);
+      results.push_back(std::move(guess));
     }
-    return Measures(predictions);
+    return MetricsOf(results);
   }
 
  private:
-  std::vector<Metric> Measures(const std::vector<std::vector<TaskPrediction>>& predictions) const {
-    const auto defined = [](double value) { return std::isfinite(value) ? value : 0; };
-    std::vector<Metric> metrics = {{"score", 0}};
-    for (size_t i = 0; i < tasks_.size(); ++i) {
-      const TaskType& type = *tasks_[i].type;
-      const std::vector<Metric> measures = type.score(type, tasks_[i].rows, predictions[i]);
-      metrics[0].value += defined(MainScore(type, measures)) / static_cast<double>(tasks_.size());
-      for (const Metric& one : measures) metrics.push_back({StrCat(type.name, "_", one.name), defined(one.value)});
+  static std::vector<Metric> MetricsOf(const std::vector<TaskResult>& results) {
+    std::vector<Metric> metrics = {{"score", MeanScore(results)}};
+    for (const TaskResult& result : results) {
+      for (const Metric& one : result.measures) {
+        metrics.push_back({StrCat(result.type->name, "_", one.name), one.value});
+      }
     }
     return metrics;
   }

@@ -34,7 +34,7 @@ std::unique_ptr<HeldOut> MakeHeldOutText(std::unique_ptr<EvaluationBatches> batc
 
 // Every held-out row of each task. The measures are `score`, the mean over the tasks of MainScore, by which
 // checkpoints are ranked, and each task's own as TASK_MEASURE; one that is not defined, such as the correlation with
-// answers that are all the same, counts as 0.
+// answers that are all the same, is NaN, and counts as 0 in the score.
 std::unique_ptr<HeldOut> MakeHeldOutTasks(const TrainingConfig& config, std::shared_ptr<const TaskSet> tasks,
                                           std::shared_ptr<const Tokenizer> tokenizer);
 

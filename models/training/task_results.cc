@@ -14,21 +14,40 @@
 namespace crosstalk {
 namespace {
 
-const char* FolderOf(TaskSplit split) {
-  switch (split) {
-    case TaskSplit::kTrain:
-      return "train";
-    case TaskSplit::kDev:
-      return "dev";
-    case TaskSplit::kTest:
-      break;
-  }
-  return "test";
+Json OrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json MeasuresJson(const TaskType& type, const std::vector<Metric>& measures) {
+  Json json = Json::MakeObject({{"score", OrNull(MainScore(type, measures))}});
+  for (const Metric& one : measures) json.Set(one.name, OrNull(one.value));
+  return json;
 }
 
-void SetMeasures(Json& json, const std::vector<Metric>& measures) {
-  for (const Metric& one : measures) json.Set(one.name, std::isfinite(one.value) ? Json(one.value) : Json());
+// Those elements of `all`, which are of the rows, whose rows have answers.
+template <typename T>
+std::vector<T> OfLabelled(const std::vector<TaskRow>& rows, const std::vector<T>& all) {
+  std::vector<T> labelled;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].labelled) labelled.push_back(all[i]);
+  }
+  return labelled;
 }
+
+// The rows that have answers: most often all, or none.
+class LabelledRows {
+ public:
+  explicit LabelledRows(const std::vector<TaskRow>& rows)
+      : rows_(rows),
+        all_(std::all_of(rows.begin(), rows.end(), [](const TaskRow& row) { return row.labelled; })),
+        some_(all_ ? std::vector<TaskRow>() : OfLabelled(rows, rows)) {}
+
+  const std::vector<TaskRow>& rows() const { return all_ ? rows_ : some_; }
+  bool empty() const { return rows().empty(); }
+
+ private:
+  const std::vector<TaskRow>& rows_;
+  bool all_;
+  std::vector<TaskRow> some_;
+};
 
 }  // namespace
 
@@ -40,47 +59,53 @@ TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const To
   result.type = &type;
   result.split = split;
   result.predictions = ObjectiveOf(config).answer(config, model, tokenizer, type, rows, observer);
-  const bool labelled =
-      !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const TaskRow& row) { return row.labelled; });
-  if (type.may_lack_answers) {
-    const bool says = std::all_of(result.predictions.begin(), result.predictions.end(),
-                                  [](const TaskPrediction& one) { return one.no_answer.has_value(); });
-    if (!no_answer_threshold && labelled && says)
-      no_answer_threshold = BestNoAnswerThreshold(type, rows, result.predictions);
+  const LabelledRows labelled(rows);
+  const bool says = std::all_of(result.predictions.begin(), result.predictions.end(),
+                                [](const TaskPrediction& one) { return one.no_answer.has_value(); });
+  if (type.may_lack_answers && says) {
+    if (!no_answer_threshold && !labelled.empty()) {
+      no_answer_threshold = BestNoAnswerThreshold(type, labelled.rows(), OfLabelled(rows, result.predictions));
+    }
     result.no_answer_threshold = no_answer_threshold.value_or(kEvenNoAnswer);
     EmptyAnswersAbove(*result.no_answer_threshold, &result.predictions);
   }
-  if (labelled) {
-    result.measures = type.score(type, rows, result.predictions);
-    result.constant_guess = type.score(type, rows, ConstantPredictions(type, rows));
+  if (!labelled.empty()) {
+    result.measures = type.score(type, labelled.rows(), OfLabelled(rows, result.predictions));
   }
   return result;
 }
 
-Json ScoresJson(const std::vector<TaskResult>& results) {
-  Json tasks = Json::MakeObject();
-  double sum = 0;
-  int64_t count = 0;
+std::vector<Metric> ConstantGuessOf(const TaskType& type, const std::vector<TaskRow>& rows) {
+  const LabelledRows labelled(rows);
+  if (labelled.empty()) return {};
+  return BestConstantAnswer(type, labelled.rows()).measures;
+}
+
+double MeanScore(const std::vector<TaskResult>& results) {
+  double sum = 0, count = 0;
   for (const TaskResult& result : results) {
     if (result.measures.empty()) continue;
-    const double main = MainScore(*result.type, result.measures);
-    sum += std::isfinite(main) ? main : 0;
+    const double score = MainScore(*result.type, result.measures);
+    sum += std::isfinite(score) ? score : 0;
     ++count;
-    Json guess = Json::MakeObject();
-    guess.Set("score", MainScore(*result.type, result.constant_guess));
-    SetMeasures(guess, result.constant_guess);
-    Json task = Json::MakeObject();
-    task.Set("score", std::isfinite(main) ? Json(main) : Json());
-    SetMeasures(task, result.measures);
-    if (result.no_answer_threshold) task.Set("no_answer_threshold", *result.no_answer_threshold);
-    tasks.Set(result.type->name, task.Set("constant_guess", guess));
   }
-  return Json::MakeObject({{"score", count == 0 ? Json() : Json(sum / static_cast<double>(count))}, {"tasks", tasks}});
+  return sum / count;
+}
+
+Json ScoresJson(const std::vector<TaskResult>& results) {
+  Json tasks = Json::MakeObject();
+  for (const TaskResult& result : results) {
+    if (result.measures.empty()) continue;
+    Json task = MeasuresJson(*result.type, result.measures);
+    if (result.no_answer_threshold) task.Set("no_answer_threshold", *result.no_answer_threshold);
+    tasks.Set(result.type->name, task.Set("constant_guess", MeasuresJson(*result.type, result.constant_guess)));
+  }
+  return Json::MakeObject({{"score", OrNull(MeanScore(results))}, {"tasks", tasks}});
 }
 
 std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vector<TaskRow>& rows,
                                       const std::string& folder) {
-  const std::string inner = StrCat(folder, "/", FolderOf(result.split));
+  const std::string inner = StrCat(folder, "/", Name(result.split));
   CreateDirectories(inner);
   std::vector<std::string> paths;
   for (const TaskFile& file : result.type->write(*result.type, rows, result.predictions, result.split)) {
@@ -101,7 +126,9 @@ void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const
           AnswerTask(best.config, *best.model, *best.tokenizer, *task.type, split, *rows, observer, threshold);
       threshold = result.no_answer_threshold;
       WriteAnswers(result, *rows, run_folder + "/predictions");
-      if (split == TaskSplit::kDev) results.push_back(std::move(result));
+      if (split == TaskSplit::kTest) continue;
+      result.constant_guess = ConstantGuessOf(*task.type, *rows);
+      results.push_back(std::move(result));
     }
   }
   Json scores = Json::MakeObject({{"step", best.step}});

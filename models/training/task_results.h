@@ -18,22 +18,30 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Answers to one task's rows, and the measures where the rows have answers of their own.
+// Answers to one task's rows, and the measures of those rows that have answers of their own; empty where none has.
 struct TaskResult {
-  const TaskType* type;
-  TaskSplit split;
+  const TaskType* type = nullptr;
+  TaskSplit split = TaskSplit::kDev;
   std::vector<TaskPrediction> predictions;
-  std::vector<Metric> measures, constant_guess;  // of rows that have answers
-  std::optional<double> no_answer_threshold;     // of predictions that say how sure they are that there is none
+  std::vector<Metric> measures, constant_guess = {};  // NaN: not defined
+  std::optional<double> no_answer_threshold;          // of predictions that say how sure they are that there is none
 };
 // Answers that are less likely than that there is none are emptied: above `no_answer_threshold`, or where that is not
 // given above the threshold that scores best on these rows, or where they have no answers of their own above one half.
+// `constant_guess` is not filled in.
 TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
                       const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows,
                       const AnsweringObserver& observer = {}, std::optional<double> no_answer_threshold = std::nullopt);
 
+// The measures of the best constant answer to those rows that have answers; empty where none has.
+std::vector<Metric> ConstantGuessOf(const TaskType& type, const std::vector<TaskRow>& rows);
+
+// The mean over the tasks that were measured of MainScore; one that is not defined counts as 0. NaN where none was
+// measured.
+double MeanScore(const std::vector<TaskResult>& results);
+
 // {"score", "tasks": {"cola": {"score", "matthews_correlation", …, "constant_guess": {…}}}}: of results with measures.
-// One that is not defined is null, and counts as 0 in "score", the mean over the tasks.
+// One that is not defined is null. "score" is MeanScore.
 Json ScoresJson(const std::vector<TaskResult>& results);
 
 // Writes a task's official files into `folder`/dev or /test; returns their paths.

@@ -219,6 +219,34 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
   }
 }
 
+TEST_F(FinetuneTest, AMeasureThatIsUndefinedIsCalledSo) {
+  Pretrain("bert");
+  std::filesystem::create_directory(dir_ / "STS-B");
+  const std::string header =
+      "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+  const std::string row = "\tg\tf\t1\t2\ts\ts\tone text\tanother\t2.5\n";
+  WriteBytes(dir_ / "STS-B/train.tsv", header + "0" + row + "1" + row);
+  WriteBytes(dir_ / "STS-B/dev.tsv", header + "0" + row + "1" + row);
+  const std::string run = dir_ / "run";
+  const std::vector<std::string> command = {"finetune", "--from",  Origin(),         "--task",  "sts-b",   "--task-data",
+                                            dir_ / "",  "--steps", "4",              "--batch", "2",       "--eval-every",
+                                            "2",        "--input-length", "32",      "--out",   run};
+  const CommandResult finetuned = RunCommand(command);
+  ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
+  EXPECT_TRUE(Contains(finetuned.output, "| sts-b | pearson | undefined | undefined |")) << finetuned.output;
+  EXPECT_TRUE(Contains(finetuned.errors, "sts-b_pearson undefined (constant guess undefined)")) << finetuned.errors;
+  const Json scores = ParseJson(ReadBytes(run + "/scores.json"), "scores.json");
+  EXPECT_EQ(scores.At("score").AsDouble(), 0);
+  EXPECT_TRUE(scores.At("tasks").At("sts-b").At("pearson").is_null());
+  EXPECT_TRUE(scores.At("tasks").At("sts-b").At("constant_guess").At("score").is_null());
+  const CommandResult shown = RunCommand({"eval", "--run", run});
+  EXPECT_TRUE(Contains(shown.output, "score 0.00 %") && Contains(shown.output, "sts-b_pearson undefined"))
+      << shown.output;
+  const CommandResult json = RunCommand({"eval", "--run", run, "--json"});
+  EXPECT_TRUE(ParseJson(json.output, "output").At("sts-b_pearson").is_null()) << json.output;
+  EXPECT_EQ(RunCommand(command).output, finetuned.output);
+}
+
 TEST_F(FinetuneTest, ErrorsNameTheOption) {
   Pretrain("bert");
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& expected) {

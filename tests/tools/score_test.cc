@@ -167,7 +167,7 @@ TEST_F(ScoreTest, WhatIsNotDefinedIsNullWithAWord) {
   const CommandResult result =
       Score("sts-b", Write("dev.tsv", lines), Write("p.tsv", Tsv({"1", "1", "1"})), {"--json"});
   ExpectJson(result, R"({"pearson": null, "spearmanr": null})");
-  EXPECT_PRED2(Contains, result.errors, "pearson of sts-b is not defined (NaN)");
+  EXPECT_PRED2(Contains, result.errors, "pearson of sts-b is undefined (NaN)");
 }
 
 TEST_F(ScoreTest, ABenchmarkIsAveragedOverWhatIsThere) {

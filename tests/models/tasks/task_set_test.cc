@@ -100,10 +100,10 @@ TEST_F(TaskSetTest, TheBestConstantAnswerIsFound) {
   WriteSst2("dev.tsv", {"1", "0", "1", "1", "0"});
   const std::vector<TaskRow> rows = ReadTask("sst-2", dir_ / "SST-2/dev.tsv", TaskSplit::kDev);
   const TaskType& sst2 = FindTask("sst-2");
-  const std::vector<TaskPrediction> guess = ConstantPredictions(sst2, rows);
-  ASSERT_EQ(guess.size(), 5u);
-  for (const TaskPrediction& one : guess) EXPECT_EQ(one.answer, "1");
-  EXPECT_DOUBLE_EQ(MainScore(sst2, sst2.score(sst2, rows, guess)), 0.6);
+  const ConstantAnswer guess = BestConstantAnswer(sst2, rows);
+  ASSERT_EQ(guess.predictions.size(), 5u);
+  for (const TaskPrediction& one : guess.predictions) EXPECT_EQ(one.answer, "1");
+  EXPECT_DOUBLE_EQ(MainScore(sst2, guess.measures), 0.6);
 }
 
 TEST(ConstantGuessTest, OfNumbersItIsTheMeanAndOfChoicesAPlace) {
@@ -114,14 +114,14 @@ TEST(ConstantGuessTest, OfNumbersItIsTheMeanAndOfChoicesAPlace) {
     rows[i].labelled = true;
     rows[i].number = static_cast<double>(i) + 1.5;
   }
-  for (const TaskPrediction& one : ConstantPredictions(sts, rows)) EXPECT_EQ(std::stod(one.answer), 2.5);
+  for (const TaskPrediction& one : BestConstantAnswer(sts, rows).predictions) EXPECT_EQ(std::stod(one.answer), 2.5);
 
   const TaskType& copa = FindTask("copa");
   for (TaskRow& row : rows) {
     row.choices = {{"b", "0"}, {"c", "1"}};
     row.label = 1;
   }
-  for (const TaskPrediction& one : ConstantPredictions(copa, rows)) EXPECT_EQ(one.answer, "1");
+  for (const TaskPrediction& one : BestConstantAnswer(copa, rows).predictions) EXPECT_EQ(one.answer, "1");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -35,6 +37,19 @@ TEST(EvaluationTest, AConstantGuessIsKeptWhereThereIsOne) {
   EXPECT_EQ(ToJson(evaluation).At("masked_accuracy").AsDouble(), 0.25);
 }
 
+TEST(EvaluationTest, WhatIsUndefinedIsNullAndStaysSo) {
+  RunEvaluation evaluation;
+  evaluation.result.metrics = {{"score", 0}, {"sts-b_pearson", std::nan("")}};
+  evaluation.result.examples = 4;
+  evaluation.constant_guess = evaluation.result.metrics;
+  const Json state = EvaluationState(evaluation);
+  EXPECT_TRUE(state.At("metrics").At("sts-b_pearson").is_null());
+  const RunEvaluation again = EvaluationFromState(JsonReader(state, "state.json"), 0);
+  EXPECT_EQ(EvaluationState(again), state);
+  EXPECT_TRUE(std::isnan(again.result.metrics[1].value));
+  EXPECT_TRUE(ToJson(again).At("constant_guess").At("sts-b_pearson").is_null());
+}
+
 TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
   const Json good = ParseJson(R"({"step": 7, "metrics": {"ln_ppl": 2.5}, "loss_lower_bound": null, "tokens": 100,
                                   "examples": 4, "seconds": 0.5})",
@@ -47,6 +62,7 @@ TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
                                                        {"seconds", "-0.5"},
                                                        {"metrics", "{}"},
                                                        {"metrics", R"({"ln_ppl": "low"})"},
+                                                       {"metrics", R"({"score": null, "sts-b_pearson": 1})"},
                                                        {"loss_lower_bound", "\"low\""},
                                                        {"constant_guess", R"({"masked_accuracy": "low"})"}};
   for (const auto& [key, value] : cases) {
