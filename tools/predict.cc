@@ -1,8 +1,10 @@
 // `crosstalk predict`: a finetuned model's answers to a task, in its official files.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/task_results.h"
@@ -13,6 +15,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/signals.h"
 
 namespace crosstalk {
 
@@ -27,37 +30,56 @@ struct PredictSettings {
   bool json = false;
 };
 
+bool MayLackAnswers(const TaskType* type) { return type->may_lack_answers; }
+
+// Answers a task's file and writes the answers; their paths are added to `files`.
+TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& trained, const TaskType& type,
+                      const std::string& folder, TaskSplit split, Json* files) {
+  const std::optional<std::string> path = FindTaskFile(type, folder, split);
+  CROSSTALK_CHECK(path.has_value(), "--task-data ", folder, ": has no ", settings.split, " file of ", type.name);
+  const std::vector<TaskRow> rows = type.read(type, *path, split);
+  Progress progress;
+  const AnsweringObserver observer = {
+      .stop = [] { return StopSignals::Received() != 0; },
+      .progress = [&](int64_t done, int64_t total) { progress.Count(StrCat(type.name, ": answer"), done, total); }};
+  TaskResult result = AnswerTask(trained.config, *trained.model, *trained.tokenizer, type, split, rows, observer,
+                                 settings.no_answer_threshold);
+  CROSSTALK_CHECK(!settings.no_answer_threshold || !type.may_lack_answers || result.no_answer_threshold,
+                  "--no-answer-threshold: ", trained.model->Describe(),
+                  ", writes its answers, and does not say how sure it is that there is none");
+  result.constant_guess = ConstantGuessOf(type, rows);
+  for (const std::string& file : WriteAnswers(result, rows, settings.out)) {
+    files->Append(file);
+    PrintMessage("written: ", file);
+  }
+  return result;
+}
+
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }
+  if (!settings.task.empty()) SplitList("--task", settings.task);
   const std::string names = settings.task.empty() ? trained.config.task : settings.task;
   const std::string folder = settings.task_data.empty() ? trained.config.task_data : settings.task_data;
   const TaskSplit split = ParseName<TaskSplit>("split", settings.split);
+  const std::vector<const TaskType*> tasks = ParseTasks(names);
+  CROSSTALK_CHECK(!settings.no_answer_threshold || std::any_of(tasks.begin(), tasks.end(), MayLackAnswers),
+                  "--no-answer-threshold is of tasks whose questions may lack an answer, and not of ", names);
+  const StopSignals signals;
   CreateDirectories(settings.out);  // before what may take long
   PrintMessage("answers by ", trained.checkpoint, " (step ", trained.step, ")");
   Json files = Json::MakeArray();
   std::vector<TaskResult> results;
-  for (const TaskType* type : ParseTasks(names)) {
-    const std::optional<std::string> path = FindTaskFile(*type, folder, split);
-    CROSSTALK_CHECK(path.has_value(), "--task-data ", folder, ": has no ", settings.split, " file of ", type->name);
-    const std::vector<TaskRow> rows = type->read(*type, *path, split);
-    Progress progress;
-    TaskResult result = AnswerTask(trained.config, *trained.model, *trained.tokenizer, *type, split, rows,
-                                   {.stop = {},
-                                    .progress =
-                                        [&](int64_t done, int64_t total) {
-                                          progress.Update(StrCat(type->name, ": ", done, " of ", total, " answers"));
-                                        }},
-                                   settings.no_answer_threshold);
-    for (const std::string& file : WriteAnswers(result, rows, settings.out)) {
-      files.Append(file);
-      PrintMessage("written: ", file);
+  try {
+    for (const TaskType* type : tasks) {
+      results.push_back(AnswerFile(settings, trained, *type, folder, split, &files));
     }
-    result.constant_guess = ConstantGuessOf(*type, rows);
-    results.push_back(std::move(result));
+  } catch (const Interrupted&) {
+    PrintMessage("interrupted; ", files.AsArray().size(), " files are written");
+    return 128 + signals.Received();
   }
   if (settings.json) {
     PrintResult(ScoresJson(results).Set("files", files).Set("checkpoint", trained.checkpoint));

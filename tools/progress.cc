@@ -9,9 +9,19 @@ void Progress::Update(const std::string& line) {
   last_ = now;
   if (!ErrorIsTerminal()) {
     PrintMessage(line);
+    shown_ = true;
     return;
   }
   ShowProgressLine(line);
+}
+
+void Progress::Count(const std::string& what, int64_t done, int64_t total) {
+  const std::string line = StrCat(what, " ", done, " of ", total);
+  if (done == total && shown_) {
+    Last(line);
+  } else {
+    Update(line);
+  }
 }
 
 void Progress::Last(const std::string& line) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "tools/output.h"
@@ -17,11 +18,14 @@ class Progress {
   ~Progress() { ClearProgressLine(); }
 
   void Update(const std::string& line);
+  // "WHAT 128 of 408": an Update; off a terminal the last one, 408 of 408, always follows where another was shown.
+  void Count(const std::string& what, int64_t done, int64_t total);
   // A line that stays.
   void Last(const std::string& line);
 
  private:
   std::chrono::milliseconds plain_interval_;
+  bool shown_ = false;  // a line of Update, off a terminal
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now() - std::chrono::hours(1);
 };
 

@@ -69,6 +69,7 @@ TEST_F(FinetuneTest, PredictAndScoreSayWhatTheRunSays) {
       RunCommand({"predict", "--run", run, "--split", "dev", "--out", dir_ / "answers", "--json"});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.errors;
   EXPECT_TRUE(ReadBytes(dir_ / "answers/dev/stories.tsv") == ReadBytes(run + "/predictions/dev/stories.tsv"));
+  EXPECT_TRUE(Contains(predicted.errors, "stories: answer 300 of 300\n")) << predicted.errors;
   const CommandResult scored = RunCommand({"score", "--task", "stories", "--gold", Examples() + "/stories/dev.tsv",
                                            "--predictions", dir_ / "answers/dev/stories.tsv", "--json"});
   ASSERT_EQ(scored.exit_code, 0) << scored.errors;
@@ -135,7 +136,8 @@ TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {
   EXPECT_EQ(third.output, ParseJson(ReadBytes(dir_ / "runs/scores.json"), "scores.json").Dump() + "\n");
   const Json three = ParseJson(third.output, "output");
   ASSERT_EQ(three.At("runs").AsArray().size(), 3u);
-  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(three.At("runs").AsArray()[i].At("seed").AsInt(), static_cast<int64_t>(i + 1));
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(three.At("runs").AsArray()[i].At("seed").AsInt(), static_cast<int64_t>(i + 1));
   EXPECT_EQ(three.At("score").At("seeds").AsInt(), 3);
   std::filesystem::remove(dir_ / "runs/seed-2/scores.json");
   const CommandResult two = RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3"}));
@@ -187,12 +189,10 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
     Pretrain(model);
     const std::string whole = dir_ / (model + "-whole"), cut = dir_ / (model + "-cut");
     const auto command = [&](const std::string& out, const std::vector<std::string>& more) {
-      return RunCommand(Joined({"finetune", "--from", Origin(), "--task", "stories", "--task-data", Examples(),
-                                "--input-length", "48", "--batch", "64", "--epochs", "0.3", "--eval-every", "0",
-                                "--checkpoint-every", "1", "--out", out},
-                               Joined(model == "t5" ? std::vector<std::string>{"--target-length", "8"}
-                                                     : std::vector<std::string>{},
-                                      more)));
+      return RunCommand(Joined(
+          {"finetune", "--from", Origin(), "--task", "stories", "--task-data", Examples(), "--input-length", "48",
+           "--batch", "64", "--epochs", "0.3", "--eval-every", "0", "--checkpoint-every", "1", "--out", out},
+          Joined(model == "t5" ? std::vector<std::string>{"--target-length", "8"} : std::vector<std::string>{}, more)));
     };
     const CommandResult first = command(whole, {});
     ASSERT_EQ(first.exit_code, 0) << first.errors;
@@ -219,18 +219,31 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
   }
 }
 
+TEST_F(FinetuneTest, PredictEndsAtASignal) {
+  Pretrain("t5");
+  ASSERT_EQ(RunCommand(Finetune({"--out", dir_ / "run"})).exit_code, 0);
+  RunningCommand running({"predict", "--run", dir_ / "run", "--split", "train", "--out", dir_ / "answers"});
+  while (running.Running() && !std::filesystem::exists(dir_ / "answers")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  running.Signal(SIGTERM);
+  const CommandResult result = running.Wait();
+  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  EXPECT_FALSE(result.signalled);
+  EXPECT_TRUE(Contains(result.errors, "interrupted; 0 files are written")) << result.errors;
+}
+
 TEST_F(FinetuneTest, AMeasureThatIsUndefinedIsCalledSo) {
   Pretrain("bert");
   std::filesystem::create_directory(dir_ / "STS-B");
-  const std::string header =
-      "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+  const std::string header = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
   const std::string row = "\tg\tf\t1\t2\ts\ts\tone text\tanother\t2.5\n";
   WriteBytes(dir_ / "STS-B/train.tsv", header + "0" + row + "1" + row);
   WriteBytes(dir_ / "STS-B/dev.tsv", header + "0" + row + "1" + row);
   const std::string run = dir_ / "run";
-  const std::vector<std::string> command = {"finetune", "--from",  Origin(),         "--task",  "sts-b",   "--task-data",
-                                            dir_ / "",  "--steps", "4",              "--batch", "2",       "--eval-every",
-                                            "2",        "--input-length", "32",      "--out",   run};
+  const std::vector<std::string> command = {"finetune", "--from",         Origin(), "--task",  "sts-b", "--task-data",
+                                            dir_ / "",  "--steps",        "4",      "--batch", "2",     "--eval-every",
+                                            "2",        "--input-length", "32",     "--out",   run};
   const CommandResult finetuned = RunCommand(command);
   ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
   EXPECT_TRUE(Contains(finetuned.output, "| sts-b | pearson | undefined | undefined |")) << finetuned.output;
@@ -265,7 +278,8 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused(FinetuneHead({"--seeds", "2,2", "--out", dir_ / "twice"}), "stands there twice");
   refused(FinetuneHead({"--seeds", "1,18446744073709551615", "--out", dir_ / "huge"}), "--seeds: 18446744073709551615");
   refused(FinetuneHead({"--seeds", "1", "--seed", "2", "--out", dir_ / "both"}), "--seeds and --seed");
-  refused({"finetune", "--from", Origin(), "--task", "stories,", "--task-data", Examples()}, "--task: \"stories,\" ends");
+  refused({"finetune", "--from", Origin(), "--task", "stories,", "--task-data", Examples()},
+          "--task: \"stories,\" ends");
   refused({"finetune", "--from", Origin(), "--task", ",stories", "--task-data", Examples()}, "has an empty part");
   refused(FinetuneHead({"--epochs", "2"}), "--epochs and --steps");
   refused({"finetune", "--from", dir_ / "nowhere", "--task", "stories", "--task-data", Examples()}, "--from: ");
@@ -279,8 +293,7 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   };
   EXPECT_EQ(RunCommand(from(dir_ / "other")).exit_code, 0);  // the same weights elsewhere
   refused(from(dir_ / "nowhere"), "--from: ");
-  const CommandResult moved =
-      RunCommand({"eval", "--run", dir_ / "run", "--data", dir_ / "other"});
+  const CommandResult moved = RunCommand({"eval", "--run", dir_ / "run", "--data", dir_ / "other"});
   EXPECT_EQ(moved.exit_code, 2) << moved.errors;
   EXPECT_TRUE(Contains(moved.errors, "--data: ")) << moved.errors;
   ASSERT_EQ(RunCommand(TinyTrain({"--model", "bert", "--input-length", "48", "--seed", "7", "--out", dir_ / "seven"}))
@@ -294,6 +307,9 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused(FinetuneHead({"--seeds", "1", "--out", dir_ / "foreign"}), "not those of seeds");
   EXPECT_EQ(ReadBytes(dir_ / "foreign/scores.json"), "{}");
   refused({"predict", "--run", Origin(), "--out", dir_ / "x"}, "was not trained on tasks");
+  refused({"predict", "--run", dir_ / "run", "--out", dir_ / "x", "--no-answer-threshold", "0.5"},
+          "--no-answer-threshold is of tasks whose questions may lack an answer, and not of stories");
+  refused({"predict", "--run", dir_ / "run", "--out", dir_ / "x", "--task", "stories,"}, "--task: \"stories,\" ends");
   EXPECT_FALSE(std::filesystem::exists(dir_ / "x"));
 }
 
