@@ -24,32 +24,29 @@ struct EvalSettings {
   bool json = false;
 };
 
-EvaluationObserver ShowProgress(Progress& progress, const char* of) {
-  return {.stop = {}, .progress = [&progress, of](int64_t done, int64_t total) {
-            progress.Update(StrCat(of, " ", done, " of ", total));
-          }};
+// What a run is measured on, and what that is called.
+struct Measured {
+  std::unique_ptr<HeldOut> held_out;
+  std::string data;
+  const char* part;  // what progress counts
+};
+
+Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const TrainedModel& trained) {
+  const bool own_text = settings.data.empty();
+  const std::shared_ptr<const TextSource> source =
+      own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data);
+  // A text of the user's is measured whole, the run's own as far as in training.
+  const EvaluationExtent extent =
+      own_text || settings.batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
+  const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
+  if (!warning.empty()) PrintMessage("warning: ", warning);
+  return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch"};
 }
 
-int PrintEvaluation(const EvalSettings& settings, const RunEvaluation& evaluation, const TrainedModel& trained,
-                    const std::string& data) {
-  if (settings.json) {
-    PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", data));
-    return 0;
-  }
-  PrintResult(StrCat(EvaluationText(evaluation), "\n", trained.checkpoint, " (step ", trained.step, ")\n", data, "\n"));
-  return 0;
-}
-
-int EvalTasks(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
+Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
   if (!settings.data.empty()) config.task_data = settings.data;
   const auto tasks = std::make_shared<TaskSet>(OpenTasks(config));
-  const std::unique_ptr<HeldOut> held_out = MakeHeldOutTasks(config, tasks, trained.tokenizer);
-  Progress progress;
-  RunEvaluation evaluation;
-  evaluation.step = trained.step;
-  evaluation.result = held_out->Evaluate(*trained.model, ShowProgress(progress, "answer"));
-  evaluation.constant_guess = *held_out->ConstantGuess({});
-  return PrintEvaluation(settings, evaluation, trained, tasks->description);
+  return {MakeHeldOutTasks(config, tasks, trained.tokenizer), tasks->description, "answer"};
 }
 
 int Eval(const EvalSettings& settings) {
@@ -61,23 +58,22 @@ int Eval(const EvalSettings& settings) {
   }
   if (settings.batches) config.eval_batches = *settings.batches;
   const ResolvedConfig resolved(config);
-  if (ObjectiveOf(*resolved).learns_tasks()) return EvalTasks(settings, *resolved, trained);
-  const bool own_text = settings.data.empty();
-  const std::shared_ptr<const TextSource> source =
-      own_text ? OpenCorpus(*resolved).validation : OpenTextSource(settings.data);
-  // A text of the user's is measured whole, the run's own as far as in training.
-  const EvaluationExtent extent =
-      own_text || settings.batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
-  const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
-  if (!warning.empty()) PrintMessage("warning: ", warning);
-  const std::unique_ptr<EvaluationBatches> batches = MakeEvaluation(*resolved, source, trained.tokenizer, extent);
+  const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
+                                                                  : OpenText(settings, resolved, trained);
   Progress progress;
+  const auto show = [&](int64_t done, int64_t total) { progress.Count(measured.part, done, total); };
   RunEvaluation evaluation;
   evaluation.step = trained.step;
-  evaluation.result = Evaluate(*trained.model, *batches, ShowProgress(progress, "batch"));
-  evaluation.loss_lower_bound = batches->LossLowerBound();
-  evaluation.constant_guess = *batches->ConstantGuess();
-  return PrintEvaluation(settings, evaluation, trained, source->Describe());
+  evaluation.result = measured.held_out->Evaluate(*trained.model, {.stop = {}, .progress = show});
+  evaluation.loss_lower_bound = measured.held_out->LossLowerBound({});
+  evaluation.constant_guess = *measured.held_out->ConstantGuess({});
+  if (settings.json) {
+    PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
+    return 0;
+  }
+  PrintResult(StrCat(EvaluationText(evaluation), "\n", trained.checkpoint, " (step ", trained.step, ")\n",
+                     measured.data, "\n"));
+  return 0;
 }
 
 }  // namespace
