@@ -28,6 +28,7 @@ namespace {
 constexpr int64_t kBatchesTogether = 8;
 
 struct GenerateSettings {
+  const OptionTable* options = nullptr;
   std::string model;
   ChosenModel chosen;
   std::optional<std::string> text, texts, inputs;
@@ -70,6 +71,23 @@ Writing Load(const GenerateSettings& settings) {
   return writing;
 }
 
+// Options that change nothing beside the others are mistakes.
+void CheckOptionsHaveEffect(const GenerateSettings& settings, const SearchOptions& options) {
+  const auto check = [&](const char* name, bool has_effect, const char* needs) {
+    CROSSTALK_CHECK(has_effect || !settings.options->Gives(name), name, needs);
+  };
+  const bool draws = options.sampling.temperature > 0;
+  constexpr const char* kNeedsTemperature =
+      " is of tokens that are drawn, and at temperature 0 the likeliest is taken; give --temperature too, above 0";
+  for (const char* name : {"--top-k", "--top-p", "--seed"}) check(name, draws, kNeedsTemperature);
+  check("--early-stopping", options.beams > 1, " is of a beam search; give --beams too, 2 or more");
+  // One answer that is shown without its score is the same whatever that is.
+  const bool scores = options.beams > 1 || options.answers > 1 || settings.json;
+  for (const char* name : {"--length-penalty", "--length-normalisation"}) {
+    check(name, scores, " is of scores; give --beams or --answers too, 2 or more, or --json");
+  }
+}
+
 // The method and the lengths that are asked for, over what suits such an input.
 SearchOptions OptionsFor(const GenerateSettings& settings, const SearchOptions& defaults) {
   SearchOptions options = settings.search;
@@ -79,6 +97,7 @@ SearchOptions OptionsFor(const GenerateSettings& settings, const SearchOptions& 
   options.normalisation = ParseName<LengthNormalisation>("length_normalisation", settings.normalisation);
   options.early_stopping = settings.early_stopping ? EarlyStopping::kYes : EarlyStopping::kNo;
   options.Validate();
+  CheckOptionsHaveEffect(settings, options);
   return options;
 }
 
@@ -252,6 +271,7 @@ Command GenerateCommand() {
       "generate", "let a trained model write: go on with a text, fill its blanks, or answer it", kDescription,
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<GenerateSettings>();
+        settings->options = &options;
         SearchOptions& search = settings->search;
         options.Add("MODEL", &settings->model, "PATH",
                     "A run, a checkpoint, an imported model, or a published model's folder.");
@@ -259,13 +279,16 @@ Command GenerateCommand() {
         options.Group("What to write for");
         options.Add("--text", &settings->text, "TEXT",
                     "One text; - reads it from standard input. A language model begins one of its own by default.");
-        options.Add("--texts", &settings->texts, "FILE", "A text in each line; - reads standard input.");
+        options.Add("--texts", &settings->texts, "FILE",
+                    "A text in each line; - reads standard input. An empty line is a text too: a language model begins "
+                    "one of its own, and a T5 refuses it.");
         options.Add("--inputs", &settings->inputs, "FILE",
                     "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; all but "
                     "padding by default.");
         options.Group("How");
         options.Add("--max-length", &settings->max_length, "N",
-                    "Tokens to write, at most, the end token among them; 200 by default, or 20 for each blank.");
+                    "Tokens to write, at most, the end token among them; 200 by default. Of a text with blanks, tokens "
+                    "for each of them, the sentinels between them and the end not counted; 20 by default.");
         options.Add("--temperature", &settings->temperature, "X",
                     "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5 and "
                     "with beams.");
