@@ -134,8 +134,8 @@ std::string Padded(const std::string& text, size_t width) {
 int ScoreOneTask(const ScoreSettings& settings) {
   const TaskType& type = FindTask(settings.task);
   const bool has_threshold = !settings.na_probs.empty() || settings.na_prob_thresh;
-  CROSSTALK_CHECK(!has_threshold || settings.task == "squad-v2",
-                  "--na-probs and --na-prob-thresh are of squad-v2, not of ", type.name);
+  CROSSTALK_CHECK(!has_threshold || type.may_lack_answers, "--na-probs and --na-prob-thresh are of squad-v2, not of ",
+                  type.name);
   CROSSTALK_CHECK(!settings.na_prob_thresh || !settings.na_probs.empty(), "--na-prob-thresh needs --na-probs");
   const std::optional<std::string> predictions = FindPredictions(type, settings.predictions, settings.text);
   if (!predictions) {
