@@ -76,7 +76,7 @@ class TsvRows {
     const bool one = broken_ == 1;
     const std::string more = broken_ > lines_.size() ? StrCat(" and ", broken_ - lines_.size(), " more") : "";
     Fail(ErrorKind::kData, path_, one ? ": line " : ": lines ", Join(lines_, ", "), more, ": ", first_columns_,
-         first_columns_ == 1 ? " column" : " columns", " in line ", lines_[0], ", not ", columns_,
+         first_columns_ == 1 ? " column" : " columns", one ? "" : " in line " + lines_[0], ", not ", columns_,
          " separated by tabs; mend ", one ? "it" : "them", " or take ", one ? "it" : "them", " out");
   }
 

@@ -116,7 +116,7 @@ TEST_F(GlueTest, WordsThatAreNoAnswerStayAsTheyAre) {
 
 TEST_F(GlueTest, ABrokenRowIsNamedByFileAndLine) {
   const std::string header = "index\tsentence1\tsentence2\tlabel\n", good = "0\ta\tb\tentailment\n";
-  EXPECT_NE(Refusal("rte", TaskSplit::kDev, header + good + "1\ta\tb\n").find("file.tsv: line 3: 3 columns in line 3"),
+  EXPECT_NE(Refusal("rte", TaskSplit::kDev, header + good + "1\ta\tb\n").find("file.tsv: line 3: 3 columns, not 4"),
             std::string::npos);
   const std::string two = Refusal("rte", TaskSplit::kDev, header + "1\ta\n" + good + "\n");
   EXPECT_NE(two.find("lines 2, 4: 2 columns in line 2, not 4"), std::string::npos) << two;
@@ -167,7 +167,7 @@ TEST_F(GlueTest, PredictionsAreWrittenInTheOfficialFormAndReadAgain) {
             std::string::npos);
   EXPECT_NE(refusal(header + "5\tentailment\n").find("line 2: the id \"5\" is none of the rows"), std::string::npos);
   EXPECT_NE(refusal("0\tentailment\n").find("not the header"), std::string::npos);
-  EXPECT_NE(refusal(header + "0\n").find("1 column in line 2, not 2"), std::string::npos);
+  EXPECT_NE(refusal(header + "0\n").find("line 2: 1 column, not 2"), std::string::npos);
   // Words outside the labels are predictions too, and a missing one is for the score to treat.
   const auto read = type.read_predictions(type, WriteTaskFile(directory_.path(), "p.tsv", header + "1\twords\n"), rows);
   ASSERT_EQ(read.size(), 1u);
