@@ -165,6 +165,28 @@ TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {
   EXPECT_TRUE(Contains(messages, "heads taken over: pooler, classification (from task sst-2)\n")) << messages;
 }
 
+TEST_F(FinetuningTest, RowsWithoutAnAnswerAreAnsweredAndNotMeasured) {
+  const TrainingConfig config = Config("bert");
+  Train(config, dir_ / "run");
+  const TrainedModel trained = LoadTrainedModel(dir_ / "run", WhichCheckpoint::kNewest);
+  const TaskType& task = FindTask("sst-2");
+  std::vector<TaskRow> rows = ReadTask("sst-2", dir_ / "data/SST-2/dev.tsv", TaskSplit::kDev);
+  rows[1].labelled = false;
+  const auto answer = [&] {
+    return AnswerTask(config, *trained.model, *trained.tokenizer, task, TaskSplit::kDev, rows);
+  };
+  TaskResult result = answer();
+  ASSERT_EQ(result.predictions.size(), 5u);
+  std::vector<TaskRow> labelled = rows;
+  labelled.erase(labelled.begin() + 1);
+  result.predictions.erase(result.predictions.begin() + 1);
+  EXPECT_EQ(result.measures[0].value, task.score(task, labelled, result.predictions)[0].value);
+  EXPECT_EQ(ConstantGuessOf(task, rows)[0].value, 0.75);
+  for (TaskRow& row : rows) row.labelled = false;
+  EXPECT_TRUE(answer().measures.empty());
+  EXPECT_TRUE(ConstantGuessOf(task, rows).empty());
+}
+
 TEST_F(FinetuningTest, TheBitsAreThoseOfAnyNumberOfThreadsAndAnyInterruption) {
   for (const std::string model : {"t5", "bert"}) {
     const TrainingConfig config = Config(model, OptimizerStart::kFresh, 5);
