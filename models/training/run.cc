@@ -236,7 +236,7 @@ TrainingSummary TrainingRun::Train() {
   const auto stopping = [&] { return observer_.stop && observer_.stop(); };
   bool stopped = false;
   // What a finished run has answered stays, also where its best checkpoint is lost since.
-  const bool answered = step() == config_->steps && KindOf(folder_.ScoresFile()) != PathKind::kNothing;
+  const bool answered = step() == config_->steps && HasTaskResults(folder_.path(), config_->steps);
   // A run that was cut at a step whose evaluation was due begins with that evaluation.
   for (bool first = true;; first = false) {
     if (!first) {

@@ -131,10 +131,18 @@ void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const
       results.push_back(std::move(result));
     }
   }
-  Json scores = Json::MakeObject({{"step", best.step}});
+  Json scores = Json::MakeObject({{"step", best.step}, {"steps", ReadRunConfig(RunFolder(run_folder)).steps}});
   const Json measured = ScoresJson(results);
   scores.Set("score", measured.At("score")).Set("tasks", measured.At("tasks"));
   WriteFileAtomically(RunFolder(run_folder).ScoresFile(), scores.DumpPretty());
+}
+
+bool HasTaskResults(const std::string& run_folder, int64_t steps) {
+  const std::string path = RunFolder(run_folder).ScoresFile();
+  if (KindOf(path) == PathKind::kNothing) return false;
+  const Json scores = ReadJsonFile(path);
+  const Json* of_steps = scores.Find("steps");
+  return of_steps != nullptr && *of_steps == Json(steps);
 }
 
 }  // namespace crosstalk

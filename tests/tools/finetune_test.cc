@@ -219,6 +219,22 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
   }
 }
 
+// As if the process had ended between the last checkpoint of a run that was continued and its answers.
+TEST_F(FinetuneTest, ARunThatWentOnAnswersAnew) {
+  Pretrain("bert");
+  const std::string run = dir_ / "run", file = run + "/scores.json";
+  ASSERT_EQ(RunCommand(FinetuneHead({"--out", run})).exit_code, 0);
+  const std::string of_three_steps = ReadBytes(file);
+  const std::vector<std::string> on = {"train", "--resume", run, "--steps", "5"};
+  ASSERT_EQ(RunCommand(on).exit_code, 0);
+  const std::string of_five_steps = ReadBytes(file);
+  EXPECT_EQ(ParseJson(of_three_steps, "scores.json").At("steps").AsInt(), 3);
+  EXPECT_EQ(ParseJson(of_five_steps, "scores.json").At("steps").AsInt(), 5);
+  WriteBytes(file, of_three_steps);
+  ASSERT_EQ(RunCommand(on).exit_code, 0);
+  EXPECT_EQ(ReadBytes(file), of_five_steps);
+}
+
 TEST_F(FinetuneTest, PredictEndsAtASignal) {
   Pretrain("t5");
   ASSERT_EQ(RunCommand(Finetune({"--out", dir_ / "run"})).exit_code, 0);

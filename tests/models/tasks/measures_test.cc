@@ -69,7 +69,9 @@ TEST(MeasuresTest, ClassesScoreAsInScikitLearn) {
     EXPECT_EQ(Accuracy(targets, answers), one.accuracy);
     EXPECT_DOUBLE_EQ(MacroF1(targets, answers, 3), one.macro);
     EXPECT_DOUBLE_EQ(Matthews(targets, answers), one.matthews);
-    if (!std::isnan(one.f1)) EXPECT_DOUBLE_EQ(BinaryF1(targets, answers), one.f1);
+    if (!std::isnan(one.f1)) {
+      EXPECT_DOUBLE_EQ(BinaryF1(targets, answers), one.f1);
+    }
   }
 }
 
