@@ -25,7 +25,7 @@ std::string WithOption(const std::string& question, const std::string& option) {
 
 // T5 publishes no form of RACE: this one is like COPA's, with the article last, which may have to be cut.
 TaskRow ReadQuestion(const JsonReader& file, const std::string& article, size_t place, const std::string& source,
-                     TaskSplit split, const TaskRows& rows) {
+                     TaskSplit split, const TaskRowList& rows) {
   const Json::Array& options = file.Array("options");
   const std::string& question = file.Array("questions")[place].AsString();
   if (!options[place].is_array() || options[place].AsArray().size() != kOptions) {
@@ -57,7 +57,7 @@ TaskRow ReadQuestion(const JsonReader& file, const std::string& article, size_t 
   return row;
 }
 
-void ReadArticle(const std::string& path, const std::string& school, TaskSplit split, TaskRows* rows) {
+void ReadArticle(const std::string& path, const std::string& school, TaskSplit split, TaskRowList* rows) {
   const std::string text = ReadTaskFile(path);
   rows->BeginFile(text.size());
   const Json object = ParseJson(text, path);
@@ -81,7 +81,7 @@ void ReadArticle(const std::string& path, const std::string& school, TaskSplit s
   }
 }
 
-void ReadSchool(const std::string& folder, const std::string& school, TaskSplit split, TaskRows* rows) {
+void ReadSchool(const std::string& folder, const std::string& school, TaskSplit split, TaskRowList* rows) {
   for (const std::string& name : ListDirectory(folder)) {
     if (name.starts_with('.')) continue;
     if (!name.ends_with(".txt")) {
@@ -94,7 +94,7 @@ void ReadSchool(const std::string& folder, const std::string& school, TaskSplit 
 }  // namespace
 
 std::vector<TaskRow> ReadRace(const TaskType&, const std::string& path, TaskSplit split) {
-  TaskRows rows(path, split);
+  TaskRowList rows(path, split);
   bool found = false;
   for (const char* school : kSchools) {
     const std::string folder = StrCat(path, "/", school);

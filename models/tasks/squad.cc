@@ -79,7 +79,7 @@ std::vector<TaskRow> ReadSquad(const TaskType& type, const std::string& path, Ta
   const std::string text = ReadTaskFile(path);
   const Json file = ParseJson(text, path);
   if (!file.is_object()) Fail(ErrorKind::kData, path, ": must be an object, but is ", Name(file.type()));
-  TaskRows rows(path, split);
+  TaskRowList rows(path, split);
   rows.BeginFile(text.size());
   const Json::Array& articles = JsonReader(file, path).Array("data");
   for (size_t d = 0; d < articles.size(); ++d) {

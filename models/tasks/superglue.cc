@@ -23,7 +23,7 @@ using Fields = std::vector<std::pair<std::string_view, std::string_view>>;
 struct Reading {
   const TaskType& type;
   TaskSplit split;
-  TaskRows rows;
+  TaskRowList rows;
 };
 
 struct SuperGlueTask {
@@ -297,7 +297,7 @@ std::vector<TaskRow> ReadSuperGlue(const TaskType& type, const std::string& path
     if (std::string_view(type.name) == "rte") return ReadGlue(type, path, split);
   }
   const std::string text = ReadTaskFile(path);
-  Reading reading{type, split, TaskRows(path, split)};
+  Reading reading{type, split, TaskRowList(path, split)};
   reading.rows.BeginFile(text.size());
   const SuperGlueTask& task = TaskOf(type);
   ForEachJsonlLine(text, path, [&](const JsonlLine& line) { task.add(task, line, &reading); });

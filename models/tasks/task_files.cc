@@ -71,15 +71,15 @@ bool TaskLines::Next(std::string_view* line) {
   return true;
 }
 
-void TaskRows::BeginFile(size_t bytes) { most_bytes_ += kMaxGrowth * static_cast<double>(bytes + sizeof(TaskRow)); }
+void TaskRowList::BeginFile(size_t bytes) { most_bytes_ += kMaxGrowth * static_cast<double>(bytes + sizeof(TaskRow)); }
 
-void TaskRows::RequireRoom(const std::string& source, double bytes) const {
+void TaskRowList::RequireRoom(const std::string& source, double bytes) const {
   if (bytes_ + bytes <= most_bytes_) return;
   Fail(ErrorKind::kData, path_, ": ", source, ": the rows up to here are more than ", kMaxGrowth,
        " times the file: one text stands in too many of them");
 }
 
-void TaskRows::Add(TaskRow row) {
+void TaskRowList::Add(TaskRow row) {
   const auto bytes = static_cast<double>(BytesOf(row));
   RequireRoom(row.source, bytes);
   bytes_ += bytes;
@@ -93,7 +93,7 @@ void TaskRows::Add(TaskRow row) {
   rows_.push_back(std::move(row));
 }
 
-std::vector<TaskRow> TaskRows::Take() {
+std::vector<TaskRow> TaskRowList::Take() {
   if (rows_.empty()) Fail(ErrorKind::kData, path_, ": there is no row in it");
   return std::move(rows_);
 }

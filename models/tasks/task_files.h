@@ -40,9 +40,9 @@ class TaskLines {
 // The rows of a file in the making. A dev or test set whose ids are not unique is an Error(kData), since predictions
 // are told apart by them; of a training set they are not (ReCoRD has a row for each answer). A file that repeats one
 // passage in too many rows to be held is refused too.
-class TaskRows {
+class TaskRowList {
  public:
-  TaskRows(std::string path, TaskSplit split) : path_(std::move(path)), split_(split) {}
+  TaskRowList(std::string path, TaskSplit split) : path_(std::move(path)), split_(split) {}
   // Before the rows of a file: how long it is.
   void BeginFile(size_t bytes);
   // Before a row is made of which so many bytes would be copies of the file's: Error(kData) where they are too many.

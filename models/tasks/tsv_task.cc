@@ -123,7 +123,7 @@ std::vector<TaskRow> ReadTsv(const TaskType& type, const TsvTask& task, const st
   const TsvForm& form = FormOf(task, line, path, split);
   const std::vector<size_t> texts = TextColumns(task, form);
   TsvRows rows_of_file(path, form.columns.size());
-  TaskRows rows(path, split);
+  TaskRowList rows(path, split);
   rows.BeginFile(text.size());
   const std::string file = BaseName(path);
   std::vector<std::string> columns;
