@@ -1,0 +1,82 @@
+#include "tools/report/axis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "tools/format.h"
+
+namespace crosstalk {
+namespace {
+
+// The least of 1, 2, 5 times a power of ten that is not below `step`.
+double RoundStep(double step) {
+  const double power = std::pow(10, std::floor(std::log10(step)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= step * (1 - 1e-9)) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::string TickLabel(double value, int digits) {
+  const double size = std::abs(value);
+  if (size != 0 && (size < 1e-4 || size >= 1e9)) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3g", value);
+    return text;
+  }
+  if (digits == 0) return CountText(std::llround(value));
+  return FixedText(value == 0 ? 0 : value, digits);
+}
+
+}  // namespace
+
+std::string ShortNumber(double value) {
+  if (std::isnan(value)) return "undefined";
+  if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
+  char text[32];
+  const double size = std::abs(value);
+  std::snprintf(text, sizeof text, size >= 99999.5 && size < 1e15 ? "%.0f" : "%.5g", value);
+  return text;
+}
+
+Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), high_(high) {
+  log_ = low > 0 && (scale == AxisScale::kLog || (scale == AxisScale::kLogIfWide && high / low > 100));
+  if (!(high_ > low_)) {
+    const double margin = low_ == 0 ? 1 : std::abs(low_) * 0.05;
+    low_ -= margin;
+    high_ += margin;
+  }
+  if (log_) {
+    const int first = static_cast<int>(std::ceil(std::log10(low_) - 1e-9));
+    const int last = static_cast<int>(std::floor(std::log10(high_) + 1e-9));
+    const int every = std::max(1, (last - first + ticks) / ticks);
+    for (int power = first; power <= last; power += every) {
+      const double value = std::pow(10, power);
+      ticks_.push_back({Place(value), TickLabel(value, std::max(0, -power))});
+    }
+    if (ticks_.size() >= 2) return;
+    ticks_.clear();
+    for (int power = first - 1; power <= last + 1; ++power) {
+      for (const double factor : {1.0, 2.0, 5.0}) {
+        const double value = factor * std::pow(10, power);
+        if (value < low_ || value > high_) continue;
+        ticks_.push_back({Place(value), TickLabel(value, std::max(0, -power))});
+      }
+    }
+    return;
+  }
+  const double step = RoundStep((high_ - low_) / std::max(1, ticks));
+  const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
+  // Counted in steps, so that rounding does not add up.
+  for (double count = std::ceil(low_ / step - 1e-9); count * step <= high_ + 1e-9 * step; ++count) {
+    ticks_.push_back({Place(count * step), TickLabel(count * step, std::min(digits, 12))});
+  }
+}
+
+double Axis::Place(double value) const {
+  if (log_) return value > 0 ? std::log(value / low_) / std::log(high_ / low_) : -1;
+  return (value - low_) / (high_ - low_);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,48 @@
+#include "tools/report/curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace crosstalk {
+
+Curve Thinned(const Series& series, size_t most) {
+  std::vector<size_t> order(std::min(series.x.size(), series.y.size()));
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::erase_if(order, [&](size_t i) { return !std::isfinite(series.x[i]); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return series.x[a] < series.x[b]; });
+  Curve curve;
+  if (order.empty()) return curve;
+  curve.thinned = order.size() > 2 * most;
+  const double first = series.x[order.front()], width = series.x[order.back()] - first;
+  const auto column_of = [&](double x) {
+    const double place = width > 0 ? (x - first) / width * static_cast<double>(most) : 0;
+    return std::min(place, static_cast<double>(most) - 1);
+  };
+  bool gap = true;
+  double column = -1, count = 0;
+  for (const size_t i : order) {
+    const double x = series.x[i], y = series.y[i];
+    if (!std::isfinite(y)) {
+      gap = true;
+      continue;
+    }
+    const double here = std::floor(column_of(x));
+    if (!curve.thinned || gap || here != column) {
+      curve.points.push_back({x, y, y, y, gap});
+      count = 1;
+    } else {
+      CurvePoint& point = curve.points.back();
+      point.x = x;
+      ++count;
+      point.y += (y - point.y) / count;
+      point.low = std::min(point.low, y);
+      point.high = std::max(point.high, y);
+    }
+    gap = false;
+    column = here;
+  }
+  return curve;
+}
+
+}  // namespace crosstalk

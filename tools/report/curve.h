@@ -1,0 +1,30 @@
+// A curve of any number of points as one of a few hundred.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace crosstalk {
+
+// NaN and infinities in y are gaps.
+struct Series {
+  std::string name;
+  std::vector<double> x, y;
+};
+
+// One point that is drawn: of several that fall together their mean, between the least and the largest.
+struct CurvePoint {
+  double x = 0;  // the last one's
+  double y = 0, low = 0, high = 0;
+  bool begins = false;  // behind a gap
+};
+
+struct Curve {
+  std::vector<CurvePoint> points;  // by x
+  bool thinned = false;            // some stand for several
+};
+
+// As it is if it has at most 2·most points, else in at most `most` columns of equal width.
+Curve Thinned(const Series& series, size_t most);
+
+}  // namespace crosstalk

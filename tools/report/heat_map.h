@@ -1,0 +1,30 @@
+// Heat maps of a page: a matrix as an image whose cells are the more opaque the larger they are, and of two colours
+// where they may be negative.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace crosstalk {
+
+struct HeatMapOptions {
+  std::string title;
+  // Empty: numbers from 1. Of many only some are written beside the map; all are read under the pointer.
+  std::vector<std::string> row_labels, column_labels;
+  std::string row_name = "row", column_name = "column";  // what is numbered: "head of keys"
+  // Values from -most to most in two colours; else from 0 to most in one, and what is below 0 is nothing.
+  bool diverging = false;
+  double most = 0;         // 0: the largest |value|
+  double cell_pixels = 0;  // 0: by the number of cells
+  // Up to so many cells the exact values stand in the page, under the pointer and as a table; of more the page knows
+  // them to two digits.
+  int64_t most_exact = 1024;
+};
+
+// <figure> of values[rows, columns]. Values that are not finite are shown as 0 and named in the caption. A map takes
+// about 1.4 bytes a cell and 1.6 kB, and to most_exact cells about 50 bytes more a cell.
+std::string HeatMap(const HeatMapOptions& options, int64_t rows, int64_t columns, std::span<const float> values);
+
+}  // namespace crosstalk

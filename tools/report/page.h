@@ -1,0 +1,51 @@
+// Page: one HTML file that needs nothing else: no network, no script or style from elsewhere. Light and dark, by the
+// system and by a switch; for a phone, a printer, the keyboard and a screen reader.
+//
+//   Page page("A run");
+//   page.AddSection("Curves", LineChart({.title = "loss", .x_label = "step"}, series));
+//   WriteFileAtomically(path, page.Html());
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crosstalk {
+
+// Text as it stands in an element or in an attribute's value: &, <, >, " and ' escaped, U+FFFD for what HTML has no
+// character for (bytes that are not UTF-8, control characters but tabs and line ends).
+std::string EscapeHtml(std::string_view text);
+
+class Page {
+ public:
+  explicit Page(std::string title) : title_(std::move(title)) {}
+
+  // What kind of page it is, above the title, and a sentence below it: plain text.
+  void SetKind(std::string kind) { kind_ = std::move(kind); }
+  void SetLead(std::string lead) { lead_ = std::move(lead); }
+  // A <section> with a heading and a line in the contents. `html` is HTML: what comes from outside is escaped in it.
+  void AddSection(const std::string& heading, const std::string& html);
+
+  // The same bytes for the same sections.
+  std::string Html() const;
+
+ private:
+  struct Section {
+    std::string heading;
+    std::string id;
+    std::string html;
+  };
+
+  std::string title_;
+  std::string kind_ = "Crosstalk";
+  std::string lead_;
+  std::vector<Section> sections_;
+};
+
+// <dl> of a few numbers that matter; `detail` may be empty. Plain text.
+struct Fact {
+  std::string name, value, detail;
+};
+std::string FactList(const std::vector<Fact>& facts);
+
+}  // namespace crosstalk
