@@ -33,6 +33,8 @@ Command FinetuneCommand();
 Command PredictCommand();
 Command ScoreCommand();
 Command GenerateCommand();
+Command ReportCommand();
+Command ShowCommand();
 Command CompareCommand();
 Command ImportCommand();
 Command ExportCommand();

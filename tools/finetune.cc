@@ -17,6 +17,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/report/run_page.h"
 #include "tools/seed_runs.h"
 #include "tools/signals.h"
 #include "tools/training_observer.h"
@@ -125,16 +126,21 @@ int Finetune(const OptionTable& options, FinetuneSettings& settings) {
       return 128 + signals.Received();
     }
     results.push_back(FinishedRun(seed, folder));
+    WriteReportAtEnd(folder, nullptr);
   }
   if (many) results = WithEarlierSeeds(settings.out, std::move(results));
   const Json json = SeedsJson(results);
-  if (many) WriteFileAtomically(settings.out + "/scores.json", json.DumpPretty());
+  if (many) {
+    WriteFileAtomically(settings.out + "/scores.json", json.DumpPretty());
+    WriteReportAtEnd(settings.out, nullptr);
+  }
   if (settings.json) {
     PrintResult(json);
   } else {
     PrintResult(SeedsText(json));
   }
-  PrintMessage("written: ", settings.out, many ? "/scores.json, seed-*/" : "/scores.json, ", "predictions/");
+  PrintMessage("written: ", settings.out, many ? "/scores.json, report.html, seed-*/" : "/scores.json, report.html, ",
+               "predictions/");
   return 0;
 }
 
@@ -146,8 +152,8 @@ Command FinetuneCommand() {
       "Trains a model on one or more tasks from their official files, beginning with the weights of a run, a "
       "checkpoint or an imported model, by the published settings for that model and task. A T5 learns to write the "
       "answers; a BERT or an ALBERT gets a head for them. The run folder gets all that a training's does, and, by "
-      "the checkpoint whose score on the held-out rows is best, predictions/ in the official formats and "
-      "scores.json.\n"
+      "the checkpoint whose score on the held-out rows is best, predictions/ in the official formats, "
+      "scores.json, and report.html.\n"
       "The same command goes on with what was interrupted. With --seeds each has a run of its own.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<FinetuneSettings>();

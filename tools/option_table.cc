@@ -19,6 +19,7 @@ namespace crosstalk {
 namespace {
 
 constexpr size_t kHelpWidth = 100;
+constexpr int kMostArguments = 10'000;
 constexpr size_t kHelpColumn = 34;  // where the sentences of the help begin
 
 template <typename T>
@@ -140,6 +141,7 @@ struct OptionTable::Impl {
     std::function<void(const std::string& text)> parse;
     std::function<void(const Json& value)> set;  // a field's; else a file's value is parsed as its text
     bool required = false;
+    bool repeats = false;            // may be given several times: each text is parsed
     std::vector<std::string> texts;  // as given on the command line
     std::optional<Json> file_value;  // as given in the configuration file, where the command line does not
 
@@ -273,6 +275,21 @@ void OptionTable::Add(const std::string& names, std::vector<uint64_t>* value, co
   impl_->AddValue(names, value, placeholder, help, Required::kNo);
 }
 
+void OptionTable::AddList(const std::string& name, std::vector<std::string>* values, const std::string& placeholder,
+                          const std::string& help) {
+  Impl::Entry& entry = impl_->AddEntry(name, placeholder, help);
+  entry.required = true;
+  entry.repeats = true;
+  entry.parse = [values](const std::string& text) { values->push_back(text); };
+  entry.set = [values, name](const Json& value) {
+    values->clear();
+    for (const Json& one : value.is_array() ? value.AsArray() : Json::Array{value}) {
+      CROSSTALK_CHECK(one.is_string(), name, ": must be a string or a list of strings");
+      values->push_back(one.AsString());
+    }
+  };
+}
+
 void OptionTable::AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
                             const std::string& help) {
   Impl::Entry& entry = impl_->AddEntry(names, Join(choices, "|"), help);
@@ -333,9 +350,9 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
       parser.add_flag_callback(names, [e = entry.get()] { e->texts = {"true"}; });
     } else {
       parser.add_option(names, entry->texts)
-          ->expected(1)
+          ->expected(1, entry->repeats ? kMostArguments : 1)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-          ->allow_extra_args(false);
+          ->allow_extra_args(entry->repeats);
     }
   }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -360,17 +377,19 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
     Fail(ErrorKind::kUsage, Quoted(extra), " is not expected here; --help shows what is");
   }
   for (const auto& entry : impl_->entries) {
-    CROSSTALK_CHECK(entry->texts.size() <= 1, entry->names[0], " is given ", entry->texts.size(), " times");
-    if (entry->texts.empty()) continue;
-    if (!entry->flag()) {
-      const std::string name = entry->texts[0].substr(0, entry->texts[0].find('='));
-      CROSSTALK_CHECK(!name.starts_with('-') || impl_->FindEntry(name) == nullptr, entry->names[0],
-                      " needs a value, but the option ", name, " follows");
+    CROSSTALK_CHECK(entry->texts.size() <= 1 || entry->repeats, entry->names[0], " is given ", entry->texts.size(),
+                    " times");
+    for (const std::string& text : entry->texts) {
+      if (!entry->flag()) {
+        const std::string name = text.substr(0, text.find('='));
+        CROSSTALK_CHECK(!name.starts_with('-') || impl_->FindEntry(name) == nullptr, entry->names[0],
+                        " needs a value, but the option ", name, " follows");
+      }
+      // Most often a variable of a shell that is not set.
+      CROSSTALK_CHECK(!text.empty(), entry->positional() ? entry->placeholder : entry->names[0],
+                      " is given an empty text; leave it out instead");
+      entry->parse(text);
     }
-    // Most often a variable of a shell that is not set.
-    CROSSTALK_CHECK(!entry->texts[0].empty(), entry->positional() ? entry->placeholder : entry->names[0],
-                    " is given an empty text; leave it out instead");
-    entry->parse(entry->texts[0]);
   }
   if (!impl_->config_path.empty()) impl_->ReadConfigFile(impl_->config_path);
   for (const auto& entry : impl_->entries) {
@@ -390,6 +409,7 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
 
 void OptionTable::ParseAgain() const {
   for (const auto& entry : impl_->entries) {
+    if (entry->repeats) continue;  // what it lists stands
     if (!entry->texts.empty()) {
       entry->parse(entry->texts[0]);
     } else if (entry->file_value) {
@@ -402,7 +422,7 @@ void OptionTable::ParseAgain() const {
 std::string OptionTable::Help(const std::string& command, const std::string& description) const {
   std::string usage = "Usage: crosstalk " + command;
   for (const auto& entry : impl_->entries) {
-    if (entry->positional()) usage += " " + entry->placeholder;
+    if (entry->positional()) usage += " " + entry->placeholder + (entry->repeats ? "…" : "");
   }
   std::string out = usage + " [OPTIONS]\n\n" + Paragraphs(description);
   std::string group;

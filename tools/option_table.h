@@ -19,7 +19,7 @@ namespace crosstalk {
 // Names are "--d-model"; several separated by commas are synonyms ("--output,-o"); one without dashes is a positional
 // argument. `placeholder` is what stands for the value in the help ("N", "FILE"), `help` one sentence with the unit.
 // A target's value at declaration is the default; it is written when the command line is parsed, and must live until
-// then. An option may be given once.
+// then. An option may be given once, but for a list.
 class OptionTable {
  public:
   OptionTable();
@@ -49,6 +49,9 @@ class OptionTable {
   // "1,2,3"
   void Add(const std::string& names, std::vector<uint64_t>* value, const std::string& placeholder,
            const std::string& help);
+  // A positional argument that is given once or more: RUN….
+  void AddList(const std::string& name, std::vector<std::string>* values, const std::string& placeholder,
+               const std::string& help);
   // One of `choices`; any other is a usage error that names the nearest.
   void AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
                  const std::string& help);

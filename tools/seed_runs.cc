@@ -14,6 +14,7 @@
 #include "tools/format.h"
 #include "tools/option_table.h"
 #include "tools/output.h"
+#include "tools/report/run_page.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
@@ -100,8 +101,9 @@ void CheckFolderOfSeeds(const std::string& folder, const TrainingConfig& config)
   if (KindOf(folder) == PathKind::kNothing) return;
   const std::vector<uint64_t> seeds = SeedsIn(folder);
   for (const std::string& name : ListDirectory(folder)) {
-    CROSSTALK_CHECK(SeedOf(name) || IsTemporaryName(name) || (!seeds.empty() && name == "scores.json"), "--out ",
-                    folder, ": holds files that are not those of seeds (", Excerpt(name), "); choose a new folder");
+    CROSSTALK_CHECK(
+        SeedOf(name) || IsTemporaryName(name) || (!seeds.empty() && (name == "scores.json" || name == kReportName)),
+        "--out ", folder, ": holds files that are not those of seeds (", Excerpt(name), "); choose a new folder");
   }
   for (const uint64_t seed : seeds) {
     const RunFolder run(SeedFolder(folder, seed));

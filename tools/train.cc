@@ -28,6 +28,8 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/report/run_page.h"
+#include "tools/report/samples.h"
 #include "tools/signals.h"
 #include "tools/training_observer.h"
 #include "tools/training_options.h"
@@ -38,7 +40,6 @@ namespace crosstalk {
 namespace {
 
 // Of what is shown at the end.
-constexpr int64_t kSampleTextBytes = 400;
 constexpr int64_t kSampleTokens = 150;
 constexpr double kSampleSeconds = 10;
 
@@ -184,9 +185,7 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
 std::string ShowSample(const TrainingRun& run) {
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
-  const TextSource& text = *run.data().corpus.validation;
-  const int64_t bytes = std::min<int64_t>(kSampleTextBytes, text.num_bytes().value_or(kSampleTextBytes));
-  const std::string prompt = writer->PromptFrom(text.ReadSegment(0, 0, bytes, bytes, TextSource::Order::kSequential));
+  const std::string prompt = SamplePrompt(*writer, *run.data().corpus.validation, 0);
   SearchOptions options = writer->Defaults(prompt);
   options.max_length = std::min(options.max_length, kSampleTokens);
   options.seed = run.config().seed;
@@ -217,16 +216,18 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                summary.last_evaluation ? ", " + EvaluationText(*summary.last_evaluation) : "", ", ",
                DurationText(summary.seconds));
   const char* const program = program_invocation_name;
-  PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/");
+  PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/, report.html");
   std::string more;
   try {
     more = ShowSample(run);
   } catch (const Error& error) {  // the run is finished and saved
     PrintMessage("no sample of what it writes: ", error.what());
   }
-  PrintMessage("what next:  ", more, program, " eval --run '", path,
-               "'   measure it again, or with --data on your own text\n", "            ", program, " train --resume '",
-               path, "' --steps ", 2 * summary.step, "   go on with it\n", "            ", program, " compare",
+  const std::string report = WriteReportAtEnd(path, run.data().corpus.validation);
+  PrintMessage("what next:  ", more, report.empty() ? "" : StrCat("open '", report, "' in a browser\n            "),
+               program, " eval --run '", path, "'   measure it again, or with --data on your own text\n",
+               "            ", program, " train --resume '", path, "' --steps ", 2 * summary.step, "   go on with it\n",
+               "            ", program, " compare",
                run.config().model == TrainingConfig().model ? "" : " --model " + run.config().model,
                "   the family of attention side by side, on the built-in corpus");
 }
@@ -288,7 +289,7 @@ Command TrainCommand() {
       "train", "train a model with any attention of the family, or go on with one",
       "Trains a model on text. Without options: a small talking-heads T5 on span corruption of the built-in "
       "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
-      "metrics.jsonl, checkpoints and at the end model.safetensors.\n"
+      "metrics.jsonl, checkpoints and at the end model.safetensors and report.html.\n"
       "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
       "--resume goes on to the same bits; options that are not repeated are those of the run. With more --steps than "
       "it had, it goes on to them, finished or not.\n"

@@ -3,10 +3,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <utility>
-#include <vector>
 
 #include "tools/output.h"
+#include "tools/report/samples.h"
 
 namespace crosstalk {
 namespace {
@@ -49,15 +48,10 @@ void TextOutput::EndText() {
 
 std::string ShownText(const Model& model, const TextWriter& writer, const std::string& prompt,
                       const SearchOptions& options) {
-  std::vector<std::pair<Author, std::string>> parts;
-  WriteText(model, writer, prompt, options, [&](std::string_view piece, Author author) {
-    if (parts.empty() || parts.back().first != author) parts.emplace_back(author, "");
-    parts.back().second += piece;
-  });
   std::string shown;
-  for (const auto& [author, text] : parts) {
+  for (const auto& [kind, text] : WrittenParts(model, writer, prompt, options)) {
     const std::string plain = WithoutControls(text);
-    if (author == Author::kPrompt || prompt.empty()) {
+    if (kind == SamplePart::Kind::kGiven || prompt.empty()) {
       shown += plain;
     } else {
       shown += ColourWanted() && ErrorIsTerminal() && !plain.empty() ? Bold(plain) : "[" + plain + "]";

@@ -64,7 +64,8 @@ Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), hig
         ticks_.push_back({Place(value), TickLabel(value, std::max(0, -power))});
       }
     }
-    return;
+    if (ticks_.size() >= 2) return;
+    ticks_.clear();  // the range is so narrow that even steps are as good
   }
   const double step = RoundStep((high_ - low_) / std::max(1, ticks));
   const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));

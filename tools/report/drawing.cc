@@ -24,7 +24,7 @@ constexpr char kChartStyle[] =
 constexpr size_t kColours = 8, kDashes = 4;
 // Up to so many points of a curve are marked each.
 constexpr size_t kMarkedPoints = 60;
-constexpr size_t kFewestColumns = 40, kMostColumns = 600;
+constexpr size_t kFewestColumns = 40, kMostColumns = 240;
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();

@@ -66,15 +66,18 @@ std::string IntervalChart(const IntervalChartOptions& options, const std::vector
                  "<td class=\"lane\" aria-hidden=\"true\"></td>", head(options.value_label, "number"),
                  spread ? head(options.spread_label, "number") : "",
                  references ? head(options.reference_label, "number") : "", "</tr></thead>\n<tbody>\n");
+  const auto number = [](const std::string& name, const std::string& text) {
+    return StrCat("<td class=\"number\" data-name=\"", EscapeHtml(name), "\">", text, "</td>");
+  };
   const std::string ground = Grid(axis) + References(options, axis);
   for (const IntervalRow& row : rows) {
     html += StrCat("<tr><th scope=\"row\">", EscapeHtml(row.label),
                    "</th><td class=\"lane\" aria-hidden=\"true\"><svg viewBox=\"0 0 1000 100\" ",
                    "preserveAspectRatio=\"none\" focusable=\"false\">", ground, DrawInterval(axis, row, 50),
-                   "</svg></td><td class=\"number\">", Number(row.value, options.digits), "</td>");
-    if (spread) html += StrCat("<td class=\"number\">", SpreadText(row, options.digits), "</td>");
+                   "</svg></td>", number(options.value_label, Number(row.value, options.digits)));
+    if (spread) html += number(options.spread_label, SpreadText(row, options.digits));
     if (references) {
-      html += StrCat("<td class=\"number\">", row.reference ? Number(*row.reference, options.digits) : "–", "</td>");
+      html += number(options.reference_label, row.reference ? Number(*row.reference, options.digits) : "–");
     }
     html += "</tr>\n";
   }

@@ -8,6 +8,9 @@
 namespace crosstalk {
 namespace {
 
+// Text of more bytes gets room of its own, so that a narrow screen does not break it at each word.
+constexpr size_t kLongText = 40;
+
 bool LooksLikeNumber(const std::string& text) {
   if (text.empty() || text.find_first_of("0123456789") == std::string::npos) return false;
   if (text.find_first_not_of("0123456789.,+-e% ") != std::string::npos) return false;
@@ -16,7 +19,8 @@ bool LooksLikeNumber(const std::string& text) {
 
 }  // namespace
 
-TableCell::TableCell(const std::string& text) : html(EscapeHtml(text)), number(LooksLikeNumber(text)) {}
+TableCell::TableCell(const std::string& text)
+    : html(EscapeHtml(text)), number(LooksLikeNumber(text)), is_long(text.size() > kLongText) {}
 
 TableCell HtmlCell(std::string html) {
   TableCell cell("");
@@ -50,8 +54,10 @@ std::string HtmlTable(const std::vector<std::string>& header, const std::vector<
     html += changed ? "<tr class=\"changed\">" : "<tr>";
     for (size_t column = 0; column < header.size(); ++column) {
       const std::string cell = column < rows[i].size() ? rows[i][column].html : "";
-      html += column == 0 ? StrCat("<th scope=\"row\"", with_class(column), ">", cell, "</th>")
-                          : StrCat("<td", with_class(column), ">", cell, "</td>");
+      const bool is_long = column < rows[i].size() && rows[i][column].is_long;
+      const std::string classes = is_long ? " class=\"long\"" : with_class(column);
+      html += column == 0 ? StrCat("<th scope=\"row\"", classes, ">", cell, "</th>")
+                          : StrCat("<td", classes, ">", cell, "</td>");
     }
     html += "</tr>\n";
   }

@@ -11,6 +11,7 @@ namespace crosstalk {
 struct TableCell {
   std::string html;
   bool number = false;
+  bool is_long = false;
 
   TableCell(const std::string& text);  // escaped; a number if it looks like one: "1,234", "4.19", "-3e-05", "12.3 %"
   TableCell(const char* text) : TableCell(std::string(text)) {}

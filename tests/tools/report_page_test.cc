@@ -1,0 +1,229 @@
+// What pages are made of: text that is escaped, curves that are thinned, axes, charts, tables, colours.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "tests/support/messages.h"
+#include "tests/support/tiny_run.h"
+#include "tools/report/axis.h"
+#include "tools/report/chart.h"
+#include "tools/report/curve.h"
+#include "tools/report/heat_map.h"
+#include "tools/report/page.h"
+#include "tools/report/sparkline.h"
+#include "tools/report/table.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+TEST(EscapeHtmlTest, LeavesNothingThatHtmlWouldRead) {
+  EXPECT_EQ(EscapeHtml("<a href=\"x\" id='y'>&amp;"), "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;amp;");
+  EXPECT_EQ(EscapeHtml("\u2581Tür\n\t"), "\u2581Tür\n\t");
+  EXPECT_EQ(EscapeHtml(std::string("a\0b\x1b\x7f", 5)), "a\uFFFDb\uFFFD\uFFFD");
+  EXPECT_EQ(EscapeHtml("\xff\xc3(\xc2\x85"), "\uFFFD\uFFFD(\uFFFD");
+}
+
+TEST(PageTest, EachSectionHasALineInTheContentsAndAnIdOfItsOwn) {
+  Page page("a <b>");
+  page.AddSection("Same name", "<p>1</p>");
+  page.AddSection("Same name", "<p>2</p>");
+  page.AddSection("…", "<p>3</p>");
+  const std::string html = page.Html();
+  EXPECT_TRUE(Contains(html, "<title>a &lt;b&gt;</title>"));
+  for (const char* id : {"same-name", "same-name-2", "section"}) {
+    EXPECT_EQ(Count(html, StrCat("<section id=\"", id, "\"")), 1U) << id;
+    EXPECT_EQ(Count(html, StrCat("<a href=\"#", id, "\">")), 1U) << id;
+  }
+  EXPECT_EQ(html, page.Html());
+}
+
+TEST(PageTest, NamesNothingOutsideItself) {
+  Page page("a page");
+  page.AddSection("Chart", LineChart({.title = "y"}, {{"one", {1, 2}, {3, 4}}}));
+  const std::string html = page.Html();
+  for (const char* reference : {" src=\"http", "url(", "@import", "href=\"http", "//cdn", "<script src"}) {
+    EXPECT_FALSE(Contains(html, reference)) << reference;
+  }
+}
+
+TEST(ThinnedTest, FewPointsStayAsTheyAre) {
+  const Curve curve = Thinned({"", {3, 1, 2}, {30, 10, 20}}, 2);
+  ASSERT_EQ(curve.points.size(), 3U);
+  EXPECT_FALSE(curve.thinned);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(curve.points[i].y, 10.0 * static_cast<double>(i + 1));
+}
+
+TEST(ThinnedTest, ManyPointsKeepTheirRangeAndMean) {
+  Series series;
+  for (int i = 0; i < 100'000; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(i == 77'777 ? 1000 : i == 5 ? -1000 : i % 2);
+  }
+  const Curve curve = Thinned(series, 100);
+  EXPECT_TRUE(curve.thinned);
+  ASSERT_EQ(curve.points.size(), 100U);
+  double low = 0, high = 0;
+  for (const CurvePoint& point : curve.points) {
+    low = std::min(low, point.low);
+    high = std::max(high, point.high);
+  }
+  EXPECT_EQ(low, -1000);
+  EXPECT_EQ(high, 1000);
+  EXPECT_NEAR(curve.points[50].y, 0.5, 0.01);
+  EXPECT_EQ(curve.points.back().x, 99'999);
+}
+
+TEST(ThinnedTest, ValuesThatAreNotFiniteAreGaps) {
+  const Curve curve = Thinned({"", {1, 2, 3, 4, 5}, {1, kNaN, 3, std::numeric_limits<double>::infinity(), 5}}, 100);
+  ASSERT_EQ(curve.points.size(), 3U);
+  for (const CurvePoint& point : curve.points) EXPECT_TRUE(point.begins);
+}
+
+TEST(AxisTest, TicksAreRoundAndTellEachOtherApart) {
+  const std::pair<double, double> ranges[] = {{0, 1}, {4.19, 4.23}, {1, 500'000},  {-3, 7},     {0.00012, 0.055},
+                                              {5, 5}, {0, 0},       {-1e-9, 1e-9}, {1e11, 3e11}};
+  for (const auto& [low, high] : ranges) {
+    for (const AxisScale scale : {AxisScale::kLinear, AxisScale::kLog}) {
+      const Axis axis(low, high, scale, 5);
+      ASSERT_GE(axis.ticks().size(), 2U) << low << " to " << high;
+      EXPECT_LE(axis.ticks().size(), 12U) << low << " to " << high;
+      for (size_t i = 0; i < axis.ticks().size(); ++i) {
+        EXPECT_GE(axis.ticks()[i].place, -1e-6);
+        EXPECT_LE(axis.ticks()[i].place, 1 + 1e-6);
+        if (i == 0) continue;
+        EXPECT_NE(axis.ticks()[i].label, axis.ticks()[i - 1].label) << low << " to " << high;
+      }
+    }
+  }
+  EXPECT_EQ(Axis(0, 3000, AxisScale::kLinear, 5).ticks()[1].label, "1,000");
+}
+
+TEST(AxisTest, ShortNumbersHaveFiveDigits) {
+  EXPECT_EQ(ShortNumber(4.193005999959684), "4.193");
+  EXPECT_EQ(ShortNumber(184'216.4), "184216");
+  EXPECT_EQ(ShortNumber(1.8260462e-05), "1.826e-05");
+  EXPECT_EQ(ShortNumber(kNaN), "undefined");
+}
+
+TEST(LineChartTest, HasEachValueInItsTableAndInItsLegend) {
+  const std::string html = LineChart({.title = "loss & more"}, {{"a<b", {1, 2, 3}, {0.5, kNaN, 0.125}}});
+  EXPECT_TRUE(Contains(html, "loss &amp; more"));
+  EXPECT_FALSE(Contains(html, "a<b"));
+  EXPECT_TRUE(Contains(html, "data-x=\"1 3\" data-y=\"0.5 0.125\"")) << html;
+  for (const char* value : {"<td class=\"number\">0.5</td>", "<td class=\"number\">0.125</td>"}) {
+    EXPECT_TRUE(Contains(html, value)) << value;
+  }
+  EXPECT_EQ(LineChart({.title = "nothing"}, {{"a", {1, 2}, {kNaN, kNaN}}}), "");
+}
+
+TEST(LineChartTest, StaysSmallWhateverTheNumberOfSteps) {
+  Series series{"training", {}, {}};
+  for (int i = 1; i <= 500'000; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(4 + std::sin(i * 0.1) / std::sqrt(i));
+  }
+  EXPECT_LT(LineChart({.title = "loss"}, {series}).size(), 60'000U);
+  EXPECT_LT(LineChart({.title = "loss"}, std::vector<Series>(20, series)).size(), 250'000U);
+}
+
+TEST(LineChartTest, MarksStandOnlyWhereTheCurvesAre) {
+  const std::vector<Series> series = {{"a", {10, 20}, {1, 2}}};
+  EXPECT_EQ(Count(LineChart({.title = "y", .marks = {{"resumed", 15}, {"resumed", 5}}}, series), "class=\"mark\""), 1U);
+}
+
+TEST(StandaloneSvgTest, KnowsItsColoursWithoutVariables) {
+  for (const std::string& svg :
+       {StandaloneSvg({.title = "<y>"}, {{"a", {1, 2}, {3, 4}}}),
+        StandaloneSvg(IntervalChartOptions{.title = "<y>"}, {{"a", 1, 0.5, 2, 3}, {"b", 2, kNaN, kNaN, {}}})}) {
+    EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    EXPECT_FALSE(Contains(svg, "var("));
+    EXPECT_FALSE(Contains(svg, "currentColor"));
+    EXPECT_TRUE(Contains(svg, "prefers-color-scheme: dark"));
+    EXPECT_TRUE(Contains(svg, "&lt;y&gt;"));
+  }
+}
+
+TEST(IntervalChartTest, ARowSaysItsNumbers) {
+  const std::string html = IntervalChart({.title = "ln(PPL)", .digits = 2}, {{"a & b", 4.25, 4.5, 4.75, 4.125}});
+  for (const char* text : {"a &amp; b", ">4.25<", ">4.50 to 4.75<", ">4.12<"})
+    EXPECT_TRUE(Contains(html, text)) << text;
+}
+
+TEST(HeatMapTest, SaysHowManyValuesAreNotFinite) {
+  const std::vector<float> values = {1, -2, static_cast<float>(kNaN), 0.5F};
+  const std::string html = HeatMap({.title = "P_l", .diverging = true}, 2, 2, values);
+  EXPECT_TRUE(Contains(html, "-2 to 1, 1 not finite")) << html;
+  EXPECT_THROW(HeatMap({.title = "P_l"}, 3, 2, values), Error);
+}
+
+TEST(TableTest, NumbersStandRightAndHeadersSayWhatTheyHead) {
+  const std::string html = HtmlTable({"name", "value"}, {{"<a>", "1,234"}, {"b", "-5e-05"}, {"c", ""}});
+  EXPECT_EQ(Count(html, "<td class=\"number\">"), 3U) << html;
+  EXPECT_TRUE(Contains(html, "<th scope=\"col\" class=\"number\">value</th>"));
+  EXPECT_TRUE(Contains(html, "<th scope=\"row\">&lt;a&gt;</th>"));
+}
+
+// Relative luminance and contrast, WCAG 2.2.
+double Luminance(const std::string& colour) {
+  double luminance = 0;
+  const double weights[] = {0.2126, 0.7152, 0.0722};
+  for (size_t i = 0; i < 3; ++i) {
+    const double part = std::stoi(colour.substr(1 + 2 * i, 2), nullptr, 16) / 255.0;
+    luminance += weights[i] * (part <= 0.04045 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4));
+  }
+  return luminance;
+}
+double Contrast(const std::string& a, const std::string& b) {
+  const double x = Luminance(a), y = Luminance(b);
+  return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);
+}
+
+TEST(ColoursTest, CanBeReadOnTheirGround) {
+  for (const char* file : {"light.css", "dark.css"}) {
+    const std::string style = ReadBytes(StrCat(std::getenv("CROSSTALK_SOURCE"), "/tools/report/", file));
+    std::map<std::string, std::string> colours;
+    for (size_t at = style.find("--"); at != std::string::npos; at = style.find("--", at + 2)) {
+      const size_t colon = style.find(": ", at);
+      colours[style.substr(at, colon - at)] = style.substr(colon + 2, 7);
+    }
+    for (const auto& [name, colour] : colours) {
+      const bool line = name.starts_with("--series-") || name == "--positive" || name == "--negative";
+      const bool text =
+          name == "--ink" || name == "--soft" || name == "--accent" || name == "--good" || name == "--bad";
+      if (!line && !text) continue;
+      EXPECT_GE(Contrast(colour, colours["--ground"]), text ? 4.5 : 3) << file << " " << name;
+      EXPECT_GE(Contrast(colour, colours["--raised"]), text ? 4.5 : 1) << file << " " << name;
+    }
+    EXPECT_EQ(colours.count("--series-7"), 1U) << file;
+  }
+}
+
+TEST(SparklineTest, GoesFromTheLeastToTheLargest) {
+  const Series falling{"", {1, 2, 3, 4}, {8, 4, 2, 1}};
+  EXPECT_EQ(Sparkline(falling, 10, SparklineStyle::kBlocks), "█▄▂▁");
+  EXPECT_EQ(Sparkline(falling, 10, SparklineStyle::kAscii), "#-._");
+  EXPECT_EQ(Sparkline({"", {1, 2, 3, 4}, {5, 5, 1, 1}}, 2, SparklineStyle::kBlocks), "█▁");
+  EXPECT_EQ(Sparkline({"", {1, 9, 10}, {1, 2, 3}}, 3, SparklineStyle::kAscii), "_ #");
+  EXPECT_EQ(Sparkline({"", {1, 2}, {3, 3}}, 3, SparklineStyle::kAscii), "==");
+  EXPECT_EQ(Sparkline({"", {1}, {kNaN}}, 3, SparklineStyle::kBlocks), "");
+}
+
+}  // namespace
+}  // namespace crosstalk

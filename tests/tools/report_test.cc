@@ -1,0 +1,250 @@
+// `crosstalk report` and `crosstalk show`: what they say of a run, whole, lost in part, damaged or hostile.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/json.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+const std::string kUtf8Locale = "LC_ALL=C.UTF-8", kPlainLocale = "LC_ALL=C";
+
+// One run for all tests, in a folder whose name and text are what a page must not believe. Each test changes a copy.
+class ReportTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    suite_ = new TempDir();
+    std::string text;
+    for (int i = 0; i < 300; ++i) text += "<script>alert(1)</script> & <b>bold</b> words. ";
+    WriteBytes(*suite_ / "text.txt", text);
+    const CommandResult result =
+        RunCommand(TinyTrain({"--data", *suite_ / "text.txt", "--out", *suite_ / "<img src=x>run", "--steps", "12"}));
+    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    ASSERT_TRUE(Contains(result.errors, "report.html")) << result.errors;
+  }
+  static void TearDownTestSuite() { delete suite_; }
+
+  void SetUp() override { std::filesystem::copy(*suite_ / "<img src=x>run", Run(), Recursive()); }
+  static std::filesystem::copy_options Recursive() { return std::filesystem::copy_options::recursive; }
+
+  std::string Run() const { return dir_ / "<img src=x>run"; }
+  // The page that is written to --out.
+  std::string Report(std::vector<std::string> words) const {
+    const CommandResult result = RunCommand(Joined({"report", "--out", dir_ / "page.html"}, words));
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return ReadBytes(dir_ / "page.html");
+  }
+  std::string Show(const std::vector<std::string>& words, const std::string& locale = kUtf8Locale) const {
+    const CommandResult result = RunCommand(Joined({"show"}, words), {.environment = {locale}});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.output;
+  }
+
+  static TempDir* suite_;
+  TempDir dir_;
+};
+TempDir* ReportTest::suite_ = nullptr;
+
+TEST_F(ReportTest, TheEndOfATrainingWritesWhatReportWrites) {
+  const std::string written = ReadBytes(*suite_ / "<img src=x>run/report.html");
+  const CommandResult result =
+      RunCommand({"report", *suite_ / "<img src=x>run", "--out", dir_ / "page.html", "--threads", "2"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(ReadBytes(dir_ / "page.html") == written);
+  for (const char* part : {"ln(PPL)", "learning rate", "gradient norm", "tokens per second", "Blanks of held-out text",
+                           "encoder-decoder attention", "multiplications of a layer", "finished"}) {
+    EXPECT_TRUE(Contains(written, part)) << part;
+  }
+}
+
+TEST_F(ReportTest, TextFromARunIsEscaped) {
+  const std::string page = Report({Run()});
+  EXPECT_FALSE(Contains(page, "<img src=x>"));
+  EXPECT_FALSE(Contains(page, "alert(1)</script>"));
+  EXPECT_FALSE(Contains(page, "<b>bold"));
+  EXPECT_TRUE(Contains(page, "&lt;img src=x&gt;run"));
+  EXPECT_TRUE(Contains(page, "&lt;script&gt;"));  // of the sample's text
+}
+
+TEST_F(ReportTest, SaysWhereARunWasResumedAndContinued) {
+  ASSERT_EQ(RunCommand({"train", "--resume", Run(), "--steps", "16"}).exit_code, 0);
+  std::filesystem::remove(Run() + "/model.safetensors");
+  std::filesystem::remove_all(Run() + "/checkpoints/step-00000016");
+  const CommandResult resumed = RunCommand({"train", "--resume", Run(), "--steps", "16"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  const std::string page = Report({Run()});
+  EXPECT_TRUE(Contains(page, ">continued</span>"));
+  EXPECT_TRUE(Contains(page, "The run was of 12 steps, and was continued from there."));
+  EXPECT_TRUE(Contains(Show({Run()}), "continued"));
+  const Json story = ParseJson(Show({Run(), "--json"}), "show");
+  EXPECT_EQ(story.At("events").AsArray()[0].At("event"), Json("continued"));
+  EXPECT_EQ(story.At("events").AsArray()[0].At("step"), Json(12));
+}
+
+TEST_F(ReportTest, OfSeveralRunsTheDifferencesComeFirst) {
+  const CommandResult other = RunCommand(TinyTrain(
+      {"--attention", "multihead", "--data", *suite_ / "text.txt", "--out", dir_ / "other", "--steps", "12"}));
+  ASSERT_EQ(other.exit_code, 0) << other.errors;
+  const std::string page = Report({Run(), dir_ / "other", "--samples", "0"});
+  EXPECT_TRUE(Contains(page, "<tr><th scope=\"row\">attention</th><td>talking</td><td>multihead</td></tr>"));
+  EXPECT_LT(page.find("Fields in which the runs differ"), page.find("The same in all runs"));
+  EXPECT_TRUE(Contains(page, "<span class=\"name\">other</span>"));
+  EXPECT_FALSE(Contains(page, "held-out text, filled in"));
+  // A folder of runs means those in it.
+  EXPECT_EQ(Report({dir_.path(), "--samples", "0"}).size(), page.size());
+}
+
+TEST_F(ReportTest, WhatIsLostIsSaid) {
+  std::filesystem::remove_all(Run() + "/checkpoints");
+  std::filesystem::remove(Run() + "/tokenizer.json");
+  std::string page = Report({Run()});
+  EXPECT_TRUE(Contains(page, "No sample: ")) << page;
+  EXPECT_TRUE(Contains(page, "ln(PPL)"));
+  std::filesystem::remove(Run() + "/run.json");
+  page = Report({Run()});
+  EXPECT_TRUE(Contains(page, "run.json is missing"));
+  EXPECT_TRUE(Contains(Show({Run()}), "run.json is missing"));
+  EXPECT_TRUE(Contains(page, "ln(PPL)"));
+}
+
+TEST_F(ReportTest, WithoutMetricsTheRestStands) {
+  std::filesystem::remove(Run() + "/metrics.jsonl");
+  const std::string page = Report({Run()});
+  EXPECT_TRUE(Contains(page, "metrics.jsonl is missing"));
+  EXPECT_TRUE(Contains(page, "encoder-decoder attention"));
+  EXPECT_TRUE(Contains(Show({Run()}), "metrics.jsonl is missing"));
+}
+
+TEST_F(ReportTest, DamagedLinesAreLeftOutAndATornOneIsNoDamage) {
+  std::string metrics = ReadBytes(Run() + "/metrics.jsonl");
+  WriteBytes(Run() + "/metrics.jsonl", metrics + "{\"event\": \"tr");
+  EXPECT_FALSE(Contains(Report({Run()}), "damaged"));
+  metrics.insert(metrics.find('\n') + 1,
+                 "{\"event\": \"tr\n[1]\n\xff\xfe\n{\"event\": \"eval\", \"step\": 1, \"<script>x\": 3}\n"
+                 "{\"event\": \"resumed\", \"step\": 3}\n{\"event\": \"train\", \"step\": 1e3, \"loss\": \"no\"}\n");
+  WriteBytes(Run() + "/metrics.jsonl", metrics);
+  const std::string page = Report({Run()});
+  EXPECT_TRUE(Contains(page, "3 lines are damaged and left out, the first is line 2")) << page;
+  EXPECT_FALSE(Contains(page, "<script>x"));
+}
+
+TEST_F(ReportTest, AModelOfMoreLayersThanAnybodyHasIsNotBuilt) {
+  std::string run = ReadBytes(Run() + "/run.json");
+  const std::string layers = "\"encoder_layers\": 1";
+  run.replace(run.find(layers), layers.size(), layers + "000000000");
+  WriteBytes(Run() + "/run.json", run);
+  EXPECT_TRUE(Contains(Report({Run(), "--samples", "0"}), "encoder_layers: is more than 10000"));
+}
+
+TEST_F(ReportTest, OfARunThatStillTrainsItSaysHowFarItIs) {
+  std::filesystem::remove(Run() + "/model.safetensors");
+  const std::string metrics = ReadBytes(Run() + "/metrics.jsonl");
+  WriteBytes(Run() + "/metrics.jsonl", metrics.substr(0, metrics.find("{\"event\": \"train\", \"step\": 9,")));
+  const std::string page = Report({Run()});
+  EXPECT_TRUE(Contains(page, "the run has not ended: the last line of metrics.jsonl is of step 8 of 12"));
+  EXPECT_TRUE(Contains(page, "By the checkpoint of step 12."));
+  EXPECT_TRUE(Contains(Show({Run()}), "--resume auto"));
+}
+
+TEST_F(ReportTest, WhatIsNoRunIsRefused) {
+  std::filesystem::create_directory(dir_ / "empty");
+  WriteBytes(dir_ / "file", "x");
+  for (const char* name : {"empty", "file", "nothing"}) {
+    for (const char* command : {"report", "show"}) {
+      const CommandResult result = RunCommand({command, dir_ / name});
+      EXPECT_EQ(result.exit_code, 3) << command << " " << name << ": " << result.errors;
+      EXPECT_TRUE(Contains(result.errors, dir_ / name)) << result.errors;
+    }
+  }
+  EXPECT_EQ(RunCommand({"report"}).exit_code, 2);
+}
+
+TEST_F(ReportTest, ReplacesNothingButAReport) {
+  const std::string run = ReadBytes(Run() + "/run.json");
+  const CommandResult result = RunCommand({"report", Run(), "--out", Run() + "/run.json"});
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_EQ(ReadBytes(Run() + "/run.json"), run);
+  EXPECT_EQ(RunCommand({"report", Run()}).exit_code, 0);
+  EXPECT_EQ(RunCommand({"report", Run(), "--out", dir_ / "no/such/page.html"}).exit_code, 1);
+}
+
+TEST_F(ReportTest, ManyStepsStaySmall) {
+  std::ofstream metrics(Run() + "/metrics.jsonl");
+  for (int step = 1; step <= 50'000; ++step) {
+    metrics << "{\"event\": \"train\", \"step\": " << step << ", \"loss\": " << 4 + step % 97 * 0.01
+            << ", \"ln_ppl\": " << 4 + step % 89 * 0.01
+            << ", \"learning_rate\": 0.001, \"gradient_norm\": " << step % 13
+            << ", \"target_tokens\": 9, \"tokens\": 9, \"seconds\": 0.1, \"tokens_per_second\": 90}\n";
+    if (step % 100 == 0) metrics << "{\"event\": \"eval\", \"step\": " << step << ", \"ln_ppl\": 4.5}\n";
+  }
+  metrics.close();
+  const std::string page = Report({Run(), "--samples", "0"});
+  EXPECT_LT(page.size(), 600'000U);
+  EXPECT_GT(page.size(), 50'000U);
+}
+
+TEST_F(ReportTest, ShowDrawsInTheLocalesCharacters) {
+  EXPECT_TRUE(Contains(Show({Run()}), "█"));
+  const std::string plain = Show({Run()}, kPlainLocale);
+  EXPECT_FALSE(Contains(plain, "█"));
+  EXPECT_TRUE(Contains(plain, "#"));
+  for (const char* part : {"t5, talking attention, 2 heads", "finished after 12 steps", "best ln(PPL)", "what next"}) {
+    EXPECT_TRUE(Contains(plain, part)) << part << "\n" << plain;
+  }
+}
+
+TEST_F(ReportTest, ShowAsJsonHasTheScores) {
+  const Json story = ParseJson(Show({Run(), "--json"}), "show");
+  EXPECT_EQ(story.At("finished"), Json(true));
+  EXPECT_EQ(story.At("step"), Json(12));
+  EXPECT_EQ(story.At("last").At("value"), story.At("held_out").At("ln_ppl"));
+  EXPECT_LE(story.At("best").At("value").AsDouble(), story.At("last").At("value").AsDouble());
+}
+
+TEST_F(ReportTest, OfAMaskedLanguageModelItShowsTheWordsItFillsIn) {
+  for (const char* model : {"bert", "albert"}) {
+    const std::string run = dir_ / model;
+    const CommandResult trained = RunCommand(TinyTrain({"--model", model, "--input-length", "32", "--out", run}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    const std::string page = Report({run});
+    EXPECT_TRUE(Contains(page, "Hidden words of held-out text, filled in")) << model;
+    EXPECT_TRUE(Contains(page, "masked accuracy")) << model;
+    EXPECT_TRUE(Contains(page, "best constant guess")) << model;
+  }
+}
+
+TEST_F(ReportTest, OfALanguageModelItShowsWhatItWrites) {
+  const CommandResult trained = RunCommand(TinyTrain({"--model", "lm", "--out", dir_ / "lm"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_TRUE(Contains(Report({dir_ / "lm"}), "<mark>"));
+}
+
+TEST_F(ReportTest, OfATaskItShowsTheScores) {
+  const std::string examples = std::string(std::getenv("CROSSTALK_SOURCE")) + "/examples";
+  const std::string seeds = dir_ / "seeds";
+  const CommandResult finetuned =
+      RunCommand({"finetune", "--from", Run(), "--task", "stories", "--task-data", examples, "--input-length", "48",
+                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds});
+  ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
+  const std::string one = ReadBytes(seeds + "/seed-1/report.html");
+  EXPECT_TRUE(Contains(one, "best constant answer"));
+  EXPECT_TRUE(Contains(one, "<th scope=\"row\">stories</th><td>accuracy</td>"));
+  EXPECT_TRUE(Contains(ReadBytes(seeds + "/report.html"), "<td>1</td><td>2</td>") ||
+              Contains(ReadBytes(seeds + "/report.html"), "<th scope=\"row\">seed</th>"));
+  // The same command goes on in its folder, in which the report is.
+  EXPECT_EQ(RunCommand({"report", seeds}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,83 @@
+// `crosstalk report`: what runs did, as one HTML file.
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/command.h"
+#include "tools/format.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/report/run_page.h"
+
+namespace crosstalk {
+namespace {
+
+// More curves on each other tell nobody anything.
+constexpr size_t kMostRuns = 40;
+
+struct Settings {
+  std::vector<std::string> runs;
+  std::string out;
+  int64_t samples = kReportSamples;
+};
+
+// A name that is mistyped must not cost a file.
+void CheckReplaceable(const std::string& path) {
+  if (KindOf(path) == PathKind::kNothing) return;
+  CROSSTALK_CHECK(KindOf(path) == PathKind::kFile, "--out ", path, ": is not a file");
+  const FileReader file(path);
+  std::string begin(std::min<uint64_t>(file.size(), 15), '\0');
+  file.ReadAt(0, begin.data(), begin.size());
+  CROSSTALK_CHECK(begin.empty() || begin == "<!DOCTYPE html>", "--out ", path,
+                  ": is there, and no report; choose another name");
+}
+
+int Report(const Settings& settings) {
+  CROSSTALK_CHECK(settings.samples >= 0 && settings.samples <= 20, "--samples: ", settings.samples,
+                  " is not between 0 and 20");
+  const std::vector<RunRecord> runs = ReadRuns(settings.runs);
+  CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than the ", kMostRuns,
+                  " that a report can show on each other");
+  const std::string out = !settings.out.empty() ? settings.out
+                          : runs.size() == 1    ? StrCat(runs[0].folder, "/", kReportName)
+                                                : kReportName;
+  CheckReplaceable(out);
+  Progress progress;
+  std::vector<RunSamples> samples;
+  for (const RunRecord& run : runs) {
+    progress.Update(StrCat("samples of ", run.name, ", ", samples.size() + 1, " of ", runs.size()));
+    samples.push_back(SamplesOfRun(run, nullptr, settings.samples));
+  }
+  const std::string html = RunPage(runs, samples);
+  WriteFileAtomically(out, html);
+  for (const RunRecord& run : runs) {
+    for (const std::string& one : run.missing) PrintMessage(run.name, ": ", one);
+  }
+  PrintMessage("written: ", out, " (", BytesText(std::ssize(html)), ")");
+  return 0;
+}
+
+}  // namespace
+
+Command ReportCommand() {
+  return {"report", "what runs did, as one HTML file",
+          "Writes a page with the curves, the configuration, the model's parameters and multiplications, where the run "
+          "was resumed, and samples of what it writes. Of several runs the curves lie on each other, and what differs "
+          "between their configurations comes first; a folder of runs means all of them. The file needs no network and "
+          "no other file. `crosstalk train` and `crosstalk finetune` write RUN/report.html at their end.",
+          [](OptionTable& options) -> std::function<int()> {
+            const auto settings = std::make_shared<Settings>();
+            options.AddList("RUN", &settings->runs, "RUN", "A run's folder, or a folder of runs.");
+            options.Add("--out", &settings->out, "FILE",
+                        "The page; RUN/report.html of one run, report.html of several by default.");
+            options.Add("--samples", &settings->samples, "N", "Samples of what each run's model writes; 0: none.");
+            options.AddThreads();
+            return [settings] { return Report(*settings); };
+          }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,15 @@
+// The curves of runs as charts, one run or several on each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/run_record.h"
+
+namespace crosstalk {
+
+// ln(PPL) and every other held-out measure, with the training's where it has it; loss, learning rate, gradient norm and
+// tokens per second. Empty where there is no line of any.
+std::string RunCharts(const std::vector<RunRecord>& runs);
+
+}  // namespace crosstalk

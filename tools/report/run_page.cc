@@ -1,0 +1,276 @@
+#include "tools/report/run_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <optional>
+
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/format.h"
+#include "tools/output.h"
+#include "tools/report/configuration_section.h"
+#include "tools/report/model_cost.h"
+#include "tools/report/page.h"
+#include "tools/report/run_charts.h"
+#include "tools/report/table.h"
+#include "tools/signals.h"
+#include "tools/statistics.h"
+#include "tools/training_observer.h"
+
+namespace crosstalk {
+namespace {
+
+std::string ScoreText(const RunRecord& run, double value) { return MetricText({run.held_out[0].name, 0}, value, 4); }
+
+std::string ScoreLabel(const RunRecord& run) { return MeasureLabel(run.held_out[0].name); }
+
+std::string StepsText(const RunRecord& run) {
+  return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->steps)) : CountText(run.step);
+}
+
+std::optional<double> TokensPerSecond(const RunRecord& run) {
+  const Series* speed = run.Training("tokens_per_second");
+  if (speed == nullptr) return std::nullopt;
+  std::vector<double> values = speed->y;
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));
+}
+
+std::string AttentionText(const RunRecord& run) {
+  if (!run.config) return "";
+  return StrCat(Name(run.config->attention.kind), ", ", run.config->attention.heads, " heads");
+}
+
+std::string Facts(const RunRecord& run) {
+  std::vector<Fact> facts;
+  if (const std::optional<RunScore> best = run.Best()) {
+    facts.push_back(
+        {"best held-out " + ScoreLabel(run), ScoreText(run, best->value), StrCat("at step ", CountText(best->step))});
+    const RunScore last = *run.Last();
+    facts.push_back({"last", ScoreText(run, last.value), StrCat("at step ", CountText(last.step))});
+  }
+  facts.push_back({"steps", CountText(run.step),
+                   !run.config    ? ""
+                   : run.finished ? "finished"
+                                  : StrCat("of ", CountText(run.config->steps), ", not finished")});
+  if (const std::optional<int64_t> parameters = run.Parameters()) {
+    facts.push_back({"parameters", CountText(*parameters), ""});
+  }
+  if (const std::optional<double> speed = TokensPerSecond(run)) {
+    facts.push_back({"tokens a second", CountText(std::llround(*speed)), "median of the steps"});
+  }
+  if (!run.step_seconds.empty()) {
+    facts.push_back({"a step", StrCat(FixedText(1000 * Median(run.step_seconds), 1), " ms"), "median"});
+  }
+  if (run.seconds > 0 && run.config && run.config->log_every == 1) {
+    facts.push_back({"time", DurationText(run.seconds), "steps and evaluations"});
+  }
+  return FactList(facts);
+}
+
+std::string Overview(const std::vector<RunRecord>& runs) {
+  std::vector<std::vector<TableCell>> rows;
+  std::string label = "score";
+  for (const RunRecord& run : runs) {
+    if (!run.held_out.empty()) label = ScoreLabel(run);
+  }
+  for (const RunRecord& run : runs) {
+    const std::optional<RunScore> best = run.Best(), last = run.Last();
+    const std::optional<double> speed = TokensPerSecond(run);
+    rows.push_back({run.name, AttentionText(run), StepsText(run), run.Parameters() ? CountText(*run.Parameters()) : "",
+                    best ? ScoreText(run, best->value) : "", last ? ScoreText(run, last->value) : "",
+                    run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1),
+                    speed ? CountText(std::llround(*speed)) : ""});
+  }
+  return HtmlTable(
+      {"run", "attention", "steps", "parameters", "best held-out " + label, "last", "ms a step", "tokens a second"},
+      rows, {.caption = "The runs", .changed = {}});
+}
+
+std::string MissingNotice(const std::vector<RunRecord>& runs) {
+  std::string items;
+  for (const RunRecord& run : runs) {
+    for (const std::string& one : run.missing) {
+      items += StrCat("<li>", EscapeHtml(runs.size() > 1 ? StrCat(run.name, ": ", one) : one), "</li>\n");
+    }
+  }
+  return items.empty() ? "" : StrCat("<div class=\"notice\" role=\"note\"><ul>\n", items, "</ul></div>\n");
+}
+
+std::string ModelSection(const RunRecord& run) {
+  const Json* model = run.run.Find("model");
+  if (model == nullptr || !run.config) return "";
+  try {
+    const ModelCost cost = CostOfModel(*run.config, *model, "run.json: model");
+    std::vector<std::vector<TableCell>> rows;
+    for (const PlaceCost& place : cost.places) {
+      rows.push_back({place.name, ToString(place.layer), CountText(place.n), CountText(place.m),
+                      CountText(place.cost.parameters), CountText(place.cost.multiplications)});
+    }
+    return StrCat(
+        FactList(
+            {{"model", cost.text, cost.implementation + " attention"},
+             {"parameters", CountText(cost.parameters), ""},
+             {"multiplications of an example", CountText(cost.forward_multiplications), "forward; " + cost.example}}),
+        HtmlTable({"place", "attention", "n", "m", "parameters of a layer", "multiplications of a layer"}, rows,
+                  {.caption = "One layer of each place, on one example of n queries and m memory positions, as the "
+                              "paper's pseudocode counts",
+                   .changed = {}}));
+  } catch (const Error& error) {
+    return StrCat("<p class=\"note\">", EscapeHtml(error.what()), "</p>\n");
+  }
+}
+
+std::string ScoresTable(const RunRecord& run) {
+  const Json* tasks = run.scores.is_object() ? run.scores.Find("tasks") : nullptr;
+  if (tasks == nullptr || !tasks->is_object()) return "";
+  const auto number = [](const Json* value) {
+    return value != nullptr && value->is_number() ? FixedText(value->AsDouble(), 4) : std::string("undefined");
+  };
+  std::vector<std::vector<TableCell>> rows;
+  for (const auto& [name, task] : tasks->AsObject()) {
+    if (!task.is_object()) continue;
+    const Json* guess = task.Find("constant_guess");
+    for (const auto& [key, value] : task.AsObject()) {
+      if (key == "score" || value.is_object()) continue;
+      const Json* constant = guess != nullptr && guess->is_object() ? guess->Find(key) : nullptr;
+      rows.push_back({name, key, number(&value), constant == nullptr ? "" : number(constant)});
+    }
+  }
+  const Json* step = run.scores.Find("step");
+  const std::string at = step != nullptr && step->is_int() ? StrCat(", by the checkpoint of step ", step->AsInt()) : "";
+  return StrCat(FactList({{"score", number(run.scores.Find("score")), "mean over the tasks"}}),
+                HtmlTable({"task", "measure", "held-out", "best constant answer"}, rows,
+                          {.caption = "Held-out rows" + at, .changed = {}}));
+}
+
+std::string SessionsTable(const RunRecord& run) {
+  if (run.sessions.empty()) return "";
+  std::vector<std::vector<TableCell>> rows;
+  for (size_t i = 0; i < run.sessions.size(); ++i) {
+    const RunSession& one = run.sessions[i];
+    rows.push_back({CountText(one.from_step), i == 0 && one.from_step == 0 ? "began" : "resumed",
+                    one.threads > 0 ? CountText(one.threads) : "", one.simd_target, one.processor, one.version});
+  }
+  std::string html = HtmlTable({"after step", "", "threads", "SIMD", "processor", "version"}, rows,
+                               {.caption = "Sessions: each is a process that trained", .changed = {}});
+  for (const RunEvent& event : run.Events()) {
+    if (event.kind != RunEvent::Kind::kContinued) continue;
+    html += StrCat("<p>The run was of ", CountText(event.step), " steps, and was continued from there.</p>\n");
+  }
+  return html;
+}
+
+std::string Origins(const RunRecord& run) {
+  const auto text = [&run](const char* key) {
+    const Json* value = run.run.Find(key);
+    return value != nullptr && value->is_string() ? value->AsString() : std::string();
+  };
+  std::vector<std::vector<TableCell>> rows = {{"folder", run.folder}};
+  if (!text("data").empty()) rows.push_back({"data", text("data")});
+  if (!text("data_fingerprint").empty()) rows.push_back({"its fingerprint", text("data_fingerprint")});
+  if (const Json* origin = run.run.Find("origin"); origin != nullptr && origin->is_object()) {
+    const Json* checkpoint = origin->Find("checkpoint");
+    if (checkpoint != nullptr && checkpoint->is_string()) rows.push_back({"began with", checkpoint->AsString()});
+  }
+  if (run.held_out_examples > 0) {
+    rows.push_back(
+        {"held out", StrCat(CountText(run.held_out_examples), " examples",
+                            run.held_out_tokens > 0 ? StrCat(", ", CountText(run.held_out_tokens), " tokens") : "")});
+  }
+  return HtmlTable({"", ""}, rows);
+}
+
+std::string SamplesHtml(const RunSamples& samples) {
+  std::string html;
+  std::string title;
+  for (const Sample& sample : samples.samples) {
+    if (sample.title != title) html += StrCat("<h3>", EscapeHtml(sample.title), "</h3>\n");
+    title = sample.title;
+    html += SampleHtml(sample);
+  }
+  if (!samples.problem.empty()) html += StrCat("<p class=\"note\">", EscapeHtml(samples.problem), "</p>\n");
+  return html;
+}
+
+// Of each run under its name, where there are several.
+template <typename Part>
+std::string ForEach(const std::vector<RunRecord>& runs, Part part) {
+  std::string html;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string one = part(i);
+    if (one.empty()) continue;
+    html += runs.size() > 1 ? StrCat("<h3>", EscapeHtml(runs[i].name), "</h3>\n", one) : one;
+  }
+  return html;
+}
+
+void AddSection(Page& page, const std::string& heading, const std::string& html) {
+  if (!html.empty()) page.AddSection(heading, html);
+}
+
+}  // namespace
+
+RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t count,
+                        const StopRequest& stop) {
+  RunSamples result;
+  if (!run.config || count <= 0 || ObjectiveOf(*run.config).learns_tasks()) return result;
+  try {
+    const TrainedModel trained = LoadTrainedModel(run.folder, WhichCheckpoint::kNewest);
+    if (held_out == nullptr) held_out = OpenCorpus(*run.config, stop).validation;
+    result.samples = MakeSamples({.config = &*run.config,
+                                  .model = trained.model.get(),
+                                  .tokenizer = trained.tokenizer,
+                                  .held_out = std::move(held_out),
+                                  .stop = stop},
+                                 count);
+    if (trained.step != run.step) result.problem = StrCat("By the checkpoint of step ", CountText(trained.step), ".");
+  } catch (const Error& error) {
+    result.problem = StrCat("No sample: ", error.what());
+  }
+  return result;
+}
+
+std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples) {
+  const bool one = runs.size() == 1;
+  Page page(one ? runs[0].name : StrCat(runs.size(), " runs"));
+  page.SetKind(one ? "Crosstalk run" : "Crosstalk runs");
+  if (one && runs[0].config) {
+    page.SetLead(StrCat(runs[0].config->model, ", ", AttentionText(runs[0]), ", seed ", runs[0].config->seed));
+  }
+  page.AddSection(one ? "In short" : "Overview", MissingNotice(runs) + (one ? Facts(runs[0]) : Overview(runs)));
+  AddSection(page, "Curves", RunCharts(runs));
+  AddSection(page, "Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
+  if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
+  AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
+  AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(samples.at(i)); }));
+  AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
+  AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
+  return page.Html();
+}
+
+std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out) {
+  const StopRequest stop = [] { return StopSignals::Received() != 0; };
+  try {
+    const std::vector<RunRecord> runs = ReadRuns({folder});
+    std::vector<RunSamples> samples;
+    for (const RunRecord& run : runs) samples.push_back(SamplesOfRun(run, held_out, kReportSamples, stop));
+    if (stop()) return "";
+    const std::string path = StrCat(folder, "/", kReportName);
+    WriteFileAtomically(path, RunPage(runs, samples));
+    return path;
+  } catch (const Interrupted&) {
+  } catch (const Error& error) {
+    PrintMessage("no report of the run: ", error.what());
+  } catch (const std::bad_alloc&) {
+    PrintMessage("no report of the run: not enough memory");
+  }
+  return "";
+}
+
+}  // namespace crosstalk

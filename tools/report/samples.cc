@@ -1,0 +1,161 @@
+#include "tools/report/samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/utf8.h"
+#include "tools/report/page.h"
+
+namespace crosstalk {
+namespace {
+
+// Of a piece of held-out text, and of what a model goes on with.
+constexpr int64_t kTextBytes = 400, kPromptBytes = 160;
+constexpr int64_t kMostTokens = 120;
+
+// The text's beginning up to a space, so that no word is cut.
+std::string Opening(const std::string& text, int64_t bytes) {
+  if (std::ssize(text) <= bytes) return text;
+  size_t end = text.find_last_of(" \n\t", static_cast<size_t>(bytes));
+  if (end == std::string::npos || end == 0) end = static_cast<size_t>(bytes);
+  while (end < text.size() && IsUtf8Continuation(text[end])) ++end;
+  return text.substr(0, end);
+}
+
+std::string HeldOutText(const TextSource& held_out, int64_t index) {
+  const int64_t bytes = std::min<int64_t>(kTextBytes, held_out.num_bytes().value_or(kTextBytes));
+  // Spread over the text, where it has an end.
+  const int64_t stride = held_out.num_bytes() ? std::max(bytes, *held_out.num_bytes() / 7) : bytes;
+  return held_out.ReadSegment(0, index, stride, bytes, TextSource::Order::kSequential)
+      .substr(0, static_cast<size_t>(bytes));
+}
+
+std::vector<Sample> Written(const SampledModel& sampled, const TextWriter& writer, int64_t count) {
+  std::vector<Sample> samples;
+  for (int64_t index = 0; index < count; ++index) {
+    if (sampled.held_out == nullptr) break;
+    std::string prompt = SamplePrompt(writer, *sampled.held_out, index);
+    const bool blanks = !prompt.empty();
+    if (!blanks) prompt = Opening(HeldOutText(*sampled.held_out, index), kPromptBytes);
+    SearchOptions options = writer.Defaults(prompt);
+    options.max_length = std::min(options.max_length, kMostTokens);
+    options.sampling.temperature = 0;
+    options.stop = sampled.stop;
+    samples.push_back({blanks ? "Blanks of held-out text, filled in" : "A held-out beginning, gone on with",
+                       WrittenParts(*sampled.model, writer, prompt, options)});
+  }
+  return samples;
+}
+
+// Masked rows of held-out text, as they are evaluated, with the most probable token at each masked position.
+std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
+  TrainingConfig config = *sampled.config;
+  config.batch = count;
+  config.accumulate = 1;
+  config.eval_batches = 1;
+  const Batch batch = MakeEvaluation(config, sampled.held_out, sampled.tokenizer)->Get(0);
+  const Tokenizer& tokenizer = *sampled.tokenizer;
+  const int32_t pad = tokenizer.special_tokens().pad;
+  const Tensor& inputs = batch.Get("inputs");
+  const NoGradScope no_grad;
+  Batch published;
+  published.Add("input_ids", inputs).Add("attention_mask", NotPadding(inputs, pad));
+  published.Add("token_type_ids", batch.Get("segments"));
+  const std::vector<NamedVariable> outputs = sampled.model->Outputs(published, OutputDetail::kResults, {});
+  const auto logits = std::find_if(outputs.begin(), outputs.end(), [](const NamedVariable& one) {
+    return one.name == "prediction_logits" || one.name == "logits";
+  });
+  if (logits == outputs.end() || logits->value.rank() != 3) return {};
+  const Tensor scores = logits->value.value().Contiguous();
+  const int64_t n = inputs.size(1), vocabulary = scores.size(2), masked = batch.Get("masked_positions").size(1);
+  const int64_t known = std::min<int64_t>(vocabulary, tokenizer.vocab_size());
+  std::vector<Sample> samples;
+  for (int64_t row = 0; row < inputs.size(0); ++row) {
+    const int32_t* const ids = inputs.data<int32_t>() + row * n;
+    const int32_t* const positions = batch.Get("masked_positions").data<int32_t>() + row * masked;
+    const int32_t* const targets = batch.Get("masked_targets").data<int32_t>() + row * masked;
+    Sample sample{"Hidden words of held-out text, filled in", {}};
+    std::vector<int32_t> run;  // of tokens that were read, on their way to one part
+    const auto close = [&] {
+      if (run.empty()) return;
+      sample.parts.push_back({SamplePart::Kind::kGiven, ReplaceInvalidUtf8(tokenizer.Decode(run)) + " "});
+      run.clear();
+    };
+    int64_t next = 0;
+    for (int64_t i = 0; i < n && ids[i] != pad; ++i) {
+      while (next < masked && targets[next] != pad && positions[next] < i) ++next;
+      const bool hidden = next < masked && targets[next] != pad && positions[next] == i;
+      if (!hidden) {
+        run.push_back(ids[i]);
+        continue;
+      }
+      close();
+      const float* const row_scores = scores.data<float>() + (row * n + i) * vocabulary;
+      const auto best = static_cast<int32_t>(std::max_element(row_scores, row_scores + known) - row_scores);
+      const bool right = best == targets[next];
+      sample.parts.push_back({right ? SamplePart::Kind::kRight : SamplePart::Kind::kWrong, tokenizer.TokenText(best)});
+      if (!right) sample.parts.push_back({SamplePart::Kind::kInstead, tokenizer.TokenText(targets[next])});
+      sample.parts.push_back({SamplePart::Kind::kGiven, " "});
+    }
+    close();
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+}  // namespace
+
+std::string SamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index) {
+  return writer.PromptFrom(HeldOutText(held_out, index));
+}
+
+std::vector<SamplePart> WrittenParts(const Model& model, const TextWriter& writer, const std::string& prompt,
+                                     const SearchOptions& options) {
+  std::vector<SamplePart> parts;
+  WriteText(model, writer, prompt, options, [&parts](std::string_view piece, Author author) {
+    const SamplePart::Kind kind = author == Author::kPrompt ? SamplePart::Kind::kGiven : SamplePart::Kind::kWritten;
+    if (parts.empty() || parts.back().kind != kind) parts.push_back({kind, ""});
+    parts.back().text += piece;
+  });
+  return parts;
+}
+
+std::vector<Sample> MakeSamples(const SampledModel& sampled, int64_t count) {
+  if (count <= 0 || ObjectiveOf(*sampled.config).learns_tasks() || sampled.tokenizer == nullptr) return {};
+  const std::unique_ptr<TextWriter> writer = sampled.model->MakeWriter(sampled.tokenizer);
+  if (writer != nullptr) return Written(sampled, *writer, count);
+  const bool masks = *sampled.config->objective == "masked-lm";
+  return masks && sampled.held_out != nullptr ? FilledIn(sampled, count) : std::vector<Sample>();
+}
+
+std::string SampleHtml(const Sample& sample) {
+  std::string html = "<p class=\"text\">";
+  for (const SamplePart& part : sample.parts) {
+    const std::string text = EscapeHtml(part.text);
+    switch (part.kind) {
+      case SamplePart::Kind::kGiven:
+        html += text;
+        break;
+      case SamplePart::Kind::kWritten:
+        html += StrCat("<mark>", text, "</mark>");
+        break;
+      case SamplePart::Kind::kRight:
+        html += StrCat("<mark class=\"right\">", text, "</mark>");
+        break;
+      case SamplePart::Kind::kWrong:
+        html += StrCat("<mark class=\"wrong\">", text, "</mark>");
+        break;
+      case SamplePart::Kind::kInstead:
+        html += StrCat(" (<s>", text, "</s>)");
+        break;
+    }
+  }
+  return html + "</p>\n";
+}
+
+}  // namespace crosstalk
