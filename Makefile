@@ -51,7 +51,7 @@ ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter bench bench-scaling,$(GOALS)),bench) $(if $(filter format format-check,$(GOALS)),check) \
-    $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz)
+    $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
 $(error not all packages of packages.txt are installed: see the message above)

@@ -56,6 +56,15 @@ PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
 published-bits: $(PUBLISHED_BITS)  ## write tests/tools/published_bits.txt anew, after a change of bits that is meant
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
 
+# Pages as a reader has them. The pictures are for looking at.
+BROWSER_TEST := $(BUILD)/tests/tools/report_browser_test
+.PHONY: test-browser
+test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headless Chromium; screenshots in build/screenshots
+	@rm -rf $(BUILD)/screenshots
+	@CROSSTALK_BINARY='$(abspath $(COMMAND))' CROSSTALK_BROWSER=1 CROSSTALK_SCREENSHOTS='$(abspath $(BUILD)/screenshots)' \
+	  OMP_WAIT_POLICY=passive $(BROWSER_TEST) --gtest_brief=1
+	@echo "look at $(BUILD)/screenshots"
+
 # In a build of its own: what adds in vectors of 16 bytes adds in NEON's order, with this CPU's fused multiply-adds.
 NARROW_TESTS := $(patsubst tests/%.cc,$(BUILD)-narrow/tests/%, \
     $(filter tests/kernels/% tests/tools/published_bits_test.cc,$(TEST_SOURCES)))

@@ -1,0 +1,300 @@
+// Pages in a real browser, as a reader has them: no network, no complaint, on a phone and on a desk, light and dark, by
+// pointer and by keys. `make test-browser` runs it; CROSSTALK_SCREENSHOTS names the folder for the pictures.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "tests/support/browser.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+#include "tools/report/chart.h"
+#include "tools/report/heat_map.h"
+#include "tools/report/page.h"
+#include "tools/report/table.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+constexpr int kPhone = 390, kDesk = 1280;
+
+// What a page is made of, once each.
+std::string PageOfParts() {
+  Page page("Parts of a page");
+  page.SetLead("Heat maps, intervals and a chart on a logarithmic scale.");
+  std::vector<float> mixing(8 * 8), attention(40 * 40);
+  for (size_t i = 0; i < mixing.size(); ++i) {
+    mixing[i] = 0.4F * std::sin(1.7F * static_cast<float>(i)) + (i % 9 == 0 ? 1.0F : 0.0F);
+  }
+  std::vector<std::string> tokens;
+  for (size_t i = 0; i < 40; ++i) {
+    tokens.push_back(i == 3 ? "<script>alert(1)</script>" : StrCat("\u2581token", i * i));
+    for (size_t j = 0; j <= i; ++j) attention[40 * i + j] = static_cast<float>((7 * i + 3 * j) % 10) / 10;
+  }
+  page.AddSection(
+      "Heat maps",
+      HeatMap({.title = "P_l", .row_name = "head of keys", .column_name = "head", .diverging = true}, 8, 8, mixing) +
+          HeatMap({.title = "W", .row_labels = tokens, .column_labels = tokens}, 40, 40, attention));
+  page.AddSection("Intervals", IntervalChart({.title = "ln(PPL)",
+                                              .value_label = "ours",
+                                              .spread_label = "95 % interval",
+                                              .reference_label = "the paper's",
+                                              .references = {{"multi-head, 12 heads", 4.3}}},
+                                             {{"multi-head, 12 heads", 4.31, 4.28, 4.34, 4.35},
+                                              {"talking-heads, 12 heads", 4.22, 4.20, 4.24, 4.25},
+                                              {"talking-heads, 24 heads", 4.11, 4.05, 4.17, 4.15},
+                                              {"one seed alone", 4.2, std::nan(""), std::nan(""), {}}}));
+  Series norm{"training", {}, {}};
+  for (int i = 1; i <= 50; ++i) {
+    norm.x.push_back(i);
+    norm.y.push_back(1000.0 / (i * i));
+  }
+  page.AddSection("Chart", LineChart({.title = "gradient norm", .y_scale = AxisScale::kLogIfWide}, {norm}));
+  return page.Html();
+}
+
+class ReportBrowserTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (std::getenv("CROSSTALK_BROWSER") == nullptr) return;
+    folder_ = std::make_unique<TempDir>();
+    browser_ = std::make_unique<Browser>(*folder_ / "browser");
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "The <script>document.title = 'taken'</script> cat & the dog went home. ";
+    WriteBytes(*folder_ / "text.txt", text);
+    for (const char* attention : {"talking", "multihead"}) {
+      const std::string run = Run(attention);
+      const CommandResult begun = RunCommand(TinyTrain({"--attention", attention, "--data", *folder_ / "text.txt",
+                                                        "--steps", "120", "--eval-every", "10", "--out", run}));
+      ASSERT_EQ(begun.exit_code, 0) << begun.errors;
+      const CommandResult continued = RunCommand({"train", "--resume", run, "--steps", "200"});
+      ASSERT_EQ(continued.exit_code, 0) << continued.errors;
+    }
+    const CommandResult both = RunCommand({"report", Run("talking"), Run("multihead"), "--out", Path("runs")});
+    ASSERT_EQ(both.exit_code, 0) << both.errors;
+    std::filesystem::copy_file(Run("talking") + "/report.html", Path("run"));
+    WriteBytes(Path("parts"), PageOfParts());
+  }
+  static void TearDownTestSuite() {
+    browser_.reset();
+    folder_.reset();
+  }
+  void SetUp() override {
+    if (std::getenv("CROSSTALK_BROWSER") == nullptr) GTEST_SKIP() << "make test-browser runs this";
+    browser().AllowScripts(true);
+  }
+
+  static std::string Run(const std::string& attention) {
+    return *folder_ / ("<img src=x onerror=alert(1)>" + attention);
+  }
+  static std::string Path(const std::string& page) { return *folder_ / (page + ".html"); }
+  static Browser& browser() { return *browser_; }
+
+  void Open(const std::string& page, const Screen& screen) {
+    browser().Show(screen);
+    browser().Open(Path(page));
+  }
+  void Keep(const std::string& name) {
+    const std::string picture = browser().Screenshot();
+    EXPECT_GT(picture.size(), 5000U);
+    if (const char* folder = std::getenv("CROSSTALK_SCREENSHOTS")) {
+      std::filesystem::create_directories(folder);
+      WriteBytes(StrCat(folder, "/", name, ".png"), picture);
+    }
+  }
+  std::string Text(const std::string& expression) {
+    const Json value = browser().Evaluate(StrCat("String(", expression, ")"));
+    return value.AsString();
+  }
+  double Number(const std::string& expression) { return browser().Evaluate(expression).AsDouble(); }
+  void ExpectNoComplaint() {
+    Number("1");  // behind what the page still had to say
+    for (const std::string& complaint : browser().complaints()) ADD_FAILURE() << complaint;
+  }
+
+  static std::unique_ptr<TempDir> folder_;
+  static std::unique_ptr<Browser> browser_;
+};
+std::unique_ptr<TempDir> ReportBrowserTest::folder_;
+std::unique_ptr<Browser> ReportBrowserTest::browser_;
+
+TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
+  for (const char* page : {"run", "runs", "parts"}) {
+    for (const int width : {kPhone, kDesk}) {
+      for (const ColourScheme scheme : {ColourScheme::kLight, ColourScheme::kDark}) {
+        const std::string name = StrCat(page, "-", width, "-", scheme == ColourScheme::kDark ? "dark" : "light");
+        SCOPED_TRACE(name);
+        Open(page, {.width = width, .scheme = scheme});
+        EXPECT_LE(Number("document.documentElement.scrollWidth"), width);
+        // Nothing but what scrolls by itself reaches beyond the screen.
+        EXPECT_EQ(Text("[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && "
+                       "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => "
+                       "e.className || e.tagName)"),
+                  "");
+        EXPECT_EQ(Text("getComputedStyle(document.body).backgroundColor"),
+                  scheme == ColourScheme::kDark ? "rgb(21, 23, 27)" : "rgb(252, 252, 250)");
+        EXPECT_NE(Text("document.title"), "taken");
+        EXPECT_EQ(Number("document.scripts.length"), 1);
+        Keep(name);
+        ExpectNoComplaint();
+      }
+    }
+  }
+}
+
+TEST_F(ReportBrowserTest, WhatStandsInAChartDoesNotOverlap) {
+  for (const int width : {kPhone, kDesk}) {
+    Open("run", {.width = width});
+    EXPECT_EQ(Text("(() => { const found = []; for (const axis of document.querySelectorAll('.x-axis, .y-axis')) { "
+                   "const boxes = [...axis.querySelectorAll('span:not(.wide-tick)')].map((e) => "
+                   "e.getBoundingClientRect()); for (let i = 0; i < boxes.length; ++i) for (let j = 0; j < i; ++j) { "
+                   "const a = boxes[i], b = boxes[j]; if (a.left < b.right && b.left < a.right && a.top < b.bottom && "
+                   "b.top < a.bottom) found.push(axis.closest('figure').querySelector('figcaption').textContent); } } "
+                   "return found; })()"),
+              "")
+        << width;
+  }
+}
+
+TEST_F(ReportBrowserTest, ThePointerReadsValues) {
+  Open("run", {.width = kDesk});
+  const std::string last = Text("document.querySelector('.legend .at').textContent");
+  EXPECT_EQ(last, "last value");
+  browser().Point(".plot", 0.5);
+  const std::string at = Text("document.querySelector('.legend .at').textContent");
+  EXPECT_TRUE(at.starts_with("step ")) << at;
+  EXPECT_EQ(Number("document.querySelector('.plot').querySelectorAll('.dot').length"), 2);
+  EXPECT_EQ(Number("document.querySelectorAll('.cursor').length"), 1);
+  // The value is the one that the table has at that step.
+  browser().Point(".plot", 0.999);
+  EXPECT_EQ(Text("document.querySelector('.legend .at').textContent"), "step 200");
+  EXPECT_EQ(Text("document.querySelectorAll('figure .legend li')[1].querySelector('.value').textContent"),
+            Text("document.querySelector('figure table tbody tr:last-child').lastElementChild.textContent"));
+  Keep("hover-1280-light");
+  browser().Point("h1", 0.5);
+  EXPECT_EQ(Text("document.querySelector('.legend .at').textContent"), "last value");
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, TheArrowKeysReadValuesAloud) {
+  Open("run", {.width = kDesk});
+  const auto said = [this] { return Text("document.querySelector('.plot').getAttribute('aria-valuetext')"); };
+  browser().Evaluate("document.querySelector('.plot').focus()");
+  browser().Press("Home");
+  EXPECT_TRUE(said().starts_with("step 1: training ")) << said();
+  browser().Press("ArrowRight");
+  EXPECT_TRUE(said().starts_with("step 2: training ")) << said();
+  browser().Press("ArrowLeft");
+  EXPECT_TRUE(said().starts_with("step 1: ")) << said();
+  browser().Press("End");
+  EXPECT_TRUE(said().starts_with("step 200: ")) << said();
+  EXPECT_TRUE(Contains(said(), "held-out ")) << said();
+  browser().Press("Escape");
+  EXPECT_EQ(Number("document.querySelectorAll('.cursor').length"), 0);
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, TheKeyboardReachesEverythingAndIsSeen) {
+  Open("run", {.width = kDesk});
+  browser().Press("Tab");
+  EXPECT_EQ(Text("document.activeElement.className"), "skip");
+  EXPECT_GE(Number("document.activeElement.getBoundingClientRect().left"), 0);
+  browser().Press("Tab");
+  EXPECT_EQ(Text("document.activeElement.id"), "scheme");
+  EXPECT_EQ(Text("getComputedStyle(document.activeElement).outlineStyle"), "solid");
+  const std::string ground = Text("getComputedStyle(document.body).backgroundColor");
+  browser().Press("Enter");
+  EXPECT_NE(Text("getComputedStyle(document.body).backgroundColor"), ground);
+  EXPECT_EQ(Text("document.activeElement.getAttribute('aria-pressed')"), "true");
+  browser().Press("Enter");
+  EXPECT_EQ(Text("getComputedStyle(document.body).backgroundColor"), ground);
+  std::vector<std::string> reached;
+  for (int i = 0; i < 60; ++i) {
+    browser().Press("Tab");
+    reached.push_back(Text("document.activeElement.className || document.activeElement.tagName"));
+  }
+  for (const char* one : {"A", "plot", "SUMMARY", "scroll"}) {
+    EXPECT_NE(std::find(reached.begin(), reached.end(), one), reached.end()) << one;
+  }
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, TheSwitchGoesAgainstTheSystemsScheme) {
+  Open("parts", {.width = kDesk, .scheme = ColourScheme::kDark});
+  EXPECT_EQ(Text("document.getElementById('scheme').getAttribute('aria-pressed')"), "true");
+  browser().Evaluate("document.getElementById('scheme').click()");
+  EXPECT_EQ(Text("getComputedStyle(document.body).backgroundColor"), "rgb(252, 252, 250)");
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, AHeatMapIsReadByPointerAndKeys) {
+  Open("parts", {.width = kDesk});
+  EXPECT_EQ(Text("[...document.images].map((image) => image.naturalWidth)"), "8,40");
+  browser().Evaluate("document.querySelector('.cells').focus()");
+  browser().Press("ArrowRight");
+  EXPECT_EQ(Text("document.querySelector('.readout').textContent"), "head of keys 1, head 2: 0.39667");
+  browser().Press("ArrowDown");
+  EXPECT_EQ(Text("document.querySelector('.cells').getAttribute('aria-valuetext')"), "head of keys 2, head 2: 1.1587");
+  // Of many cells the values come from the image: [20, 20] of 40 by 40 is (7·20 + 3·20) % 10 / 10.
+  browser().Point(".heat:nth-of-type(2) .cells", 0.5125);
+  EXPECT_EQ(Text("document.querySelectorAll('.readout')[1].textContent"), "▁token400, ▁token400: 0.0");
+  browser().Evaluate("document.querySelectorAll('.cells')[1].focus()");
+  browser().Press("ArrowUp");
+  browser().Press("ArrowLeft");  // [19, 19]: 190 % 10
+  browser().Press("ArrowLeft");  // [19, 18]: 187 % 10 = 7, of a largest value of 0.9
+  EXPECT_EQ(Text("document.querySelectorAll('.readout')[1].textContent"), "▁token361, ▁token324: 0.70");
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, AScreenReaderFindsNamesAndLandmarks) {
+  for (const char* page : {"run", "runs", "parts"}) {
+    Open(page, {.width = kDesk});
+    for (const char* landmark : {"header", "nav[aria-label]", "main", "footer", "h1"}) {
+      EXPECT_EQ(Number(StrCat("document.querySelectorAll('", landmark, "').length")), 1) << landmark;
+    }
+    EXPECT_EQ(Text("document.documentElement.lang"), "en");
+    EXPECT_EQ(Text("[...document.querySelectorAll('nav a')].filter((a) => "
+                   "!document.getElementById(a.hash.slice(1))).map((a) => a.hash)"),
+              "");
+    EXPECT_EQ(Text("(() => { const ids = [...document.querySelectorAll('[id]')].map((e) => e.id); return "
+                   "ids.length - new Set(ids).size; })()"),
+              "0");
+    EXPECT_EQ(Number("[...document.querySelectorAll('[role=slider]')].filter((e) => "
+                     "!e.getAttribute('aria-label')).length"),
+              0);
+    EXPECT_GT(Number("document.querySelectorAll('[role=slider]').length"), 0);
+    EXPECT_EQ(Number("document.querySelectorAll('img:not([alt]), th:not([scope]), figure:not(:has(figcaption)), "
+                     "section:not([aria-labelledby])').length"),
+              0);
+  }
+}
+
+TEST_F(ReportBrowserTest, WithoutScriptsThePageIsWhole) {
+  browser().AllowScripts(false);
+  Open("run", {.width = kDesk});
+  EXPECT_EQ(Text("getComputedStyle(document.getElementById('scheme')).display"), "none");
+  EXPECT_GE(Number("document.querySelectorAll('.plot path.line').length"), 6);
+  EXPECT_EQ(Text("document.querySelector('.plot').getAttribute('role')"), "img");
+  ExpectNoComplaint();
+}
+
+TEST_F(ReportBrowserTest, OnPaperItIsLightWithoutWhatOnlyAScreenUses) {
+  Open("run", {.width = 720, .scheme = ColourScheme::kDark, .print = true});
+  EXPECT_EQ(Text("getComputedStyle(document.querySelector('nav')).display"), "none");
+  EXPECT_EQ(Text("getComputedStyle(document.getElementById('scheme')).display"), "none");
+  EXPECT_EQ(Text("getComputedStyle(document.body).color"), "rgb(27, 30, 35)");
+  Keep("print-720");
+  ExpectNoComplaint();
+}
+
+}  // namespace
+}  // namespace crosstalk
