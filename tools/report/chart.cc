@@ -107,9 +107,13 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
                    EscapeHtml(mark.label), "</span>");
   }
   html += "</div>\n<div class=\"x-axis\" aria-hidden=\"true\">";
-  for (const Tick& tick : drawing.x.ticks()) {
-    const char* edge = tick.place < 0.03 ? " class=\"first\"" : tick.place > 0.97 ? " class=\"last\"" : "";
-    html += StrCat("<span", edge, " style=\"left:", Percent(tick.place), "\">", EscapeHtml(tick.label), "</span>");
+  const std::vector<Tick>& ticks = drawing.x.ticks();
+  for (size_t i = 0; i < ticks.size(); ++i) {
+    std::string classes = ticks[i].place < 0.03 ? " first" : ticks[i].place > 0.97 ? " last" : "";
+    // A narrow screen has room for every second one, the last among them.
+    if (ticks.size() > 4 && (ticks.size() - i) % 2 == 0) classes += " spare";
+    html += StrCat("<span class=\"tick", classes, "\" style=\"left:", Percent(ticks[i].place), "\">",
+                   EscapeHtml(ticks[i].label), "</span>");
   }
   return html +
          StrCat("</div>\n<p class=\"x-label\" aria-hidden=\"true\">", EscapeHtml(options.x_label), "</p>\n</div>\n");

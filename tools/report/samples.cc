@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/scopes.h"
+#include "crosstalk/models/decoding/text_pieces.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
@@ -80,29 +81,42 @@ std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
     const int32_t* const positions = batch.Get("masked_positions").data<int32_t>() + row * masked;
     const int32_t* const targets = batch.Get("masked_targets").data<int32_t>() + row * masked;
     Sample sample{"Hidden words of held-out text, filled in", {}};
-    std::vector<int32_t> run;  // of tokens that were read, on their way to one part
-    const auto close = [&] {
-      if (run.empty()) return;
-      sample.parts.push_back({SamplePart::Kind::kGiven, ReplaceInvalidUtf8(tokenizer.Decode(run)) + " "});
-      run.clear();
+    const auto add = [&sample](SamplePart::Kind kind, const std::string& text) {
+      if (text.empty()) return;
+      if (!sample.parts.empty() && sample.parts.back().kind == kind && kind == SamplePart::Kind::kGiven) {
+        sample.parts.back().text += text;
+      } else {
+        sample.parts.push_back({kind, text});
+      }
     };
+    TextPieces text(sampled.tokenizer);  // as it was before anything was hidden
     int64_t next = 0;
     for (int64_t i = 0; i < n && ids[i] != pad; ++i) {
       while (next < masked && targets[next] != pad && positions[next] < i) ++next;
       const bool hidden = next < masked && targets[next] != pad && positions[next] == i;
       if (!hidden) {
-        run.push_back(ids[i]);
+        add(SamplePart::Kind::kGiven, text.Add(ids[i]));
         continue;
       }
-      close();
       const float* const row_scores = scores.data<float>() + (row * n + i) * vocabulary;
       const auto best = static_cast<int32_t>(std::max_element(row_scores, row_scores + known) - row_scores);
-      const bool right = best == targets[next];
-      sample.parts.push_back({right ? SamplePart::Kind::kRight : SamplePart::Kind::kWrong, tokenizer.TokenText(best)});
-      if (!right) sample.parts.push_back({SamplePart::Kind::kInstead, tokenizer.TokenText(targets[next])});
-      sample.parts.push_back({SamplePart::Kind::kGiven, " "});
+      TextPieces otherwise = text;
+      const std::string filled = otherwise.Add(best), there = text.Add(targets[next]);
+      // Spaces are the text's, and stand outside of what is marked.
+      const auto spaces = [](const std::string& piece) {
+        return std::min(piece.find_first_not_of(" \n"), piece.size());
+      };
+      if (best == targets[next]) {
+        add(SamplePart::Kind::kGiven, there.substr(0, spaces(there)));
+        add(SamplePart::Kind::kRight, there.substr(spaces(there)));
+        continue;
+      }
+      add(SamplePart::Kind::kGiven, there.substr(0, spaces(there)));
+      const std::string shown = filled.substr(spaces(filled));
+      add(SamplePart::Kind::kWrong, shown.empty() ? tokenizer.TokenText(best) : shown);
+      add(SamplePart::Kind::kInstead, there.substr(spaces(there)));
     }
-    close();
+    add(SamplePart::Kind::kGiven, text.Rest());
     samples.push_back(std::move(sample));
   }
   return samples;
