@@ -9,6 +9,7 @@
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
+#include "tools/report/run_page.h"
 
 namespace crosstalk::fuzz {
 namespace {
@@ -90,6 +91,14 @@ bool ReadsNoFiles(const TrainingConfig& config) {
   return config.data.empty() && config.validation.empty() && config.init_from.empty() && config.tokenizer == "bytes";
 }
 
+// Nothing of a run becomes a tag of its page: it has the one script that it always has.
+void CheckPage(const std::string& page) {
+  Require(page.size() < 5'000'000, "the report is too large");
+  const size_t script = page.find("<script");
+  Require(script != std::string::npos && page.find("<script", script + 1) == std::string::npos,
+          "the report has another script");
+}
+
 }  // namespace
 
 // "run.json", "config.json", … in the first line, and then that file of a run that was stopped after one of two steps.
@@ -108,6 +117,7 @@ void FuzzRunFolder(std::string_view input) {
   Accepts([&] { ReadMetrics(folder.MetricsFile()); });
   Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kNewest); });
   Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kBest); });
+  Accepts([&] { CheckPage(RunPage({ReadRun(path)}, {RunSamples()})); });
   TrainingConfig config;
   if (!Accepts([&] { config = ReadRunConfig(folder); }) || !ReadsNoFiles(config)) return;
   // More batches than can be evaluated are no fault, but a stop must end them.
