@@ -18,6 +18,7 @@ namespace {
 
 // More curves on each other tell nobody anything.
 constexpr size_t kMostRuns = 40;
+constexpr uint64_t kMostPageBytes = 50'000'000;
 
 struct Settings {
   std::vector<std::string> runs;
@@ -36,7 +37,35 @@ void CheckReplaceable(const std::string& path) {
                   ": is there, and no report; choose another name");
 }
 
+// The folder of a reproduction's table: that of its table.json, which has its page beside it. Empty for anything else.
+std::string TableFolder(const std::string& path) {
+  if (KindOf(path) == PathKind::kDirectory && KindOf(path + "/table.json") == PathKind::kFile) return path;
+  if (KindOf(path) != PathKind::kFile || !path.ends_with("table.json")) return "";
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+// A table's page is made with the table, of all that its cells say.
+int ReportTable(const std::string& folder, const std::string& out) {
+  const std::string page = StrCat(folder, "/", kReportName);
+  if (KindOf(page) != PathKind::kFile) {
+    Fail(ErrorKind::kData, page, ": is missing; crosstalk reproduce --assemble makes it of the cells that are there");
+  }
+  if (!out.empty()) {
+    CheckReplaceable(out);
+    WriteFileAtomically(out, ReadFile(page, kMostPageBytes));
+  }
+  PrintMessage("written: ", out.empty() ? page : out);
+  return 0;
+}
+
 int Report(const Settings& settings) {
+  for (const std::string& path : settings.runs) {
+    const std::string table = TableFolder(path);
+    if (table.empty()) continue;
+    CROSSTALK_CHECK(settings.runs.size() == 1, path, ": a table has a page of its own; give it alone");
+    return ReportTable(table, settings.out);
+  }
   CROSSTALK_CHECK(settings.samples >= 0 && settings.samples <= 20, "--samples: ", settings.samples,
                   " is not between 0 and 20");
   const std::vector<RunRecord> runs = ReadRuns(settings.runs);
@@ -67,11 +96,12 @@ Command ReportCommand() {
   return {"report", "what runs did, as one HTML file",
           "Writes a page with the curves, the configuration, the model's parameters and multiplications, where the run "
           "was resumed, and samples of what it writes. Of several runs the curves lie on each other, and what differs "
-          "between their configurations comes first; a folder of runs means all of them. The file needs no network and "
+          "between their configurations comes first; a folder of runs means all of them. Of a table of `crosstalk "
+          "reproduce`, its folder or table.json, it is the page that was made with it. The file needs no network and "
           "no other file. `crosstalk train` and `crosstalk finetune` write RUN/report.html at their end.",
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<Settings>();
-            options.AddList("RUN", &settings->runs, "RUN", "A run's folder, or a folder of runs.");
+            options.AddList("RUN", &settings->runs, "RUN", "A run's folder, a folder of runs, or a table.");
             options.Add("--out", &settings->out, "FILE",
                         "The page; RUN/report.html of one run, report.html of several by default.");
             options.Add("--samples", &settings->samples, "N", "Samples of what each run's model writes; 0: none.");

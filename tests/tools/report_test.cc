@@ -179,6 +179,17 @@ TEST_F(ReportTest, ReplacesNothingButAReport) {
   EXPECT_EQ(RunCommand({"report", Run(), "--out", dir_ / "no/such/page.html"}).exit_code, 1);
 }
 
+TEST_F(ReportTest, OfATableItIsThePageThatWasMadeWithIt) {
+  std::filesystem::create_directory(dir_ / "table-1");
+  WriteBytes(dir_ / "table-1/table.json", "{}");
+  EXPECT_EQ(RunCommand({"report", dir_ / "table-1"}).exit_code, 3);
+  WriteBytes(dir_ / "table-1/report.html", "<!DOCTYPE html><title>Table 1</title>");
+  for (const char* table : {"table-1", "table-1/table.json"}) {
+    EXPECT_EQ(Report({dir_ / table}), "<!DOCTYPE html><title>Table 1</title>") << table;
+    EXPECT_EQ(RunCommand({"report", dir_ / table, Run()}).exit_code, 2) << table;
+  }
+}
+
 TEST_F(ReportTest, ManyStepsStaySmall) {
   std::ofstream metrics(Run() + "/metrics.jsonl");
   for (int step = 1; step <= 50'000; ++step) {
