@@ -16,8 +16,6 @@
 namespace crosstalk {
 namespace {
 
-// More curves on each other tell nobody anything.
-constexpr size_t kMostRuns = 40;
 constexpr uint64_t kMostPageBytes = 50'000'000;
 
 struct Settings {
@@ -71,9 +69,8 @@ int Report(const Settings& settings) {
   const std::vector<RunRecord> runs = ReadRuns(settings.runs);
   CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than the ", kMostRuns,
                   " that a report can show on each other");
-  const std::string out = !settings.out.empty() ? settings.out
-                          : runs.size() == 1    ? StrCat(runs[0].folder, "/", kReportName)
-                                                : kReportName;
+  const std::string beside = settings.runs.size() == 1 ? StrCat(settings.runs[0], "/", kReportName) : kReportName;
+  const std::string& out = settings.out.empty() ? beside : settings.out;
   CheckReplaceable(out);
   Progress progress;
   std::vector<RunSamples> samples;
@@ -103,7 +100,7 @@ Command ReportCommand() {
             const auto settings = std::make_shared<Settings>();
             options.AddList("RUN", &settings->runs, "RUN", "A run's folder, a folder of runs, or a table.");
             options.Add("--out", &settings->out, "FILE",
-                        "The page; RUN/report.html of one run, report.html of several by default.");
+                        "The page; RUN/report.html by default, and report.html of several.");
             options.Add("--samples", &settings->samples, "N", "Samples of what each run's model writes; 0: none.");
             options.AddThreads();
             return [settings] { return Report(*settings); };

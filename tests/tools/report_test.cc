@@ -251,10 +251,15 @@ TEST_F(ReportTest, OfATaskItShowsTheScores) {
   const std::string one = ReadBytes(seeds + "/seed-1/report.html");
   EXPECT_TRUE(Contains(one, "best constant answer"));
   EXPECT_TRUE(Contains(one, "<th scope=\"row\">stories</th><td>accuracy</td>"));
-  EXPECT_TRUE(Contains(ReadBytes(seeds + "/report.html"), "<td>1</td><td>2</td>") ||
-              Contains(ReadBytes(seeds + "/report.html"), "<th scope=\"row\">seed</th>"));
-  // The same command goes on in its folder, in which the report is.
+  EXPECT_TRUE(Contains(ReadBytes(seeds + "/report.html"), "<th scope=\"row\">seed</th>"));
+  // A folder of runs has its page in it, and the same command goes on there.
+  std::filesystem::remove(seeds + "/report.html");
   EXPECT_EQ(RunCommand({"report", seeds}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(seeds + "/report.html"));
+  const CommandResult again =
+      RunCommand({"finetune", "--from", Run(), "--task", "stories", "--task-data", examples, "--input-length", "48",
+                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds});
+  EXPECT_EQ(again.exit_code, 0) << again.errors;
 }
 
 }  // namespace

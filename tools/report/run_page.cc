@@ -258,6 +258,7 @@ std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const Te
   const StopRequest stop = [] { return StopSignals::Received() != 0; };
   try {
     const std::vector<RunRecord> runs = ReadRuns({folder});
+    CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than a page can show on each other");
     std::vector<RunSamples> samples;
     for (const RunRecord& run : runs) samples.push_back(SamplesOfRun(run, held_out, kReportSamples, stop));
     if (stop()) return "";

@@ -31,6 +31,8 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSam
 std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out);
 
 inline constexpr int64_t kReportSamples = 3;
+// More curves on each other tell nobody anything.
+inline constexpr size_t kMostRuns = 40;
 inline constexpr char kReportName[] = "report.html";
 
 }  // namespace crosstalk
