@@ -25,7 +25,8 @@ namespace {
 
 using testing::Contains;
 
-constexpr int kPhone = 390, kDesk = 1280;
+// On the widest the contents stand beside the text.
+constexpr int kPhone = 390, kDesk = 1280, kWide = 1600;
 
 // What a page is made of, once each.
 std::string PageOfParts() {
@@ -129,7 +130,7 @@ std::unique_ptr<Browser> ReportBrowserTest::browser_;
 
 TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
   for (const char* page : {"run", "runs", "parts"}) {
-    for (const int width : {kPhone, kDesk}) {
+    for (const int width : {kPhone, kDesk, kWide}) {
       for (const ColourScheme scheme : {ColourScheme::kLight, ColourScheme::kDark}) {
         const std::string name = StrCat(page, "-", width, "-", scheme == ColourScheme::kDark ? "dark" : "light");
         SCOPED_TRACE(name);
@@ -292,6 +293,7 @@ TEST_F(ReportBrowserTest, OnPaperItIsLightWithoutWhatOnlyAScreenUses) {
   EXPECT_EQ(Text("getComputedStyle(document.querySelector('nav')).display"), "none");
   EXPECT_EQ(Text("getComputedStyle(document.getElementById('scheme')).display"), "none");
   EXPECT_EQ(Text("getComputedStyle(document.body).color"), "rgb(27, 30, 35)");
+  EXPECT_LE(Number("document.documentElement.scrollWidth"), 720);
   Keep("print-720");
   ExpectNoComplaint();
 }
