@@ -39,6 +39,7 @@
 
 // Modules, layers, the attention family, optimizers.
 #include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/dropout.h"

@@ -5,6 +5,7 @@
 
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/scopes.h"
+#include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/fused.h"
 #include "crosstalk/nn/attention/project.h"
@@ -13,9 +14,16 @@
 namespace crosstalk {
 namespace {
 
-AttentionResult AttendAs(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
-                         const AttentionMemory& memory, const AttentionExtras& extras,
-                         const std::optional<RandomKey>& dropout_key) {
+// `module`: the dotted path of the layer that holds the parameters.
+AttentionResult AttendAs(const std::string& module, const AttentionConfig& config,
+                         const AttentionParameters& parameters, const Variable& X, const AttentionMemory& memory,
+                         const AttentionExtras& extras, const std::optional<RandomKey>& dropout_key) {
+  if (const AttentionCaptureScope* const scope = AttentionCaptureScope::Current()) {
+    AttentionCapture capture = {.module = module, .layer = CurrentLayer()};
+    const AttentionResult result = AttendComposed(config, parameters, X, memory, extras, dropout_key, &capture);
+    scope->Take(capture);
+    return result;
+  }
   switch (ImplementationFor(config, X.dtype(), extras.outputs)) {
     case AttentionImplementation::kFused:
       return AttendFused(config, parameters, X, memory, extras, dropout_key);
@@ -130,7 +138,7 @@ AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionP
                                  const Variable& X, const Variable& M, const AttentionExtras& extras,
                                  const std::optional<RandomKey>& dropout_key) {
   CheckAttentionParameters(config, parameters);
-  return AttendAs(config, parameters, X, ProjectMemory(config, parameters, M), extras, dropout_key);
+  return AttendAs("", config, parameters, X, ProjectMemory(config, parameters, M), extras, dropout_key);
 }
 
 AttentionModule::AttentionModule(const AttentionConfig& config, const Initializer& init)
@@ -157,7 +165,7 @@ AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, c
                                          const ForwardContext& context) const {
   std::optional<RandomKey> dropout_key;
   if (context.training() && config_.dropout_rate > 0) dropout_key = context.DropoutKey(path() + ".weights");
-  return AttendAs(config_, parameters_, X, ProjectMemory(config_, parameters_, M), extras, dropout_key);
+  return AttendAs(path(), config_, parameters_, X, ProjectMemory(config_, parameters_, M), extras, dropout_key);
 }
 
 AttentionCache AttentionModule::Precompute(const Variable& M) const {
@@ -185,7 +193,7 @@ AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, 
   }
   AttentionConfig causal = config_;
   causal.causality = Causality::kCausal;
-  return AttendAs(causal, parameters_, x, step, extras, std::nullopt);
+  return AttendAs(path(), causal, parameters_, x, step, extras, std::nullopt);
 }
 
 AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,
@@ -199,7 +207,7 @@ AttentionResult AttentionModule::AttendToAll(const Variable& X, const AttentionM
                                              const AttentionExtras& extras) const {
   AttentionConfig config = config_;
   config.causality = Causality::kNone;
-  return AttendAs(config, parameters_, X, memory, extras, std::nullopt);
+  return AttendAs(path(), config, parameters_, X, memory, extras, std::nullopt);
 }
 
 }  // namespace crosstalk

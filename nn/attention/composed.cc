@@ -70,11 +70,13 @@ Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, 
   return to.defined() ? to : from;
 }
 
+Tensor ValueOf(const Variable& x) { return x.defined() ? x.value() : Tensor(); }
+
 }  // namespace
 
 AttentionResult AttendComposed(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
                                const AttentionMemory& memory, const AttentionExtras& extras,
-                               const std::optional<RandomKey>& dropout_key) {
+                               const std::optional<RandomKey>& dropout_key, AttentionCapture* capture) {
   const Dims dims = CheckAttentionInputs(config, X, memory, extras);
   const AttentionQueries queries = ProjectQueries(config, p, X);
   const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
@@ -89,6 +91,16 @@ AttentionResult AttendComposed(const AttentionConfig& config, const AttentionPar
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
   Variable U = MixHeads(W, p.P_w, queries.R_Xw, memory.R_Mw);
+  if (capture != nullptr) {
+    if (own_memory) capture->J = J.value();
+    capture->L = L.value();
+    capture->W = W.value();
+    if (config.mixing.MixesWeights()) capture->U = U.value();
+    capture->R_Xl = ValueOf(queries.R_Xl);
+    capture->R_Ml = ValueOf(memory.R_Ml);
+    capture->R_Xw = ValueOf(queries.R_Xw);
+    capture->R_Mw = ValueOf(memory.R_Mw);
+  }
   if (dropout_key.has_value()) U = Dropout(U, config.dropout_rate, *dropout_key);
   const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])",
                                          {U, config.tied() ? memory.K : memory.V})

@@ -1,0 +1,59 @@
+// What an attention layer computes between its projections, for those who look into a model: a scope, inside which each
+// application of a layer gives J, L, W and U beside its output.
+//
+//   std::vector<AttentionCapture> maps;
+//   {
+//     const AttentionCaptureScope scope([&](const AttentionCapture& one) { maps.push_back(one); });
+//     const NoGradScope no_grad;
+//     model.Outputs(batch, OutputDetail::kResults, ForwardContext());
+//   }
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// One application of a layer. What the layer does not have is undefined.
+//   J = scale · Q·K                                          the dot products, before the heads are mixed
+//   L = J·P_l + J·R_Xl + J·R_Ml + bias, -infinity where masked   what the softmax reads (J + bias where nothing mixes)
+//   W = softmax(L), 0 where masked
+//   U = W·P_w + W·R_Xw + W·R_Mw, before dropout              the weights that the values get
+struct AttentionCapture {
+  // The layer that holds the parameters, by its dotted path: "encoder.block_0.self_attention".
+  std::string module;
+  // The place in the model that applied it (autograd/scopes.h). Layers that share a module differ in it. A decoding
+  // step has no more of it than the layer's own name.
+  std::string layer;
+  Tensor J;  // [b, h_k, n, m]; undefined in a layer without P_q and P_k, whose dot products are L
+  Tensor L;  // [b, h, n, m]
+  Tensor W;  // [b, h, n, m]
+  Tensor U;  // [b, h_v, n, m]; undefined where nothing mixes the weights: it is W
+  // The dynamic projections: a matrix for each query, or for each memory position.
+  Tensor R_Xl;  // [b, n, h_k, h]
+  Tensor R_Ml;  // [b, m, h_k, h]
+  Tensor R_Xw;  // [b, n, h, h_v]
+  Tensor R_Mw;  // [b, m, h, h_v]
+};
+
+// While one lives, every attention layer that this thread applies is computed by the composed implementation, which
+// holds these tensors, and `take` is called with each. The innermost scope takes.
+class AttentionCaptureScope {
+ public:
+  explicit AttentionCaptureScope(std::function<void(const AttentionCapture&)> take);
+  ~AttentionCaptureScope();
+  AttentionCaptureScope(const AttentionCaptureScope&) = delete;
+
+  // The innermost one of this thread; null outside of all.
+  static const AttentionCaptureScope* Current();
+  void Take(const AttentionCapture& capture) const { take_(capture); }
+
+ private:
+  std::function<void(const AttentionCapture&)> take_;
+  const AttentionCaptureScope* before_;
+};
+
+}  // namespace crosstalk
