@@ -92,6 +92,9 @@ OpenBlas Load() {
       !Find(library, "openblas_get_num_threads", get_threads)) {
     return Unavailable(StrCat(kLibrary, " lacks functions of OpenBLAS: is it another BLAS?"));
   }
+  Find(library, "dgetrf_", blas.dgetrf);
+  Find(library, "dgeev_", blas.dgeev);
+  Find(library, "dgesvd_", blas.dgesvd);
   blas.core = core_name();
   set_threads(1);
   if (get_threads() != 1) {

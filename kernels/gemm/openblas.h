@@ -1,9 +1,11 @@
-// OpenBLAS, opened at run time where somebody asks for it: the peer of `crosstalk bench` and an oracle of the tests.
+// OpenBLAS, opened at run time where somebody asks for it: the peer of `crosstalk bench`, an oracle of the tests, and
+// the LAPACK of kernels/lapack.h.
 // It is loaded with the best kernel set for this CPU. Left to itself, it picks one by a table of CPU models, and a CPU
 // newer than the table gets SSE3 kernels: five times slower. It reads its choice from OPENBLAS_CORETYPE only while it
 // is being loaded, so it is opened here instead of linked.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "crosstalk/kernels/gemm/gemm.h"
@@ -16,6 +18,16 @@ struct OpenBlas {
                 const float* b, int ldb, float beta, float* c, int ldc) = nullptr;
   void (*dgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha, const double* a,
                 int lda, const double* b, int ldb, double beta, double* c, int ldc) = nullptr;
+  // LAPACK's, on matrices in column order by Fortran's calling convention: every argument by address, and behind them
+  // the lengths of the strings. Null where the library was built without LAPACK.
+  void (*dgetrf)(const int* rows, const int* columns, double* a, const int* lda, int* pivots, int* info) = nullptr;
+  void (*dgeev)(const char* left, const char* right, const int* n, double* a, const int* lda, double* real,
+                double* imaginary, double* left_vectors, const int* ld_left, double* right_vectors, const int* ld_right,
+                double* work, const int* work_size, int* info, size_t left_length, size_t right_length) = nullptr;
+  void (*dgesvd)(const char* left, const char* right, const int* rows, const int* columns, double* a, const int* lda,
+                 double* singular_values, double* left_vectors, const int* ld_left, double* right_vectors,
+                 const int* ld_right, double* work, const int* work_size, int* info, size_t left_length,
+                 size_t right_length) = nullptr;
   // Why it cannot be used, or "". The functions are null where there is a reason.
   std::string unavailable;
   std::string core;  // the kernel set in use: "SkylakeX"; "none" where it cannot be used
