@@ -144,6 +144,7 @@ struct TrainingConfig {
   std::optional<int64_t> checkpoint_every;
   int64_t keep = 2;
   int64_t log_every = 1;
+  bool tensorboard = false;
 };
 
 const FieldTable<TrainingConfig>& TrainingFields();

@@ -353,7 +353,12 @@ FieldTable<Config> RunFields() {
                  {.placeholder = "N",
                   .help = "Steps between lines of metrics.jsonl.",
                   .range = AtLeast(1),
-                  .affects_result = kNoEffect})});
+                  .affects_result = kNoEffect}),
+       MakeField("tensorboard", &Config::tensorboard,
+                 {.help = "Write TensorBoard's event files beside metrics.jsonl: its numbers, and at evaluations "
+                          "pictures of P_l and P_w.",
+                  .affects_result = kNoEffect,
+                  .may_be_missing = true})});
 }
 
 }  // namespace

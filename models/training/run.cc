@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/task_results.h"
@@ -100,8 +101,9 @@ void TrainingRun::Begin() {
   if (step() < config_->steps || !folder_.HasRunFile()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
-  metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(),
-                                          evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo);
+  const auto kept = evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo;
+  metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(), kept);
+  if (config_->tensorboard) events_ = std::make_unique<EventLog>(folder_.path(), step(), kept);
   if (!metrics_->damage().empty()) Report(metrics_->damage());
   if (checkpoint_) {
     Report(StrCat("resuming after step ", step(), " of ", config_->steps, ", from ", checkpoint_->path));
@@ -157,6 +159,16 @@ void TrainingRun::WriteRunFile() const {
 void TrainingRun::AppendMetrics(const Json& line) {
   lock_->CheckHeld();
   metrics_->Append(line);
+  if (events_ != nullptr) events_->AppendScalars(line);
+}
+
+void TrainingRun::AppendPictures() {
+  if (events_ == nullptr) return;
+  std::vector<EventLog::Picture> pictures;
+  for (const HeadProjectionTensor& one : StaticHeadProjections(*model_)) {
+    pictures.push_back({one.name + "/" + one.layer, DrawHeatImage(one.values)});
+  }
+  events_->AppendPictures(step(), pictures);
 }
 
 RunEvaluation TrainingRun::RunEvaluationNow() {
@@ -180,6 +192,7 @@ RunEvaluation TrainingRun::RunEvaluationNow() {
   evaluation.loss_lower_bound = *loss_lower_bound_;
   evaluation.constant_guess = *constant_guess_;
   AppendMetrics(EvaluationEvent(evaluation));
+  AppendPictures();
   last_evaluation_ = evaluation;
   if (observer_.evaluation) observer_.evaluation(evaluation);
   return evaluation;

@@ -15,6 +15,7 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/event_log.h"
 #include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run_folder.h"
@@ -96,6 +97,7 @@ class TrainingRun {
   void ReportContinuation() const;
   void WriteRunFile() const;
   void AppendMetrics(const Json& line);
+  void AppendPictures();
   bool Due(int64_t every) const;
   RunEvaluation RunEvaluationNow();
   void SaveCheckpoint();
@@ -115,6 +117,7 @@ class TrainingRun {
   std::unique_ptr<HeldOut> held_out_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<EventLog> events_;  // null: none are asked for
   std::optional<RunEvaluation> last_evaluation_;
   int64_t saved_step_ = -1;
   std::optional<std::optional<double>> loss_lower_bound_;  // of held_out_, once it has been computed

@@ -2,6 +2,7 @@
 //
 //   run.json            the resolved configuration, and what each session of the run ran on
 //   metrics.jsonl       one object a line, flushed line by line
+//   events.out.*        the same for TensorBoard, where the configuration asks for it: see event_log.h
 //   tokenizer.*         what turns text into this model's ids
 //   checkpoints/        step-00000123/ …: see checkpoint.h
 //   model.safetensors   the parameters, once the run is finished
