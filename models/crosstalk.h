@@ -66,6 +66,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/inspection/mixing.h"
+#include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"

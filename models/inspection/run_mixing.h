@@ -1,0 +1,34 @@
+// The head projections of a run: as it began and as it stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/inspection/mixing.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// Those of one model, and which that is: "initial values of seed 1", "step 2000".
+struct MixingState {
+  std::string label;
+  std::vector<LayerMixing> layers;
+};
+
+struct RunMixing {
+  // The initial values are a function of configuration and seed, and are made anew. A run that began with another's
+  // weights has them from its checkpoint of step 0, or from the origin, where one of these still is there.
+  std::optional<MixingState> initial;
+  std::string no_initial;  // why there is none, or ""
+  MixingState current;     // of the newest good checkpoint
+  // Why the dynamic projections were not measured on held-out text, or "".
+  std::string not_measured;
+};
+
+// Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch. Error(kData)
+// where there is no run or no good checkpoint.
+RunMixing MixingOfRun(const std::string& run_folder);
+
+}  // namespace crosstalk

@@ -1,0 +1,280 @@
+#include "tools/report/mixing_section.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "crosstalk/models/inspection/heat_image.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/format.h"
+#include "tools/report/axis.h"
+#include "tools/report/chart.h"
+#include "tools/report/heat_map.h"
+#include "tools/report/page.h"
+#include "tools/report/table.h"
+
+namespace crosstalk {
+namespace {
+
+// What a heat map costs a page (tools/report/heat_map.h), and what all of them may.
+constexpr double kBytesOfMap = 3000, kBytesOfCell = 1.4, kBytesOfExactCell = 55;
+constexpr double kMostExactBytes = 1.2e6, kMostBytes = 2.5e6;
+
+constexpr const char* kMatrixNames[] = {"P_l", "P_w", "P_l·P_w"};
+
+// One layer, as it began (null: not known) and as it is.
+struct LayerPair {
+  const LayerMixing* before;
+  const LayerMixing* now;
+};
+
+std::vector<LayerPair> PairsOf(const RunMixing& mixing) {
+  std::vector<LayerPair> pairs;
+  for (const LayerMixing& now : mixing.current.layers) {
+    const LayerMixing* before = nullptr;
+    if (mixing.initial) {
+      for (const LayerMixing& one : mixing.initial->layers) {
+        if (one.layer == now.layer) before = &one;
+      }
+    }
+    pairs.push_back({before, &now});
+  }
+  return pairs;
+}
+
+// How the maps of all layers are drawn.
+struct Drawing {
+  int64_t block = 1;  // values a side that become one cell
+  bool exact = true;
+};
+
+Drawing DrawingOf(const std::vector<LayerPair>& pairs) {
+  double maps = 0;
+  std::vector<std::pair<int64_t, int64_t>> shapes;
+  for (const LayerPair& pair : pairs) {
+    for (const LayerMixing* layer : {pair.before, pair.now}) {
+      if (layer == nullptr) continue;
+      for (const MixingMatrix& matrix : layer->matrices) {
+        shapes.emplace_back(matrix.analysis.rows, matrix.analysis.columns);
+      }
+    }
+  }
+  maps = static_cast<double>(shapes.size());
+  const auto cells = [&](int64_t block) {
+    double sum = 0;
+    for (const auto& [rows, columns] : shapes) {
+      sum += static_cast<double>((rows + block - 1) / block) * static_cast<double>((columns + block - 1) / block);
+    }
+    return sum;
+  };
+  Drawing drawing;
+  drawing.exact = maps * kBytesOfMap + cells(1) * kBytesOfExactCell <= kMostExactBytes;
+  while (maps * kBytesOfMap + cells(drawing.block) * kBytesOfCell > kMostBytes && cells(drawing.block) > maps) {
+    ++drawing.block;
+  }
+  return drawing;
+}
+
+std::vector<std::string> BlockLabels(int64_t heads, int64_t block) {
+  std::vector<std::string> labels;
+  if (block == 1) return labels;
+  for (int64_t first = 0; first < heads; first += block) {
+    labels.push_back(StrCat(first + 1, "–", std::min(first + block, heads)));
+  }
+  return labels;
+}
+
+double Largest(const MixingMatrix& matrix) {
+  double largest = 0;
+  for (const double value : matrix.values.ToVector<double>()) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+std::string Map(const MixingMatrix& matrix, const std::string& when, double most, const Drawing& drawing) {
+  const bool of_logits = matrix.name != "P_w";
+  HeatMapOptions options;
+  options.title = matrix.name + when;
+  options.row_name = of_logits ? "key head" : "softmax head";
+  options.column_name = matrix.name == "P_l" ? "softmax head" : "value head";
+  options.row_labels = BlockLabels(matrix.analysis.rows, drawing.block);
+  options.column_labels = BlockLabels(matrix.analysis.columns, drawing.block);
+  options.diverging = true;
+  options.most = drawing.block == 1 ? most : 0;
+  options.most_exact = drawing.exact ? 1024 : 0;
+  const Tensor shown = BlockMeans(matrix.values, drawing.block).To(DType::kFloat32);
+  const auto side = static_cast<double>(std::max(shown.size(0), shown.size(1)));
+  options.cell_pixels = std::clamp(210 / side, 1.5, 20.0);
+  return HeatMap(options, shown.size(0), shown.size(1), shown.ToVector<float>());
+}
+
+std::string Number(const std::optional<double>& value) { return value ? ShortNumber(*value) : ""; }
+
+// |det|, also where a double cannot hold it.
+std::string DeterminantText(const MatrixAnalysis& analysis) {
+  if (!analysis.determinant) return "";
+  const bool held = *analysis.determinant > 0 && std::isfinite(*analysis.determinant);
+  if (held || !std::isfinite(*analysis.log_determinant)) return ShortNumber(*analysis.determinant);
+  return StrCat("10^", std::llround(*analysis.log_determinant / std::log(10.0)));
+}
+
+std::string ShareText(const std::optional<double>& share) { return share ? FixedText(100 * *share, 1) + " %" : ""; }
+
+std::string LargestSingular(const MatrixAnalysis& analysis) {
+  return analysis.singular_values.empty() ? "" : ShortNumber(analysis.singular_values.front());
+}
+std::string SmallestSingular(const MatrixAnalysis& analysis) {
+  return analysis.singular_values.empty() ? "" : ShortNumber(analysis.singular_values.back());
+}
+
+// A number of each state: a column where only one is known.
+struct Quantity {
+  const char* name;
+  std::string (*text)(const MatrixAnalysis&);
+};
+constexpr Quantity kQuantities[] = {
+    {"|det|", DeterminantText},
+    {"smallest |λ|", [](const MatrixAnalysis& a) { return Number(a.smallest_eigenvalue); }},
+    {"largest σ", LargestSingular},
+    {"smallest σ", SmallestSingular},
+    {"off-diagonal share", [](const MatrixAnalysis& a) { return ShareText(a.off_diagonal_share); }},
+};
+
+std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) {
+  std::vector<std::string> header = {"layer", "matrix", "size"};
+  for (const Quantity& quantity : kQuantities) {
+    if (has_initial) header.push_back(StrCat(quantity.name, ", start"));
+    header.push_back(has_initial ? StrCat(quantity.name, ", end") : quantity.name);
+  }
+  std::vector<std::vector<TableCell>> rows;
+  for (const LayerPair& pair : pairs) {
+    for (const MixingMatrix& now : pair.now->matrices) {
+      const MixingMatrix* const before = pair.before == nullptr ? nullptr : pair.before->Find(now.name);
+      std::vector<TableCell> row = {pair.now->layer, now.name, StrCat(now.analysis.rows, " × ", now.analysis.columns)};
+      for (const Quantity& quantity : kQuantities) {
+        if (has_initial) row.emplace_back(before == nullptr ? "" : quantity.text(before->analysis));
+        row.emplace_back(quantity.text(now.analysis));
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
+}
+
+std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial) {
+  std::vector<std::string> header = {"layer", "projection", "parameters"};
+  if (has_initial) header.push_back("generated, start");
+  header.insert(header.end(), {has_initial ? "generated, end" : "generated", "static one beside it"});
+  std::vector<std::vector<TableCell>> rows;
+  for (const LayerPair& pair : pairs) {
+    for (size_t i = 0; i < pair.now->dynamic.size(); ++i) {
+      const DynamicMixing& now = pair.now->dynamic[i];
+      const MixingMatrix* const beside = pair.now->Find(now.name.ends_with("l") ? "P_l" : "P_w");
+      std::vector<TableCell> row = {pair.now->layer, "R_" + now.name, ShortNumber(now.parameters)};
+      if (has_initial) {
+        row.emplace_back(pair.before == nullptr || i >= pair.before->dynamic.size()
+                             ? ""
+                             : Number(pair.before->dynamic[i].generated));
+      }
+      row.emplace_back(Number(now.generated));
+      row.emplace_back(beside == nullptr ? "" : ShortNumber(beside->analysis.root_mean_square));
+      rows.push_back(std::move(row));
+    }
+  }
+  if (rows.empty()) return "";
+  return "<h3>Dynamic projections</h3>\n<p>Root mean squares: of the parameters of P_Xl and its like, of the matrices "
+         "R_Xl = X·P_Xl that they generate for each token, and of the static matrix that these are added to.</p>\n" +
+         HtmlTable(header, rows, {.caption = "Sizes of the dynamic projections"});
+}
+
+std::string SingularValues(const LayerPair& pair) {
+  std::vector<Series> series;
+  for (const char* name : kMatrixNames) {
+    for (const LayerMixing* layer : {pair.before, pair.now}) {
+      const MixingMatrix* const matrix = layer == nullptr ? nullptr : layer->Find(name);
+      if (matrix == nullptr || matrix->analysis.singular_values.empty()) continue;
+      Series one;
+      one.name = StrCat(name, pair.before == nullptr ? "" : layer == pair.before ? ", start" : ", end");
+      one.y = matrix->analysis.singular_values;
+      for (size_t i = 0; i < one.y.size(); ++i) one.x.push_back(static_cast<double>(i + 1));
+      series.push_back(std::move(one));
+    }
+  }
+  const bool drawn = std::any_of(series.begin(), series.end(), [](const Series& one) { return one.y.size() > 1; });
+  if (!drawn) return "";
+  return LineChart({.title = "Singular values", .x_label = "number", .y_from_zero = true, .most_points = 300}, series);
+}
+
+std::string LayerDetails(const LayerPair& pair, const Drawing& drawing, bool open) {
+  std::string html = StrCat("<details class=\"mixing\"", open ? " open" : "", "><summary>", EscapeHtml(pair.now->layer),
+                            "</summary>\n");
+  for (const LayerMixing* layer : {pair.before, pair.now}) {
+    if (layer == nullptr) continue;
+    html += "<div>";
+    for (const MixingMatrix& matrix : layer->matrices) {
+      double most = Largest(matrix);
+      for (const LayerMixing* other : {pair.before, pair.now}) {
+        const MixingMatrix* const same = other == nullptr ? nullptr : other->Find(matrix.name);
+        if (same != nullptr) most = std::max(most, Largest(*same));
+      }
+      const char* const when = pair.before == nullptr ? "" : layer == pair.before ? " at the start" : " at the end";
+      html += Map(matrix, when, most, drawing);
+    }
+    html += "</div>\n";
+  }
+  return html + SingularValues(pair) + "</details>\n";
+}
+
+}  // namespace
+
+std::string MixingSection(const RunMixing& mixing) {
+  if (mixing.current.layers.empty()) return "";
+  const std::vector<LayerPair> pairs = PairsOf(mixing);
+  const Drawing drawing = DrawingOf(pairs);
+  const bool has_static =
+      std::any_of(pairs.begin(), pairs.end(), [](const LayerPair& pair) { return !pair.now->matrices.empty(); });
+  std::string html;
+  if (mixing.initial) {
+    html +=
+        StrCat("<p>Start: ", EscapeHtml(mixing.initial->label), ". End: ", EscapeHtml(mixing.current.label), ".</p>\n");
+  } else {
+    html += StrCat("<p>", EscapeHtml(mixing.current.label), ".",
+                   mixing.no_initial.empty() ? "" : " The start is not shown: " + EscapeHtml(mixing.no_initial) + ".",
+                   "</p>\n");
+  }
+  if (has_static) {
+    html +=
+        "<p>P_l[key head, softmax head] mixes the logits of the heads before the softmax, P_w[softmax head, value "
+        "head] "
+        "the weights behind it; P_l·P_w is what both would do without it. Heads that do not talk have a diagonal "
+        "matrix. The off-diagonal share is 1 − Σ a<sub>ii</sub>² / Σ a<sub>ij</sub>²; λ are eigenvalues, σ singular "
+        "values. A matrix that is not square has no determinant and no eigenvalue.</p>\n";
+    if (const std::string reason = AnalysisUnavailable(); !reason.empty()) {
+      html += StrCat("<p class=\"note\">Determinants, eigenvalues and singular values are unavailable here: ",
+                     EscapeHtml(reason), ".</p>\n");
+    }
+    if (drawing.block > 1) {
+      html += StrCat("<p class=\"note\">The matrices are large: each cell is the mean of a block of ", drawing.block,
+                     " × ", drawing.block, " values. The numbers are of the whole matrices.</p>\n");
+    }
+    html += "<p class=\"note\">Blue is above zero, orange below; both maps of a matrix have one scale.</p>\n";
+    bool open = true;
+    for (const LayerPair& pair : pairs) {
+      if (pair.now->matrices.empty()) continue;
+      html += LayerDetails(pair, drawing, open);
+      open = false;
+    }
+    html += NumbersTable(pairs, mixing.initial.has_value());
+  }
+  html += DynamicTable(pairs, mixing.initial.has_value());
+  if (!mixing.not_measured.empty()) {
+    html += StrCat("<p class=\"note\">What the dynamic projections generate was not measured: ",
+                   EscapeHtml(mixing.not_measured), ".</p>\n");
+  }
+  return html;
+}
+
+}  // namespace crosstalk
