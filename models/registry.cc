@@ -29,6 +29,7 @@ const std::vector<ModelType>& ModelTypes() {
        .resolve = ResolveT5,
        .configure = ConfigureT5,
        .make = MakeT5,
+       .read_text = ReadTextForT5,
        .published = &kPublishedT5},
       {.name = "lm",
        .objectives = {"next-token"},
@@ -36,7 +37,8 @@ const std::vector<ModelType>& ModelTypes() {
        .heads = {},
        .resolve = nullptr,
        .configure = ConfigureLm,
-       .make = MakeLm},
+       .make = MakeLm,
+       .read_text = ReadTextForLm},
       {.name = "bert",
        .objectives = {"masked-lm", "task-head"},
        .own_fields = {"positions", "max_positions", "classifier", "initial_stddev"},
@@ -44,6 +46,7 @@ const std::vector<ModelType>& ModelTypes() {
        .resolve = ResolveBert,
        .configure = ConfigureBert,
        .make = MakeBert,
+       .read_text = ReadTextForBert,
        .published = &kPublishedBert},
       {.name = "albert",
        .objectives = {"masked-lm", "task-head"},
@@ -53,6 +56,7 @@ const std::vector<ModelType>& ModelTypes() {
        .resolve = ResolveAlbert,
        .configure = ConfigureAlbert,
        .make = MakeBert,
+       .read_text = ReadTextForBert,
        .published = &kPublishedAlbert},
   };
   return types;

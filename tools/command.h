@@ -35,6 +35,7 @@ Command ScoreCommand();
 Command GenerateCommand();
 Command ReportCommand();
 Command ShowCommand();
+Command InspectCommand();
 Command CompareCommand();
 Command ImportCommand();
 Command ExportCommand();

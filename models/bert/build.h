@@ -13,6 +13,7 @@ namespace crosstalk {
 void ResolveBert(TrainingConfig& config);
 Json ConfigureBert(const TrainingConfig& config, const Vocabulary& vocabulary);
 std::unique_ptr<Model> MakeBert(const Json& config, const std::string& source, const Initializer& init);
+Batch ReadTextForBert(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text);
 
 // Of both: all but what ALBERT has beside it, not validated.
 BertConfig BertConfigFrom(const TrainingConfig& config, const Vocabulary& vocabulary);

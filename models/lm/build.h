@@ -10,5 +10,6 @@ namespace crosstalk {
 
 Json ConfigureLm(const TrainingConfig& config, const Vocabulary& vocabulary);
 std::unique_ptr<Model> MakeLm(const Json& config, const std::string& source, const Initializer& init);
+Batch ReadTextForLm(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text);
 
 }  // namespace crosstalk

@@ -107,7 +107,7 @@ std::string Map(const MixingMatrix& matrix, const std::string& when, double most
   options.most_exact = drawing.exact ? 1024 : 0;
   const Tensor shown = BlockMeans(matrix.values, drawing.block).To(DType::kFloat32);
   const auto side = static_cast<double>(std::max(shown.size(0), shown.size(1)));
-  options.cell_pixels = std::clamp(210 / side, 1.5, 20.0);
+  options.cell_pixels = std::clamp(210 / side, 1.5, 32.0);
   return HeatMap(options, shown.size(0), shown.size(1), shown.ToVector<float>());
 }
 
@@ -153,7 +153,8 @@ std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) 
   for (const LayerPair& pair : pairs) {
     for (const MixingMatrix& now : pair.now->matrices) {
       const MixingMatrix* const before = pair.before == nullptr ? nullptr : pair.before->Find(now.name);
-      std::vector<TableCell> row = {pair.now->layer, now.name, StrCat(now.analysis.rows, " × ", now.analysis.columns)};
+      std::vector<TableCell> row = {pair.now->layer, now.name,
+                                    StrCat(now.analysis.rows, "\u00A0×\u00A0", now.analysis.columns)};
       for (const Quantity& quantity : kQuantities) {
         if (has_initial) row.emplace_back(before == nullptr ? "" : quantity.text(before->analysis));
         row.emplace_back(quantity.text(now.analysis));

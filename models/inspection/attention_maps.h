@@ -1,0 +1,47 @@
+// The attention of every layer of a model on one row of inputs: J, L, W and U (nn/attention/capture.h), with the tokens
+// that their rows and columns are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/batch.h"
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// What a model reads in one place: "input_ids" or "decoder_input_ids".
+struct InspectedTokens {
+  std::string name;
+  std::vector<int32_t> ids;
+  std::vector<std::string> texts;  // as Tokenizer::TokenText has them; "id 32127" of one that the tokenizer lacks
+};
+
+// One attention layer as one place of the model applied it; layers that share parameters have a map each.
+struct LayerMap {
+  std::string layer;                 // that place: "decoder.block_2.cross_attention"
+  std::string module;                // the layer that holds the parameters
+  size_t queries, memory;            // which tokens: their place in AttentionMaps::tokens
+  std::vector<NamedTensor> tensors;  // those that there are of J, L, W, U [heads, n, m]
+  std::vector<NamedTensor> dynamic;  // and of R_Xl, R_Xw [n, heads, heads], R_Ml, R_Mw [m, heads, heads]
+
+  const Tensor* Find(const std::string& name) const;  // of `tensors`; null: none
+};
+
+struct AttentionMaps {
+  std::vector<InspectedTokens> tokens;
+  std::vector<LayerMap> layers;  // in the order in which the model computes them
+};
+
+// `inputs` are one row, as ReadText makes them. Nothing is dropped. Errors as of Model::Outputs.
+AttentionMaps MapAttention(const Model& model, const Tokenizer& tokenizer, const Batch& inputs);
+
+// The maps as named tensors, "LAYER.W" and so on, and the tokens' ids by their names.
+std::vector<NamedTensor> TensorsOf(const AttentionMaps& maps);
+
+}  // namespace crosstalk

@@ -1,0 +1,23 @@
+#include "crosstalk/models/inspection/text_inputs.h"
+
+#include "crosstalk/models/registry.h"
+#include "crosstalk/runtime/check.h"
+
+namespace crosstalk {
+
+Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) {
+  CROSSTALK_CHECK(tokenizer != nullptr, "the model has no tokenizer, so that it reads no text");
+  CROSSTALK_CHECK_FIELD(text.max_tokens >= 1, "max_tokens", text.max_tokens, " is less than 1");
+  const ModelType& type = FindModel(model.ConfigJson().At("model").AsString());
+  CROSSTALK_CHECK(type.read_text != nullptr, model.Describe(), ", has no way to read a text to look into");
+  const Batch batch = type.read_text(model, tokenizer, text);
+  for (const NamedTensor& input : batch.tensors()) {
+    const char* const field = input.name == "decoder_input_ids" ? "target" : "text";
+    CROSSTALK_CHECK_FIELD(input.tensor.size(1) <= text.max_tokens, field, "is ", input.tensor.size(1),
+                          " tokens long, more than max_tokens = ", text.max_tokens,
+                          ": shorten it, or raise max_tokens; maps grow with its square");
+  }
+  return batch;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,230 @@
+// `crosstalk inspect`: the pages and tensors of every model of the registry, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/inspection/run_mixing.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/runtime/base64.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+#include "tools/inspect/maps_section.h"
+#include "tools/report/mixing_section.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+
+constexpr char kText[] = "a cat <b>sat</b> & ___";
+// A page, with scripts and styles, in which all values stand.
+constexpr size_t kMostBytes = 5'000'000;
+
+class InspectModelTest : public ::testing::TestWithParam<std::string> {};
+
+// The weights of the page's tensors are those that `forward --all` computes of the same ids.
+TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
+  const TempDir dir;
+  const bool decodes = GetParam() == "t5";
+  ASSERT_EQ(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2", "--layers", "2",
+                                  "--input-length", "40"}))
+                .exit_code,
+            0);
+  const CommandResult done = RunCommand(
+      {"inspect", dir / "run", "--text", kText, "--out", dir / "maps.html", "--tensors", dir / "maps.safetensors"});
+  ASSERT_EQ(done.exit_code, 0) << done.errors;
+  const std::string page = ReadBytes(dir / "maps.html");
+  EXPECT_LT(page.size(), kMostBytes);
+  EXPECT_TRUE(Contains(page, "id=\"map-values\""));
+  EXPECT_TRUE(Contains(page, "P_l·P_w"));
+
+  const TensorFile maps = ReadSafetensors(dir / "maps.safetensors");
+  std::vector<NamedTensor> inputs;
+  for (const char* name : {"input_ids", "decoder_input_ids"}) {
+    const Tensor* const ids = maps.Find(name);
+    if (ids != nullptr) inputs.push_back({name, ids->Reshape({1, ids->num_elements()})});
+  }
+  ASSERT_EQ(inputs.size(), decodes ? 2u : 1u);
+  WriteSafetensors(dir / "inputs.safetensors", inputs);
+  const CommandResult forward = RunCommand(
+      {"forward", dir / "run", "--inputs", dir / "inputs.safetensors", "--output", dir / "outputs", "--all"});
+  ASSERT_EQ(forward.exit_code, 0) << forward.errors;
+  const TensorFile outputs = ReadSafetensors(dir / "outputs");
+  const std::string stack = GetParam() == "lm" ? "decoder" : "encoder";
+  std::vector<std::pair<std::string, std::string>> same = {
+      {stack + ".block_1.self_attention.W", decodes ? "encoder_attentions.1" : "attentions.1"}};
+  if (decodes) {
+    same.emplace_back("decoder.block_1.self_attention.W", "decoder_attentions.1");
+    same.emplace_back("decoder.block_0.cross_attention.W", "cross_attentions.0");
+  }
+  for (const auto& [ours, published] : same) {
+    const Tensor expected = outputs.At(published).Select(0, 0);
+    ASSERT_EQ(maps.At(ours).shape(), expected.shape()) << ours;
+    EXPECT_EQ(maps.At(ours).ToVector<float>(), expected.ToVector<float>()) << ours;
+  }
+  EXPECT_NE(maps.Find(stack + ".block_0.self_attention.J"), nullptr);
+  EXPECT_NE(maps.Find(stack + ".block_0.self_attention.U"), nullptr);
+}
+
+TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2"})).exit_code, 0);
+  const CommandResult done = RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"});
+  ASSERT_EQ(done.exit_code, 0) << done.errors;
+  const Json json = ParseJson(done.output, "inspect");
+  EXPECT_EQ(json.At("projections").AsArray().size(), GetParam() == "t5" ? 3u : 1u);
+  EXPECT_EQ(json.At("initial_projections").AsArray().size(), json.At("projections").AsArray().size());
+  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "initial values, seed 1"));
+  EXPECT_FALSE(Contains(ReadBytes(dir / "page.html"), "map-values"));
+}
+
+std::vector<std::string> Models() {
+  std::vector<std::string> names;
+  for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Models, InspectModelTest, ::testing::ValuesIn(Models()),
+                         [](const auto& one) { return one.param; });
+
+TEST(InspectTest, MistakesAreNamed) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})).exit_code, 0);
+  const auto refused = [&](const std::vector<std::string>& more, const char* part) {
+    const CommandResult result = RunCommand(Joined({"inspect", dir / "run"}, more));
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, part)) << result.errors;
+  };
+  refused({"--text", "a"}, "--out");
+  refused({"--tensors", dir / "t"}, "--text");
+  refused({"--target", "a", "--out", dir / "p"}, "--text");
+  refused({"--text", "a", "--second", "b", "--out", dir / "p"}, "--second");
+  refused({"--text", "", "--out", dir / "p"}, "--text");
+  refused({"--text", std::string(70, 'a'), "--out", dir / "p"}, "max_tokens");
+  const CommandResult none = RunCommand({"inspect", dir / "nothing", "--out", dir / "p"});
+  EXPECT_NE(none.exit_code, 0);
+}
+
+// ---- What stands in the page --------------------------------------------------------------------------------------
+
+AttentionMaps Maps(int64_t layers, int64_t heads, int64_t n) {
+  AttentionMaps maps;
+  InspectedTokens tokens = {"input_ids", std::vector<int32_t>(static_cast<size_t>(n), 5), {}};
+  tokens.texts.assign(static_cast<size_t>(n), "</script><img src=x onerror=alert(1)>");
+  maps.tokens = {tokens};
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const std::string name = "encoder.block_" + std::to_string(layer) + ".self_attention";
+    LayerMap map = {.layer = name, .module = name, .queries = 0, .memory = 0};
+    for (const char* tensor : {"J", "L", "W", "U"}) {
+      map.tensors.push_back({tensor, Tensor::Full({heads, n, n}, 0.5, DType::kFloat32)});
+    }
+    maps.layers.push_back(std::move(map));
+  }
+  return maps;
+}
+
+std::string Between(const std::string& text, const std::string& begin, const std::string& end) {
+  const size_t at = text.find(begin);
+  EXPECT_NE(at, std::string::npos);
+  return text.substr(at + begin.size(), text.find(end, at) - at - begin.size());
+}
+
+Json ValuesOf(const MapsSection& section) {
+  return ParseJson(Between(section.html, "id=\"map-values\">", "</script>"), "values");
+}
+
+TEST(MapsSectionTest, TokensCannotEndTheScriptNorBecomeElements) {
+  const AttentionMaps maps = Maps(1, 2, 3);
+  const MapsSection section = DrawMaps(maps, {});
+  EXPECT_FALSE(Contains(section.html, "<img"));
+  EXPECT_EQ(ValuesOf(section).At("tokens").AsArray()[0].AsArray()[0].AsString(),
+            "</script><img␣src=x␣onerror=alert(1)>");
+  EXPECT_FALSE(Contains(TokenLists(maps), "<img"));
+}
+
+TEST(MapsSectionTest, ValuesAreWithinAHalfOfA254thOfTheirRangeAndMaskedOnesAreMarked) {
+  AttentionMaps maps = Maps(1, 2, 3);
+  const std::vector<float> logits = {-3, 1, -INFINITY, 0.25f, 0.5f, -INFINITY, 7, 2, -INFINITY,  //
+                                     1,  1, -INFINITY, 1,     1,    -INFINITY, 1, 1, -INFINITY};
+  maps.layers[0].tensors[1].tensor = Tensor::FromValues<float>({2, 3, 3}, logits);
+  const Json L = ValuesOf(DrawMaps(maps, {})).At("layers").AsArray()[0].At("tensors").At("L");
+  const std::string bytes = *DecodeBase64(L.At("data").AsString());
+  ASSERT_EQ(bytes.size(), logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const auto level = static_cast<unsigned char>(bytes[i]);
+    ASSERT_EQ(level == 255, std::isinf(logits[i])) << i;
+    if (level == 255) continue;
+    const double low = L.At("low").AsArray()[i / 9].AsDouble(), high = L.At("high").AsArray()[i / 9].AsDouble();
+    EXPECT_NEAR(low + level / 254.0 * (high - low), logits[i], (high - low) / 254 / 2 + 1e-6) << i;
+  }
+  const Json W = ValuesOf(DrawMaps(maps, {})).At("layers").AsArray()[0].At("tensors").At("W");
+  EXPECT_EQ(static_cast<unsigned char>((*DecodeBase64(W.At("data").AsString()))[2]), 255);  // masked in L
+}
+
+// T5 of three stacks of 6 layers with 24 heads, as far as a text may be long by default.
+TEST(MapsSectionTest, ALargeModelStaysWithinThePageAndSaysWhatIsLeftOut) {
+  const MapsSection section = DrawMaps(Maps(18, 24, 64), {});
+  EXPECT_LT(section.html.size(), kMostBytes);
+  EXPECT_EQ(section.left_out.size(), 2u);
+  const Json tensors = ValuesOf(section).At("layers").AsArray()[17].At("tensors");
+  EXPECT_EQ(tensors.Find("J"), nullptr);
+  EXPECT_NE(tensors.Find("W"), nullptr);
+  EXPECT_NE(tensors.Find("U"), nullptr);
+  EXPECT_TRUE(DrawMaps(Maps(6, 24, 40), {}).left_out.empty());
+}
+
+TEST(MapsSectionTest, OfManyHeadsTheFirstAreShown) {
+  const MapsSection section = DrawMaps(Maps(1, 768, 4), {});
+  ASSERT_EQ(section.left_out.size(), 1u);
+  EXPECT_TRUE(Contains(section.left_out[0], "768"));
+  const Json W = ValuesOf(section).At("layers").AsArray()[0].At("tensors").At("W");
+  EXPECT_EQ(W.At("heads").AsInt(), 768);
+  EXPECT_EQ(W.At("low").AsArray().size(), 64u);
+}
+
+// Table 7's largest: 768 heads in 12 layers.
+TEST(MixingSectionTest, MatricesOf768HeadsAreDrawnOfBlocksWithinThePage) {
+  RunMixing mixing;
+  mixing.current.label = "step 7";
+  for (int64_t layer = 0; layer < 12; ++layer) {
+    LayerMixing one = {"encoder.block_" + std::to_string(layer) + ".self_attention", {}, {}};
+    for (const char* name : {"P_l", "P_w", "P_l·P_w"}) {
+      one.matrices.push_back({name, Tensor::Full({768, 768}, 0.5, DType::kFloat64), {.rows = 768, .columns = 768}});
+    }
+    mixing.current.layers.push_back(std::move(one));
+  }
+  mixing.initial = mixing.current;
+  const std::string html = MixingSection(mixing);
+  EXPECT_LT(html.size(), 3'500'000u);
+  EXPECT_TRUE(Contains(html, "the mean of a block of"));
+}
+
+TEST(MixingSectionTest, SaysWhyThereIsNoStartAndWhatWasNotMeasured) {
+  RunMixing mixing;
+  mixing.current = {"step <7>", {{"encoder.block_0.self_attention", {}, {{"Xl", 0.125, std::nullopt}}}}};
+  mixing.no_initial = "the origin & its weights are gone";
+  mixing.not_measured = "the text is lost";
+  const std::string html = MixingSection(mixing);
+  for (const char* part : {"step &lt;7&gt;", "the origin &amp; its weights are gone", "the text is lost", "0.125"}) {
+    EXPECT_TRUE(Contains(html, part)) << part;
+  }
+  EXPECT_EQ(MixingSection({}), "");
+}
+
+TEST(MixingSectionTest, ADeterminantThatADoubleCannotHoldIsAPowerOfTen) {
+  RunMixing mixing;
+  MixingMatrix matrix = {"P_l", Tensor::Full({2, 2}, 0.5, DType::kFloat64), {.rows = 2, .columns = 2}};
+  matrix.analysis.determinant = 0;
+  matrix.analysis.log_determinant = -400 * std::log(10.0);
+  mixing.current.layers = {{"encoder", {matrix}, {}}};
+  EXPECT_TRUE(Contains(MixingSection(mixing), "10^-400"));
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,170 @@
+// `crosstalk inspect`: what the heads of a model say to each other: attention maps of a text, and the head projections.
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/inspection/run_mixing.h"
+#include "crosstalk/models/inspection/text_inputs.h"
+#include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/command.h"
+#include "tools/format.h"
+#include "tools/generate_inputs.h"
+#include "tools/inspect/maps_section.h"
+#include "tools/output.h"
+#include "tools/report/mixing_section.h"
+#include "tools/report/page.h"
+
+namespace crosstalk {
+namespace {
+
+// Of the values in a page, which is 5 MB with all that is around them.
+constexpr int64_t kMostPageBytes = 4'850'000;
+
+struct InspectSettings {
+  std::string model;
+  std::optional<std::string> text, second, target;
+  std::optional<std::string> out, tensors;
+  int64_t max_tokens = InspectedText().max_tokens;
+  int64_t max_heads = MapsOptions().most_heads;
+  bool json = false;
+};
+
+AnyModel Load(const std::string& path) {
+  AnyModel any = LoadAnyModel(path, {});
+  for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
+  if (any.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(path)) {
+    std::vector<std::string> remarks;
+    any.tokenizer = PublishedTokenizer(HuggingFaceFolder(path), *any.model, *any.form, &remarks);
+    for (const std::string& remark : remarks) PrintMessage(remark);
+  }
+  return any;
+}
+
+std::optional<std::string> Utf8(const std::optional<std::string>& text) {
+  return text ? std::optional(ReadText(*text)[0].text) : std::nullopt;
+}
+
+// The head projections, with what the dynamic ones generate for the text; without a text, of a run, as it began too.
+RunMixing MixingFor(const InspectSettings& settings, const AnyModel& any, const Batch* inputs) {
+  const bool is_run = KindOf(settings.model) == PathKind::kDirectory && RunFolder(settings.model).HoldsRun();
+  if (is_run && inputs == nullptr) return MixingOfRun(settings.model);
+  RunMixing mixing;
+  mixing.current = {any.source, MixingOf(*any.model)};
+  if (inputs != nullptr) {
+    MeasureDynamicMixing(
+        [&](const std::function<bool()>&) { any.model->Outputs(*inputs, OutputDetail::kResults, ForwardContext()); },
+        &mixing.current.layers);
+  } else {
+    mixing.not_measured = "there is no text to measure it on";
+  }
+  return mixing;
+}
+
+void WritePage(const InspectSettings& settings, const AnyModel& any, const AttentionMaps* maps,
+               const RunMixing& mixing) {
+  Page page(maps == nullptr ? "Head projections" : "Attention maps");
+  page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
+                      any.source, "."));
+  const std::string projections = MixingSection(mixing);
+  if (maps != nullptr) {
+    const MapsSection section = DrawMaps(
+        *maps,
+        {.most_heads = settings.max_heads, .most_bytes = kMostPageBytes - static_cast<int64_t>(projections.size())});
+    for (const std::string& sentence : section.left_out) PrintMessage("inspect: ", sentence);
+    page.AddSection("Maps", section.html);
+    page.AddSection("Tokens", TokenLists(*maps));
+  }
+  if (!projections.empty()) page.AddSection("Head projections", projections);
+  if (projections.empty() && maps == nullptr) {
+    page.AddSection("Head projections", "<p>No head of this model talks to another: it has no head projections.</p>");
+  }
+  const std::string html = page.Html();
+  WriteFileAtomically(*settings.out, html);
+  PrintMessage("inspect: ", *settings.out, ", ", BytesText(static_cast<int64_t>(html.size())));
+}
+
+int Inspect(const InspectSettings& settings) {
+  CROSSTALK_CHECK(settings.out || settings.tensors || settings.json,
+                  "--out, --tensors and --json say where to write; give one");
+  CROSSTALK_CHECK(settings.text || !settings.tensors, "--tensors needs --text: maps are of a text");
+  CROSSTALK_CHECK(settings.text || (!settings.second && !settings.target), "--second and --target belong to a --text");
+  CROSSTALK_CHECK(settings.max_heads >= 1, "--max-heads: ", settings.max_heads, " is less than 1");
+  const AnyModel any = Load(settings.model);
+  std::optional<Batch> inputs;
+  std::optional<AttentionMaps> maps;
+  if (settings.text) {
+    inputs = ReadText(*any.model, any.tokenizer,
+                      {.text = *Utf8(settings.text),
+                       .second = Utf8(settings.second),
+                       .target = Utf8(settings.target),
+                       .max_tokens = settings.max_tokens});
+    maps = MapAttention(*any.model, *any.tokenizer, *inputs);
+  }
+  if (settings.tensors) {
+    const std::vector<NamedTensor> tensors = TensorsOf(*maps);
+    WriteSafetensors(*settings.tensors, tensors);
+    PrintMessage("inspect: ", *settings.tensors, ", ", tensors.size(), " tensors");
+  }
+  if (!settings.out && !settings.json) return 0;
+  const RunMixing mixing = MixingFor(settings, any, inputs ? &*inputs : nullptr);
+  if (settings.out) WritePage(settings, any, maps ? &*maps : nullptr, mixing);
+  if (settings.json) {
+    Json json = Json::MakeObject({{"model", any.source}, {"projections", ToJson(mixing.current.layers)}});
+    if (mixing.initial) json.Set("initial_projections", ToJson(mixing.initial->layers));
+    PrintResult(json);
+  }
+  return 0;
+}
+
+constexpr const char* kDescription =
+    "Shows what the heads of a model do with a text, and how they are mixed. MODEL is a run, a checkpoint, an imported "
+    "model, or a published model's folder.\n"
+    "\n"
+    "Of every attention layer the page has J (the dot products, before the heads are mixed), L (the logits behind P_l, "
+    "bias and mask), W (the weights, behind the softmax) and U (behind P_w), a map for each head, with the tokens; and "
+    "P_l, P_w and P_l·P_w with their determinants, eigenvalues and singular values. Without --text it has the "
+    "projections alone, of a run as they began and as they are. It is one file, which needs no network.\n"
+    "\n"
+    "Three underscores in a text are a blank: a sentinel to a T5, [MASK] to a BERT or an ALBERT. A T5's decoder writes "
+    "--target, in which each blank stands for the next sentinel, or else the model's own answer.\n"
+    "\n"
+    "--tensors writes the same maps with all their digits, [heads, n, m]: LAYER.J, LAYER.L (-infinity where masked), "
+    "LAYER.W, LAYER.U, as far as the layer has them, the matrices LAYER.R_Xl [n, h_k, h] and so on of dynamic "
+    "projections, and the ids, input_ids and decoder_input_ids.";
+
+}  // namespace
+
+Command InspectCommand() {
+  return {"inspect", "what the heads say to each other: attention maps of a text, head projections", kDescription,
+          [](OptionTable& options) -> std::function<int()> {
+            const auto settings = std::make_shared<InspectSettings>();
+            options.Add("MODEL", &settings->model, "PATH",
+                        "A run, a checkpoint, an imported model, or a published model's folder.",
+                        OptionTable::Required::kYes);
+            options.Group("What to look at");
+            options.Add("--text", &settings->text, "TEXT", "The text that the model reads; - reads standard input.");
+            options.Add("--second", &settings->second, "TEXT", "The second segment of a BERT or an ALBERT.");
+            options.Add("--target", &settings->target, "TEXT",
+                        "What a T5's decoder is to write; the model's own answer by default.");
+            options.Add("--max-tokens", &settings->max_tokens, "N",
+                        "Tokens of a text, at most; the page grows with their square.");
+            options.Add("--max-heads", &settings->max_heads, "N", "Heads of a layer in the page, at most.");
+            options.Group("What is written");
+            options.Add("--out,-o", &settings->out, "FILE", "HTML page.");
+            options.Add("--tensors", &settings->tensors, "FILE", "Safetensors file with the maps.");
+            options.AddFlag("--json", &settings->json,
+                            "The numbers of the head projections as one JSON object on standard output.");
+            options.AddThreads();
+            return [settings] { return Inspect(*settings); };
+          }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,201 @@
+#include "tools/inspect/maps_section.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "crosstalk/runtime/base64.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/utf8.h"
+#include "tools/format.h"
+#include "tools/report/page.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr char kStyle[] =
+#include "embedded/tools/inspect/maps.css.inc"
+    ;
+constexpr char kScript[] =
+#include "embedded/tools/inspect/maps.js.inc"
+    ;
+
+constexpr const char* kTensors[] = {"J", "L", "W", "U"};
+// In the order in which they are given up.
+constexpr size_t kLeastWanted = 2;
+
+// A value becomes a byte: 0 … 254 from the least to the largest value of its head, 255 where it is masked.
+constexpr int kLevels = 254;
+constexpr uint8_t kMasked = 255;
+
+// {"heads", "shown", "low": […], "high": […], "data"} of [heads, n, m]. Of W and U below 0 nothing is masked; W and U
+// of a pair that is masked are told from L.
+Json Encoded(const Tensor& values, const Tensor& logits, int64_t most_heads) {
+  const int64_t heads = values.size(0), shown = std::min(heads, most_heads), pairs = values.size(1) * values.size(2);
+  const Tensor numbers = values.To(DType::kFloat64).Contiguous();
+  const Tensor mask = logits.To(DType::kFloat64).Contiguous();  // any head's: they are masked alike
+  Json low = Json::MakeArray(), high = Json::MakeArray();
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(shown * pairs));
+  for (int64_t head = 0; head < shown; ++head) {
+    const double* const own = numbers.data<double>() + head * pairs;
+    const auto is_masked = [&](int64_t i) { return !std::isfinite(mask.data<double>()[i]) || !std::isfinite(own[i]); };
+    double least = 0, largest = 0;
+    bool any = false;
+    for (int64_t i = 0; i < pairs; ++i) {
+      if (is_masked(i)) continue;
+      least = any ? std::min(least, own[i]) : own[i];
+      largest = any ? std::max(largest, own[i]) : own[i];
+      any = true;
+    }
+    const double range = largest > least ? largest - least : 1;
+    for (int64_t i = 0; i < pairs; ++i) {
+      const uint8_t level =
+          is_masked(i) ? kMasked : static_cast<uint8_t>(std::lround((own[i] - least) / range * kLevels));
+      bytes += static_cast<char>(level);
+    }
+    low.Append(static_cast<double>(static_cast<float>(least)));
+    high.Append(static_cast<double>(static_cast<float>(largest)));
+  }
+  return Json::MakeObject({{"heads", heads},
+                           {"shown", shown},
+                           {"low", std::move(low)},
+                           {"high", std::move(high)},
+                           {"data", EncodeBase64(bytes)}});
+}
+
+// "encoder.block_2.self_attention" is the third layer of "Encoder self-attention"; of a model with one stack that is
+// "Self-attention".
+std::string GroupOf(const std::string& layer, bool one_stack) {
+  const std::string stack = layer.substr(0, layer.find('.'));
+  if (layer.ends_with("cross_attention")) return "Encoder-decoder attention";
+  if (one_stack || stack == layer) return "Self-attention";
+  return stack == "encoder" ? "Encoder self-attention" : "Decoder self-attention";
+}
+
+std::string NumberOf(const std::string& layer) {
+  constexpr std::string_view kBlock = ".block_";
+  const size_t at = layer.find(kBlock);
+  if (at == std::string::npos) return layer;
+  return StrCat(std::strtol(layer.c_str() + at + kBlock.size(), nullptr, 10) + 1);
+}
+
+int64_t BytesOf(const AttentionMaps& maps, int64_t most_heads, const std::string& tensor) {
+  int64_t bytes = 0;
+  for (const LayerMap& map : maps.layers) {
+    const Tensor* const values = map.Find(tensor);
+    if (values == nullptr) continue;
+    bytes += (std::min(values->size(0), most_heads) * values->size(1) * values->size(2) + 2) / 3 * 4;
+  }
+  return bytes;
+}
+
+// Inside a script element nothing may look like its end.
+std::string ScriptJson(const Json& json) {
+  std::string text;
+  for (const char c : json.Dump()) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// As it is shown: text that is not UTF-8 or would control a page's layout made visible.
+std::string Shown(const std::string& token) {
+  std::string text;
+  for (const char c : ReplaceInvalidUtf8(token)) {
+    if (c == '\n') {
+      text += "↵";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      text += "\uFFFD";
+    } else {
+      text += c == ' ' ? "␣" : std::string(1, c);
+    }
+  }
+  return text.empty() ? "∅" : text;
+}
+
+const char* TitleOf(const InspectedTokens& tokens) {
+  return tokens.name == "decoder_input_ids" ? "What the decoder reads" : "What the model reads";
+}
+
+}  // namespace
+
+MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
+  MapsSection section;
+  std::vector<std::string> shown(std::begin(kTensors), std::end(kTensors));
+  int64_t bytes = 0;
+  for (const std::string& tensor : shown) bytes += BytesOf(maps, options.most_heads, tensor);
+  while (bytes > options.most_bytes && shown.size() > kLeastWanted) {
+    const int64_t own = BytesOf(maps, options.most_heads, shown.front());
+    bytes -= own;
+    if (own > 0) {
+      section.left_out.push_back(StrCat(shown.front(), " is not in the page, which would be larger than ",
+                                        BytesText(options.most_bytes), ": a shorter text leaves room for it"));
+    }
+    shown.erase(shown.begin());
+  }
+
+  const bool one_stack = maps.tokens.size() == 1;
+  Json tokens = Json::MakeArray(), layers = Json::MakeArray();
+  for (const InspectedTokens& one : maps.tokens) {
+    Json texts = Json::MakeArray();
+    for (const std::string& text : one.texts) texts.Append(Shown(text));
+    tokens.Append(std::move(texts));
+  }
+  int64_t most = 0;
+  for (const LayerMap& map : maps.layers) {
+    Json tensors = Json::MakeObject();
+    const Tensor* const logits = map.Find("L");
+    for (const std::string& name : shown) {
+      const Tensor* const values = map.Find(name);
+      if (values == nullptr || logits == nullptr) continue;
+      most = std::max(most, values->size(0));
+      tensors.Set(name, Encoded(*values, *logits, options.most_heads));
+    }
+    layers.Append(Json::MakeObject({{"group", GroupOf(map.layer, one_stack)},
+                                    {"number", NumberOf(map.layer)},
+                                    {"layer", map.layer},
+                                    {"module", map.module},
+                                    {"queries", static_cast<int64_t>(map.queries)},
+                                    {"memory", static_cast<int64_t>(map.memory)},
+                                    {"tensors", std::move(tensors)}}));
+  }
+  if (most > options.most_heads) {
+    section.left_out.push_back(
+        StrCat("of up to ", most, " heads of a layer the first ", options.most_heads, " are in the page"));
+  }
+  section.html = StrCat("<style>\n", kStyle, "</style>\n");
+  for (const std::string& sentence : section.left_out) {
+    section.html += StrCat("<p class=\"note\">", EscapeHtml(sentence), ".</p>\n");
+  }
+  section.html += StrCat(
+      "<noscript><p class=\"notice\">The maps are drawn by this page's script, which is switched off.</p></noscript>\n"
+      "<div id=\"map-view\" class=\"maps\"></div>\n<script type=\"application/json\" id=\"map-values\">",
+      ScriptJson(Json::MakeObject({{"tokens", std::move(tokens)}, {"layers", std::move(layers)}})),
+      "</script>\n<script>\n", kScript, "</script>\n");
+  return section;
+}
+
+std::string TokenLists(const AttentionMaps& maps) {
+  std::string html;
+  for (const InspectedTokens& tokens : maps.tokens) {
+    html += StrCat("<h3>", TitleOf(tokens), "</h3>\n<ol class=\"map-tokens\">");
+    for (const std::string& text : tokens.texts) html += StrCat("<li>", EscapeHtml(Shown(text)), "</li>");
+    html += "</ol>\n";
+    if (tokens.name == "decoder_input_ids") {
+      html +=
+          "<p class=\"note\">At each position the decoder writes the next token: a row of its maps is the position "
+          "at which it reads the token beside it.</p>\n";
+    }
+  }
+  return html;
+}
+
+}  // namespace crosstalk

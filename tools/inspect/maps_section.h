@@ -1,0 +1,30 @@
+// Attention maps as sections of a page: the values in the file, drawn by the page's script, one layer at a time with a
+// small map for each head and a large one of the head that is chosen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/inspection/attention_maps.h"
+
+namespace crosstalk {
+
+struct MapsOptions {
+  int64_t most_heads = 64;  // of a layer: of more, the first ones are shown
+  // Of all values together, in the page: where all of J, L, W and U do not fit, J is left out, then L.
+  int64_t most_bytes = 4'500'000;
+};
+
+struct MapsSection {
+  std::string html;  // for Page::AddSection
+  // What of the maps is not in it, and how to get it: for the page and the user.
+  std::vector<std::string> left_out;
+};
+
+MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options);
+
+// The tokens that the model reads, as HTML.
+std::string TokenLists(const AttentionMaps& maps);
+
+}  // namespace crosstalk
