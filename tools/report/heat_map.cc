@@ -1,16 +1,17 @@
 #include "tools/report/heat_map.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
 #include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/png.h"
 #include "tools/format.h"
 #include "tools/report/axis.h"
 #include "tools/report/page.h"
-#include "tools/report/png.h"
 #include "tools/report/table.h"
 
 namespace crosstalk {
@@ -25,6 +26,8 @@ std::vector<std::string> Names(const std::vector<std::string>& given, const std:
   for (auto i = static_cast<int64_t>(names.size()); i < count; ++i) names.push_back(StrCat(of, " ", i + 1));
   return names;
 }
+
+using Palette = std::array<PaletteColour, 256>;
 
 // Colours 0 to 254 of one sign, or -127 to 127 as 0 to 254.
 Palette MakePalette(bool diverging) {
