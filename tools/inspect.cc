@@ -37,10 +37,11 @@ struct InspectSettings {
   bool json = false;
 };
 
-AnyModel Load(const std::string& path) {
+AnyModel Load(const InspectSettings& settings) {
+  const std::string& path = settings.model;
   AnyModel any = LoadAnyModel(path, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
-  if (any.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(path)) {
+  if (settings.text && any.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(path)) {
     std::vector<std::string> remarks;
     any.tokenizer = PublishedTokenizer(HuggingFaceFolder(path), *any.model, *any.form, &remarks);
     for (const std::string& remark : remarks) PrintMessage(remark);
@@ -97,7 +98,7 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(settings.text || !settings.tensors, "--tensors needs --text: maps are of a text");
   CROSSTALK_CHECK(settings.text || (!settings.second && !settings.target), "--second and --target belong to a --text");
   CROSSTALK_CHECK(settings.max_heads >= 1, "--max-heads: ", settings.max_heads, " is less than 1");
-  const AnyModel any = Load(settings.model);
+  const AnyModel any = Load(settings);
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {

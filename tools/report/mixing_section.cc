@@ -138,29 +138,36 @@ struct Quantity {
 constexpr Quantity kQuantities[] = {
     {"|det|", DeterminantText},
     {"smallest |λ|", [](const MatrixAnalysis& a) { return Number(a.smallest_eigenvalue); }},
+    {"off-diagonal share", [](const MatrixAnalysis& a) { return ShareText(a.off_diagonal_share); }},
     {"largest σ", LargestSingular},
     {"smallest σ", SmallestSingular},
-    {"off-diagonal share", [](const MatrixAnalysis& a) { return ShareText(a.off_diagonal_share); }},
 };
 
+// Of quantities that some matrix has.
 std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) {
   std::vector<std::string> header = {"layer", "matrix", "size"};
-  for (const Quantity& quantity : kQuantities) {
-    if (has_initial) header.push_back(StrCat(quantity.name, ", start"));
-    header.push_back(has_initial ? StrCat(quantity.name, ", end") : quantity.name);
-  }
   std::vector<std::vector<TableCell>> rows;
   for (const LayerPair& pair : pairs) {
     for (const MixingMatrix& now : pair.now->matrices) {
-      const MixingMatrix* const before = pair.before == nullptr ? nullptr : pair.before->Find(now.name);
-      std::vector<TableCell> row = {pair.now->layer, now.name,
-                                    StrCat(now.analysis.rows, "\u00A0×\u00A0", now.analysis.columns)};
-      for (const Quantity& quantity : kQuantities) {
-        if (has_initial) row.emplace_back(before == nullptr ? "" : quantity.text(before->analysis));
-        row.emplace_back(quantity.text(now.analysis));
-      }
-      rows.push_back(std::move(row));
+      rows.push_back({pair.now->layer, now.name, StrCat(now.analysis.rows, "\u00A0×\u00A0", now.analysis.columns)});
     }
+  }
+  for (const Quantity& quantity : kQuantities) {
+    std::vector<std::string> start, end;
+    for (const LayerPair& pair : pairs) {
+      for (const MixingMatrix& now : pair.now->matrices) {
+        const MixingMatrix* const before = pair.before == nullptr ? nullptr : pair.before->Find(now.name);
+        start.push_back(before == nullptr ? "" : quantity.text(before->analysis));
+        end.push_back(quantity.text(now.analysis));
+      }
+    }
+    const auto add = [&](const std::string& name, const std::vector<std::string>& column) {
+      header.push_back(name);
+      for (size_t row = 0; row < rows.size(); ++row) rows[row].emplace_back(column[row]);
+    };
+    if (std::all_of(end.begin(), end.end(), [](const std::string& text) { return text.empty(); })) continue;
+    if (has_initial) add(StrCat(quantity.name, ", start"), start);
+    add(has_initial ? StrCat(quantity.name, ", end") : quantity.name, end);
   }
   return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
 }

@@ -67,8 +67,11 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   ASSERT_EQ(layers[0].dynamic.size(), 4u);
   EXPECT_EQ(layers[0].dynamic[0].name, "Xl");
   EXPECT_FALSE(layers[0].dynamic[0].generated);
-  const Tensor inputs = TinyIds(2, 7, 40, 1), targets = TinyIds(2, 5, 40, 2);
-  const auto forward = [&] { model.Loss(inputs, targets, {}, ForwardContext()); };
+  const auto forward = [&] {  // over two batches
+    for (const uint32_t stream : {1u, 3u}) {
+      model.Loss(TinyIds(2, 7, 40, stream), TinyIds(2, 5, 40, stream + 1), {}, ForwardContext());
+    }
+  };
   MeasureDynamicMixing(
       [&](const std::function<bool()>& done) {
         EXPECT_FALSE(done());
@@ -87,7 +90,7 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
     });
     forward();
   }
-  ASSERT_EQ(count, 2 * 7 * 3 * 5);  // of each memory position, [h, h_v]
+  ASSERT_EQ(count, 2 * 2 * 7 * 3 * 5);  // of each memory position, [h, h_v]
   EXPECT_EQ(layers[5].layer, "decoder.block_1.cross_attention");
   EXPECT_EQ(layers[5].dynamic[3].name, "Mw");
   EXPECT_NEAR(*layers[5].dynamic[3].generated, std::sqrt(squares / static_cast<double>(count)), 1e-12);
