@@ -3,10 +3,10 @@
 (() => {
   const {tokens, layers} = JSON.parse(document.getElementById('map-values').textContent);
   const root = document.getElementById('map-view');
-  const levels = 254, masked = 255;
+  const levels = 254;
   const about = {
     J: ['J', 'the dot products of queries and keys, before the heads are mixed'],
-    L: ['L', 'the logits: J mixed by P_l and the dynamic projections, with bias and mask'],
+    L: ['L', 'the logits: J mixed by P_l and the dynamic projections, with bias and mask; colours are around the middle of their range'],
     W: ['W', 'the weights: the softmax of L over the memory'],
     U: ['U', 'W mixed by P_w and the dynamic projections: what the values are weighted with'],
   };
@@ -22,6 +22,7 @@
   const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   const short = (x) => {
     if (x === 0) return '0';
+    if (Number.isNaN(x)) return 'no number';
     const size = Math.abs(x);
     return (size < 0.0005 || size >= 1e5 ? x.toExponential(1) : x.toPrecision(3)).replace('-', '−');
   };
@@ -32,39 +33,48 @@
                   scale: 'head', head: 0, row: 0, column: 0};
 
   // ---- What is chosen ---------------------------------------------------------------------------------------------
+  const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   const decoded = new Map();  // of one layer at a time
   const current = () => layers.find((layer) => layer.group === chosen.group && layer.number === chosen.number);
   const tensorOf = (layer, name) => {
     if (!(name in layer.tensors)) return null;
     const key = layer.layer + ' ' + name;
     if (!decoded.has(key)) {
-      const text = atob(layer.tensors[name].data);
-      const bytes = new Uint8Array(text.length);
-      for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
-      decoded.set(key, {...layer.tensors[name], bytes, rows: tokens[layer.queries].length,
-                        columns: tokens[layer.memory].length});
+      const rows = tokens[layer.queries].length, columns = tokens[layer.memory].length;
+      const masked = bytesOf(layer.masked);
+      const place = new Int32Array(rows * columns).fill(-1);  // of a pair among those that are not masked
+      let pairs = 0;
+      for (let i = 0; i < place.length; ++i) {
+        if ((masked[i >> 3] >> (i & 7) & 1) === 0) place[i] = pairs++;
+      }
+      decoded.set(key, {...layer.tensors[name], bytes: bytesOf(layer.tensors[name].data), rows, columns, place, pairs});
     }
     return decoded.get(key);
   };
   const valueAt = (map, head, index) => {
-    const level = map.bytes[head * map.rows * map.columns + index];
-    if (level === masked) return null;
-    return map.low[head] + level / levels * (map.high[head] - map.low[head]);
+    if (map.place[index] < 0) return null;
+    const level = map.bytes[head * map.pairs + map.place[index]];
+    return level > levels ? NaN : map.low[head] + level / levels * (map.high[head] - map.low[head]);
   };
-  const mostOf = (map, head) => Math.max(Math.abs(map.low[head]), Math.abs(map.high[head]));
-  const scaleOf = (map, head) =>
-    chosen.scale === 'head' ? mostOf(map, head) : Math.max(...map.low.map((_, i) => mostOf(map, i)));
+  // What has no colour, and how far from it the strongest is. To a softmax only differences count: L is coloured around
+  // the middle of its range, the others around zero.
+  const scaleOf = (map, head) => {
+    const own = chosen.scale === 'head';
+    const low = own ? map.low[head] : Math.min(...map.low), high = own ? map.high[head] : Math.max(...map.high);
+    const middle = chosen.tensor === 'L' ? (low + high) / 2 : 0;
+    return {middle, most: Math.max(middle - low, high - middle) || 1};
+  };
 
-  // ---- Drawing: the colour is the sign, how opaque it is the size ---------------------------------------------------
+  // ---- Drawing: the colour is the side, how opaque it is the distance ----------------------------------------------
   const draw = (canvas, map, head) => {
     [canvas.width, canvas.height] = [map.columns, map.rows];
     const context = canvas.getContext('2d');
     const image = context.createImageData(map.columns, map.rows);
-    const most = scaleOf(map, head) || 1;
+    const {middle, most} = scaleOf(map, head);
     for (let i = 0; i < map.rows * map.columns; ++i) {
       const value = valueAt(map, head, i);
-      const colour = value === null ? [128, 128, 128] : value < 0 ? [200, 76, 12] : [26, 95, 180];
-      image.data.set([...colour, value === null ? 64 : Math.round(255 * Math.abs(value) / most)], 4 * i);
+      const colour = value === null || Number.isNaN(value) ? [128, 128, 128] : value < middle ? [200, 76, 12] : [26, 95, 180];
+      image.data.set([...colour, value === null ? 64 : Number.isNaN(value) ? 255 : Math.round(255 * Math.abs(value - middle) / most)], 4 * i);
     }
     context.putImageData(image, 0, 0);
   };

@@ -26,35 +26,56 @@ constexpr char kScript[] =
 constexpr const char* kTensors[] = {"J", "L", "W", "U"};
 // In the order in which they are given up.
 constexpr size_t kLeastWanted = 2;
+// Then heads of a layer are, down to so many; what is larger even then is a large page.
+constexpr int64_t kLeastHeads = 16;
 
-// A value becomes a byte: 0 … 254 from the least to the largest value of its head, 255 where it is masked.
+// A value becomes a byte: 0 … 254 from the least to the largest value of its head, 255 where it is no number. Pairs
+// that are masked have none.
 constexpr int kLevels = 254;
-constexpr uint8_t kMasked = 255;
+constexpr uint8_t kNoNumber = 255;
 
-// {"heads", "shown", "low": […], "high": […], "data"} of [heads, n, m]. Of W and U below 0 nothing is masked; W and U
-// of a pair that is masked are told from L.
-Json Encoded(const Tensor& values, const Tensor& logits, int64_t most_heads) {
-  const int64_t heads = values.size(0), shown = std::min(heads, most_heads), pairs = values.size(1) * values.size(2);
+// Of each pair of L[h, n, m], whether it is masked, to which all heads agree.
+std::vector<bool> MaskOf(const Tensor& logits) {
+  const int64_t heads = logits.size(0), pairs = logits.size(1) * logits.size(2);
+  const std::vector<double> values = logits.To(DType::kFloat64).Contiguous().ToVector<double>();
+  std::vector<bool> masked(static_cast<size_t>(pairs), true);
+  for (int64_t i = 0; i < heads * pairs; ++i) {
+    if (std::isfinite(values[static_cast<size_t>(i)])) masked[static_cast<size_t>(i % pairs)] = false;
+  }
+  return masked;
+}
+
+// A bit a pair, the lowest of a byte first; "" where nothing is masked.
+std::string EncodedMask(const std::vector<bool>& masked) {
+  if (std::find(masked.begin(), masked.end(), true) == masked.end()) return "";
+  std::string bytes((masked.size() + 7) / 8, '\0');
+  for (size_t i = 0; i < masked.size(); ++i) {
+    if (masked[i]) bytes[i / 8] = static_cast<char>(bytes[i / 8] | 1 << i % 8);
+  }
+  return EncodeBase64(bytes);
+}
+
+// {"heads", "shown", "low": […], "high": […], "data"} of [heads, n, m].
+Json Encoded(const Tensor& values, const std::vector<bool>& masked, int64_t most_heads) {
+  const int64_t heads = values.size(0), shown = std::min(heads, most_heads);
   const Tensor numbers = values.To(DType::kFloat64).Contiguous();
-  const Tensor mask = logits.To(DType::kFloat64).Contiguous();  // any head's: they are masked alike
   Json low = Json::MakeArray(), high = Json::MakeArray();
   std::string bytes;
-  bytes.reserve(static_cast<size_t>(shown * pairs));
   for (int64_t head = 0; head < shown; ++head) {
-    const double* const own = numbers.data<double>() + head * pairs;
-    const auto is_masked = [&](int64_t i) { return !std::isfinite(mask.data<double>()[i]) || !std::isfinite(own[i]); };
+    const double* const own = numbers.data<double>() + head * static_cast<int64_t>(masked.size());
     double least = 0, largest = 0;
     bool any = false;
-    for (int64_t i = 0; i < pairs; ++i) {
-      if (is_masked(i)) continue;
+    for (size_t i = 0; i < masked.size(); ++i) {
+      if (masked[i] || !std::isfinite(own[i])) continue;
       least = any ? std::min(least, own[i]) : own[i];
       largest = any ? std::max(largest, own[i]) : own[i];
       any = true;
     }
     const double range = largest > least ? largest - least : 1;
-    for (int64_t i = 0; i < pairs; ++i) {
+    for (size_t i = 0; i < masked.size(); ++i) {
+      if (masked[i]) continue;
       const uint8_t level =
-          is_masked(i) ? kMasked : static_cast<uint8_t>(std::lround((own[i] - least) / range * kLevels));
+          std::isfinite(own[i]) ? static_cast<uint8_t>(std::lround((own[i] - least) / range * kLevels)) : kNoNumber;
       bytes += static_cast<char>(level);
     }
     low.Append(static_cast<double>(static_cast<float>(least)));
@@ -87,8 +108,11 @@ int64_t BytesOf(const AttentionMaps& maps, int64_t most_heads, const std::string
   int64_t bytes = 0;
   for (const LayerMap& map : maps.layers) {
     const Tensor* const values = map.Find(tensor);
-    if (values == nullptr) continue;
-    bytes += (std::min(values->size(0), most_heads) * values->size(1) * values->size(2) + 2) / 3 * 4;
+    const Tensor* const logits = map.Find("L");
+    if (values == nullptr || logits == nullptr) continue;
+    const std::vector<bool> masked = MaskOf(*logits);
+    const int64_t pairs = std::count(masked.begin(), masked.end(), false);
+    bytes += (std::min(values->size(0), most_heads) * pairs + 2) / 3 * 4;
   }
   return bytes;
 }
@@ -129,17 +153,27 @@ const char* TitleOf(const InspectedTokens& tokens) {
 
 MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
   MapsSection section;
+  int64_t most_heads = options.most_heads;
   std::vector<std::string> shown(std::begin(kTensors), std::end(kTensors));
   int64_t bytes = 0;
-  for (const std::string& tensor : shown) bytes += BytesOf(maps, options.most_heads, tensor);
+  for (const std::string& tensor : shown) bytes += BytesOf(maps, most_heads, tensor);
   while (bytes > options.most_bytes && shown.size() > kLeastWanted) {
-    const int64_t own = BytesOf(maps, options.most_heads, shown.front());
+    const int64_t own = BytesOf(maps, most_heads, shown.front());
     bytes -= own;
     if (own > 0) {
-      section.left_out.push_back(StrCat(shown.front(), " is not in the page, which would be larger than ",
-                                        BytesText(options.most_bytes), ": a shorter text leaves room for it"));
+      section.left_out.push_back(StrCat(shown.front(), " is left out of the page, which has room for ",
+                                        BytesText(options.most_bytes), " of maps: a shorter text leaves room for it"));
     }
     shown.erase(shown.begin());
+  }
+  while (bytes > options.most_bytes && most_heads > kLeastHeads) {
+    --most_heads;
+    bytes = 0;
+    for (const std::string& tensor : shown) bytes += BytesOf(maps, most_heads, tensor);
+  }
+  if (bytes > options.most_bytes) {
+    section.left_out.push_back(
+        StrCat("the maps take ", BytesText(bytes), ", which may be slow to open: a shorter text takes less"));
   }
 
   const bool one_stack = maps.tokens.size() == 1;
@@ -153,11 +187,12 @@ MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
   for (const LayerMap& map : maps.layers) {
     Json tensors = Json::MakeObject();
     const Tensor* const logits = map.Find("L");
+    const std::vector<bool> masked = logits == nullptr ? std::vector<bool>() : MaskOf(*logits);
     for (const std::string& name : shown) {
       const Tensor* const values = map.Find(name);
       if (values == nullptr || logits == nullptr) continue;
       most = std::max(most, values->size(0));
-      tensors.Set(name, Encoded(*values, *logits, options.most_heads));
+      tensors.Set(name, Encoded(*values, masked, most_heads));
     }
     layers.Append(Json::MakeObject({{"group", GroupOf(map.layer, one_stack)},
                                     {"number", NumberOf(map.layer)},
@@ -165,11 +200,12 @@ MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
                                     {"module", map.module},
                                     {"queries", static_cast<int64_t>(map.queries)},
                                     {"memory", static_cast<int64_t>(map.memory)},
+                                    {"masked", EncodedMask(masked)},
                                     {"tensors", std::move(tensors)}}));
   }
-  if (most > options.most_heads) {
+  if (most > most_heads) {
     section.left_out.push_back(
-        StrCat("of up to ", most, " heads of a layer the first ", options.most_heads, " are in the page"));
+        StrCat("of up to ", most, " heads of a layer the first ", most_heads, " are in the page"));
   }
   section.html = StrCat("<style>\n", kStyle, "</style>\n");
   for (const std::string& sentence : section.left_out) {

@@ -12,7 +12,8 @@ namespace crosstalk {
 
 struct MapsOptions {
   int64_t most_heads = 64;  // of a layer: of more, the first ones are shown
-  // Of all values together, in the page: where all of J, L, W and U do not fit, J is left out, then L.
+  // Of all values together, in the page: where all of J, L, W and U do not fit, J is left out, then L, then heads
+  // above the 16th.
   int64_t most_bytes = 4'500'000;
 };
 
