@@ -11,6 +11,7 @@
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace {
@@ -43,9 +44,9 @@ std::string LayerOf(const std::string& parameter) {
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
 }
 
+// Not analysed yet.
 MixingMatrix MatrixOf(std::string name, const Tensor& values) {
-  const Tensor matrix = values.To(DType::kFloat64).Contiguous();
-  return {std::move(name), matrix, Analyse(matrix)};
+  return {std::move(name), values.To(DType::kFloat64).Contiguous(), {}};
 }
 
 Json NumberOrNull(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
@@ -120,6 +121,14 @@ std::vector<LayerMixing> MixingOf(const Module& model) {
         Einsum("P_lw[h_k,h_v] = einsum(P_l[h_k,h], P_w[h,h_v])", {Variable(P_l->values), Variable(P_w->values)});
     layer.matrices.push_back(MatrixOf("P_l·P_w", product.value()));
   }
+  std::vector<MixingMatrix*> matrices;
+  for (LayerMixing& layer : layers) {
+    for (MixingMatrix& matrix : layer.matrices) matrices.push_back(&matrix);
+  }
+  ParallelFor(static_cast<int64_t>(matrices.size()), [&](int64_t i) {
+    MixingMatrix& matrix = *matrices[static_cast<size_t>(i)];
+    matrix.analysis = Analyse(matrix.values);
+  });
   return layers;
 }
 

@@ -86,9 +86,10 @@ std::vector<std::string> BlockLabels(int64_t heads, int64_t block) {
   return labels;
 }
 
-double Largest(const MixingMatrix& matrix) {
+// Of what is drawn of it.
+double Largest(const MixingMatrix& matrix, int64_t block) {
   double largest = 0;
-  for (const double value : matrix.values.ToVector<double>()) {
+  for (const double value : BlockMeans(matrix.values, block).ToVector<double>()) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   }
   return largest;
@@ -103,7 +104,7 @@ std::string Map(const MixingMatrix& matrix, const std::string& when, double most
   options.row_labels = BlockLabels(matrix.analysis.rows, drawing.block);
   options.column_labels = BlockLabels(matrix.analysis.columns, drawing.block);
   options.diverging = true;
-  options.most = drawing.block == 1 ? most : 0;
+  options.most = most;
   options.most_exact = drawing.exact ? 1024 : 0;
   const Tensor shown = BlockMeans(matrix.values, drawing.block).To(DType::kFloat32);
   const auto side = static_cast<double>(std::max(shown.size(0), shown.size(1)));
@@ -223,10 +224,10 @@ std::string LayerDetails(const LayerPair& pair, const Drawing& drawing, bool ope
     if (layer == nullptr) continue;
     html += "<div>";
     for (const MixingMatrix& matrix : layer->matrices) {
-      double most = Largest(matrix);
+      double most = Largest(matrix, drawing.block);
       for (const LayerMixing* other : {pair.before, pair.now}) {
         const MixingMatrix* const same = other == nullptr ? nullptr : other->Find(matrix.name);
-        if (same != nullptr) most = std::max(most, Largest(*same));
+        if (same != nullptr) most = std::max(most, Largest(*same, drawing.block));
       }
       const char* const when = pair.before == nullptr ? "" : layer == pair.before ? " at the start" : " at the end";
       html += Map(matrix, when, most, drawing);
