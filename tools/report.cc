@@ -78,7 +78,8 @@ int Report(const Settings& settings) {
     progress.Update(StrCat("samples of ", run.name, ", ", samples.size() + 1, " of ", runs.size()));
     samples.push_back(SamplesOfRun(run, nullptr, settings.samples));
   }
-  const std::string html = RunPage(runs, samples);
+  const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0]) : "";
+  const std::string html = RunPage(runs, samples, projections);
   WriteFileAtomically(out, html);
   for (const RunRecord& run : runs) {
     for (const std::string& one : run.missing) PrintMessage(run.name, ": ", one);

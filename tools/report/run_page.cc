@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 
+#include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/trained_model.h"
@@ -14,6 +15,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/report/configuration_section.h"
+#include "tools/report/mixing_section.h"
 #include "tools/report/model_cost.h"
 #include "tools/report/page.h"
 #include "tools/report/run_charts.h"
@@ -236,7 +238,16 @@ RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> 
   return result;
 }
 
-std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples) {
+std::string ProjectionsOfRun(const RunRecord& run) {
+  try {
+    return MixingSection(MixingOfRun(run.folder));
+  } catch (const Error& error) {
+    return StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
+  }
+}
+
+std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples,
+                    const std::string& projections) {
   const bool one = runs.size() == 1;
   Page page(one ? runs[0].name : StrCat(runs.size(), " runs"));
   page.SetKind(one ? "Crosstalk run" : "Crosstalk runs");
@@ -249,6 +260,7 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSam
   if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
   AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
   AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(samples.at(i)); }));
+  if (one) AddSection(page, "Head projections", projections);
   AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
   AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
   return page.Html();
@@ -262,8 +274,9 @@ std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const Te
     std::vector<RunSamples> samples;
     for (const RunRecord& run : runs) samples.push_back(SamplesOfRun(run, held_out, kReportSamples, stop));
     if (stop()) return "";
+    const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0]) : "";
     const std::string path = StrCat(folder, "/", kReportName);
-    WriteFileAtomically(path, RunPage(runs, samples));
+    WriteFileAtomically(path, RunPage(runs, samples, projections));
     return path;
   } catch (const Interrupted&) {
   } catch (const Error& error) {

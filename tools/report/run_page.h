@@ -22,8 +22,13 @@ struct RunSamples {
 RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t count,
                         const StopRequest& stop = {});
 
-// The HTML; the same bytes for the same files. samples: of each run.
-std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples);
+// The head projections of the run's newest good checkpoint beside those that it began with, as HTML; empty of a model
+// without, a sentence where they cannot be had.
+std::string ProjectionsOfRun(const RunRecord& run);
+
+// The HTML; the same bytes for the same files. samples: of each run; projections: of one.
+std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples,
+                    const std::string& projections = "");
 
 // Writes report.html into the folder of a run that has ended, or of several such, and returns its path. A run is
 // finished and saved whatever becomes of its report: what goes wrong is a message, and the result is empty; so it is
