@@ -40,8 +40,10 @@ InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& train
   if (checkpoint.fingerprint.empty()) return {nullptr, "the model is an imported one, which began elsewhere"};
   if (!checkpoint.origin) {
     const Vocabulary vocabulary = VocabularyOf(*config, trained.tokenizer.get());
-    return {MakeModel(FindModel(config->model).configure(*config, vocabulary), "configuration", config->seed),
-            StrCat("initial values, seed ", config->seed)};
+    const Json json = FindModel(config->model).configure(*config, vocabulary);
+    // A damaged file may ask for any amount of memory; the model that has been loaded is as large as its file.
+    if (json != trained.model->ConfigJson()) return {nullptr, "its configuration is not that of its model"};
+    return {MakeModel(json, "configuration", config->seed), StrCat("initial values, seed ", config->seed)};
   }
   const std::string first = CheckpointStore(folder.CheckpointDirectory()).PathOf(0);
   if (KindOf(first) == PathKind::kDirectory) {

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/training/run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"
+#include "tests/support/tiny_run.h"
 
 namespace crosstalk {
 namespace {
@@ -92,6 +94,26 @@ TEST(RunMixingTest, DynamicProjectionsAreMeasuredOnHeldOutText) {
       }
     }
   }
+}
+
+// A configuration that asks for another model than the one that is there is not obeyed, whatever memory it would take.
+TEST(RunMixingTest, AConfigurationThatIsNotTheModelsGivesNoStart) {
+  const TempDir dir;
+  TrainingConfig config = Config("talking");
+  Train(config, dir / "run");
+  config.d_ff = 16'000'000;
+  const std::string checkpoint = dir / "run/checkpoints/step-00000004";
+  const Json json = ParseJson(ReadBytes(checkpoint + "/config.json"), "config");
+  Json changed = json;
+  changed.Set("training", ToJson(*ResolvedConfig(config)));
+  std::vector<CheckpointFile> files = {BytesFile("config.json", changed.DumpPretty())};
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json", "tokenizer.json"}) {
+    files.push_back(BytesFile(name, ReadBytes(checkpoint + "/" + name)));
+  }
+  CheckpointStore(dir / "run/checkpoints").Save(4, files);
+  const RunMixing mixing = MixingOfRun(dir / "run");
+  EXPECT_FALSE(mixing.initial);
+  EXPECT_NE(mixing.no_initial.find("not that of its model"), std::string::npos) << mixing.no_initial;
 }
 
 TEST(RunMixingTest, AModelWithoutHeadProjectionsHasNone) {
