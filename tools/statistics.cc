@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "crosstalk/runtime/check.h"
+
 namespace crosstalk {
 
 double Median(std::vector<double> values) {
@@ -20,6 +22,42 @@ MeanAndDeviation Summarise(const std::vector<double>& values) {
   for (double value : values) squares += (value - summary.mean) * (value - summary.mean);
   if (values.size() > 1) summary.deviation = std::sqrt(squares / (n - 1));
   return summary;
+}
+
+// With θ = atan(t/√ν), Abramowitz and Stegun 26.7.3 and 26.7.4: for odd ν
+// 2/π·(θ + sin θ·(cos θ + 2/3·cos³θ + … + 2·4⋯(ν-3)/(3·5⋯(ν-2))·cos^(ν-2) θ)), for even ν
+// sin θ·(1 + 1/2·cos²θ + … + 1·3⋯(ν-3)/(2·4⋯(ν-2))·cos^(ν-2) θ).
+double StudentCentralProbability(double t, int64_t degrees) {
+  CROSSTALK_DCHECK(degrees >= 1 && t >= 0);
+  const double theta = std::atan(t / std::sqrt(static_cast<double>(degrees)));
+  const double cosine = std::cos(theta), squared = cosine * cosine;
+  const bool odd = degrees % 2 == 1;
+  double term = odd ? cosine : 1, sum = 0;
+  for (int64_t power = odd ? 1 : 0; power <= degrees - 2; power += 2) {
+    sum += term;
+    term *= squared * static_cast<double>(power + 1) / static_cast<double>(power + 2);
+  }
+  return odd ? (theta + std::sin(theta) * sum) * 2 / std::acos(-1.0) : std::sin(theta) * sum;
+}
+
+double StudentCentralQuantile(double level, int64_t degrees) {
+  CROSSTALK_DCHECK(level >= 0 && level < 1);
+  double low = 0, high = 1;
+  while (StudentCentralProbability(high, degrees) < level && high < 1e300) low = high, high *= 2;
+  // Halved until there is no number between the two.
+  for (double middle = low + (high - low) / 2; middle > low && middle < high; middle = low + (high - low) / 2) {
+    (StudentCentralProbability(middle, degrees) < level ? low : high) = middle;
+  }
+  return high;
+}
+
+Interval IntervalOfMean(const std::vector<double>& values, double level) {
+  CROSSTALK_DCHECK(values.size() >= 2);
+  const MeanAndDeviation summary = Summarise(values);
+  const double n = static_cast<double>(values.size());
+  const double half =
+      StudentCentralQuantile(level, static_cast<int64_t>(values.size()) - 1) * summary.deviation / std::sqrt(n);
+  return {summary.mean - half, summary.mean + half};
 }
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 // Statistics of a few values.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 namespace crosstalk {
@@ -13,5 +14,17 @@ struct MeanAndDeviation {
   double deviation = 0;  // standard deviation of the sample, over n - 1; 0 of one value
 };
 MeanAndDeviation Summarise(const std::vector<double>& values);
+
+// P(|T| ≤ t) of Student's t with so many degrees of freedom, t ≥ 0, from the finite sums that there are for whole
+// numbers of them.
+double StudentCentralProbability(double t, int64_t degrees);
+// Its inverse: the t with P(|T| ≤ t) = level, 0 ≤ level < 1.
+double StudentCentralQuantile(double level, int64_t degrees);
+
+struct Interval {
+  double low = 0, high = 0;
+};
+// The two-sided interval of the mean of normally distributed values at that level, by Student's t. At least two values.
+Interval IntervalOfMean(const std::vector<double>& values, double level);
 
 }  // namespace crosstalk
