@@ -16,6 +16,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/run_metrics.h"
 #include "tools/seed_runs.h"
 #include "tools/signals.h"
 #include "tools/statistics.h"
@@ -59,20 +60,6 @@ struct KindResult {
   int64_t model_parameters = 0;
   std::vector<RunResult> runs;
 };
-
-std::optional<double> MedianOfKnown(std::vector<double> values) {
-  return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));
-}
-
-// From the lines of metrics.jsonl, so that a run that was trained before counts too.
-std::optional<double> MedianStepSeconds(const RunFolder& folder) {
-  std::vector<double> seconds;
-  for (const Json& line : ReadMetrics(folder.MetricsFile())) {
-    const Json* value = line.At("event").AsString() == "train" ? line.Find("seconds") : nullptr;
-    if (value != nullptr && value->is_number()) seconds.push_back(value->AsDouble());
-  }
-  return MedianOfKnown(std::move(seconds));
-}
 
 const std::vector<Metric>& MetricsOf(const KindResult& result) { return result.runs[0].evaluation.result.metrics; }
 // Of a metric over the seeds; the runs are ranked by number 0.
@@ -179,7 +166,8 @@ int Compare(CompareSettings& settings) {
       }
       data = run.data().description;
       result.model_parameters = summary.parameters;
-      result.runs.push_back({seed, *summary.last_evaluation, MedianStepSeconds(run.folder())});
+      result.runs.push_back(
+          {seed, *summary.last_evaluation, MedianStepSeconds(ReadMetrics(run.folder().MetricsFile()))});
     }
   }
 
