@@ -37,6 +37,7 @@ Command ReportCommand();
 Command ShowCommand();
 Command InspectCommand();
 Command CompareCommand();
+Command ReproduceCommand();
 Command ImportCommand();
 Command ExportCommand();
 Command ForwardCommand();

@@ -419,6 +419,11 @@ void OptionTable::ParseAgain() const {
   }
 }
 
+std::optional<std::string> OptionTable::Given(const std::string& name) const {
+  const Impl::Entry* entry = impl_->FindEntry(name);
+  return entry == nullptr || entry->texts.empty() ? std::nullopt : std::optional(entry->texts[0]);
+}
+
 std::string OptionTable::Help(const std::string& command, const std::string& description) const {
   std::string usage = "Usage: crosstalk " + command;
   for (const auto& entry : impl_->entries) {

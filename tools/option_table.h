@@ -78,6 +78,8 @@ class OptionTable {
   Outcome Parse(const std::vector<std::string>& arguments);
   // Writes the given values into their targets once more, over whatever they hold now.
   void ParseAgain() const;
+  // The text of an option as the command line gave it; none where it did not.
+  std::optional<std::string> Given(const std::string& name) const;
   std::string Help(const std::string& command, const std::string& description) const;
 
   // An option as documentation shows it.

@@ -34,6 +34,11 @@ compare: $(COMMAND)  ## train the four kinds of attention alike, print the table
 	@$(call check_options,compare)
 	@$(COMMAND) compare $(options) $(args)
 
+.PHONY: reproduce
+reproduce: $(COMMAND)  ## a table of the paper beside ours: TABLE=1 … 10 or all, SCALE=smoke|small|medium|paper SEEDS= DATA= OUT=
+	@$(call check_options,reproduce)
+	@$(COMMAND) reproduce $(options) $(args)
+
 # ---- Measuring it ------------------------------------------------------------------------------------------------
 .PHONY: bench
 bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/bench.json: FILTER= BATCH= N= THREADS= …

@@ -51,7 +51,7 @@ class MakeVariablesTest : public ::testing::Test {
 };
 
 TEST_F(MakeVariablesTest, WithoutVariablesThereAreNoOptions) {
-  for (const std::string command : {"train", "eval", "generate", "compare"}) {
+  for (const std::string command : {"train", "eval", "generate", "compare", "reproduce"}) {
     const std::string line = LastLine(command);
     EXPECT_NE(line.find("/crosstalk " + command), std::string::npos) << line;
     EXPECT_EQ(line.find("--"), std::string::npos) << line;

@@ -1,0 +1,84 @@
+// Verdicts on differences that are known.
+#include "tools/reproduce/claims.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+namespace crosstalk {
+namespace {
+
+const PaperMeasure kPerplexity = {.name = "ln_ppl", .label = "ln(PPL)"};
+const PaperMeasure kAccuracy = {.name = "masked_accuracy", .label = "masked accuracy"};
+
+class ClaimTest : public ::testing::Test {
+ protected:
+  ClaimResult Test(const PaperMeasure& measure = kPerplexity) {
+    return TestClaim(claim_, measure, [this](const std::string& row) { return values_[row]; });
+  }
+
+  PaperClaim claim_ = {.text = "a below b", .source = "1", .measures = {"ln_ppl"}, .pairs = {{"a", "b"}}};
+  std::map<std::string, BySeed> values_;
+};
+
+TEST_F(ClaimTest, HoldsWhereTheIntervalIsOnTheClaimedSide) {
+  values_ = {{"a", {{1, 2.0}, {2, 2.1}, {3, 2.2}}}, {"b", {{1, 2.10}, {2, 2.21}, {3, 2.29}}}};
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.verdict, Verdict::kHolds);
+  EXPECT_EQ(result.VerdictText(), "holds");
+  EXPECT_NEAR(result.pairs[0].mean, 0.1, 1e-12);  // of 0.10, 0.11, 0.09: deviation 0.01
+  EXPECT_NEAR(result.pairs[0].at_95->low, 0.1 - 4.302652729749464 * 0.01 / std::sqrt(3.0), 1e-9);
+  // Of a share, more is better.
+  EXPECT_EQ(Test(kAccuracy).verdict, Verdict::kDoesNotHold);
+}
+
+TEST_F(ClaimTest, OnlySeedsThatBothHaveCount) {
+  values_ = {{"a", {{1, 2.0}, {2, 2.1}, {3, 2.2}, {7, 9.0}}}, {"b", {{1, 2.10}, {2, 2.21}, {3, 2.29}, {8, 0.0}}}};
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.verdict, Verdict::kHolds);
+  EXPECT_EQ(result.seeds, 3);
+}
+
+TEST_F(ClaimTest, OneSeedDecidesNothing) {
+  values_ = {{"a", {{1, 2.0}}}, {"b", {{1, 3.0}}}};
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.VerdictText(), "undecided at 1 seed");
+  EXPECT_FALSE(result.pairs[0].at_95);
+  EXPECT_DOUBLE_EQ(result.pairs[0].mean, 1.0);
+}
+
+TEST_F(ClaimTest, DifferencesOfBothSignsDecideNothing) {
+  values_ = {{"a", {{1, 2.0}, {2, 2.3}}}, {"b", {{1, 2.1}, {2, 2.2}}}};
+  EXPECT_EQ(Test().VerdictText(), "undecided at 2 seeds");
+}
+
+TEST_F(ClaimTest, WithoutACommonSeedNothingIsMeasured) {
+  values_ = {{"a", {{1, 2.0}}}, {"b", {{2, 2.1}}}};
+  EXPECT_EQ(Test().verdict, Verdict::kNotMeasured);
+}
+
+// A pair that is 95 % against the claim refutes it alone, but not as one of two.
+TEST_F(ClaimTest, OneOfSeveralPairsRefutesAtAStricterLevel) {
+  // Differences of a and b: mean -1, of three values; t·s/√3 = 0.9 at 95 %, 1.30 at 97.5 %.
+  const double s = 0.9 * std::sqrt(3.0) / 4.302652729749464;
+  values_ = {{"a", {{1, 1 - s}, {2, 1.0}, {3, 1 + s}}}, {"b", {{1, 0.0}, {2, 0.0}, {3, 0.0}}}};
+  values_["c"] = {{1, 5.0}, {2, 5.1}, {3, 5.2}};
+  EXPECT_EQ(Test().verdict, Verdict::kDoesNotHold);
+  claim_.pairs.emplace_back("b", "c");
+  const ClaimResult result = Test();
+  EXPECT_LT(result.pairs[0].at_95->high, 0);
+  EXPECT_GT(result.pairs[0].at_most->high, 0);
+  EXPECT_EQ(result.VerdictText(), "undecided at 3 seeds");
+}
+
+TEST_F(ClaimTest, AllPairsMustBeConfirmed) {
+  values_ = {{"a", {{1, 1.0}, {2, 1.01}}}, {"b", {{1, 2.0}, {2, 2.02}}}, {"c", {{1, 2.0}, {2, 2.03}}}};
+  EXPECT_EQ(Test().verdict, Verdict::kHolds);
+  claim_.pairs.emplace_back("b", "c");
+  EXPECT_EQ(Test().verdict, Verdict::kUndecided);
+}
+
+}  // namespace
+}  // namespace crosstalk

@@ -1,0 +1,280 @@
+// `crosstalk reproduce`: table 10, of three rows, at a scale of a moment, as a user runs it.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/runtime/json.h"
+#include "tests/support/messages.h"
+#include "tests/support/run_command.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+
+class ReproduceTest : public ::testing::Test {
+ protected:
+  ReproduceTest() {
+    fs::create_directories(dir_ / "my tasks/stories");
+    std::string rows = "index\tquestion\tanswer\tlabel\n";
+    for (int i = 0; i < 6; ++i) rows += std::to_string(i) + "\tWho?\tThe crow.\t" + (i % 2 == 0 ? "yes" : "no") + "\n";
+    WriteBytes(dir_ / "my tasks/stories/train.tsv", rows);
+    WriteBytes(dir_ / "my tasks/stories/dev.tsv", rows);
+    WriteScale(8);
+  }
+
+  void WriteScale(int64_t steps) const {
+    WriteBytes(dir_ / "tiny.json", StrCat(R"({"name": "tiny", "about": "for tests.", "seeds": 2, "models": {"t5": {
+      "heads_ratio": 0.0834,
+      "pretraining": {"d_model": 24, "d_ff": 24, "layers": 1, "tokenizer": "bytes", "input_length": 16, "batch": 4,
+                      "steps": )",
+                                          steps, R"(, "eval_batches": 1, "eval_every": 4, "checkpoint_every": 1},
+      "finetuning": [{"task": "stories", "config": {"input_length": 32, "target_length": 8, "batch": 4, "steps": 2,
+                                                    "eval_every": 0}}]}}})"));
+  }
+
+  std::vector<std::string> Table(const std::vector<std::string>& more = {}) const {
+    return Joined({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out", dir_ / "my table",
+                   "--task-data", dir_ / "my tasks", "--threads", "1"},
+                  more);
+  }
+  std::string CellFolder(const std::string& row, int seed) const {
+    return StrCat(dir_ / "my table/cells/t5-", row, "/seed-", seed);
+  }
+  Json Result() const { return ParseJson(ReadBytes(dir_ / "my table/table.json"), "table.json"); }
+
+  TempDir dir_;
+};
+
+const std::vector<std::string> kRows = {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"};
+const std::vector<std::string> kFiles = {"table.md", "table.csv", "table.json", "report.html", "figure.svg"};
+
+TEST_F(ReproduceTest, ATableStandsBesideThePapers) {
+  const CommandResult result = RunCommand(Table());
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "6 cells, 0 finished, 6 to run: about ")) << result.errors;
+  EXPECT_EQ(result.output, ReadBytes(dir_ / "my table/table.md"));
+  EXPECT_TRUE(Contains(result.output, "± ")) << result.output;
+  EXPECT_TRUE(Contains(result.output, "1.989 (0.009)")) << result.output;  // as the paper prints it
+  const Json json = Result();
+  ASSERT_EQ(json.At("rows").AsArray().size(), 3u);
+  for (size_t i = 0; i < kRows.size(); ++i) {
+    const Json& row = json.At("rows").AsArray()[i];
+    EXPECT_EQ(row.At("row").AsString(), kRows[i]);
+    const Json& ours = row.At("measures").At("ln_ppl");
+    EXPECT_EQ(ours.At("seeds").AsInt(), 2);
+    double sum = 0;
+    for (int seed = 1; seed <= 2; ++seed) {
+      sum += ours.At("by_seed").At(StrCat(seed)).AsDouble();
+    }
+    EXPECT_NEAR(ours.At("mean").AsDouble(), sum / 2, 1e-12);
+    EXPECT_EQ(row.At("measures").At("stories").At("seeds").AsInt(), 2);
+    EXPECT_EQ(row.At("measures").At("squad").At("seeds").AsInt(), 0);
+    EXPECT_FALSE(row.At("measures").At("squad").At("paper").is_null());
+  }
+  // Two claims on ln(PPL) and tasks: of squad and mnli-m there is nothing.
+  for (const Json& claim : json.At("claims").AsArray()) {
+    EXPECT_EQ(claim.At("verdict").AsString() == "not measured", claim.At("measure").AsString() != "ln_ppl");
+  }
+  EXPECT_TRUE(json.At("missing").AsArray().empty()) << json.At("missing").Dump();
+  EXPECT_TRUE(Contains(ReadBytes(dir_ / "my table/report.html"), "dynamic-encoder-24x32"));
+
+  // The same command finds all of it done, and --assemble needs no more than the cells: the same bytes.
+  const std::string cells = Snapshot(dir_ / "my table/cells");
+  std::vector<std::string> before;
+  for (const std::string& file : kFiles) before.push_back(ReadBytes(dir_ / ("my table/" + file)));
+  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  for (const std::string& file : kFiles) fs::remove(dir_ / ("my table/" + file));
+  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  EXPECT_EQ(Snapshot(dir_ / "my table/cells"), cells);
+  for (size_t i = 0; i < kFiles.size(); ++i) EXPECT_EQ(ReadBytes(dir_ / ("my table/" + kFiles[i])), before[i]);
+}
+
+// Each line of --list is a command for a shell, whatever stands in the paths.
+TEST_F(ReproduceTest, CellsThatProcessesShareOutAreTheSame) {
+  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  const CommandResult list =
+      RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out", dir_ / "it's spread",
+                  "--task-data", dir_ / "my tasks", "--threads", "1", "--list"});
+  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  WriteBytes(dir_ / "list", list.output);
+  EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), 6);
+  const CommandResult spread =
+      RunCommand({"-c", "xargs -d '\\n' -P 2 -I CELL sh -c CELL < '" + (dir_ / "list") + "'"}, {.program = "/bin/sh"});
+  ASSERT_EQ(spread.exit_code, 0) << spread.errors;
+  for (const std::string& row : kRows) {
+    for (int seed = 1; seed <= 2; ++seed) {
+      for (const char* part : {"pretraining", "finetuning-stories"}) {
+        const std::string file = StrCat("cells/t5-", row, "/seed-", seed, "/", part, "/model.safetensors");
+        EXPECT_TRUE(ReadBytes(dir_ / ("my table/" + file)) == ReadBytes(dir_ / ("it's spread/" + file))) << file;
+      }
+    }
+  }
+  const Json there = ParseJson(ReadBytes(dir_ / "it's spread/table.json"), "table.json");
+  EXPECT_EQ(there.At("claims"), Result().At("claims"));
+  EXPECT_TRUE(there.At("missing").AsArray().empty()) << there.At("missing").Dump();
+}
+
+TEST_F(ReproduceTest, ACellThatIsKilledGoesOnToTheSameBits) {
+  WriteScale(60);
+  ASSERT_EQ(RunCommand(Table({"--cell", "2", "--cells", dir_ / "whole"})).exit_code, 0);
+  {
+    RunningCommand running(Table({"--cell", "2", "--cells", dir_ / "cut"}));
+    const std::string third = dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/checkpoints/step-00000003";
+    for (int i = 0; i < 1000 && !fs::exists(third); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(fs::exists(third));
+    running.Signal(SIGKILL);
+    running.Wait();
+  }
+  ASSERT_FALSE(fs::exists(dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/model.safetensors"));
+  EXPECT_TRUE(Contains(RunCommand(Table({"--assemble", "--cells", dir_ / "cut"})).output, "not finished: step "));
+  ASSERT_EQ(RunCommand(Table({"--cell", "2", "--cells", dir_ / "cut"})).exit_code, 0);
+  for (const char* part : {"pretraining", "finetuning-stories"}) {
+    const std::string file = StrCat("/t5-talking-encoder-24x32/seed-1/", part, "/model.safetensors");
+    EXPECT_TRUE(ReadBytes(dir_ / ("whole" + file)) == ReadBytes(dir_ / ("cut" + file))) << part;
+  }
+}
+
+TEST_F(ReproduceTest, AnInterruptedCallSavesAndGoesOn) {
+  WriteScale(2000);
+  RunningCommand running(Table({"--seeds", "1"}));
+  const std::string second = CellFolder(kRows[0], 1) + "/pretraining/checkpoints/step-00000002";
+  for (int i = 0; i < 1000 && !fs::exists(second); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  running.Signal(SIGTERM);
+  const CommandResult result = running.Wait();
+  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "the same command goes on from here")) << result.errors;
+  EXPECT_EQ(Result().At("missing").AsArray().size(), 3u);
+}
+
+TEST_F(ReproduceTest, AFailedCellIsReportedAndTheOthersGoOn) {
+  fs::create_directories(CellFolder(kRows[1], 1) + "/pretraining");
+  WriteBytes(CellFolder(kRows[1], 1) + "/pretraining/mine.txt", "not a run's");
+  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
+  EXPECT_EQ(result.exit_code, 1) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "failed: t5-talking-encoder-24x32, seed 1")) << result.errors;
+  const Json failure = ParseJson(ReadBytes(CellFolder(kRows[1], 1) + "/failure.json"), "failure.json");
+  EXPECT_EQ(failure.At("exit_code").AsInt(), 2);
+  EXPECT_TRUE(Contains(failure.At("message").AsString(), "mine.txt"));
+  const Json json = Result();
+  EXPECT_EQ(json.At("rows").AsArray()[0].At("seeds").AsInt(), 1);
+  EXPECT_EQ(json.At("rows").AsArray()[1].At("seeds").AsInt(), 0);
+  EXPECT_EQ(json.At("rows").AsArray()[2].At("seeds").AsInt(), 1);
+  ASSERT_EQ(json.At("missing").AsArray().size(), 1u);
+  EXPECT_TRUE(Contains(json.At("missing").AsArray()[0].At("reason").AsString(), "mine.txt"));
+  fs::remove(CellFolder(kRows[1], 1) + "/pretraining/mine.txt");
+  EXPECT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  EXPECT_FALSE(fs::exists(CellFolder(kRows[1], 1) + "/failure.json"));
+  EXPECT_EQ(Result().At("rows").AsArray()[1].At("seeds").AsInt(), 1);
+}
+
+TEST_F(ReproduceTest, ACellThatAnotherProcessComputesIsSkipped) {
+  const RunLock lock(CellFolder(kRows[0], 1));
+  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "skipped: t5-multihead-24x32, seed 1: another process computes it"));
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
+  EXPECT_EQ(Result().At("rows").AsArray()[1].At("seeds").AsInt(), 1);
+}
+
+TEST_F(ReproduceTest, ADryRunSaysWhatItTakesAndWritesNothing) {
+  const CommandResult result = RunCommand(Table({"--dry-run"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  for (const char* text : {"| t5-multihead-24x32 | 2 | 0 | 0 |", "6 cells, 0 finished", " on disk, "}) {
+    EXPECT_TRUE(Contains(result.output, text)) << result.output;
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "my table"));
+  const Json json = ParseJson(RunCommand(Table({"--dry-run", "--json"})).output, "output");
+  EXPECT_EQ(json.At("cells").AsInt(), 6);
+  EXPECT_GT(json.At("seconds").AsDouble(), 0);
+  EXPECT_GT(json.At("rows").AsArray()[2].At("step_multiplications").AsInt(),
+            json.At("rows").AsArray()[0].At("step_multiplications").AsInt());
+}
+
+// What it says of the disk bounds what it takes.
+TEST_F(ReproduceTest, TheDiskThatItSaysIsEnough) {
+  const Json json = ParseJson(RunCommand(Table({"--dry-run", "--json", "--seeds", "1"})).output, "output");
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  uintmax_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(dir_ / "my table/cells")) {
+    if (entry.is_regular_file() && entry.path().extension() == ".safetensors") bytes += entry.file_size();
+  }
+  EXPECT_LE(bytes, static_cast<uintmax_t>(json.At("disk_bytes").AsInt()));
+  EXPECT_GE(bytes * 2, static_cast<uintmax_t>(json.At("disk_bytes").AsInt()));
+}
+
+TEST_F(ReproduceTest, TasksWithoutFilesAreLeftOut) {
+  const CommandResult result = RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out",
+                                           dir_ / "my table", "--seeds", "1", "--threads", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "not finetuned on stories: no files of them")) << result.errors;
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures").At("stories").At("seeds").AsInt(), 0);
+  EXPECT_FALSE(Contains(ReadBytes(dir_ / "my table/table.md"), "| stories |"));
+}
+
+TEST_F(ReproduceTest, SeveralTablesShareTheirCells) {
+  const CommandResult list = RunCommand({"reproduce", "--table", "all", "--seeds", "1", "--list"});
+  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), 46);
+}
+
+TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  WriteScale(9);
+  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
+  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "another scale or configuration: steps: 9 here, 8 there")) << result.errors;
+  // What is put together says so too.
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
+  EXPECT_TRUE(Contains(Result().At("missing").AsArray()[0].At("reason").AsString(), "steps: 9 here, 8 there"));
+  WriteScale(8);
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "Line " + std::to_string(i) + " of a text of another kind.\n\n";
+  WriteBytes(dir_ / "text.txt", text);
+  const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
+  EXPECT_EQ(other.exit_code, 2) << other.errors;
+  EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
+}
+
+TEST_F(ReproduceTest, AScaleThatIsPrintedIsAFileToBeginWith) {
+  const CommandResult printed = RunCommand({"reproduce", "--print-scale", "small"});
+  ASSERT_EQ(printed.exit_code, 0) << printed.errors;
+  WriteBytes(dir_ / "mine.json", printed.output);
+  const CommandResult list = RunCommand({"reproduce", "--table", "7", "--scale", dir_ / "mine.json", "--list"});
+  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  EXPECT_TRUE(Contains(list.output, "'--scale' '" + (dir_ / "mine.json") + "'")) << list.output;
+}
+
+TEST_F(ReproduceTest, ErrorsNameTheOption) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& expected) {
+    const CommandResult result = RunCommand(Joined({"reproduce"}, arguments));
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, expected)) << result.errors;
+  };
+  refused({}, "--table: is missing");
+  refused({"--table", "11"}, "--table: \"11\" is none of them");
+  refused({"--table", "1", "--scale", "smal"}, "did you mean \"small\"?");
+  refused({"--table", "1", "--seeds", "0"}, "--seeds: 0");
+  refused({"--table", "1", "--seeds", "2", "--cell", "21"}, "--cell: 21 is not between 1 and 20");
+  refused({"--table", "1", "--list", "--assemble"}, "give one");
+  refused({"--print-scale", "tiny"}, "--print-scale");
+  const CommandResult missing =
+      RunCommand({"reproduce", "--table", "1", "--data", dir_ / "nowhere.txt", "--out", dir_ / "x"});
+  EXPECT_EQ(missing.exit_code, 3) << missing.errors;
+  EXPECT_TRUE(Contains(missing.errors, "nowhere.txt")) << missing.errors;
+  EXPECT_FALSE(fs::exists(dir_ / "x"));
+}
+
+}  // namespace
+}  // namespace crosstalk

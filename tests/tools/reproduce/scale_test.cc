@@ -1,0 +1,185 @@
+// The paper's tables as configurations, and heads at other widths.
+#include "tools/reproduce/scale.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/step_cost.h"
+#include "tests/support/messages.h"
+#include "tools/reproduce/paper_tables.h"
+
+namespace crosstalk {
+namespace {
+
+using testing::Contains;
+using testing::MessageOf;
+
+struct Cost {
+  int64_t parameters, multiplications;
+};
+
+// Parameters as the paper prints them, and multiplications of its pseudocode for n = m = 512.
+const std::map<std::string, Cost> kPrinted = {{"multihead-6x128", {2359296, 1610612736}},
+                                              {"multihead-12x64", {2359296, 1610612736}},
+                                              {"multihead-24x32", {2359296, 1610612736}},
+                                              {"multihead-48x16", {2359296, 1610612736}},
+                                              {"multihead-24x64", {4718592, 3221225472}},
+                                              {"talking-6x128", {2359368, 1629487104}},
+                                              {"talking-12x64", {2359584, 1686110208}},
+                                              {"talking-24x32", {2360448, 1912602624}},
+                                              {"talking-48x16", {2363904, 2818572288}},
+                                              {"talking-6-24-6", {2359584, 1686110208}},
+                                              {"talking-24-6-24", {2359584, 1686110208}},
+                                              {"talking-6-24-24", {2360016, 1799356416}},
+                                              {"talking-24-24-6", {2360016, 1799356416}},
+                                              {"logits-24x32", {2359872, 1761607680}},
+                                              {"weights-24x32", {2359872, 1761607680}},
+                                              {"bilinear-12", {14155776, 12079595520}},
+                                              {"dynamic-12x64", {2801952, 2063597568}},
+                                              {"dynamic-24x32", {4129920, 3422552064}},
+                                              {"dynamic-Xl-12x64", {2470176, 1780482048}},
+                                              {"dynamic-Xw-12x64", {2470176, 1780482048}},
+                                              {"dynamic-Ml-12x64", {2470176, 1780482048}},
+                                              {"dynamic-Mw-12x64", {2470176, 1780482048}},
+                                              {"talking-encoder-24x32", {2360448, 1912602624}},
+                                              {"talking-decoder-24x32", {2360448, 1912602624}},
+                                              {"talking-encoder-decoder-24x32", {2360448, 1912602624}},
+                                              {"dynamic-encoder-24x32", {4129920, 3422552064}},
+                                              {"logits-12x64", {2359440, 1648361472}},
+                                              {"weights-12x64", {2359440, 1648361472}}};
+
+// Of talking-HxD, which the paper does not print for all H: two projections of H·H beside multi-head attention.
+Cost ExpectedCost(const std::string& row) {
+  if (const auto printed = kPrinted.find(row); printed != kPrinted.end()) return printed->second;
+  const int64_t h = std::stoll(row.substr(row.find('-') + 1));
+  return {2359296 + 2 * h * h, 1610612736 + 2 * 512 * 512 * h * h};
+}
+
+TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
+  const Scale paper = LoadScale("paper");
+  int rows = 0;
+  for (const PaperTable& table : PaperTables()) {
+    const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
+    for (size_t i = 0; i < configs.size(); ++i, ++rows) {
+      const std::string& name = table.rows[i].name;
+      const AttentionCost cost = CostOf(LayerOfRow(configs[i]), configs[i].input_length, configs[i].input_length);
+      EXPECT_EQ(configs[i].input_length, 512) << name;
+      EXPECT_EQ(cost.parameters, ExpectedCost(name).parameters) << "table " << table.number << ", " << name;
+      EXPECT_EQ(cost.multiplications, ExpectedCost(name).multiplications) << "table " << table.number << ", " << name;
+      const std::optional<double> printed = table.rows[i].Printed("parameters");
+      EXPECT_EQ(printed.value_or(static_cast<double>(cost.parameters)), static_cast<double>(cost.parameters)) << name;
+    }
+  }
+  EXPECT_EQ(rows, 10 + 6 + 4 + 5 + 8 + 4 + 10 + 6 + 6 + 3);
+}
+
+// A step of each on shapes alone: the memory that the estimate says.
+TEST(PaperScaleTest, EveryConfigurationIsComputable) {
+  const Scale paper = LoadScale("paper");
+  std::map<std::string, StepCost> costs;
+  for (const PaperTable& table : PaperTables()) {
+    const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
+    for (size_t i = 0; i < configs.size(); ++i) {
+      StepCost& cost = costs[table.CellName(table.rows[i])];
+      if (cost.parameters > 0) continue;
+      const ResolvedConfig resolved(configs[i]);
+      cost = EstimateStep(resolved, VocabularyOf(*resolved, nullptr));
+      EXPECT_GT(cost.total_bytes, 8 * cost.parameters) << table.rows[i].name;  // parameters and gradients
+    }
+  }
+  // T5 base: 24,674,304 in the embedding of 32,128 ids; in each of 12 + 12 blocks 4,718,592 between 768 and 3072 and
+  // 2,359,296 of attention, twice in the decoder; norms and relative biases.
+  const int64_t blocks = 24 * 4718592LL + 36 * 2359296LL, norms = (12 * 2 + 12 * 3 + 2) * 768LL, biases = 2 * 32 * 12LL;
+  EXPECT_EQ(costs["t5-multihead-12x64"].parameters, 32128 * 768LL + blocks + norms + biases);
+}
+
+TEST(PaperTablesTest, TablesThatShareARowMeanTheSame) {
+  const Scale paper = LoadScale("paper");
+  std::map<std::string, std::string> configs;
+  for (const PaperTable& table : PaperTables()) {
+    const std::vector<TrainingConfig> of_rows = ConfigsOfRows(paper, table);
+    for (size_t i = 0; i < of_rows.size(); ++i) {
+      const auto place = configs.emplace(table.CellName(table.rows[i]), ToJson(of_rows[i]).Dump()).first;
+      EXPECT_EQ(place->second, ToJson(of_rows[i]).Dump()) << place->first;
+    }
+  }
+  EXPECT_EQ(configs.size(), 26u + 10u + 10u);
+}
+
+TEST(ScaledHeadsTest, IsTheNearestNumberThatDivides) {
+  EXPECT_EQ(ScaledHeads(6, 1.0 / 3, 256), 2);
+  EXPECT_EQ(ScaledHeads(48, 1.0 / 3, 256), 16);
+  EXPECT_EQ(ScaledHeads(6, 0.25, 192), 2);  // 1.5: the larger of two as near
+  EXPECT_EQ(ScaledHeads(12, 0.25, 192), 3);
+  EXPECT_EQ(ScaledHeads(768, 0.25, 192), 192);
+  EXPECT_EQ(ScaledHeads(20, 0.25, 64), 4);  // 5 does not divide 64
+}
+
+// At a third of the width, tables 1 and 2 have a third of the heads, with the keys of the paper.
+TEST(ScaleTest, RowsKeepTheirMeaningAtAnotherWidth) {
+  const Scale scale = ScaleFromJson(ParseJson(R"({"name": "third", "about": "", "seeds": 1, "models": {"t5":
+      {"pretraining": {"d_model": 256}, "finetuning": []}}})",
+                                              "scale"),
+                                    "scale");
+  const PaperTable& first = PaperTables()[0];
+  const std::vector<std::vector<int64_t>> expected = {{2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},    {8, 8, 8, 32, 32},
+                                                      {16, 16, 16, 16, 16}, {2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},
+                                                      {8, 8, 8, 32, 32},    {16, 16, 16, 16, 16}, {8, 8, 8, 64, 64}};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const AttentionConfig layer = LayerOfRow(ConfigOfRow(scale, first, first.rows[i]));
+    EXPECT_EQ((std::vector<int64_t>{layer.h_k, layer.h, layer.h_v, layer.d_k, layer.d_v}), expected[i])
+        << first.rows[i].name;
+  }
+  EXPECT_EQ(LayerOfRow(ConfigOfRow(scale, first, first.rows[9])).h, 4);
+  const PaperTable& second = PaperTables()[1];
+  const AttentionConfig rectangular = LayerOfRow(ConfigOfRow(scale, second, second.rows[3]));  // 6, 24, 24
+  EXPECT_EQ(rectangular.h_k, 2);
+  EXPECT_EQ(rectangular.h, 8);
+  EXPECT_EQ(rectangular.h_v, 8);
+  EXPECT_EQ(rectangular.d_k, 128);
+  EXPECT_EQ(rectangular.d_v, 32);
+}
+
+TEST(ScaleTest, EveryScaleHasEveryTable) {
+  for (const std::string& name : ScaleNames()) {
+    const Scale scale = LoadScale(name);
+    EXPECT_EQ(scale.name, name);
+    for (const PaperTable& table : PaperTables()) {
+      for (const TrainingConfig& config : ConfigsOfRows(scale, table)) ResolvedConfig checked(config);
+    }
+  }
+}
+
+Scale WithT5(const std::string& members) {
+  return ScaleFromJson(
+      ParseJson(R"({"name": "a", "about": "", "seeds": 1, "models": {"t5": {)" + members + "}}}", "a.json"), "a.json");
+}
+
+TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
+  const Scale scale = WithT5(R"("pretraining": {"d_model": 64}, "finetuning": [])");
+  const std::string message = MessageOf([&] { ConfigsOfRows(scale, PaperTables()[0]); });
+  EXPECT_TRUE(Contains(message, "multihead-6x128 and multihead-12x64")) << message;
+  // 6 and 24 heads become 2 and 6, which are not four times as many.
+  const Scale other = WithT5(R"("pretraining": {"d_model": 192}, "finetuning": [])");
+  EXPECT_TRUE(Contains(MessageOf([&] { ConfigsOfRows(other, PaperTables()[1]); }), "another ratio"));
+}
+
+TEST(ScaleTest, WhatAFileSaysWrongIsNamed) {
+  const auto refused = [](const std::string& members, const std::string& expected) {
+    const std::string message = MessageOf([&] { WithT5(members); }, ErrorKind::kData);
+    EXPECT_TRUE(Contains(message, "a.json") && Contains(message, expected)) << message;
+  };
+  refused(R"("pretraining": {"d_modle": 64}, "finetuning": [])", "did you mean \"d_model\"?");
+  refused(R"("pretraining": {"d_model": "64"}, "finetuning": [])", "d_model");
+  refused(R"("pretraining": {"heads": 4}, "finetuning": [])", "decided by the rows");
+  refused(R"("pretraining": {}, "finetuning": [{"task": "storys"}])", "did you mean \"stories\"?");
+  refused(R"("pretraining": {}, "finetuning": [{"task": "stories", "epoch": 1}])", "epoch");
+  refused(R"("pretraining": {}, "finetuning": [], "heads_ratio": 0)", "heads_ratio");
+  refused(R"("pretraining": {})", "finetuning");
+}
+
+}  // namespace
+}  // namespace crosstalk

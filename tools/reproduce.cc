@@ -1,0 +1,279 @@
+// `crosstalk reproduce`: the paper's tables at a scale that the machine can bear.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/reproduce/cells.h"
+#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/plan.h"
+#include "tools/reproduce/results.h"
+#include "tools/reproduce/results_page.h"
+#include "tools/reproduce/results_text.h"
+#include "tools/reproduce/scale.h"
+#include "tools/signals.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+struct ReproduceSettings {
+  std::string table;
+  std::string scale = "smoke";
+  std::optional<int64_t> seeds;
+  std::string out;
+  std::string cells;
+  std::string data;
+  std::string task_data;
+  std::optional<int64_t> cell;
+  bool list = false;
+  bool dry_run = false;
+  bool assemble = false;
+  bool json = false;
+  std::string print_scale;
+};
+
+// A call: what its options mean together.
+struct Call {
+  Scale scale;
+  std::vector<const PaperTable*> tables;
+  int64_t seeds = 1;
+  std::string out;
+  CellsOptions options;
+  std::vector<Cell> cells;
+
+  std::string FolderOf(const PaperTable& table) const {
+    return tables.size() == 1 ? out : StrCat(out, "/table-", table.number);
+  }
+};
+
+std::vector<const PaperTable*> TablesOf(const std::string& name) {
+  std::vector<const PaperTable*> tables;
+  for (const PaperTable& table : PaperTables()) {
+    if (name == "all" || name == StrCat(table.number)) tables.push_back(&table);
+  }
+  CROSSTALK_CHECK(!tables.empty(), "--table: ", name.empty() ? "is missing" : Quoted(name) + " is none of them",
+                  "; the paper's are 1 to ", PaperTables().size(), ", or all");
+  return tables;
+}
+
+Call MakeCall(const ReproduceSettings& settings) {
+  Call call;
+  call.scale = LoadScale(settings.scale);
+  call.tables = TablesOf(settings.table);
+  call.seeds = settings.seeds.value_or(call.scale.seeds);
+  CROSSTALK_CHECK(call.seeds >= 1 && call.seeds <= 10000, "--seeds: ", call.seeds, " is not between 1 and 10000");
+  TrainingConfig paths;
+  paths.data = settings.data;
+  paths.task_data = settings.task_data;
+  paths.validation = settings.out;
+  paths.init_from = settings.cells;
+  MakePathsAbsolute(&paths);
+  // Where no folder is named, tables of a scale share what they have in common.
+  const std::string shared = "runs/reproduce-" + call.scale.name;
+  const bool one = call.tables.size() == 1;
+  call.out = !settings.out.empty() ? paths.validation
+             : one                 ? StrCat(shared, "/table-", call.tables[0]->number)
+                                   : shared;
+  call.options = {.folder = paths.init_from, .data = paths.data, .task_data = paths.task_data};
+  if (settings.cells.empty()) call.options.folder = (settings.out.empty() ? shared : call.out) + "/cells";
+  call.cells = CellsOf(call.scale, call.tables, call.seeds, call.options);
+  return call;
+}
+
+std::string ShellQuoted(const std::string& text) { return "'" + Join(Split(text, '\''), "'\\''") + "'"; }
+
+std::string ThisProgram() {
+  std::string path(4096, '\0');
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  return size > 0 ? path.substr(0, static_cast<size_t>(size)) : "crosstalk";
+}
+
+// An absolute path, so that the command can be run from anywhere.
+std::string AbsolutePath(const std::string& path) {
+  TrainingConfig config;
+  config.data = path;
+  MakePathsAbsolute(&config);
+  return config.data;
+}
+
+// The command of each cell, a line each.
+std::string CommandLines(const OptionTable& options, const ReproduceSettings& settings, const Call& call) {
+  const std::vector<std::string> names = ScaleNames();
+  const bool named = std::find(names.begin(), names.end(), settings.scale) != names.end();
+  std::vector<std::string> words = {ThisProgram(), "reproduce",
+                                    "--table",     settings.table,
+                                    "--scale",     named ? settings.scale : AbsolutePath(settings.scale),
+                                    "--seeds",     StrCat(call.seeds),
+                                    "--out",       AbsolutePath(call.out),
+                                    "--cells",     AbsolutePath(call.options.folder)};
+  if (!call.options.data.empty()) words.insert(words.end(), {"--data", call.options.data});
+  if (!call.options.task_data.empty()) words.insert(words.end(), {"--task-data", call.options.task_data});
+  for (const char* name : {"--threads", "--simd"}) {
+    if (const std::optional<std::string> text = options.Given(name)) words.insert(words.end(), {name, *text});
+  }
+  std::string line;
+  for (const std::string& word : words) line += ShellQuoted(word) + " ";
+  std::string lines;
+  for (size_t i = 0; i < call.cells.size(); ++i) lines += StrCat(line, "--cell ", i + 1, "\n");
+  return lines;
+}
+
+// Puts the tables together from the cells that are there.
+Json Assemble(const ReproduceSettings& settings, const Call& call) {
+  Json all = Json::MakeArray();
+  std::string text;
+  for (const PaperTable* table : call.tables) {
+    const TableResult result = CollectTable(call.scale, *table, call.seeds, call.options);
+    const std::string folder = call.FolderOf(*table);
+    CreateDirectories(folder);
+    const Json json = ToJson(result);
+    const std::string markdown = Markdown(result);
+    WriteFileAtomically(folder + "/table.md", markdown);
+    WriteFileAtomically(folder + "/table.csv", Csv(result));
+    WriteFileAtomically(folder + "/table.json", json.DumpPretty());
+    WriteFileAtomically(folder + "/report.html", ResultsPage(result));
+    const std::string figure = ResultsFigure(result);
+    if (!figure.empty()) WriteFileAtomically(folder + "/figure.svg", figure);
+    text += (text.empty() ? "" : "\n") + markdown;
+    all.Append(json);
+    PrintMessage("table ", table->number, ": ", folder, "/table.md, table.csv, table.json, report.html",
+                 figure.empty() ? "" : ", figure.svg");
+  }
+  if (settings.json) {
+    PrintResult(all.AsArray().size() == 1 ? all.AsArray()[0] : Json::MakeObject({{"tables", all}}));
+  } else {
+    PrintResult(text);
+  }
+  return all;
+}
+
+int RunCells(const ReproduceSettings& settings, const Call& call, const std::vector<Cell>& cells,
+             const StopSignals& signals) {
+  std::vector<std::string> failed, locked;
+  bool stopped = false;
+  for (size_t i = 0; i < cells.size() && !stopped; ++i) {
+    const Cell& cell = cells[i];
+    if (IsFinished(cell)) continue;
+    PrintMessage(Bold(StrCat("[", i + 1, "/", cells.size(), "] ", cell.Title())));
+    switch (RunCell(cell, signals)) {
+      case CellEnd::kFinished:
+        break;
+      case CellEnd::kStopped:
+        stopped = true;
+        break;
+      case CellEnd::kFailed:
+        failed.push_back(cell.Title());
+        break;
+      case CellEnd::kLocked:
+        locked.push_back(cell.Title());
+    }
+  }
+  Assemble(settings, call);
+  if (stopped) {
+    PrintMessage("interrupted; the same command goes on from here");
+    return 128 + signals.Received();
+  }
+  if (!locked.empty()) PrintMessage("computed by other processes, and not waited for: ", Join(locked, "; "));
+  if (!failed.empty()) {
+    PrintMessage("failed: ", Join(failed, "; "), "; the same command tries them again");
+    return static_cast<int>(ErrorKind::kFailure);
+  }
+  return 0;
+}
+
+int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
+  if (!settings.print_scale.empty()) {
+    PrintResult(ScaleText(settings.print_scale));
+    return 0;
+  }
+  const Call call = MakeCall(settings);
+  const int64_t cells = static_cast<int64_t>(call.cells.size());
+  CROSSTALK_CHECK(
+      static_cast<int>(settings.list) + settings.dry_run + settings.assemble + settings.cell.has_value() <= 1 ||
+          (settings.dry_run && settings.cell && !settings.list && !settings.assemble),
+      "--list, --dry-run, --assemble and --cell each say what to do; give one");
+  CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
+                  "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
+                  ", the cells that --list lists");
+  if (settings.list) {
+    PrintResult(CommandLines(options, settings, call));
+    return 0;
+  }
+  if (settings.assemble) {
+    Assemble(settings, call);
+    return 0;
+  }
+  std::vector<Cell> chosen = call.cells;
+  if (settings.cell) chosen = {call.cells[static_cast<size_t>(*settings.cell - 1)]};
+  const StopSignals signals;
+  const Plan plan = MakePlan(chosen, signals);
+  if (settings.dry_run) {
+    if (settings.json) {
+      PrintResult(ToJson(plan));
+    } else {
+      PrintResult(PlanText(plan));
+    }
+    return 0;
+  }
+  PrintMessage("scale ", call.scale.name, ", ", settings.table == "all" ? "all tables" : "table " + settings.table,
+               ", ", call.seeds, call.seeds == 1 ? " seed" : " seeds", ", in ", call.options.folder, "\n",
+               PlanSummary(plan));
+  return RunCells(settings, call, chosen, signals);
+}
+
+}  // namespace
+
+Command ReproduceCommand() {
+  return {
+      "reproduce", "compute the paper's tables at a scale of your choice",
+      "Trains every row of one of the paper's ten tables with every seed, finetunes each on the scale's tasks, and "
+      "sets "
+      "the result beside the paper's numbers: --out gets table.md, table.csv, table.json, report.html and figure.svg, "
+      "with the paper's claims tested over the seeds.\n"
+      "Before it starts it says how many runs, how long and how much disk, from a few measured steps. What is finished "
+      "or "
+      "begun is taken up again by the same command, to the same bits; a cell (a row with one seed) that fails is "
+      "reported at the end, exit code 1, and tried again by the next call. --list prints a command for each cell, for "
+      "schedulers that spread them over machines with a common folder; a cell that another process computes is "
+      "skipped.",
+      [](OptionTable& options) -> std::function<int()> {
+        const auto settings = std::make_shared<ReproduceSettings>();
+        options.Group("What");
+        options.Add("--table", &settings->table, "N", "1 to 10, or all.");
+        options.Add("--scale", &settings->scale, "NAME",
+                    StrCat("One of ", Join(ScaleNames(), ", "), ", or a file like theirs."));
+        options.Add("--seeds", &settings->seeds, "N", "Seeds 1 to N; the scale's number by default.");
+        options.Add("--data", &settings->data, "PATH",
+                    "Text to train on; the scale's or the built-in corpus by default.");
+        options.Add("--task-data", &settings->task_data, "FOLDER",
+                    "Folder with the tasks' files, as finetune takes it. A task without files is left out.");
+        options.Group("Where");
+        options.Add("--out", &settings->out, "FOLDER",
+                    "Where the table goes; of several, each in table-N. runs/reproduce-SCALE/table-N by default.");
+        options.Add("--cells", &settings->cells, "FOLDER",
+                    "Where the runs go, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.");
+        options.Group("How");
+        options.AddFlag("--dry-run", &settings->dry_run, "Say only what it would take.");
+        options.AddFlag("--list", &settings->list, "Print a command for each cell, one a line.");
+        options.Add("--cell", &settings->cell, "K", "Only the cell of that line.");
+        options.AddFlag("--assemble", &settings->assemble, "Train nothing: the table of the cells that are there.");
+        options.Add("--print-scale", &settings->print_scale, "NAME", "Print a scale's file, to be copied, and end.");
+        options.AddFlag("--json", &settings->json, "The table, or what it would take, as one JSON object.");
+        options.AddThreads();
+        return [settings, &options] { return Reproduce(options, *settings); };
+      }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,220 @@
+#include "tools/reproduce/cells.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <new>
+#include <set>
+#include <utility>
+
+#include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/training_observer.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
+
+void SetFields(const Json& fields, TrainingConfig* config) {
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (const Json* value = fields.Find(field.key)) field.set(*config, *value);
+  }
+}
+
+// Goes on with the run in `folder`, or begins it. False: it was stopped.
+bool TrainRun(const TrainingConfig& config, const std::string& folder, const StopSignals& signals) {
+  Progress progress(std::chrono::seconds(30));
+  ResumeOptions resume;
+  resume.from = ResumeOptions::From::kNewest;
+  TrainingRun run(ResolvedConfig(config), folder, resume, MakeTrainingObserver(progress, signals, config.steps));
+  return run.Train().end == TrainingSummary::End::kFinished;
+}
+
+bool Finetune(const Cell& cell, const ScaleFinetuning& finetuning, const StopSignals& signals) {
+  const std::optional<std::string> tasks = TaskFolderOf(cell, finetuning);
+  if (!tasks) {
+    PrintMessage("no files of ", finetuning.tasks, ": not finetuned on; --task-data FOLDER says where they are");
+    return true;
+  }
+  const std::string folder = cell.FinetuningFolder(finetuning);
+  const OriginOutline origin =
+      RunFolder(folder).HoldsRun() ? OutlineOfRun(folder) : ReadOriginOutline(cell.PretrainingFolder());
+  FinetuningLength length;
+  TrainingConfig config = FinetuningOf(cell, finetuning, origin, *tasks, &length);
+  TrainingData data;
+  data.tokenizer = origin.tokenizer;
+  data.tasks = std::make_shared<TaskSet>(OpenTasks(config));
+  SetSteps(
+      length, [&] { return CountTrainingExamples(config, data); }, &config);
+  PrintMessage("finetuning on ", finetuning.tasks, ": ", data.tasks->description);
+  return TrainRun(config, folder, signals);
+}
+
+void RecordFailure(const Cell& cell, const std::string& stage, ErrorKind kind, const std::string& message) {
+  PrintMessage("failed: ", cell.Title(), ", ", stage, ": ", message);
+  try {
+    const Json failure =
+        Json::MakeObject({{"stage", stage}, {"exit_code", static_cast<int>(kind)}, {"message", message}});
+    WriteFileAtomically(cell.FailureFile(), failure.DumpPretty());
+  } catch (const Error& error) {  // a full disk, which may be why it failed
+    PrintMessage(cell.FailureFile(), ": cannot be written: ", error.what());
+  }
+}
+
+// "d_model: 128 here, 256 there" of a run that is there and would be another.
+std::string FirstDifference(const TrainingConfig& here, const TrainingConfig& there) {
+  const std::vector<std::string> differences = Differences(*ResolvedConfig(here), there);
+  return differences.empty() ? "" : differences[0];
+}
+
+}  // namespace
+
+std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.seed); }
+
+Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, TrainingConfig config, int64_t seed,
+              const CellsOptions& options) {
+  Cell cell = {.name = table.CellName(row)};
+  cell.folder = StrCat(options.folder, "/", cell.name, "/seed-", seed);
+  cell.pretraining = std::move(config);
+  cell.pretraining.seed = static_cast<uint64_t>(seed);
+  if (!options.data.empty()) cell.pretraining.data = options.data;
+  MakePathsAbsolute(&cell.pretraining);
+  cell.finetunings = scale.models.at(table.model).finetunings;
+  cell.task_data = options.task_data;
+  return cell;
+}
+
+std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const PaperTable*>& tables, int64_t seeds,
+                          const CellsOptions& options) {
+  std::vector<Cell> cells;
+  for (int64_t seed = 1; seed <= seeds; ++seed) {
+    std::set<std::string> names;
+    for (const PaperTable* table : tables) {
+      const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, *table);
+      for (size_t i = 0; i < configs.size(); ++i) {
+        if (!names.insert(table->CellName(table->rows[i])).second) continue;
+        cells.push_back(MakeCell(scale, *table, table->rows[i], configs[i], seed, options));
+        const ResolvedConfig checked(cells.back().pretraining);
+      }
+    }
+  }
+  return cells;
+}
+
+std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning& finetuning) {
+  const Json* of_scale = finetuning.config.Find("task_data");
+  for (const std::string& folder : {cell.task_data, of_scale == nullptr ? std::string() : of_scale->AsString()}) {
+    if (folder.empty()) continue;
+    bool to_train_on = false, to_measure_on = true;
+    for (const TaskType* task : ParseTasks(finetuning.tasks)) {
+      to_train_on = to_train_on || FindTaskFile(*task, folder, TaskSplit::kTrain);
+      to_measure_on = to_measure_on && FindTaskFile(*task, folder, TaskSplit::kDev);
+    }
+    if (to_train_on && to_measure_on) return folder;
+  }
+  return std::nullopt;
+}
+
+TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const OriginOutline& origin,
+                            const std::string& task_folder, FinetuningLength* length) {
+  TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
+  config.steps = 0;
+  const std::optional<OptimizerKind> published = config.optimizer;
+  SetFields(finetuning.config, &config);
+  // Another optimizer cannot go on from that state.
+  if (config.optimizer != published) config.optimizer_start = OptimizerStart::kFresh;
+  if (finetuning.epochs) *length = {.epochs = *finetuning.epochs, .steps = 0, .warmup = length->warmup};
+  config.task_data = task_folder;
+  config.init_from = cell.PretrainingFolder();
+  config.seed = cell.pretraining.seed;
+  MakePathsAbsolute(&config);
+  return config;
+}
+
+bool IsFinished(const std::string& run_folder, bool has_tasks) {
+  const RunFolder folder(run_folder);
+  return Exists(folder.ModelFile()) && folder.HasRunFile() && (!has_tasks || Exists(folder.ScoresFile()));
+}
+
+bool IsFinished(const Cell& cell) {
+  if (!IsFinished(cell.PretrainingFolder(), false)) return false;
+  return std::all_of(cell.finetunings.begin(), cell.finetunings.end(), [&](const ScaleFinetuning& one) {
+    return IsFinished(cell.FinetuningFolder(one), true) || !TaskFolderOf(cell, one);
+  });
+}
+
+std::string WhyAnother(const Cell& cell) {
+  const RunFolder folder(cell.PretrainingFolder());
+  if (!folder.HoldsRun()) return "";
+  const TrainingConfig there = ReadRunConfig(folder);
+  if (const std::string difference = FirstDifference(cell.pretraining, there); !difference.empty()) return difference;
+  // It changes no bit of the model, but what is measured of it.
+  if (cell.pretraining.eval_batches == there.eval_batches) return "";
+  return StrCat("eval_batches: ", cell.pretraining.eval_batches, " here, ", there.eval_batches, " there");
+}
+
+std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
+  const RunFolder folder(cell.FinetuningFolder(finetuning));
+  if (!folder.HoldsRun()) return "";
+  TrainingConfig there = ReadRunConfig(folder);
+  TrainingConfig here = there;
+  SetFields(finetuning.config, &here);
+  here.task = finetuning.tasks;
+  here.seed = cell.pretraining.seed;
+  const std::vector<std::string> differences = Differences(here, there);
+  return differences.empty() ? "" : differences[0];
+}
+
+std::string FailureOf(const Cell& cell) {
+  if (!Exists(cell.FailureFile())) return "";
+  const Json failure = ReadJsonFile(cell.FailureFile());
+  const JsonReader reader(failure, cell.FailureFile());
+  return StrCat(Excerpt(reader.String("stage")), ": ", Excerpt(reader.String("message"), 1000));
+}
+
+CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
+  std::unique_ptr<RunLock> lock;
+  std::string stage = "start";
+  try {
+    try {
+      lock = std::make_unique<RunLock>(cell.folder);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUsage) throw;
+      PrintMessage("skipped: ", cell.Title(), ": another process computes it");
+      return CellEnd::kLocked;
+    }
+    if (Exists(cell.FailureFile())) RemoveAtomically(cell.FailureFile());
+    stage = "pretraining";
+    if (!IsFinished(cell.PretrainingFolder(), false) &&
+        !TrainRun(cell.pretraining, cell.PretrainingFolder(), signals)) {
+      return CellEnd::kStopped;
+    }
+    for (const ScaleFinetuning& finetuning : cell.finetunings) {
+      stage = "finetuning on " + finetuning.tasks;
+      if (!IsFinished(cell.FinetuningFolder(finetuning), true) && !Finetune(cell, finetuning, signals)) {
+        return CellEnd::kStopped;
+      }
+    }
+    return CellEnd::kFinished;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    RecordFailure(cell, stage, error.kind(), error.what());
+  } catch (const std::bad_alloc&) {
+    RecordFailure(cell, stage, ErrorKind::kResource, "out of memory");
+  }
+  return CellEnd::kFailed;
+}
+
+}  // namespace crosstalk

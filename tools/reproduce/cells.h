@@ -1,0 +1,75 @@
+// Cells: a row of a table with one seed, as a pretraining run and the finetunings that begin with it. A cell is begun,
+// gone on with and finished on its own, by whichever process comes to it.
+//
+//   CELLS/t5-talking-24x32/seed-1/pretraining/          a run folder
+//   CELLS/t5-talking-24x32/seed-1/finetuning-mnli-m/    another
+//   CELLS/t5-talking-24x32/seed-1/failure.json          why it is not finished, if it failed
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/training/finetuning.h"
+#include "tools/reproduce/scale.h"
+#include "tools/signals.h"
+
+namespace crosstalk {
+
+// What the cells of a call have in common.
+struct CellsOptions {
+  std::string folder;     // CELLS
+  std::string data;       // text to train on; empty: the scale's, or the built-in corpus
+  std::string task_data;  // folder with the tasks' files; where it lacks them, the scale's counts
+};
+
+struct Cell {
+  std::string name;            // "t5-talking-24x32"
+  std::string folder;          // CELLS/t5-talking-24x32/seed-1
+  TrainingConfig pretraining;  // with its seed
+  std::vector<ScaleFinetuning> finetunings;
+  std::string task_data;  // CellsOptions::task_data
+
+  std::string PretrainingFolder() const { return folder + "/pretraining"; }
+  std::string FinetuningFolder(const ScaleFinetuning& one) const { return folder + "/" + one.FolderName(); }
+  std::string FailureFile() const { return folder + "/failure.json"; }
+  std::string Title() const;  // "t5-talking-24x32, seed 1"
+};
+
+Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, TrainingConfig config, int64_t seed,
+              const CellsOptions& options);
+
+// The cells of the tables, each once although several tables may have it; seed by seed, so that an early look compares
+// all rows. All configurations are checked: Error(kUsage) of the field at fault.
+std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const PaperTable*>& tables, int64_t seeds,
+                          const CellsOptions& options);
+
+// The folder with the files of a finetuning's tasks; none where there are none.
+std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning& finetuning);
+// The configuration of a finetuning that begins with `origin`, the fields of the scale over the published settings. Its
+// steps are 0 where they follow from the examples (SetSteps).
+TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const OriginOutline& origin,
+                            const std::string& task_folder, FinetuningLength* length);
+
+// Whether a run folder holds a finished run.
+bool IsFinished(const std::string& run_folder, bool has_tasks);
+// Whether nothing is left to do: all is finished, or its tasks' files are not there.
+bool IsFinished(const Cell& cell);
+// Why the run that is in a cell's folder is none of this cell; empty if it is, or there is none.
+std::string WhyAnother(const Cell& cell);
+// The same of a finetuning.
+std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning);
+// What the cell's failure.json says; empty where there is none.
+std::string FailureOf(const Cell& cell);
+
+enum class CellEnd {
+  kFinished,
+  kStopped,  // by a signal: what was done is saved
+  kFailed,   // failure.json says why
+  kLocked,   // another process computes it
+};
+// Begins or goes on with a cell. What happens is told on standard error.
+CellEnd RunCell(const Cell& cell, const StopSignals& signals);
+
+}  // namespace crosstalk

@@ -1,0 +1,104 @@
+#include "tools/reproduce/paper_tables.h"
+
+#include <algorithm>
+
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr char kTables[] =
+#include "embedded/tools/reproduce/tables.json.inc"
+    ;
+
+std::vector<std::string> Strings(const JsonReader& reader, const char* key) {
+  std::vector<std::string> strings;
+  for (const Json& one : reader.Array(key)) strings.push_back(one.AsString());
+  return strings;
+}
+
+PaperMeasure MeasureFrom(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  PaperMeasure measure = {.name = reader.String("name"), .label = reader.String("label")};
+  measure.digits = static_cast<int>(reader.Int("digits", 0, 9));
+  if (reader.Has("task")) {
+    measure.task = reader.String("task");
+    measure.of = reader.String("of");
+  }
+  if (reader.Has("mean_of")) measure.mean_of = Strings(reader, "mean_of");
+  reader.RejectUnread();
+  return measure;
+}
+
+PaperRow RowFrom(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  PaperRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = reader.Value("paper")};
+  if (reader.Has("paper_label")) row.label_lost = reader.String("paper_label") == "lost";
+  reader.RejectUnread();
+  return row;
+}
+
+PaperClaim ClaimFrom(const Json& json, const PaperTable& table, const std::string& source) {
+  const JsonReader reader(json, source);
+  PaperClaim claim = {
+      .text = reader.String("text"), .source = reader.String("source"), .measures = Strings(reader, "measures")};
+  const auto known = [&](const std::string& row) {
+    return std::any_of(table.rows.begin(), table.rows.end(), [&](const PaperRow& one) { return one.name == row; });
+  };
+  for (const Json& pair : reader.Array("pairs")) {
+    const Json::Array& names = pair.AsArray();
+    if (names.size() != 2 || !known(names[0].AsString()) || !known(names[1].AsString())) {
+      reader.FailAt("pairs", "table ", table.number, ": ", Excerpt(pair.Dump()), " are not two of its rows");
+    }
+    claim.pairs.emplace_back(names[0].AsString(), names[1].AsString());
+  }
+  for (const std::string& name : claim.measures) {
+    const auto is_it = [&](const PaperMeasure& one) { return one.name == name; };
+    if (std::none_of(table.measures.begin(), table.measures.end(), is_it)) {
+      reader.FailAt("measures", "table ", table.number, ": ", Quoted(name), " is none of its measures");
+    }
+  }
+  reader.RejectUnread();
+  return claim;
+}
+
+}  // namespace
+
+bool LowerIsBetter(const PaperMeasure& measure) { return measure.name == "ln_ppl"; }
+
+std::optional<double> PaperRow::Printed(const std::string& key) const {
+  const Json* value = paper.Find(key);
+  return value != nullptr && value->is_number() ? std::optional<double>(value->AsDouble()) : std::nullopt;
+}
+
+std::vector<PaperTable> PaperTablesFromJson(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  reader.String("source");
+  const JsonReader measures = reader.Object("measures");
+  std::vector<PaperTable> tables;
+  for (const Json& one : reader.Array("tables")) {
+    const JsonReader fields(one, source);
+    PaperTable table;
+    table.number = static_cast<int>(fields.Int("number", 1, 1000));
+    table.title = fields.String("title");
+    table.section = fields.String("section");
+    table.model = fields.String("model");
+    table.note = fields.String("note");
+    for (const Json& measure : measures.Array(table.model)) table.measures.push_back(MeasureFrom(measure, source));
+    for (const Json& row : fields.Array("rows")) table.rows.push_back(RowFrom(row, source));
+    for (const Json& claim : fields.Array("claims")) table.claims.push_back(ClaimFrom(claim, table, source));
+    fields.RejectUnread();
+    tables.push_back(std::move(table));
+  }
+  reader.RejectUnread();
+  return tables;
+}
+
+const std::vector<PaperTable>& PaperTables() {
+  static const std::vector<PaperTable> tables = PaperTablesFromJson(ParseJson(kTables, "tables.json"), "tables.json");
+  return tables;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,62 @@
+// The paper's ten tables: rows as configurations at the published width, the printed numbers, and the claims about
+// them. They are the data of tables.json, which is part of the program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/runtime/json.h"
+
+namespace crosstalk {
+
+// The width at which the configurations of tables.json are.
+inline constexpr int64_t kPaperWidth = 768;
+
+// A column: a measure of pretraining by its name in metrics.jsonl ("ln_ppl"), a task's (`task` and `of`, a name of
+// scores.json), or the mean of other columns. Shares are in per cent, as the paper has them.
+struct PaperMeasure {
+  std::string name, label;
+  std::string task, of;
+  std::vector<std::string> mean_of;
+  int digits = 3;  // behind the point, that the paper prints at least
+};
+// Perplexity is the only one of which less is better.
+bool LowerIsBetter(const PaperMeasure& measure);
+
+struct PaperRow {
+  std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike
+  Json config;              // fields of a training configuration at width 768
+  Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
+  bool label_lost = false;  // which of some rows the paper's numbers belong to is not certain
+
+  std::optional<double> Printed(const std::string& key) const;
+};
+
+// "a pair's first row is better than its second, on this measure", for all pairs.
+struct PaperClaim {
+  std::string text, source;
+  std::vector<std::string> measures;  // the claim is tested on each that was measured
+  std::vector<std::pair<std::string, std::string>> pairs;
+};
+
+struct PaperTable {
+  int number = 0;
+  std::string title, section, model, note;
+  std::vector<PaperMeasure> measures;
+  std::vector<PaperRow> rows;
+  std::vector<PaperClaim> claims;
+
+  // Where the cells of a row are, in all tables that have it: "t5-talking-24x32".
+  std::string CellName(const PaperRow& row) const { return model + "-" + row.name; }
+};
+
+// In the paper's order.
+const std::vector<PaperTable>& PaperTables();
+
+// Tables of that form. Error(kData) with `source` for what is not one, or names a row or measure that is not there.
+std::vector<PaperTable> PaperTablesFromJson(const Json& json, const std::string& source);
+
+}  // namespace crosstalk

@@ -1,0 +1,248 @@
+#include "tools/reproduce/results.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/models/tasks/task.h"
+#include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+#include "tools/run_metrics.h"
+
+namespace crosstalk {
+
+namespace {
+
+bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
+
+// Seeds that a row has folders of, beside those that are asked for.
+std::set<int64_t> SeedsOf(const std::string& row_folder, int64_t asked_for) {
+  std::set<int64_t> seeds;
+  for (int64_t seed = 1; seed <= asked_for; ++seed) seeds.insert(seed);
+  if (!Exists(row_folder)) return seeds;
+  for (const std::string& name : ListDirectory(row_folder)) {
+    if (!name.starts_with("seed-")) continue;
+    int64_t seed = 0;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + 5, end, seed);
+    if (error == std::errc() && stop == end && seed >= 0) seeds.insert(seed);
+  }
+  return seeds;
+}
+
+double InPercent(const std::string& measure, double value) {
+  return DisplayOf({.name = measure, .value = value}).is_share ? 100 * value : value;
+}
+
+// The last evaluation of a pretraining, its curve and the time of its steps.
+void ReadPretraining(const std::string& folder, int64_t steps, CellResult* result) {
+  const std::vector<Json> lines = ReadMetrics(RunFolder(folder).MetricsFile());
+  for (const Json& line : lines) {
+    if (line.At("event").AsString() != "eval") continue;
+    const JsonReader reader(line, RunFolder(folder).MetricsFile());
+    const int64_t step = reader.Int("step");
+    result->curve_steps.push_back(static_cast<double>(step));
+    result->curve.push_back(reader.Double("ln_ppl"));
+    if (step != steps) continue;
+    for (const char* measure : {"ln_ppl", "masked_accuracy", "sentence_accuracy"}) {
+      const Json* value = line.Find(measure);
+      if (value != nullptr && value->is_number()) result->values[measure] = InPercent(measure, value->AsDouble());
+    }
+  }
+  result->step_seconds = MedianStepSeconds(lines);
+  if (result->values.empty()) Fail(ErrorKind::kData, "its metrics.jsonl has no measure of step ", steps);
+}
+
+void ReadScores(const std::string& folder, const std::vector<PaperMeasure>& measures, CellResult* result) {
+  const std::string path = RunFolder(folder).ScoresFile();
+  const Json scores = ReadJsonFile(path);
+  const JsonReader tasks = JsonReader(scores, path).Object("tasks");
+  for (const PaperMeasure& measure : measures) {
+    if (measure.task.empty() || !tasks.Has(measure.task)) continue;
+    const Json* value = tasks.Value(measure.task).Find(measure.of);
+    if (value == nullptr || !value->is_number()) continue;
+    const double best = measure.of == "score" ? 1 : FindTask(measure.task).best;
+    result->values[measure.name] = 100 * value->AsDouble() / best;
+  }
+}
+
+// The tasks that the scale finetunes on and that are no column of the paper's table.
+std::vector<PaperMeasure> MoreMeasures(const Scale& scale, const PaperTable& table) {
+  std::vector<PaperMeasure> measures = table.measures;
+  for (const ScaleFinetuning& finetuning : scale.models.at(table.model).finetunings) {
+    for (const std::string& task : Split(finetuning.tasks, ',')) {
+      const bool there =
+          std::any_of(measures.begin(), measures.end(), [&](const PaperMeasure& one) { return one.task == task; });
+      if (!there)
+        measures.push_back({.name = task, .label = task, .task = task, .of = "score", .mean_of = {}, .digits = 2});
+    }
+  }
+  return measures;
+}
+
+// "step 40 of 100", "not begun", …
+std::string StateOf(const Cell& cell) {
+  if (const std::string failure = FailureOf(cell); !failure.empty()) return "failed, " + failure;
+  const RunFolder folder(cell.PretrainingFolder());
+  if (!folder.HoldsRun()) return "not begun";
+  const std::vector<Json> lines =
+      Exists(folder.MetricsFile()) ? ReadMetrics(folder.MetricsFile()) : std::vector<Json>();
+  const int64_t step = lines.empty() ? 0 : JsonReader(lines.back(), folder.MetricsFile()).Int("step");
+  return StrCat("not finished: step ", step, " of ", cell.pretraining.steps);
+}
+
+class Collector {
+ public:
+  Collector(const Scale& scale, const PaperTable& table, const CellsOptions& options, TableResult* result)
+      : scale_(scale), table_(table), options_(options), result_(*result) {}
+
+  void Collect(RowResult* row, const TrainingConfig& config, int64_t seeds) {
+    const std::string folder = options_.folder + "/" + table_.CellName(*row->row);
+    std::vector<double> step_times;
+    for (const int64_t seed : SeedsOf(folder, seeds)) {
+      std::optional<CellResult> read = Read(MakeCell(scale_, table_, *row->row, config, seed, options_));
+      if (!read) continue;
+      row->model_parameters = read->model_parameters;
+      if (read->step_seconds) step_times.push_back(*read->step_seconds);
+      row->cells.push_back(std::move(*read));
+    }
+    row->step_time = MedianOfKnown(std::move(step_times));
+  }
+
+ private:
+  void Miss(const Cell& cell, const std::string& reason) { result_.missing.push_back({cell.Title(), reason}); }
+
+  std::optional<CellResult> Read(const Cell& cell) {
+    CellResult result = {.seed = cell.pretraining.seed};
+    try {
+      if (!IsFinished(cell.PretrainingFolder(), false)) {
+        Miss(cell, StateOf(cell));
+        return std::nullopt;
+      }
+      if (const std::string why = WhyAnother(cell); !why.empty()) {
+        Miss(cell, "not counted: it is a run of another configuration: " + why);
+        return std::nullopt;
+      }
+      ReadPretraining(cell.PretrainingFolder(), cell.pretraining.steps, &result);
+      if (!NoteRun(cell, &result)) return std::nullopt;
+      for (const ScaleFinetuning& finetuning : cell.finetunings) ReadFinetuning(cell, finetuning, &result);
+    } catch (const Error& error) {
+      Miss(cell, StrCat("cannot be read: ", error.what()));
+      return std::nullopt;
+    }
+    return result;
+  }
+
+  void ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning, CellResult* result) {
+    const std::string folder = cell.FinetuningFolder(finetuning);
+    if (!IsFinished(folder, true)) {
+      const std::string failure = FailureOf(cell);
+      Miss(cell, StrCat(finetuning.tasks, ": ",
+                        !failure.empty()               ? "failed, " + failure
+                        : RunFolder(folder).HoldsRun() ? "finetuning is not finished"
+                                                       : "not finetuned on"));
+    } else if (const std::string why = WhyAnother(cell, finetuning); !why.empty()) {
+      Miss(cell, StrCat(finetuning.tasks, ": not counted: it is a run of another configuration: ", why));
+    } else {
+      ReadScores(folder, result_.measures, result);
+    }
+  }
+
+  // What computed the run, and on which text: runs on another than the table's first are not counted.
+  bool NoteRun(const Cell& cell, CellResult* result) {
+    const RunFolder folder(cell.PretrainingFolder());
+    const Json run = folder.ReadRunFile();
+    const JsonReader reader(run, folder.RunFile());
+    const std::string& fingerprint = reader.String("data_fingerprint");
+    if (fingerprint_.empty()) fingerprint_ = fingerprint;
+    if (fingerprint != fingerprint_) {
+      Miss(cell, "not counted: it was trained on other text than the first");
+      return false;
+    }
+    result_.data.insert(reader.String("data"));
+    result_.simd_bits.insert(reader.String("simd_bits"));
+    result->model_parameters = reader.Int("parameters");
+    for (const Json& session : reader.Array("sessions")) {
+      const JsonReader fields(session, folder.RunFile());
+      result_.versions.insert(fields.String("version"));
+      const int64_t threads = fields.Int("threads");
+      result_.processors.insert(
+          StrCat(fields.Object("platform").String("cpu_name"), ", ", threads, threads == 1 ? " thread" : " threads"));
+    }
+    return true;
+  }
+
+  const Scale& scale_;
+  const PaperTable& table_;
+  const CellsOptions& options_;
+  TableResult& result_;
+  std::string fingerprint_;
+};
+
+}  // namespace
+
+BySeed RowResult::ValuesOf(const PaperMeasure& measure) const {
+  BySeed values;
+  for (const CellResult& cell : cells) {
+    double sum = 0;
+    size_t parts = 0;
+    for (const std::string& part : measure.mean_of.empty() ? std::vector<std::string>{measure.name} : measure.mean_of) {
+      const auto found = cell.values.find(part);
+      if (found == cell.values.end()) break;
+      sum += found->second;
+      ++parts;
+    }
+    const size_t wanted = std::max<size_t>(1, measure.mean_of.size());
+    if (parts == wanted) values[cell.seed] = sum / static_cast<double>(wanted);
+  }
+  return values;
+}
+
+bool TableResult::IsMeasured(const PaperMeasure& measure) const {
+  return std::any_of(rows.begin(), rows.end(), [&](const RowResult& row) { return !row.ValuesOf(measure).empty(); });
+}
+
+int64_t TableResult::MostSeeds() const {
+  size_t most = 0;
+  for (const RowResult& row : rows) most = std::max(most, row.cells.size());
+  return static_cast<int64_t>(most);
+}
+
+TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options) {
+  TableResult result;
+  result.table = &table;
+  result.scale = scale.name;
+  result.scale_about = scale.about;
+  result.scale_fingerprint = scale.fingerprint;
+  const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
+  result.length = configs[0].input_length;
+  result.steps = configs[0].steps;
+  result.measures = MoreMeasures(scale, table);
+  Collector collector(scale, table, options, &result);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    RowResult row;
+    row.row = &table.rows[i];
+    row.layer = LayerOfRow(configs[i]);
+    row.cost = CostOf(row.layer, result.length, result.length);
+    collector.Collect(&row, configs[i], seeds);
+    result.rows.push_back(std::move(row));
+  }
+  for (const PaperClaim& claim : table.claims) {
+    for (const PaperMeasure& measure : table.measures) {
+      if (std::find(claim.measures.begin(), claim.measures.end(), measure.name) == claim.measures.end()) continue;
+      result.claims.push_back(TestClaim(claim, measure, [&](const std::string& name) {
+        for (const RowResult& row : result.rows) {
+          if (row.row->name == name) return row.ValuesOf(measure);
+        }
+        return BySeed();
+      }));
+    }
+  }
+  return result;
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,65 @@
+// What the cells that are there say of a table: a pure function of their files, whoever computed them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/reproduce/cells.h"
+#include "tools/reproduce/claims.h"
+#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/scale.h"
+#include "tools/statistics.h"
+
+namespace crosstalk {
+
+// What one run of a cell has measured at its end.
+struct CellResult {
+  uint64_t seed = 0;
+  std::map<std::string, double> values;  // by measure; shares in per cent
+  std::optional<double> step_seconds;    // median
+  std::vector<double> curve_steps, curve;
+  int64_t model_parameters = 0;
+};
+
+struct RowResult {
+  const PaperRow* row = nullptr;
+  AttentionConfig layer;
+  AttentionCost cost;               // on one example, n = m
+  std::vector<CellResult> cells;    // whose pretraining is finished, by seed
+  int64_t model_parameters = 0;     // 0: not known
+  std::optional<double> step_time;  // seconds: the median over the cells
+
+  // Values of one measure, by seed; mean_of where all of its parts are measured.
+  BySeed ValuesOf(const PaperMeasure& measure) const;
+};
+
+// A cell of which something is not measured, and why.
+struct MissingCell {
+  std::string title, reason;
+};
+
+struct TableResult {
+  const PaperTable* table = nullptr;
+  std::string scale, scale_about, scale_fingerprint;
+  int64_t length = 0;                  // n = m of the costs
+  int64_t steps = 0;                   // of pretraining
+  std::vector<PaperMeasure> measures;  // the table's, then other tasks of the scale
+  std::vector<RowResult> rows;
+  std::vector<ClaimResult> claims;
+  std::vector<MissingCell> missing;
+  // Of the runs that count: what they saw and what computed them, each value once, in order.
+  std::set<std::string> data, versions, simd_bits, processors;
+
+  bool IsMeasured(const PaperMeasure& measure) const;
+  int64_t MostSeeds() const;
+};
+
+// `cells`: those of the table that are asked for; other seeds that are there count too.
+TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options);
+
+}  // namespace crosstalk

@@ -1,0 +1,149 @@
+#include "tools/reproduce/results_page.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "crosstalk/runtime/check.h"
+#include "tools/report/chart.h"
+#include "tools/report/page.h"
+#include "tools/report/table.h"
+#include "tools/reproduce/results_text.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// A short text stays on its line: "2.0410 ± 0.0433 (3)", "talking-24x32".
+TableCell Cell(const std::string& text) {
+  constexpr size_t kShort = 40;
+  const TableCell cell(text);
+  if (cell.number || text.size() > kShort) return cell;
+  return HtmlCell("<span style=\"white-space: nowrap\">" + EscapeHtml(text) + "</span>");
+}
+
+std::string Html(const TextTable& table, const std::string& caption) {
+  std::vector<std::vector<TableCell>> rows;
+  for (const std::vector<std::string>& row : table.rows) {
+    std::vector<TableCell>& cells = rows.emplace_back();
+    for (const std::string& text : row) cells.push_back(text.empty() ? TableCell(text) : Cell(text));
+  }
+  return HtmlTable(table.header, rows, {.caption = caption});
+}
+
+std::string Paragraph(const std::string& text) { return "<p>" + EscapeHtml(text) + "</p>"; }
+
+std::string List(const std::vector<std::string>& texts) {
+  std::string html = "<ul>";
+  for (const std::string& text : texts) html += "<li>" + EscapeHtml(text) + "</li>";
+  return html + "</ul>";
+}
+
+struct Intervals {
+  IntervalChartOptions options;
+  std::vector<IntervalRow> rows;
+};
+
+// Differences from the first row between runs of the same seed, beside the paper's.
+Intervals DifferencesOf(const TableResult& result, const PaperMeasure& measure) {
+  const RowResult& first = result.rows[0];
+  Intervals chart;
+  chart.options.title = StrCat(measure.label, ", less that of ", first.row->name);
+  chart.options.value_label = "difference";
+  chart.options.spread_label = "mean ± standard deviation";
+  chart.options.reference_label = "paper";
+  chart.options.digits = LowerIsBetter(measure) ? 4 : 2;
+  chart.options.references = {{.label = first.row->name, .y = 0}};
+  const BySeed of_first = first.ValuesOf(measure);
+  for (size_t i = 1; i < result.rows.size(); ++i) {
+    const RowResult& row = result.rows[i];
+    std::vector<double> differences;
+    for (const auto& [seed, value] : row.ValuesOf(measure)) {
+      if (const auto other = of_first.find(seed); other != of_first.end()) differences.push_back(value - other->second);
+    }
+    if (differences.empty()) continue;
+    const MeanAndDeviation summary = Summarise(differences);
+    const bool spread = differences.size() > 1;
+    IntervalRow drawn = {.label = row.row->name + (row.row->label_lost ? " (paper: ?)" : ""),
+                         .value = summary.mean,
+                         .low = spread ? summary.mean - summary.deviation : kNone,
+                         .high = spread ? summary.mean + summary.deviation : kNone};
+    const std::optional<double> theirs = row.row->Printed(measure.name), base = first.row->Printed(measure.name);
+    if (theirs && base) drawn.reference = *theirs - *base;
+    chart.rows.push_back(std::move(drawn));
+  }
+  return chart;
+}
+
+// A row's curve: the mean over its runs where all have a value.
+Series CurveOf(const RowResult& row) {
+  std::map<double, std::vector<double>> by_step;
+  for (const CellResult& cell : row.cells) {
+    for (size_t i = 0; i < cell.curve.size(); ++i) by_step[cell.curve_steps[i]].push_back(cell.curve[i]);
+  }
+  Series series = {.name = row.row->name, .x = {}, .y = {}};
+  for (const auto& [step, values] : by_step) {
+    if (values.size() != row.cells.size()) continue;
+    series.x.push_back(step);
+    series.y.push_back(Summarise(values).mean);
+  }
+  return series;
+}
+
+std::string ClaimsHtml(const TableResult& result) {
+  std::vector<std::string> not_measured;
+  const TextTable claims = ClaimsTable(result, &not_measured);
+  std::string html = Paragraph(ClaimsNote());
+  if (!claims.rows.empty()) html += Html(claims, "The paper's claims");
+  if (!not_measured.empty()) html += Paragraph("Not measured:") + List(not_measured);
+  return html;
+}
+
+}  // namespace
+
+std::string ResultsFigure(const TableResult& result) {
+  for (const PaperMeasure& measure : result.measures) {
+    const Intervals chart = DifferencesOf(result, measure);
+    if (!chart.rows.empty()) return StandaloneSvg(chart.options, chart.rows);
+  }
+  return "";
+}
+
+std::string ResultsPage(const TableResult& result) {
+  const PaperTable& table = *result.table;
+  Page page(StrCat("Table ", table.number, ": ", table.title));
+  page.SetKind("Crosstalk: the paper's tables");
+  page.SetLead(StrCat("Talking-Heads Attention, section ", table.section, ", at scale ", result.scale, "."));
+  page.AddSection("What was run", List(RunNotes(result)));
+  page.AddSection("Table", Html(MeasuresTable(result), StrCat("Table ", table.number)) +
+                               (table.note.empty() ? "" : Paragraph(table.note)));
+  std::string charts;
+  for (const PaperMeasure& measure : result.measures) {
+    const Intervals chart = DifferencesOf(result, measure);
+    if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
+  }
+  if (!charts.empty()) page.AddSection("Beside the paper", charts);
+  page.AddSection("Claims", ClaimsHtml(result));
+  page.AddSection("Cost", Html(CostsTable(result), "Cost of a layer, and time of a step"));
+  std::vector<Series> curves;
+  for (const RowResult& row : result.rows) {
+    if (!row.cells.empty()) curves.push_back(CurveOf(row));
+  }
+  if (!curves.empty()) {
+    page.AddSection(
+        "Curves",
+        LineChart({.title = "Held-out ln(PPL), mean over seeds", .y_label = "ln(PPL)", .width = ChartWidth::kWide},
+                  curves));
+  }
+  if (!result.missing.empty()) {
+    std::vector<std::string> lines;
+    for (const MissingCell& cell : result.missing) lines.push_back(cell.title + ": " + cell.reason);
+    page.AddSection("Missing", List(lines));
+  }
+  return page.Html();
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,34 @@
+// A table's results as text: markdown for people, CSV and JSON for programs. The same cells give the same bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/json.h"
+#include "tools/reproduce/results.h"
+
+namespace crosstalk {
+
+// A table of texts: a header, and rows of as many cells.
+struct TextTable {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+
+// Ours beside the paper's; columns of which neither has anything are left out.
+TextTable MeasuresTable(const TableResult& result);
+TextTable CostsTable(const TableResult& result);
+// A row for each pair of each claim that has a seed in common; the claims that have none stand in `not_measured`.
+TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_measured);
+
+// What was run: sentences.
+std::vector<std::string> RunNotes(const TableResult& result);
+// How the claims were tested: a sentence.
+std::string ClaimsNote();
+
+std::string MarkdownTable(const TextTable& table);
+std::string Markdown(const TableResult& result);
+std::string Csv(const TableResult& result);
+Json ToJson(const TableResult& result);
+
+}  // namespace crosstalk

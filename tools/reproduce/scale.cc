@@ -1,0 +1,247 @@
+#include "tools/reproduce/scale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/text.h"
+
+namespace crosstalk {
+
+namespace {
+
+struct NamedText {
+  const char* name;
+  const char* text;
+};
+
+constexpr NamedText kScales[] = {
+    {
+        "smoke",
+#include "embedded/tools/reproduce/scales/smoke.json.inc"
+    },
+    {
+        "small",
+#include "embedded/tools/reproduce/scales/small.json.inc"
+    },
+    {
+        "medium",
+#include "embedded/tools/reproduce/scales/medium.json.inc"
+    },
+    {
+        "paper",
+#include "embedded/tools/reproduce/scales/paper.json.inc"
+    },
+};
+
+const NamedText* FindScale(const std::string& name) {
+  const auto found =
+      std::find_if(std::begin(kScales), std::end(kScales), [&](const auto& one) { return name == one.name; });
+  return found == std::end(kScales) ? nullptr : found;
+}
+
+// What the rows of the tables and the cells decide.
+constexpr const char* kFieldsOfRows[] = {"attention",  "heads",   "key_heads",    "value_heads",  "key_size",
+                                         "value_size", "dynamic", "encoder_self", "decoder_self", "encoder_decoder",
+                                         "model",      "seed",    "init_from",    "continued_at", "optimizer_start",
+                                         "objective",  "task"};
+bool IsOfRows(const std::string& key) {
+  return std::find(std::begin(kFieldsOfRows), std::end(kFieldsOfRows), key) != std::end(kFieldsOfRows);
+}
+
+void SetField(const std::string& key, const Json& value, TrainingConfig* config) {
+  std::vector<std::string> keys;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.key == key) return field.set(*config, value);
+    keys.push_back(field.key);
+  }
+  Fail(ErrorKind::kUsage, Quoted(key), " is no field of a training configuration", DidYouMean(key, keys));
+}
+
+// The members of an object, each a field that a scale may decide.
+void SetFields(const JsonReader& reader, const char* key, TrainingConfig* config) {
+  for (const auto& [name, value] : reader.Value(key).AsObject()) {
+    if (IsOfRows(name)) reader.FailAt(key, Quoted(name), " is decided by the rows of the tables and their cells");
+    try {
+      SetField(name, value, config);
+    } catch (const Error& error) {
+      reader.FailAt(key, error.what());
+    }
+  }
+}
+
+ScaleFinetuning FinetuningFrom(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  ScaleFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
+  try {
+    ParseTasks(finetuning.tasks);
+  } catch (const Error& error) {
+    Fail(ErrorKind::kData, source, ": finetuning: ", error.what());
+  }
+  if (reader.Has("epochs")) {
+    finetuning.epochs = reader.Double("epochs");
+    if (!(*finetuning.epochs > 0 && *finetuning.epochs <= 1e6)) reader.FailAt("epochs", "must be above 0, at most 1e6");
+  }
+  if (reader.Has("config")) {
+    TrainingConfig checked;
+    SetFields(reader, "config", &checked);
+    finetuning.config = reader.Value("config");
+  }
+  reader.RejectUnread();
+  return finetuning;
+}
+
+ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source) {
+  ScaleModel model;
+  model.pretraining.model = name;
+  SetFields(reader, "pretraining", &model.pretraining);
+  model.heads_ratio = static_cast<double>(model.pretraining.d_model) / kPaperWidth;
+  if (reader.Has("heads_ratio")) {
+    model.heads_ratio = reader.Double("heads_ratio");
+    if (!(model.heads_ratio > 0 && model.heads_ratio <= 1000))
+      reader.FailAt("heads_ratio", "must be above 0, at most 1000");
+  }
+  for (const Json& one : reader.Array("finetuning")) model.finetunings.push_back(FinetuningFrom(one, source));
+  reader.RejectUnread();
+  return model;
+}
+
+int64_t IntOf(const Json& config, const char* key, int64_t otherwise) {
+  const Json* value = config.Find(key);
+  return value == nullptr ? otherwise : value->AsInt();
+}
+
+}  // namespace
+
+std::string ScaleFinetuning::FolderName() const {
+  std::string name = tasks;
+  std::replace(name.begin(), name.end(), ',', '-');
+  return "finetuning-" + name;
+}
+
+std::vector<std::string> ScaleNames() {
+  std::vector<std::string> names;
+  for (const NamedText& one : kScales) names.emplace_back(one.name);
+  return names;
+}
+
+std::string ScaleText(const std::string& name) {
+  const NamedText* scale = FindScale(name);
+  CROSSTALK_CHECK(scale != nullptr, "--print-scale: ", Quoted(name), " is none of ", Join(ScaleNames(), ", "),
+                  DidYouMean(name, ScaleNames()));
+  return scale->text;
+}
+
+Scale ScaleFromJson(const Json& json, const std::string& source) {
+  const JsonReader reader(json, source);
+  Scale scale;
+  scale.name = reader.String("name");
+  const bool plain = !scale.name.empty() && scale.name.size() <= 60 &&
+                     scale.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+  if (!plain) reader.FailAt("name", Quoted(scale.name), " is not a name of a-z, 0-9 and -");
+  scale.about = reader.String("about");
+  scale.seeds = reader.Int("seeds", 1, 10000);
+  const JsonReader models = reader.Object("models");
+  for (const auto& [name, value] : reader.Value("models").AsObject()) {
+    try {
+      scale.models[name] = ModelFrom(name, models.Object(name), source);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      Fail(ErrorKind::kData, message.starts_with(source) ? "" : source + ": ", message);
+    }
+  }
+  reader.RejectUnread();
+  scale.fingerprint = ChecksumText(Crc64Of(json.Dump()));
+  return scale;
+}
+
+Scale LoadScale(const std::string& name_or_path) {
+  const NamedText* named = FindScale(name_or_path);
+  if (named != nullptr) return ScaleFromJson(ParseJson(named->text, named->name), StrCat("scale ", named->name));
+  if (KindOf(name_or_path) == PathKind::kNothing) {
+    Fail(ErrorKind::kUsage, "--scale: ", Quoted(name_or_path), " is neither a file nor one of ",
+         Join(ScaleNames(), ", "), DidYouMean(name_or_path, ScaleNames()));
+  }
+  return ScaleFromJson(ReadJsonFile(name_or_path), name_or_path);
+}
+
+int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
+  const double wanted = static_cast<double>(heads) * ratio;
+  int64_t best = 1;
+  const auto consider = [&](int64_t divisor) {
+    const double distance = std::abs(static_cast<double>(divisor) - wanted);
+    const double least = std::abs(static_cast<double>(best) - wanted);
+    if (distance < least || (distance == least && divisor > best)) best = divisor;
+  };
+  for (int64_t i = 1; i * i <= product; ++i) {
+    if (product % i != 0) continue;
+    consider(i);
+    consider(product / i);
+  }
+  return best;
+}
+
+TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const PaperRow& row) {
+  const auto model = scale.models.find(table.model);
+  CROSSTALK_CHECK(model != scale.models.end(), "scale ", scale.name, ": has no ", table.model, ", which table ",
+                  table.number, " is of");
+  TrainingConfig config = model->second.pretraining;
+  const double ratio = model->second.heads_ratio;
+  const int64_t width = config.d_model;
+  for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
+  const int64_t h = row.config.At("heads").AsInt();
+  const int64_t h_k = IntOf(row.config, "key_heads", h), h_v = IntOf(row.config, "value_heads", h);
+  const int64_t d_k = IntOf(row.config, "key_size", kPaperWidth / h), d_v = IntOf(row.config, "value_size", d_k);
+  // All heads' keys, or values, together.
+  const auto product = [&](int64_t heads, int64_t size) {
+    CROSSTALK_CHECK_FIELD(width * heads * size % kPaperWidth == 0, "heads_ratio", "row ", row.name, ": ", heads, "·",
+                          size, " of ", kPaperWidth, " is no whole number at d_model = ", width);
+    return width * heads * size / kPaperWidth;
+  };
+  const int64_t keys = product(h_k, d_k), values = product(h_v, d_v);
+  const int64_t key_heads = ScaledHeads(h_k, ratio, keys), value_heads = ScaledHeads(h_v, ratio, values);
+  const int64_t heads = h == h_k ? key_heads : h == h_v ? value_heads : ScaledHeads(h, ratio, width);
+  CROSSTALK_CHECK_FIELD(key_heads * h == heads * h_k && value_heads * h == heads * h_v, "heads_ratio", "row ", row.name,
+                        ": its ", h_k, ", ", h, ", ", h_v, " heads would be ", key_heads, ", ", heads, ", ",
+                        value_heads, ", which are in another ratio");
+  AttentionOptions& attention = config.attention;
+  const auto unless = [](int64_t value, int64_t otherwise) {
+    return value == otherwise ? std::nullopt : std::optional<int64_t>(value);
+  };
+  attention.heads = heads;
+  attention.key_heads = unless(key_heads, heads);
+  attention.value_heads = unless(value_heads, heads);
+  if (attention.kind != AttentionKind::kBilinear) {
+    attention.key_size = keys == width ? std::nullopt : std::optional(keys / key_heads);
+    attention.value_size = values == width ? std::nullopt : std::optional(values / value_heads);
+  }
+  return config;
+}
+
+std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& table) {
+  std::vector<TrainingConfig> configs;
+  for (const PaperRow& row : table.rows) {
+    configs.push_back(ConfigOfRow(scale, table, row));
+    for (size_t i = 0; i + 1 < configs.size(); ++i) {
+      CROSSTALK_CHECK_FIELD(ToJson(configs[i]) != ToJson(configs.back()), "heads_ratio", "rows ", table.rows[i].name,
+                            " and ", row.name, " of table ", table.number, " would both have ",
+                            configs[i].attention.heads,
+                            " heads; choose another heads_ratio, or a d_model with more divisors");
+    }
+  }
+  return configs;
+}
+
+AttentionConfig LayerOfRow(const TrainingConfig& config) {
+  for (const std::optional<AttentionKind>& place :
+       {config.encoder_self_kind, config.decoder_self_kind, config.encoder_decoder_kind}) {
+    if (place && *place != config.attention.kind) return MakeAttentionLayer(config, place);
+  }
+  return MakeAttentionLayer(config);
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,61 @@
+// A scale: at which size the paper's tables are computed. A file that a user reads, copies and changes;
+// docs/reproduction.md says what stands in it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/runtime/json.h"
+#include "tools/reproduce/paper_tables.h"
+
+namespace crosstalk {
+
+// Tasks that a pretrained model is finetuned on, in one run.
+struct ScaleFinetuning {
+  std::string tasks;  // "mnli-m", or several
+  std::optional<double> epochs;
+  Json config;  // fields over the published settings for the model and the tasks
+
+  std::string FolderName() const;  // "finetuning-mnli-m"
+};
+
+struct ScaleModel {
+  TrainingConfig pretraining;  // of every row, but for its attention and its seed
+  double heads_ratio = 1;      // heads here, of one head in the paper
+  std::vector<ScaleFinetuning> finetunings;
+};
+
+struct Scale {
+  std::string name, about;
+  int64_t seeds = 1;
+  std::map<std::string, ScaleModel> models;
+  std::string fingerprint;  // of what the file says
+};
+
+// "smoke", "small", …: those that are part of the program, from the smallest on.
+std::vector<std::string> ScaleNames();
+// The file of one of them.
+std::string ScaleText(const std::string& name);
+// One of them, or a file. Error(kData) that names the file and the key for what is not a scale.
+Scale LoadScale(const std::string& name_or_path);
+Scale ScaleFromJson(const Json& json, const std::string& source);
+
+// Nearest to heads·ratio (the larger of two that are as near) among the numbers of heads that divide `product`, which
+// is all heads' keys together.
+int64_t ScaledHeads(int64_t heads, double ratio, int64_t product);
+
+// A row of a table at a scale: its attention, with heads scaled such that all heads' keys together keep their share of
+// the model's width. Error(kUsage) of the field heads_ratio where they cannot, or the ratio of key heads, softmax heads
+// and value heads would be lost.
+TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const PaperRow& row);
+// The same for all rows of a table. Error(kUsage) of heads_ratio where two of them would be the same.
+std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& table);
+
+// The layer that a row is about: in a model where only one place has attention of the row's kind, that place's.
+AttentionConfig LayerOfRow(const TrainingConfig& config);
+
+}  // namespace crosstalk
