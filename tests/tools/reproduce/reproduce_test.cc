@@ -59,6 +59,22 @@ class ReproduceTest : public ::testing::Test {
 const std::vector<std::string> kRows = {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"};
 const std::vector<std::string> kFiles = {"table.md", "table.csv", "table.json", "report.html", "figure.svg"};
 
+// Every element of an XML text is closed, in order; a "<" that begins none is an element that is not.
+std::string WhatIsNotClosed(const std::string& xml) {
+  std::vector<std::string> open;
+  for (size_t begin = xml.find('<'); begin != std::string::npos; begin = xml.find('<', begin + 1)) {
+    const std::string tag = xml.substr(begin + 1, xml.find('>', begin) - begin - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
+    if (tag.starts_with("/")) {
+      if (open.empty() || "/" + open.back() != name) return tag;
+      open.pop_back();
+    } else if (!tag.ends_with("/")) {
+      open.push_back(name);
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
 TEST_F(ReproduceTest, ATableStandsBesideThePapers) {
   const CommandResult result = RunCommand(Table());
   ASSERT_EQ(result.exit_code, 0) << result.errors;
@@ -88,6 +104,8 @@ TEST_F(ReproduceTest, ATableStandsBesideThePapers) {
   }
   EXPECT_TRUE(json.At("missing").AsArray().empty()) << json.At("missing").Dump();
   EXPECT_TRUE(Contains(ReadBytes(dir_ / "my table/report.html"), "dynamic-encoder-24x32"));
+
+  EXPECT_EQ(WhatIsNotClosed(ReadBytes(dir_ / "my table/figure.svg")), "");
 
   // The same command finds all of it done, and --assemble needs no more than the cells: the same bytes.
   const std::string cells = Snapshot(dir_ / "my table/cells");
