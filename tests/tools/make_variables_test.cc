@@ -51,7 +51,7 @@ class MakeVariablesTest : public ::testing::Test {
 };
 
 TEST_F(MakeVariablesTest, WithoutVariablesThereAreNoOptions) {
-  for (const std::string command : {"train", "eval", "generate", "compare", "reproduce"}) {
+  for (const std::string command : {"train", "eval", "generate", "finetune", "compare", "reproduce"}) {
     const std::string line = LastLine(command);
     EXPECT_NE(line.find("/crosstalk " + command), std::string::npos) << line;
     EXPECT_EQ(line.find("--"), std::string::npos) << line;
@@ -74,6 +74,15 @@ TEST_F(MakeVariablesTest, EachBecomesItsOption) {
 }
 
 // DATA=$(TEXTS) with nothing in TEXTS must not train on something else: the command refuses the empty value.
+TEST_F(MakeVariablesTest, EachGoalThatStartsTheCommandTakesItsOptions) {
+  for (const auto& [goal, option] :
+       {std::pair("train SEED=3", "--seed '3'"), std::pair("eval RUN=r", "--run 'r'"),
+        std::pair("generate RUN=r", "--run 'r'"), std::pair("finetune FROM=r", "--from 'r'"),
+        std::pair("compare SEEDS=3", "--seeds '3'"), std::pair("reproduce TABLE=3", "--table '3'")}) {
+    EXPECT_NE(LastLine(goal).find(option), std::string::npos) << goal << ": " << LastLine(goal);
+  }
+}
+
 TEST_F(MakeVariablesTest, AnEmptyOneIsGivenAsItIs) {
   EXPECT_NE(LastLine("train DATA= STEPS=3").find("--data '' --steps '3'"), std::string::npos);
 }
