@@ -131,7 +131,6 @@ std::string SmallestSingular(const MatrixAnalysis& analysis) {
   return analysis.singular_values.empty() ? "" : ShortNumber(analysis.singular_values.back());
 }
 
-// A number of each state: a column where only one is known.
 struct Quantity {
   const char* name;
   std::string (*text)(const MatrixAnalysis&);
@@ -144,7 +143,7 @@ constexpr Quantity kQuantities[] = {
     {"smallest σ", SmallestSingular},
 };
 
-// Of quantities that some matrix has.
+// Of quantities that some matrix has: at the end, or from the start to the end.
 std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) {
   std::vector<std::string> header = {"layer", "matrix", "size"};
   std::vector<std::vector<TableCell>> rows;
@@ -154,21 +153,20 @@ std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) 
     }
   }
   for (const Quantity& quantity : kQuantities) {
-    std::vector<std::string> start, end;
+    std::vector<std::string> column;
+    bool any = false;
     for (const LayerPair& pair : pairs) {
       for (const MixingMatrix& now : pair.now->matrices) {
         const MixingMatrix* const before = pair.before == nullptr ? nullptr : pair.before->Find(now.name);
-        start.push_back(before == nullptr ? "" : quantity.text(before->analysis));
-        end.push_back(quantity.text(now.analysis));
+        const std::string start = before == nullptr ? "" : quantity.text(before->analysis);
+        const std::string end = quantity.text(now.analysis);
+        any = any || !end.empty();
+        column.push_back(start.empty() ? end : StrCat(start, " → ", end));
       }
     }
-    const auto add = [&](const std::string& name, const std::vector<std::string>& column) {
-      header.push_back(name);
-      for (size_t row = 0; row < rows.size(); ++row) rows[row].emplace_back(column[row]);
-    };
-    if (std::all_of(end.begin(), end.end(), [](const std::string& text) { return text.empty(); })) continue;
-    if (has_initial) add(StrCat(quantity.name, ", start"), start);
-    add(has_initial ? StrCat(quantity.name, ", end") : quantity.name, end);
+    if (!any) continue;
+    header.push_back(has_initial ? StrCat(quantity.name, ", start → end") : quantity.name);
+    for (size_t row = 0; row < rows.size(); ++row) rows[row].emplace_back(column[row]).number = true;
   }
   return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
 }
