@@ -74,19 +74,15 @@ Call MakeCall(const ReproduceSettings& settings) {
   call.tables = TablesOf(settings.table);
   call.seeds = settings.seeds.value_or(call.scale.seeds);
   CROSSTALK_CHECK(call.seeds >= 1 && call.seeds <= 10000, "--seeds: ", call.seeds, " is not between 1 and 10000");
-  TrainingConfig paths;
-  paths.data = settings.data;
-  paths.task_data = settings.task_data;
-  paths.validation = settings.out;
-  paths.init_from = settings.cells;
-  MakePathsAbsolute(&paths);
   // Where no folder is named, tables of a scale share what they have in common.
   const std::string shared = "runs/reproduce-" + call.scale.name;
   const bool one = call.tables.size() == 1;
-  call.out = !settings.out.empty() ? paths.validation
+  call.out = !settings.out.empty() ? AbsolutePath("out", settings.out)
              : one                 ? StrCat(shared, "/table-", call.tables[0]->number)
                                    : shared;
-  call.options = {.folder = paths.init_from, .data = paths.data, .task_data = paths.task_data};
+  call.options = {.folder = AbsolutePath("cells", settings.cells),
+                  .data = AbsolutePath("data", settings.data),
+                  .task_data = AbsolutePath("task_data", settings.task_data)};
   if (settings.cells.empty()) call.options.folder = (settings.out.empty() ? shared : call.out) + "/cells";
   call.cells = CellsOf(call.scale, call.tables, call.seeds, call.options);
   return call;
@@ -100,24 +96,16 @@ std::string ThisProgram() {
   return size > 0 ? path.substr(0, static_cast<size_t>(size)) : "crosstalk";
 }
 
-// An absolute path, so that the command can be run from anywhere.
-std::string AbsolutePath(const std::string& path) {
-  TrainingConfig config;
-  config.data = path;
-  MakePathsAbsolute(&config);
-  return config.data;
-}
-
-// The command of each cell, a line each.
+// The command of each cell, a line each, with absolute paths: it can be run from anywhere.
 std::string CommandLines(const OptionTable& options, const ReproduceSettings& settings, const Call& call) {
   const std::vector<std::string> names = ScaleNames();
   const bool named = std::find(names.begin(), names.end(), settings.scale) != names.end();
   std::vector<std::string> words = {ThisProgram(), "reproduce",
                                     "--table",     settings.table,
-                                    "--scale",     named ? settings.scale : AbsolutePath(settings.scale),
+                                    "--scale",     named ? settings.scale : AbsolutePath("scale", settings.scale),
                                     "--seeds",     StrCat(call.seeds),
-                                    "--out",       AbsolutePath(call.out),
-                                    "--cells",     AbsolutePath(call.options.folder)};
+                                    "--out",       AbsolutePath("out", call.out),
+                                    "--cells",     AbsolutePath("cells", call.options.folder)};
   if (!call.options.data.empty()) words.insert(words.end(), {"--data", call.options.data});
   if (!call.options.task_data.empty()) words.insert(words.end(), {"--task-data", call.options.task_data});
   for (const char* name : {"--threads", "--simd"}) {

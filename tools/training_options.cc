@@ -9,10 +9,7 @@
 
 namespace crosstalk {
 
-namespace {
-
-// Without "." and doubled slashes. "a/.." stays: where a is a link, that is not the folder that a is in.
-std::string Absolute(const char* field, const std::string& path) {
+std::string AbsolutePath(const char* field, const std::string& path) {
   if (path.empty()) return path;
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -27,20 +24,18 @@ std::string Absolute(const char* field, const std::string& path) {
   return plain.string();
 }
 
-}  // namespace
-
 void AddTrainingOptions(OptionTable& options, TrainingConfig* config, const std::vector<std::string>& except) {
   options.AddFields(TrainingFields(), config, except);
 }
 
 void MakePathsAbsolute(TrainingConfig* config) {
-  config->data = Absolute("data", config->data);
-  config->validation = Absolute("validation", config->validation);
-  config->task_data = Absolute("task_data", config->task_data);
-  config->init_from = Absolute("init_from", config->init_from);
+  config->data = AbsolutePath("data", config->data);
+  config->validation = AbsolutePath("validation", config->validation);
+  config->task_data = AbsolutePath("task_data", config->task_data);
+  config->init_from = AbsolutePath("init_from", config->init_from);
   const std::vector<std::string>& named = NamedTokenizers();
   if (std::find(named.begin(), named.end(), config->tokenizer) == named.end()) {
-    config->tokenizer = Absolute("tokenizer", config->tokenizer);
+    config->tokenizer = AbsolutePath("tokenizer", config->tokenizer);
   }
 }
 
