@@ -78,7 +78,7 @@ int Report(const Settings& settings) {
     progress.Update(StrCat("samples of ", run.name, ", ", samples.size() + 1, " of ", runs.size()));
     samples.push_back(SamplesOfRun(run, nullptr, settings.samples));
   }
-  const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0]) : "";
+  const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0], nullptr) : "";
   const std::string html = RunPage(runs, samples, projections);
   WriteFileAtomically(out, html);
   for (const RunRecord& run : runs) {

@@ -53,14 +53,14 @@ InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& train
   return FromOrigin(*checkpoint.origin, trained.model->ConfigJson(), config->seed);
 }
 
-std::unique_ptr<HeldOut> OpenHeldOut(const TrainedModel& trained) {
+std::unique_ptr<HeldOut> OpenHeldOut(const TrainedModel& trained, std::shared_ptr<const TextSource> text) {
   const ResolvedConfig config(trained.config);
   TrainingData data;
   data.tokenizer = trained.tokenizer;
   if (ObjectiveOf(*config).learns_tasks()) {
     data.tasks = std::make_shared<TaskSet>(OpenTasks(*config));
   } else {
-    data.corpus = OpenCorpus(*config);
+    data.corpus.validation = text != nullptr ? std::move(text) : OpenCorpus(*config).validation;
   }
   return MakeHeldOut(*config, data);
 }
@@ -72,7 +72,7 @@ void Measure(const HeldOut& held_out, const Model& model, std::vector<LayerMixin
 
 }  // namespace
 
-RunMixing MixingOfRun(const std::string& run_folder) {
+RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out_text) {
   const TrainedModel trained = LoadTrainedModel(run_folder, WhichCheckpoint::kNewest);
   RunMixing mixing;
   mixing.current = {StrCat("step ", trained.step), MixingOf(*trained.model)};
@@ -91,7 +91,7 @@ RunMixing MixingOfRun(const std::string& run_folder) {
   const auto is_dynamic = [](const LayerMixing& layer) { return !layer.dynamic.empty(); };
   if (std::none_of(mixing.current.layers.begin(), mixing.current.layers.end(), is_dynamic)) return mixing;
   try {
-    const std::unique_ptr<HeldOut> held_out = OpenHeldOut(trained);
+    const std::unique_ptr<HeldOut> held_out = OpenHeldOut(trained, std::move(held_out_text));
     Measure(*held_out, *trained.model, &mixing.current.layers);
     if (mixing.initial) Measure(*held_out, *initial.model, &mixing.initial->layers);
   } catch (const Error& error) {

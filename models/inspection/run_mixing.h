@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/inspection/mixing.h"
+#include "crosstalk/models/text/corpus.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -28,7 +30,7 @@ struct RunMixing {
 };
 
 // Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch. Error(kData)
-// where there is no run or no good checkpoint.
-RunMixing MixingOfRun(const std::string& run_folder);
+// where there is no run or no good checkpoint. `held_out`: the run's held-out text, where it is open already.
+RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out = nullptr);
 
 }  // namespace crosstalk

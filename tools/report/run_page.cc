@@ -238,9 +238,9 @@ RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> 
   return result;
 }
 
-std::string ProjectionsOfRun(const RunRecord& run) {
+std::string ProjectionsOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out) {
   try {
-    return MixingSection(MixingOfRun(run.folder));
+    return MixingSection(MixingOfRun(run.folder, std::move(held_out)));
   } catch (const Error& error) {
     return StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
   }
@@ -274,7 +274,7 @@ std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const Te
     std::vector<RunSamples> samples;
     for (const RunRecord& run : runs) samples.push_back(SamplesOfRun(run, held_out, kReportSamples, stop));
     if (stop()) return "";
-    const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0]) : "";
+    const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0], held_out) : "";
     const std::string path = StrCat(folder, "/", kReportName);
     WriteFileAtomically(path, RunPage(runs, samples, projections));
     return path;

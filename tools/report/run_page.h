@@ -23,8 +23,8 @@ RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> 
                         const StopRequest& stop = {});
 
 // The head projections of the run's newest good checkpoint beside those that it began with, as HTML; empty of a model
-// without, a sentence where they cannot be had.
-std::string ProjectionsOfRun(const RunRecord& run);
+// without, a sentence where they cannot be had. `held_out` as above.
+std::string ProjectionsOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out);
 
 // The HTML; the same bytes for the same files. samples: of each run; projections: of one.
 std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples,
