@@ -1,6 +1,7 @@
 #include "tools/reproduce/claims.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "crosstalk/runtime/check.h"
 
@@ -19,8 +20,11 @@ PairResult TestPair(const std::string& better, const std::string& worse, double 
     pair.gains[seed] = sign * (value - other->second);
     gains.push_back(pair.gains[seed]);
   }
-  pair.mean = Summarise(gains).mean;
-  if (gains.size() < 2) return pair;
+  const MeanAndDeviation summary = Summarise(gains);
+  pair.mean = summary.mean;
+  // Differences that are all the same, but for their rounding, are those of a measure with few steps, such as an
+  // accuracy of few rows: they say nothing of the spread.
+  if (gains.size() < 2 || summary.deviation <= 1e-9 * std::abs(summary.mean)) return pair;
   pair.at_95 = IntervalOfMean(gains, kClaimLevel);
   pair.at_most = IntervalOfMean(gains, strict_level);
   return pair;

@@ -30,7 +30,7 @@ struct PairResult {
   std::string better, worse;        // rows, as claimed
   BySeed gains;                     // by how much the first is better: as claimed if above 0
   double mean = 0;                  // of them
-  std::optional<Interval> at_95;    // of two seeds or more
+  std::optional<Interval> at_95;    // of two seeds or more, whose differences are not all the same
   std::optional<Interval> at_most;  // at the level 1 - 0.05/(number of pairs)
 };
 

@@ -49,6 +49,15 @@ TEST_F(ClaimTest, OneSeedDecidesNothing) {
   EXPECT_DOUBLE_EQ(result.pairs[0].mean, 1.0);
 }
 
+// As of two accuracies of 300 rows that both gain a row; 1e-14 is what rounding leaves of it.
+TEST_F(ClaimTest, DifferencesThatAreAllTheSameDecideNothing) {
+  values_ = {{"a", {{1, 2.0}, {2, 2.3}, {3, 2.1}}}, {"b", {{1, 2.1}, {2, 2.4}, {3, 2.2}}}};
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.VerdictText(), "undecided at 3 seeds");
+  EXPECT_FALSE(result.pairs[0].at_95);
+  EXPECT_EQ(Test(kAccuracy).VerdictText(), "undecided at 3 seeds");
+}
+
 TEST_F(ClaimTest, DifferencesOfBothSignsDecideNothing) {
   values_ = {{"a", {{1, 2.0}, {2, 2.3}}}, {"b", {{1, 2.1}, {2, 2.2}}}};
   EXPECT_EQ(Test().VerdictText(), "undecided at 2 seeds");
