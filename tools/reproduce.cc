@@ -133,7 +133,12 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
     WriteFileAtomically(folder + "/table.json", json.DumpPretty());
     WriteFileAtomically(folder + "/report.html", ResultsPage(result));
     const std::string figure = ResultsFigure(result);
-    if (!figure.empty()) WriteFileAtomically(folder + "/figure.svg", figure);
+    const std::string figure_file = folder + "/figure.svg";
+    if (!figure.empty()) {
+      WriteFileAtomically(figure_file, figure);
+    } else if (KindOf(figure_file) == PathKind::kFile) {
+      RemoveAtomically(figure_file);  // of cells that are gone
+    }
     text += (text.empty() ? "" : "\n") + markdown;
     all.Append(json);
     PrintMessage("table ", table->number, ": ", folder, "/table.md, table.csv, table.json, report.html",

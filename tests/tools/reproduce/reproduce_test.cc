@@ -265,6 +265,14 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
   EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
 }
 
+TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  ASSERT_TRUE(fs::exists(dir_ / "my table/figure.svg"));
+  fs::remove_all(dir_ / "my table/cells");
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  EXPECT_FALSE(fs::exists(dir_ / "my table/figure.svg"));
+}
+
 TEST_F(ReproduceTest, AScaleThatIsPrintedIsAFileToBeginWith) {
   const CommandResult printed = RunCommand({"reproduce", "--print-scale", "small"});
   ASSERT_EQ(printed.exit_code, 0) << printed.errors;
