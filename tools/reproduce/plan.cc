@@ -77,7 +77,8 @@ class Planner {
     row.memory_bytes = cost.total_bytes;
     row.disk_bytes = row.cells * DiskOfRun(*config, cost);
     if (row.finished < row.cells) {
-      if (const std::optional<StepTime> time = MeasureStep(first.pretraining, cost, signals_)) {
+      if (const std::optional<StepTime> time =
+              UnlessItDiverges(first.name, [&] { return MeasureStep(first.pretraining, cost, signals_); })) {
         row.step_seconds = time->seconds;
         row.measured_examples = time->examples;
         row.measured_layers = time->layers;
@@ -95,16 +96,30 @@ class Planner {
   }
 
  private:
+  // Steps that are not finite here may be so in the cell too, which fails then and stops no other.
+  template <typename Measure>
+  auto UnlessItDiverges(const std::string& what, Measure measure) -> decltype(measure()) {
+    try {
+      return measure();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNumerical) throw;
+      plan_.diverging.push_back(StrCat(what, ": ", error.what()));
+      return std::nullopt;
+    }
+  }
+
   const FinetuningPlan& FinetuningOf(const Cell& cell, double step_seconds) {
     const std::string& model = cell.pretraining.model;
     if (const auto known = finetunings_.find(model); known != finetunings_.end()) return known->second;
     FinetuningPlan& plan = finetunings_[model];
     for (const ScaleFinetuning& finetuning : cell.finetunings) {
-      const std::optional<FinetuningTime> time = MeasureFinetuning(cell, finetuning, signals_);
-      if (!time) {
+      if (!TaskFolderOf(cell, finetuning)) {
         plan_.not_finetuned.push_back(finetuning.tasks);
         continue;
       }
+      const std::optional<FinetuningTime> time = UnlessItDiverges(
+          StrCat(cell.name, " on ", finetuning.tasks), [&] { return MeasureFinetuning(cell, finetuning, signals_); });
+      if (!time) continue;
       plan.seconds += time->seconds;
       plan.memory_bytes = std::max(plan.memory_bytes, time->cost.total_bytes);
       TrainingConfig config = cell.pretraining;
@@ -194,6 +209,7 @@ std::string PlanSummary(const Plan& plan) {
     text += StrCat("\nnot finetuned on ", Join(plan.not_finetuned, ", "),
                    ": no files of them; --task-data FOLDER says where they are");
   }
+  for (const std::string& one : plan.diverging) text += "\nnot measured: " + one;
   return text;
 }
 

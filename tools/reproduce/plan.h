@@ -16,7 +16,7 @@ struct RowPlan {
   std::string name;  // "t5-talking-24x32"
   int64_t cells = 0, finished = 0, begun = 0;
   int64_t steps_left = 0;                    // of pretraining, over its cells
-  std::optional<double> step_seconds;        // measured here; none where it does not fit into this machine
+  std::optional<double> step_seconds;        // measured here; none where it does not fit into this machine, or diverges
   int64_t measured_examples = 0, batch = 0;  // of a step: less of the batch where the time was scaled up
   int64_t measured_layers = 0, layers = 0;   // the same
   double seconds = 0;                        // to finish its cells
@@ -29,6 +29,7 @@ struct RowPlan {
 struct Plan {
   std::vector<RowPlan> rows;
   std::vector<std::string> not_finetuned;  // tasks whose files are not there
+  std::vector<std::string> diverging;      // what could not be measured, as its first steps were not finite, and why
   int64_t cells() const;
   int64_t finished() const;
   int64_t disk_bytes() const;

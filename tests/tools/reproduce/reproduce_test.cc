@@ -33,14 +33,16 @@ class ReproduceTest : public ::testing::Test {
     WriteScale(8);
   }
 
-  void WriteScale(int64_t steps) const {
-    WriteBytes(dir_ / "tiny.json", StrCat(R"({"name": "tiny", "about": "for tests.", "seeds": 2, "models": {"t5": {
+  void WriteScale(int64_t steps, const std::string& length = R"("steps": 2})", const std::string& more = "") const {
+    WriteBytes(dir_ / "tiny.json",
+               StrCat(R"({"name": "tiny", "about": "for tests.", "seeds": 2, "models": {"t5": {
       "heads_ratio": 0.0834,
       "pretraining": {"d_model": 24, "d_ff": 24, "layers": 1, "tokenizer": "bytes", "input_length": 16, "batch": 4,
                       "steps": )",
-                                          steps, R"(, "eval_batches": 1, "eval_every": 4, "checkpoint_every": 1},
-      "finetuning": [{"task": "stories", "config": {"input_length": 32, "target_length": 8, "batch": 4, "steps": 2,
-                                                    "eval_every": 0}}]}}})"));
+                      steps, R"(, "eval_batches": 1, "eval_every": 4, "checkpoint_every": 1)", more, R"(},
+      "finetuning": [{"task": "stories", "config": {"input_length": 32, "target_length": 8, "batch": 4, "eval_every": 0,
+                                                    )",
+                      length, "}]}}}"));
   }
 
   std::vector<std::string> Table(const std::vector<std::string>& more = {}) const {
@@ -263,6 +265,18 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
   const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
   EXPECT_EQ(other.exit_code, 2) << other.errors;
   EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
+}
+
+TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
+  WriteScale(8, R"("steps": 2})", R"(, "optimizer": "adamw", "learning_rate": 1e29)");
+  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
+  EXPECT_EQ(result.exit_code, 1) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "not measured: t5-multihead-24x32: step 2: the loss is not finite"));
+  EXPECT_TRUE(Contains(result.errors, "about an unknown time")) << result.errors;
+  for (const std::string& row : kRows) {
+    const Json failure = ParseJson(ReadBytes(CellFolder(row, 1) + "/failure.json"), "failure.json");
+    EXPECT_EQ(failure.At("exit_code").AsInt(), 4) << row;
+  }
 }
 
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
