@@ -32,6 +32,17 @@ void SetFields(const Json& fields, TrainingConfig* config) {
   }
 }
 
+// What a scale says of a finetuning but where its files are, for their fingerprint tells those apart.
+Json RecordOf(const ScaleFinetuning& finetuning) {
+  Json config = Json::MakeObject();
+  for (const auto& [key, value] : finetuning.config.AsObject()) {
+    if (key != "task_data") config.Set(key, value);
+  }
+  Json record = Json::MakeObject({{"task", finetuning.tasks}, {"config", config}});
+  if (finetuning.epochs) record.Set("epochs", *finetuning.epochs);
+  return record;
+}
+
 // Goes on with the run in `folder`, or begins it. False: it was stopped.
 bool TrainRun(const TrainingConfig& config, const std::string& folder, const StopSignals& signals) {
   Progress progress(std::chrono::seconds(30));
@@ -58,6 +69,9 @@ bool Finetune(const Cell& cell, const ScaleFinetuning& finetuning, const StopSig
   SetSteps(
       length, [&] { return CountTrainingExamples(config, data); }, &config);
   PrintMessage("finetuning on ", finetuning.tasks, ": ", data.tasks->description);
+  if (!RunFolder(folder).HoldsRun()) {
+    WriteFileAtomically(cell.FinetuningRecord(finetuning), RecordOf(finetuning).DumpPretty());
+  }
   return TrainRun(config, folder, signals);
 }
 
@@ -167,6 +181,11 @@ std::string WhyAnother(const Cell& cell) {
 std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
   const RunFolder folder(cell.FinetuningFolder(finetuning));
   if (!folder.HoldsRun()) return "";
+  if (const std::string file = cell.FinetuningRecord(finetuning); Exists(file)) {
+    const Json there = ReadJsonFile(file), here = RecordOf(finetuning);
+    if (there != here)
+      return StrCat("finetuning: ", Excerpt(here.Dump(), 400), " here, ", Excerpt(there.Dump(), 400), " there");
+  }
   TrainingConfig there = ReadRunConfig(folder);
   TrainingConfig here = there;
   SetFields(finetuning.config, &here);

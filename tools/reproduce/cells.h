@@ -3,6 +3,7 @@
 //
 //   CELLS/t5-talking-24x32/seed-1/pretraining/          a run folder
 //   CELLS/t5-talking-24x32/seed-1/finetuning-mnli-m/    another
+//   CELLS/t5-talking-24x32/seed-1/finetuning-mnli-m.json  what the scale says of it, as it was begun
 //   CELLS/t5-talking-24x32/seed-1/failure.json          why it is not finished, if it failed
 #pragma once
 
@@ -33,6 +34,7 @@ struct Cell {
 
   std::string PretrainingFolder() const { return folder + "/pretraining"; }
   std::string FinetuningFolder(const ScaleFinetuning& one) const { return folder + "/" + one.FolderName(); }
+  std::string FinetuningRecord(const ScaleFinetuning& one) const { return FinetuningFolder(one) + ".json"; }
   std::string FailureFile() const { return folder + "/failure.json"; }
   std::string Title() const;  // "t5-talking-24x32, seed 1"
 };

@@ -25,10 +25,13 @@ int64_t StepsDone(const Cell& cell) {
 }
 
 void CheckConfigurations(const std::vector<Cell>& cells) {
-  for (const Cell& cell : cells) {
-    const std::string why = WhyAnother(cell);
-    CROSSTALK_CHECK(why.empty(), cell.PretrainingFolder(), ": holds a run of another scale or configuration: ", why,
+  const auto check = [](const std::string& folder, const std::string& why) {
+    CROSSTALK_CHECK(why.empty(), folder, ": holds a run of another scale or configuration: ", why,
                     "\nchoose another --out, or repeat the scale and the options of the runs there");
+  };
+  for (const Cell& cell : cells) {
+    check(cell.PretrainingFolder(), WhyAnother(cell));
+    for (const ScaleFinetuning& one : cell.finetunings) check(cell.FinetuningFolder(one), WhyAnother(cell, one));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include "crosstalk/models/metrics.h"
@@ -147,22 +148,31 @@ class Collector {
                                                        : "not finetuned on"));
     } else if (const std::string why = WhyAnother(cell, finetuning); !why.empty()) {
       Miss(cell, StrCat(finetuning.tasks, ": not counted: it is a run of another configuration: ", why));
-    } else {
+    } else if (IsOfTheSameText(folder, &task_fingerprints_[finetuning.tasks])) {
       ReadScores(folder, result_.measures, result);
+    } else {
+      Miss(cell, StrCat(finetuning.tasks, ": not counted: it learned from other files than the first"));
     }
+  }
+
+  // Whether a run has the fingerprint of the first of its kind, which it sets if it is the first itself.
+  static bool IsOfTheSameText(const std::string& run_folder, std::string* first) {
+    const RunFolder folder(run_folder);
+    const Json run = folder.ReadRunFile();
+    const std::string& fingerprint = JsonReader(run, folder.RunFile()).String("data_fingerprint");
+    if (first->empty()) *first = fingerprint;
+    return fingerprint == *first;
   }
 
   // What computed the run, and on which text: runs on another than the table's first are not counted.
   bool NoteRun(const Cell& cell, CellResult* result) {
-    const RunFolder folder(cell.PretrainingFolder());
-    const Json run = folder.ReadRunFile();
-    const JsonReader reader(run, folder.RunFile());
-    const std::string& fingerprint = reader.String("data_fingerprint");
-    if (fingerprint_.empty()) fingerprint_ = fingerprint;
-    if (fingerprint != fingerprint_) {
+    if (!IsOfTheSameText(cell.PretrainingFolder(), &fingerprint_)) {
       Miss(cell, "not counted: it was trained on other text than the first");
       return false;
     }
+    const RunFolder folder(cell.PretrainingFolder());
+    const Json run = folder.ReadRunFile();
+    const JsonReader reader(run, folder.RunFile());
     result_.data.insert(reader.String("data"));
     result_.simd_bits.insert(reader.String("simd_bits"));
     result->model_parameters = reader.Int("parameters");
@@ -180,7 +190,8 @@ class Collector {
   const PaperTable& table_;
   const CellsOptions& options_;
   TableResult& result_;
-  std::string fingerprint_;
+  std::string fingerprint_;                               // of the first pretraining
+  std::map<std::string, std::string> task_fingerprints_;  // of the first finetuning, by its tasks
 };
 
 }  // namespace

@@ -267,6 +267,31 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
   EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
 }
 
+TEST_F(ReproduceTest, AnotherFinetuningIsNotMixedIn) {
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  // Fields that the scale says no more, and passes that it did not say.
+  for (const char* length : {R"("warmup": 1})", R"("warmup": 1}, "epochs": 1)", R"("steps": 2}, "epochs": 1)"}) {
+    WriteScale(8, length);
+    const CommandResult result = RunCommand(Table({"--seeds", "1"}));
+    EXPECT_EQ(result.exit_code, 2) << length << result.errors;
+    EXPECT_TRUE(Contains(result.errors, "/finetuning-stories: holds a run of another scale")) << result.errors;
+    ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+    const Json row = Result().At("rows").AsArray()[0];
+    EXPECT_EQ(row.At("seeds").AsInt(), 1);
+    EXPECT_EQ(row.At("measures").At("stories").At("seeds").AsInt(), 0);
+  }
+  WriteScale(8);
+  EXPECT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  EXPECT_EQ(Result().At("missing").AsArray().size(), 0u);
+  // Where a task's files have changed, what was learnt from the new ones does not count beside the old.
+  WriteBytes(dir_ / "my tasks/stories/dev.tsv", "index\tquestion\tanswer\tlabel\n0\tWho?\tThe fox.\tyes\n");
+  ASSERT_EQ(RunCommand(Table({"--seeds", "2", "--cell", "4"})).exit_code, 0);
+  const Json row = Result().At("rows").AsArray()[0];
+  EXPECT_EQ(row.At("measures").At("ln_ppl").At("seeds").AsInt(), 2);
+  EXPECT_EQ(row.At("measures").At("stories").At("seeds").AsInt(), 1);
+  EXPECT_TRUE(Contains(Result().At("missing").AsArray()[0].At("reason").AsString(), "learned from other files"));
+}
+
 TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
   WriteScale(8, R"("steps": 2})", R"(, "optimizer": "adamw", "learning_rate": 1e29)");
   const CommandResult result = RunCommand(Table({"--seeds", "1"}));
