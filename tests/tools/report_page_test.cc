@@ -97,8 +97,8 @@ TEST(ThinnedTest, ValuesThatAreNotFiniteAreGaps) {
 }
 
 TEST(AxisTest, TicksAreRoundAndTellEachOtherApart) {
-  const std::pair<double, double> ranges[] = {{0, 1}, {4.19, 4.23}, {1, 500'000},  {-3, 7},     {0.00012, 0.055},
-                                              {5, 5}, {0, 0},       {-1e-9, 1e-9}, {1e11, 3e11}};
+  const std::pair<double, double> ranges[] = {{0, 1}, {4.19, 4.23}, {1, 500'000},  {-3, 7},      {0.00012, 0.055},
+                                              {5, 5}, {0, 0},       {-1e-9, 1e-9}, {1e11, 3e11}, {1e17, 1e17 + 16}};
   for (const auto& [low, high] : ranges) {
     for (const AxisScale scale : {AxisScale::kLinear, AxisScale::kLog}) {
       const Axis axis(low, high, scale, 5);
@@ -113,6 +113,17 @@ TEST(AxisTest, TicksAreRoundAndTellEachOtherApart) {
     }
   }
   EXPECT_EQ(Axis(0, 3000, AxisScale::kLinear, 5).ticks()[1].label, "1,000");
+}
+
+TEST(AxisTest, BetweenWholeNumbersThereAreNone) {
+  const std::pair<std::pair<double, double>, std::vector<std::string>> axes[] = {
+      {{1, 1}, {"0", "1", "2"}}, {{21, 22}, {"21", "22"}}, {{1, 4}, {"1", "2", "3", "4"}}};
+  for (const auto& [range, expected] : axes) {
+    std::vector<std::string> labels;
+    const Axis axis(range.first, range.second, AxisScale::kWhole, 5);
+    for (const Tick& tick : axis.ticks()) labels.push_back(tick.label);
+    EXPECT_EQ(labels, expected);
+  }
 }
 
 TEST(AxisTest, ShortNumbersHaveFiveDigits) {

@@ -42,8 +42,9 @@ std::string ShortNumber(double value) {
 
 Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), high_(high) {
   log_ = low > 0 && (scale == AxisScale::kLog || (scale == AxisScale::kLogIfWide && high / low > 100));
-  if (!(high_ > low_)) {
-    const double margin = low_ == 0 ? 1 : std::abs(low_) * 0.05;
+  const double size = std::max(std::abs(low_), std::abs(high_));
+  if (!(high_ - low_ > 1e-9 * size)) {
+    const double margin = scale == AxisScale::kWhole ? std::max(1.0, 1e-9 * size) : low_ == 0 ? 1 : 0.05 * size;
     low_ -= margin;
     high_ += margin;
   }
@@ -67,7 +68,8 @@ Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), hig
     if (ticks_.size() >= 2) return;
     ticks_.clear();  // the range is so narrow that even steps are as good
   }
-  const double step = RoundStep((high_ - low_) / std::max(1, ticks));
+  double step = RoundStep((high_ - low_) / std::max(1, ticks));
+  if (scale == AxisScale::kWhole) step = std::max(1.0, step);
   const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
   // Counted in steps, so that rounding does not add up.
   for (double count = std::ceil(low_ / step - 1e-9); count * step <= high_ + 1e-9 * step; ++count) {

@@ -11,6 +11,7 @@ std::string ShortNumber(double value);
 
 enum class AxisScale {
   kLinear,
+  kWhole,      // of whole numbers, such as steps: no ticks between them
   kLog,        // of positive values; others are not drawn
   kLogIfWide,  // where all values are positive and the largest is more than 100 times the least
 };
@@ -23,7 +24,8 @@ struct Tick {
 // What an axis shows: from low to high, with round values as ticks, at least two where they differ.
 class Axis {
  public:
-  // Values of an axis that has room for about `ticks`. Of values that are all the same, a little to both sides.
+  // Values of an axis that has room for about `ticks`. Of values that are all the same, or so close that a double has
+  // no ticks between them, a little to both sides.
   Axis(double low, double high, AxisScale scale, int ticks);
 
   double low() const { return low_; }

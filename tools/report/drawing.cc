@@ -145,7 +145,7 @@ ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series
     const bool at_zero = options.y_from_zero && y.low == 0;
     drawing.y = Axis(at_zero ? 0 : y.low - margin, y.high + margin, AxisScale::kLinear, 5);
   }
-  drawing.x = Axis(x.low, x.high, AxisScale::kLinear, 5);
+  drawing.x = Axis(x.low, x.high, AxisScale::kWhole, 5);
 
   std::string svg;
   for (const Tick& tick : drawing.y.ticks()) {
