@@ -231,7 +231,10 @@ TEST(SparklineTest, GoesFromTheLeastToTheLargest) {
   EXPECT_EQ(Sparkline(falling, 10, SparklineStyle::kBlocks), "█▄▂▁");
   EXPECT_EQ(Sparkline(falling, 10, SparklineStyle::kAscii), "#-._");
   EXPECT_EQ(Sparkline({"", {1, 2, 3, 4}, {5, 5, 1, 1}}, 2, SparklineStyle::kBlocks), "█▁");
-  EXPECT_EQ(Sparkline({"", {1, 9, 10}, {1, 2, 3}}, 3, SparklineStyle::kAscii), "_ #");
+  EXPECT_EQ(Sparkline({"", {1, 9, 10}, {1, 2, 4}}, 3, SparklineStyle::kAscii), "_=#");  // 1, between, 3
+  EXPECT_EQ(Sparkline({"", {1, 5, 9, 10}, {1, kNaN, 2, 4}}, 3, SparklineStyle::kAscii), "_ #");
+  // A run that has been written twice.
+  EXPECT_EQ(Sparkline({"", {1, 1, 2, 2, 3, 3}, {4, 4, 2, 2, 0, 0}}, 6, SparklineStyle::kAscii), "#*+=:_");
   EXPECT_EQ(Sparkline({"", {1, 2}, {3, 3}}, 3, SparklineStyle::kAscii), "==");
   EXPECT_EQ(Sparkline({"", {1}, {kNaN}}, 3, SparklineStyle::kBlocks), "");
 }

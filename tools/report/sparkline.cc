@@ -22,20 +22,27 @@ std::string Sparkline(const Series& series, size_t width, SparklineStyle style) 
   if (curve.points.empty() || width == 0) return "";
   const double first = curve.points.front().x, span = curve.points.back().x - first;
   const size_t columns = std::min(width, curve.points.size());
-  std::vector<double> sums(columns, 0), counts(columns, 0);
+  std::vector<double> means(columns, 0), counts(columns, 0);
+  std::vector<bool> behind_gap(columns, false);
   for (const CurvePoint& point : curve.points) {
     const double place = span > 0 ? (point.x - first) / span * static_cast<double>(columns) : 0;
     const size_t column = std::min(static_cast<size_t>(place), columns - 1);
-    sums[column] += point.y;
-    ++counts[column];
+    if (counts[column] == 0) behind_gap[column] = point.begins;
+    means[column] += (point.y - means[column]) / ++counts[column];
   }
-  double low = curve.points[0].y, high = low;
-  for (size_t i = 0; i < columns; ++i) {
+  // The first column has the first point, and the last one the last.
+  size_t before = 0;
+  double low = means[0], high = means[0];
+  for (size_t i = 1; i < columns; ++i) {
     if (counts[i] == 0) continue;
-    sums[i] /= counts[i];
-    if (i == 0) low = high = sums[i];
-    low = std::min(low, sums[i]);
-    high = std::max(high, sums[i]);
+    low = std::min(low, means[i]);
+    high = std::max(high, means[i]);
+    for (size_t between = before + 1; between < i && !behind_gap[i]; ++between) {
+      const double share = static_cast<double>(between - before) / static_cast<double>(i - before);
+      means[between] = means[before] + share * (means[i] - means[before]);
+      counts[between] = 1;
+    }
+    before = i;
   }
   std::string line;
   for (size_t i = 0; i < columns; ++i) {
@@ -43,7 +50,7 @@ std::string Sparkline(const Series& series, size_t width, SparklineStyle style) 
       line += ' ';
       continue;
     }
-    const double share = high > low ? (sums[i] - low) / (high - low) : 0.5;
+    const double share = high > low ? (means[i] - low) / (high - low) : 0.5;
     const size_t level = std::min(kLevels - 1, static_cast<size_t>(share * kLevels));
     line += style == SparklineStyle::kBlocks ? kBlocks[level] : kAscii[level];
   }
