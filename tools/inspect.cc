@@ -98,6 +98,8 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(settings.text || !settings.tensors, "--tensors needs --text: maps are of a text");
   CROSSTALK_CHECK(settings.text || (!settings.second && !settings.target), "--second and --target belong to a --text");
   CROSSTALK_CHECK(settings.max_heads >= 1, "--max-heads: ", settings.max_heads, " is less than 1");
+  CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
+  if (settings.out) CheckReplaceablePage(*settings.out);
   const AnyModel any = Load(settings);
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;

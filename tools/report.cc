@@ -11,6 +11,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/report/page.h"
 #include "tools/report/run_page.h"
 
 namespace crosstalk {
@@ -23,17 +24,6 @@ struct Settings {
   std::string out;
   int64_t samples = kReportSamples;
 };
-
-// A name that is mistyped must not cost a file.
-void CheckReplaceable(const std::string& path) {
-  if (KindOf(path) == PathKind::kNothing) return;
-  CROSSTALK_CHECK(KindOf(path) == PathKind::kFile, "--out ", path, ": is not a file");
-  const FileReader file(path);
-  std::string begin(std::min<uint64_t>(file.size(), 15), '\0');
-  file.ReadAt(0, begin.data(), begin.size());
-  CROSSTALK_CHECK(begin.empty() || begin == "<!DOCTYPE html>", "--out ", path,
-                  ": is there, and no report; choose another name");
-}
 
 // The folder of a reproduction's table: that of its table.json, which has its page beside it. Empty for anything else.
 std::string TableFolder(const std::string& path) {
@@ -50,7 +40,7 @@ int ReportTable(const std::string& folder, const std::string& out) {
     Fail(ErrorKind::kData, page, ": is missing; crosstalk reproduce --assemble makes it of the cells that are there");
   }
   if (!out.empty()) {
-    CheckReplaceable(out);
+    CheckReplaceablePage(out);
     WriteFileAtomically(out, ReadFile(page, kMostPageBytes));
   }
   PrintMessage("written: ", out.empty() ? page : out);
@@ -71,7 +61,7 @@ int Report(const Settings& settings) {
                   " that a report can show on each other");
   const std::string beside = settings.runs.size() == 1 ? StrCat(settings.runs[0], "/", kReportName) : kReportName;
   const std::string& out = settings.out.empty() ? beside : settings.out;
-  CheckReplaceable(out);
+  CheckReplaceablePage(out);
   Progress progress;
   std::vector<RunSamples> samples;
   for (const RunRecord& run : runs) {

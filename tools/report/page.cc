@@ -1,5 +1,6 @@
 #include "tools/report/page.h"
 
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/utf8.h"
@@ -118,6 +119,16 @@ std::string FactList(const std::vector<Fact>& facts) {
     html += "</dd></div>\n";
   }
   return html + "</dl>\n";
+}
+
+void CheckReplaceablePage(const std::string& path) {
+  if (KindOf(path) == PathKind::kNothing) return;
+  CROSSTALK_CHECK(KindOf(path) == PathKind::kFile, "--out ", path, ": is not a file");
+  const FileReader file(path);
+  std::string begin(std::min<uint64_t>(file.size(), 15), '\0');
+  file.ReadAt(0, begin.data(), begin.size());
+  CROSSTALK_CHECK(begin.empty() || begin == "<!DOCTYPE html>", "--out ", path,
+                  ": is there, and no page of Crosstalk; choose another name");
 }
 
 }  // namespace crosstalk

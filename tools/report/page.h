@@ -42,6 +42,10 @@ class Page {
   std::vector<Section> sections_;
 };
 
+// Error(kUsage) where `path`, an --out, is something else than a page or an empty file: a name that is mistyped must
+// not cost a file.
+void CheckReplaceablePage(const std::string& path);
+
 // <dl> of a few numbers that matter; `detail` may be empty. Plain text.
 struct Fact {
   std::string name, value, detail;
