@@ -23,7 +23,8 @@ std::string DurationText(double seconds) {
 }
 
 std::string CountText(int64_t count) {
-  const std::string digits = StrCat(count < 0 ? -count : count);
+  const uint64_t size = count < 0 ? 0 - static_cast<uint64_t>(count) : static_cast<uint64_t>(count);
+  const std::string digits = StrCat(size);
   std::string text = count < 0 ? "-" : "";
   for (size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';

@@ -28,6 +28,7 @@ namespace {
 
 constexpr size_t kNameColumn = 26, kMostSparkline = 60, kFewestSparkline = 10;
 constexpr size_t kMostMeasures = 6;
+constexpr size_t kMostPath = 4096, kMostName = 100;
 
 struct Settings {
   std::vector<std::string> runs;
@@ -48,7 +49,7 @@ class Story {
   explicit Story(const RunRecord& run) : run_(run) {}
 
   std::string Text() {
-    text_ = run_.folder + "\n";
+    text_ = Excerpt(run_.folder, kMostPath) + "\n";
     Configuration();
     Course();
     Curves();
@@ -88,8 +89,8 @@ class Story {
     }
     if (!run_.step_seconds.empty()) {
       std::string speed = StrCat(FixedText(1000 * Median(run_.step_seconds), 1), " ms a step");
-      if (const Series* tokens = run_.Training("tokens_per_second")) {
-        speed += StrCat(", ", CountText(std::llround(Median(tokens->y))), " tokens/s");
+      if (const std::optional<double> tokens = run_.TokensPerSecond()) {
+        speed += StrCat(", ", CountText(std::llround(*tokens)), " tokens/s");
       }
       Line("speed", speed + ", medians; " + DurationText(run_.seconds) + " in all");
     }
@@ -107,12 +108,12 @@ class Story {
     for (size_t i = 0; i < std::min(run_.held_out.size(), kMostMeasures); ++i) {
       const Series& measure = run_.held_out[i];
       const Metric metric{measure.name, 0};
-      Curve("held-out " + MeasureLabel(measure.name), measure, MetricText(metric, measure.y.front(), 4),
-            MetricText(metric, measure.y.back(), 4));
+      Curve("held-out " + Excerpt(MeasureLabel(measure.name), kMostName), measure,
+            MetricText(metric, measure.y.front(), 4), MetricText(metric, measure.y.back(), 4));
     }
     if (const std::optional<RunScore> best = run_.Best()) {
       const RunScore last = *run_.Last();
-      Line("best " + MeasureLabel(run_.held_out[0].name),
+      Line("best " + Excerpt(MeasureLabel(run_.held_out[0].name), kMostName),
            StrCat(Score(best->value), " at step ", CountText(best->step),
                   best->step == last.step ? ", the last"
                                           : StrCat("; last ", Score(last.value), " at step ", CountText(last.step))));
@@ -126,7 +127,7 @@ class Story {
 
   void Next() {
     const char* const program = program_invocation_name;
-    const std::string folder = "'" + Excerpt(run_.folder, 300) + "'";
+    const std::string folder = "'" + Excerpt(run_.folder, kMostPath) + "'";
     std::vector<std::string> lines;
     if (run_.config && !run_.finished) {
       lines.push_back(StrCat(program, " train --out ", folder, " --resume auto   go on with it"));
@@ -172,12 +173,11 @@ Json StoryJson(const RunRecord& run) {
 
 int Show(const Settings& settings) {
   const std::vector<RunRecord> runs = ReadRuns(settings.runs);
-  std::string text;
-  for (const RunRecord& run : runs) {
+  for (size_t i = 0; i < runs.size(); ++i) {
     if (settings.json) {
-      PrintResult(StoryJson(run));
+      PrintResult(StoryJson(runs[i]));
     } else {
-      PrintResult((text.empty() ? "" : "\n") + (text = Story(run).Text()));
+      PrintResult((i == 0 ? "" : "\n") + Story(runs[i]).Text());
     }
   }
   return 0;

@@ -139,6 +139,32 @@ TEST_F(ReportTest, DamagedLinesAreLeftOutAndATornOneIsNoDamage) {
   EXPECT_FALSE(Contains(page, "<script>x"));
 }
 
+TEST_F(ReportTest, NumbersThatAreNoneAreLeftOut) {
+  WriteBytes(Run() + "/metrics.jsonl",
+             R"({"event": "train", "step": 9223372036854775807, "loss": 1}
+{"event": "train", "step": 1, "loss": 1e17, "tokens_per_second": null, "seconds": 1e308}
+{"event": "train", "step": 2, "loss": 100000000000000016, "tokens_per_second": 1e300, "seconds": 1e308}
+{"event": "train", "step": 3, "loss": 1e17, "tokens_per_second": 5000, "seconds": 0.1}
+{"event": "eval", "step": 3, "ln_ppl": 2.5, "a\nb": 1}
+)");
+  const std::string story = Show({Run()});
+  EXPECT_TRUE(Contains(story, "at step 3 of 12")) << story;
+  EXPECT_TRUE(Contains(story, ", 5,000 tokens/s")) << story;
+  EXPECT_TRUE(Contains(story, "held-out a\\nb")) << story;
+  EXPECT_TRUE(Contains(Report({Run(), "--samples", "0"}), "tokens per second"));
+}
+
+TEST_F(ReportTest, WhatCannotBeReadIsMissing) {
+  std::filesystem::remove(Run() + "/metrics.jsonl");
+  std::filesystem::create_directory(Run() + "/metrics.jsonl");
+  EXPECT_TRUE(Contains(Report({Run()}), "metrics.jsonl: is a directory: there are no curves"));
+  WriteBytes(Run() + "/run.json", "{");
+  const std::string story = Show({Run()});
+  const size_t first = story.find("run.json: byte 1");
+  ASSERT_NE(first, std::string::npos) << story;
+  EXPECT_EQ(story.find("run.json: byte 1", first + 1), std::string::npos) << story;
+}
+
 TEST_F(ReportTest, AModelOfMoreLayersThanAnybodyHasIsNotBuilt) {
   std::string run = ReadBytes(Run() + "/run.json");
   const std::string layers = "\"encoder_layers\": 1";

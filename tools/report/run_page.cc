@@ -35,14 +35,6 @@ std::string StepsText(const RunRecord& run) {
   return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->steps)) : CountText(run.step);
 }
 
-std::optional<double> TokensPerSecond(const RunRecord& run) {
-  const Series* speed = run.Training("tokens_per_second");
-  if (speed == nullptr) return std::nullopt;
-  std::vector<double> values = speed->y;
-  std::erase_if(values, [](double value) { return !std::isfinite(value); });
-  return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));
-}
-
 std::string AttentionText(const RunRecord& run) {
   if (!run.config) return "";
   return StrCat(Name(run.config->attention.kind), ", ", run.config->attention.heads, " heads");
@@ -63,7 +55,7 @@ std::string Facts(const RunRecord& run) {
   if (const std::optional<int64_t> parameters = run.Parameters()) {
     facts.push_back({"parameters", CountText(*parameters), ""});
   }
-  if (const std::optional<double> speed = TokensPerSecond(run)) {
+  if (const std::optional<double> speed = run.TokensPerSecond()) {
     facts.push_back({"tokens a second", CountText(std::llround(*speed)), "median of the steps"});
   }
   if (!run.step_seconds.empty()) {
@@ -83,7 +75,7 @@ std::string Overview(const std::vector<RunRecord>& runs) {
   }
   for (const RunRecord& run : runs) {
     const std::optional<RunScore> best = run.Best(), last = run.Last();
-    const std::optional<double> speed = TokensPerSecond(run);
+    const std::optional<double> speed = run.TokensPerSecond();
     rows.push_back({run.name, AttentionText(run), StepsText(run), run.Parameters() ? CountText(*run.Parameters()) : "",
                     best ? ScoreText(run, best->value) : "", last ? ScoreText(run, last->value) : "",
                     run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1),

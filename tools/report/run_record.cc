@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 // Far above what a run writes, 300 bytes a step.
 constexpr uint64_t kMostBytes = uint64_t{2} << 30;
 constexpr size_t kMostMeasures = 100;
+constexpr int64_t kMostSteps = int64_t{1} << 53;  // a double counts to there
+constexpr double kMostTokensPerSecond = 1e15;
 // Of a line of metrics.jsonl what is no measure, or is one of the cost.
 constexpr std::string_view kNoTrainingMeasure[] = {"event", "step", "target_tokens", "tokens", "seconds"};
 constexpr std::string_view kNoHeldOutMeasure[] = {"event",  "step",     "loss_lower_bound", "constant_guess",
@@ -57,7 +60,7 @@ void AddMeasures(const Json& line, double step, const std::string_view (&none)[k
 void AddLine(const Json& line, RunRecord& record) {
   const int64_t step = IntOr(line, "step", -1);
   const std::string event = StringOr(line, "event", "");
-  if (step < 0) return;
+  if (step < 0 || step > kMostSteps) return;
   const double x = static_cast<double>(step), seconds = NumberOr(line, "seconds", 0);
   if (event == "train") {
     AddMeasures(line, x, kNoTrainingMeasure, record.training);
@@ -86,7 +89,13 @@ void ReadMetricsOf(const RunFolder& folder, RunRecord& record) {
     record.missing.push_back("metrics.jsonl is missing: there are no curves");
     return;
   }
-  const std::string text = ReadFile(folder.MetricsFile(), kMostBytes);
+  std::string text;
+  try {
+    text = ReadFile(folder.MetricsFile(), kMostBytes);
+  } catch (const Error& error) {
+    record.missing.push_back(StrCat(error.what(), ": there are no curves"));
+    return;
+  }
   int64_t number = 0, damaged = 0, first_damaged = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
@@ -126,17 +135,19 @@ void ReadSessions(RunRecord& record) {
 }
 
 void ReadConfigurationOf(const RunFolder& folder, RunRecord& record) {
+  std::string lost;
   try {
     record.run = folder.ReadRunFile();
     ReadSessions(record);
   } catch (const Error& error) {
     record.run = Json::MakeObject();
-    record.missing.push_back(folder.HasRunFile() ? error.what() : "run.json is missing");
+    lost = folder.HasRunFile() ? error.what() : "run.json is missing";
   }
   try {
     record.config = *ResolvedConfig(ReadRunConfig(folder));
+    if (!lost.empty()) record.missing.push_back(lost);
   } catch (const Error& error) {
-    record.missing.push_back(StrCat("the configuration is not known: ", error.what()));
+    record.missing.push_back(StrCat("the configuration is not known: ", lost.empty() ? error.what() : lost));
   }
 }
 
@@ -211,6 +222,14 @@ std::optional<RunScore> RunRecord::Best() const {
 std::optional<RunScore> RunRecord::Last() const {
   if (held_out.empty()) return std::nullopt;
   return RunScore{static_cast<int64_t>(held_out[0].x.back()), held_out[0].y.back()};
+}
+
+std::optional<double> RunRecord::TokensPerSecond() const {
+  const Series* speed = Training("tokens_per_second");
+  if (speed == nullptr) return std::nullopt;
+  std::vector<double> values = speed->y;
+  std::erase_if(values, [](double value) { return !(std::abs(value) < kMostTokensPerSecond); });
+  return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));
 }
 
 std::optional<int64_t> RunRecord::Parameters() const {

@@ -59,6 +59,8 @@ struct RunRecord {
   // Of the first held-out measure; none without an evaluation.
   std::optional<RunScore> Best() const;
   std::optional<RunScore> Last() const;
+  // The median over the steps of which there are finite ones.
+  std::optional<double> TokensPerSecond() const;
   // Trainable or not, of run.json.
   std::optional<int64_t> Parameters() const;
 };
