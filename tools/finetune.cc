@@ -15,6 +15,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
+#include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/report/run_page.h"
@@ -121,8 +122,8 @@ int Finetune(const OptionTable& options, FinetuneSettings& settings) {
                  NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
     const TrainingSummary summary = run.Train();
     if (summary.end == TrainingSummary::End::kStopped) {
-      PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out '", settings.out,
-                   "' goes on from here");
+      PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",
+                   ShellQuoted(settings.out), " goes on from here");
       return 128 + signals.Received();
     }
     results.push_back(FinishedRun(seed, folder));

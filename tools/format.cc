@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -46,5 +47,7 @@ std::string BytesText(int64_t bytes) {
   while (value >= 999.5 && unit < 4) value /= 1000, ++unit;
   return FixedText(value, unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2) + " " + units[unit];
 }
+
+std::string ShellQuoted(const std::string& word) { return "'" + Join(Split(word, '\''), "'\\''") + "'"; }
 
 }  // namespace crosstalk

@@ -14,5 +14,7 @@ std::string CountText(int64_t count);
 std::string FixedText(double value, int digits);
 // "1.5 GB", powers of 1000.
 std::string BytesText(int64_t bytes);
+// 'a word' as a shell reads it back, whatever stands in it.
+std::string ShellQuoted(const std::string& word);
 
 }  // namespace crosstalk

@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
+#include "tools/format.h"
 #include "tools/output.h"
 #include "tools/reproduce/cells.h"
 #include "tools/reproduce/paper_tables.h"
@@ -87,8 +88,6 @@ Call MakeCall(const ReproduceSettings& settings) {
   call.cells = CellsOf(call.scale, call.tables, call.seeds, call.options);
   return call;
 }
-
-std::string ShellQuoted(const std::string& text) { return "'" + Join(Split(text, '\''), "'\\''") + "'"; }
 
 std::string ThisProgram() {
   std::string path(4096, '\0');

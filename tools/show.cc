@@ -127,7 +127,7 @@ class Story {
 
   void Next() {
     const char* const program = program_invocation_name;
-    const std::string folder = "'" + Excerpt(run_.folder, kMostPath) + "'";
+    const std::string folder = ShellQuoted(Excerpt(run_.folder, kMostPath));
     std::vector<std::string> lines;
     if (run_.config && !run_.finished) {
       lines.push_back(StrCat(program, " train --out ", folder, " --resume auto   go on with it"));

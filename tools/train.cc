@@ -193,7 +193,7 @@ std::string ShowSample(const TrainingRun& run) {
   options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kSampleSeconds; };
   PrintMessage(prompt.empty() ? "it writes:\n" : "it fills blanks of held-out text:\n",
                ShownText(run.model(), *writer, prompt, options));
-  return StrCat(program_invocation_name, " generate '", run.folder().path(), "'",
+  return StrCat(program_invocation_name, " generate ", ShellQuoted(run.folder().path()),
                 prompt.empty() ? "" : " --text 'a text with ___ in it'", "   more of this\n            ");
 }
 
@@ -209,7 +209,7 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
   }
   if (summary.end == TrainingSummary::End::kStopped) {
     PrintMessage("interrupted after step ", summary.step, "; a checkpoint is saved in ", path,
-                 "\ncontinue with: ", program_invocation_name, " train --out '", path, "' --resume auto");
+                 "\ncontinue with: ", program_invocation_name, " train --out ", ShellQuoted(path), " --resume auto");
     return;
   }
   PrintMessage("finished: ", summary.step, " steps",
@@ -224,10 +224,11 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
     PrintMessage("no sample of what it writes: ", error.what());
   }
   const std::string report = WriteReportAtEnd(path, run.data().corpus.validation);
-  PrintMessage("what next:  ", more, report.empty() ? "" : StrCat("open '", report, "' in a browser\n            "),
-               program, " eval --run '", path, "'   measure it again, or with --data on your own text\n",
-               "            ", program, " train --resume '", path, "' --steps ", 2 * summary.step, "   go on with it\n",
-               "            ", program, " compare",
+  PrintMessage("what next:  ", more,
+               report.empty() ? "" : StrCat("open ", ShellQuoted(report), " in a browser\n            "), program,
+               " eval --run ", ShellQuoted(path), "   measure it again, or with --data on your own text\n",
+               "            ", program, " train --resume ", ShellQuoted(path), " --steps ", 2 * summary.step,
+               "   go on with it\n", "            ", program, " compare",
                run.config().model == TrainingConfig().model ? "" : " --model " + run.config().model,
                "   the family of attention side by side, on the built-in corpus");
 }

@@ -165,6 +165,11 @@ TEST_F(ReportTest, WhatCannotBeReadIsMissing) {
   EXPECT_EQ(story.find("run.json: byte 1", first + 1), std::string::npos) << story;
 }
 
+TEST_F(ReportTest, CommandsToGoOnWithAreQuoted) {
+  std::filesystem::copy(Run(), dir_ / "it's $HOME", Recursive());
+  EXPECT_TRUE(Contains(Show({dir_ / "it's $HOME"}), "/it'\\''s $HOME' --steps 24"));
+}
+
 TEST_F(ReportTest, AModelOfMoreLayersThanAnybodyHasIsNotBuilt) {
   std::string run = ReadBytes(Run() + "/run.json");
   const std::string layers = "\"encoder_layers\": 1";
