@@ -283,6 +283,10 @@ TEST_F(ReportTest, OfATaskItShowsTheScores) {
   EXPECT_TRUE(Contains(one, "best constant answer"));
   EXPECT_TRUE(Contains(one, "<th scope=\"row\">stories</th><td>accuracy</td>"));
   EXPECT_TRUE(Contains(ReadBytes(seeds + "/report.html"), "<th scope=\"row\">seed</th>"));
+  // Beside a run whose score is another measure, each score says which it is.
+  const std::string mixed = Report({Run(), seeds + "/seed-1", "--samples", "0"});
+  EXPECT_TRUE(Contains(mixed, ">best held-out</th>"));
+  EXPECT_TRUE(Contains(mixed, ">ln(PPL) ")) << mixed;
   // A folder of runs has its page in it, and the same command goes on there.
   std::filesystem::remove(seeds + "/report.html");
   EXPECT_EQ(RunCommand({"report", seeds}).exit_code, 0);

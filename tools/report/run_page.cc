@@ -4,6 +4,7 @@
 #include <cmath>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/objectives/objective.h"
@@ -69,20 +70,26 @@ std::string Facts(const RunRecord& run) {
 
 std::string Overview(const std::vector<RunRecord>& runs) {
   std::vector<std::vector<TableCell>> rows;
-  std::string label = "score";
+  // Named in the header where it is one measure, else in each row.
+  std::set<std::string> labels;
   for (const RunRecord& run : runs) {
-    if (!run.held_out.empty()) label = ScoreLabel(run);
+    if (!run.held_out.empty()) labels.insert(ScoreLabel(run));
   }
+  const auto score = [&labels](const RunRecord& run, const std::optional<RunScore>& one) -> std::string {
+    if (!one) return "";
+    return StrCat(labels.size() > 1 ? ScoreLabel(run) + " " : "", ScoreText(run, one->value));
+  };
   for (const RunRecord& run : runs) {
     const std::optional<RunScore> best = run.Best(), last = run.Last();
     const std::optional<double> speed = run.TokensPerSecond();
     rows.push_back({run.name, AttentionText(run), StepsText(run), run.Parameters() ? CountText(*run.Parameters()) : "",
-                    best ? ScoreText(run, best->value) : "", last ? ScoreText(run, last->value) : "",
+                    score(run, best), score(run, last),
                     run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1),
                     speed ? CountText(std::llround(*speed)) : ""});
   }
   return HtmlTable(
-      {"run", "attention", "steps", "parameters", "best held-out " + label, "last", "ms a step", "tokens a second"},
+      {"run", "attention", "steps", "parameters", "best held-out" + (labels.size() == 1 ? " " + *labels.begin() : ""),
+       "last", "ms a step", "tokens a second"},
       rows, {.caption = "The runs", .changed = {}});
 }
 
