@@ -71,8 +71,9 @@ int Report(const Settings& settings) {
   const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0], nullptr) : "";
   const std::string html = RunPage(runs, samples, projections);
   WriteFileAtomically(out, html);
-  for (const RunRecord& run : runs) {
-    for (const std::string& one : run.missing) PrintMessage(run.name, ": ", one);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (const std::string& one : runs[i].missing) PrintMessage(runs[i].name, ": ", one);
+    if (!samples[i].problem.empty()) PrintMessage(runs[i].name, ": ", samples[i].problem);
   }
   PrintMessage("written: ", out, " (", BytesText(std::ssize(html)), ")");
   return 0;

@@ -108,6 +108,7 @@ TEST_F(ReportTest, OfSeveralRunsTheDifferencesComeFirst) {
 TEST_F(ReportTest, WhatIsLostIsSaid) {
   std::filesystem::remove_all(Run() + "/checkpoints");
   std::filesystem::remove(Run() + "/tokenizer.json");
+  EXPECT_TRUE(Contains(RunCommand({"report", Run()}).errors, "<img src=x>run: No sample: "));
   std::string page = Report({Run()});
   EXPECT_TRUE(Contains(page, "No sample: ")) << page;
   EXPECT_TRUE(Contains(page, "ln(PPL)"));
