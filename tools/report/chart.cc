@@ -109,7 +109,7 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
   html += "</div>\n<div class=\"x-axis\" aria-hidden=\"true\">";
   const std::vector<Tick>& ticks = drawing.x.ticks();
   for (size_t i = 0; i < ticks.size(); ++i) {
-    std::string classes = ticks[i].place < 0.03 ? " first" : ticks[i].place > 0.97 ? " last" : "";
+    std::string classes = EndClass(ticks[i]);
     // A narrow screen has room for every second one, the last among them.
     if (ticks.size() > 4 && (ticks.size() - i) % 2 == 0) classes += " spare";
     html += StrCat("<span class=\"tick", classes, "\" style=\"left:", Percent(ticks[i].place), "\">",

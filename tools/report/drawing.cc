@@ -169,6 +169,8 @@ ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series
   return drawing;
 }
 
+const char* EndClass(const Tick& tick) { return tick.place < 0.04 ? " first" : tick.place > 0.96 ? " last" : ""; }
+
 Axis IntervalAxis(const IntervalChartOptions& options, const std::vector<IntervalRow>& rows) {
   Range range;
   for (const IntervalRow& row : rows) {

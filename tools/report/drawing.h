@@ -31,6 +31,9 @@ struct ChartDrawing {
 };
 ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series>& series);
 
+// " first" or " last" of a tick so near an end that a label in its middle would be cut off, else "".
+const char* EndClass(const Tick& tick);
+
 // The axis on which a table's intervals lie.
 Axis IntervalAxis(const IntervalChartOptions& options, const std::vector<IntervalRow>& rows);
 // A row's interval, value and reference in <svg viewBox="0 0 1000 100">, at the height of its middle.

@@ -83,7 +83,8 @@ std::string IntervalChart(const IntervalChartOptions& options, const std::vector
   }
   html += "<tr aria-hidden=\"true\"><td></td><td class=\"lane\"><div class=\"ticks\">";
   for (const Tick& tick : axis.ticks()) {
-    html += StrCat("<span style=\"left:", FixedText(100 * tick.place, 2), "%\">", EscapeHtml(tick.label), "</span>");
+    html += StrCat("<span class=\"tick", EndClass(tick), "\" style=\"left:", FixedText(100 * tick.place, 2), "%\">",
+                   EscapeHtml(tick.label), "</span>");
   }
   return html + "</div></td></tr>\n</tbody></table></div>\n</figure>\n";
 }
