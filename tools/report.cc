@@ -63,17 +63,16 @@ int Report(const Settings& settings) {
   const std::string& out = settings.out.empty() ? beside : settings.out;
   CheckReplaceablePage(out);
   Progress progress;
-  std::vector<RunSamples> samples;
+  std::vector<RunInside> insides;
   for (const RunRecord& run : runs) {
-    progress.Update(StrCat("samples of ", run.name, ", ", samples.size() + 1, " of ", runs.size()));
-    samples.push_back(SamplesOfRun(run, nullptr, settings.samples));
+    progress.Update(StrCat("looking inside ", run.name, ", ", insides.size() + 1, " of ", runs.size()));
+    insides.push_back(LookInside(run, nullptr, settings.samples, ProjectionsOf(runs)));
   }
-  const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0], nullptr) : "";
-  const std::string html = RunPage(runs, samples, projections);
+  const std::string html = RunPage(runs, insides);
   WriteFileAtomically(out, html);
   for (size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& one : runs[i].missing) PrintMessage(runs[i].name, ": ", one);
-    if (!samples[i].problem.empty()) PrintMessage(runs[i].name, ": ", samples[i].problem);
+    if (!insides[i].problem.empty()) PrintMessage(runs[i].name, ": ", insides[i].problem);
   }
   PrintMessage("written: ", out, " (", BytesText(std::ssize(html)), ")");
   return 0;

@@ -63,7 +63,9 @@ std::vector<HeadProjectionTensor> StaticHeadProjections(const Module& model) {
   return found;
 }
 
-MatrixAnalysis Analyse(const Tensor& matrix) {
+namespace {
+
+MatrixAnalysis Analyse(const Tensor& matrix, bool by_lapack) {
   Dims dims("analysis");
   dims.Bind("matrix[rows, columns]", matrix.shape());
   const int64_t rows = dims["rows"], columns = dims["columns"];
@@ -77,7 +79,10 @@ MatrixAnalysis Analyse(const Tensor& matrix) {
   }
   analysis.root_mean_square = RootMeanSquare(all, rows * columns);
   if (all > 0 && std::isfinite(all)) analysis.off_diagonal_share = std::max(0.0, 1 - diagonal / all);
-  if (std::max(rows, columns) > kMostHeads) return analysis;
+  if (!by_lapack || std::max(rows, columns) > kMostHeads) {
+    analysis.left_out = true;
+    return analysis;
+  }
   if (rows == columns) {
     if (const auto determinant = kernels::DeterminantOf(a, rows)) {
       analysis.determinant = determinant->absolute;
@@ -91,6 +96,20 @@ MatrixAnalysis Analyse(const Tensor& matrix) {
   return analysis;
 }
 
+// Of a layer's matrices together.
+int64_t CubesOf(const LayerMixing& layer) {
+  int64_t cubes = 0;
+  for (const MixingMatrix& matrix : layer.matrices) {
+    const int64_t heads = std::min(std::max(matrix.values.size(0), matrix.values.size(1)), kMostHeads);
+    cubes += heads * heads * heads;
+  }
+  return cubes;
+}
+
+}  // namespace
+
+MatrixAnalysis Analyse(const Tensor& matrix) { return Analyse(matrix, true); }
+
 std::string AnalysisUnavailable() { return kernels::LapackUnavailable(); }
 
 const MixingMatrix* LayerMixing::Find(const std::string& name) const {
@@ -98,7 +117,7 @@ const MixingMatrix* LayerMixing::Find(const std::string& name) const {
   return found == matrices.end() ? nullptr : &*found;
 }
 
-std::vector<LayerMixing> MixingOf(const Module& model) {
+std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
   std::vector<LayerMixing> layers;
   for (const NamedParameter& parameter : model.Parameters()) {
     const AttentionProjection* const projection = HeadProjection(parameter.name);
@@ -121,13 +140,19 @@ std::vector<LayerMixing> MixingOf(const Module& model) {
         Einsum("P_lw[h_k,h_v] = einsum(P_l[h_k,h], P_w[h,h_v])", {Variable(P_l->values), Variable(P_w->values)});
     layer.matrices.push_back(MatrixOf("P_l·P_w", product.value()));
   }
-  std::vector<MixingMatrix*> matrices;
+  struct Task {
+    MixingMatrix* matrix;
+    bool by_lapack;
+  };
+  std::vector<Task> tasks;
+  int64_t cubes = 0;
   for (LayerMixing& layer : layers) {
-    for (MixingMatrix& matrix : layer.matrices) matrices.push_back(&matrix);
+    cubes += CubesOf(layer);
+    for (MixingMatrix& matrix : layer.matrices) tasks.push_back({&matrix, cubes <= most_cubes});
   }
-  ParallelFor(static_cast<int64_t>(matrices.size()), [&](int64_t i) {
-    MixingMatrix& matrix = *matrices[static_cast<size_t>(i)];
-    matrix.analysis = Analyse(matrix.values);
+  ParallelFor(static_cast<int64_t>(tasks.size()), [&](int64_t i) {
+    const Task& task = tasks[static_cast<size_t>(i)];
+    task.matrix->analysis = Analyse(task.matrix->values, task.by_lapack);
   });
   return layers;
 }

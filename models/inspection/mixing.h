@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,6 +37,7 @@ struct MatrixAnalysis {
   std::optional<double> log_determinant;      // log |det a|
   std::optional<double> smallest_eigenvalue;  // the smallest |λ|
   std::vector<double> singular_values;        // descending
+  bool left_out = false;                      // LAPACK was not asked, for it would take long
 };
 MatrixAnalysis Analyse(const Tensor& matrix);
 // Why Analyse gives no determinant, eigenvalue and singular values on this machine, or "".
@@ -64,8 +66,10 @@ struct LayerMixing {
 };
 
 // Every attention layer that has a head projection, in the order of the parameters; a layer that several places share
-// stands there once.
-std::vector<LayerMixing> MixingOf(const Module& model);
+// stands there once. LAPACK's time grows with the cube of the heads: it is asked of the first layers, as many as have
+// cubes of no more than `most_cubes` together.
+inline constexpr int64_t kAllCubes = std::numeric_limits<int64_t>::max();
+std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes = kAllCubes);
 
 // Runs `forward` on the model that `layers` are of, and fills in the sizes of the dynamic projections that it
 // generates, over all that it applies. `done` tells it when each of them has been measured.

@@ -72,10 +72,14 @@ void Measure(const HeldOut& held_out, const Model& model, std::vector<LayerMixin
 
 }  // namespace
 
-RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out_text) {
-  const TrainedModel trained = LoadTrainedModel(run_folder, WhichCheckpoint::kNewest);
+RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out) {
+  return MixingOfRun(run_folder, LoadTrainedModel(run_folder, WhichCheckpoint::kNewest), std::move(held_out));
+}
+
+RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& trained,
+                      std::shared_ptr<const TextSource> held_out_text, int64_t most_cubes) {
   RunMixing mixing;
-  mixing.current = {StrCat("step ", trained.step), MixingOf(*trained.model)};
+  mixing.current = {StrCat("step ", trained.step), MixingOf(*trained.model, most_cubes)};
   if (mixing.current.layers.empty()) return mixing;
   InitialModel initial;
   try {
@@ -84,7 +88,7 @@ RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextS
     initial.text = error.what();
   }
   if (initial.model != nullptr) {
-    mixing.initial = {initial.text, MixingOf(*initial.model)};
+    mixing.initial = {initial.text, MixingOf(*initial.model, most_cubes)};
   } else {
     mixing.no_initial = initial.text;
   }

@@ -9,6 +9,7 @@
 
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/text/corpus.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -32,5 +33,8 @@ struct RunMixing {
 // Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch. Error(kData)
 // where there is no run or no good checkpoint. `held_out`: the run's held-out text, where it is open already.
 RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out = nullptr);
+// The same where the newest good checkpoint is loaded already. most_cubes: of each state, as of MixingOf.
+RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& newest,
+                      std::shared_ptr<const TextSource> held_out, int64_t most_cubes = kAllCubes);
 
 }  // namespace crosstalk

@@ -117,7 +117,7 @@ void FuzzRunFolder(std::string_view input) {
   Accepts([&] { ReadMetrics(folder.MetricsFile()); });
   Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kNewest); });
   Accepts([&] { LoadTrainedModel(path, WhichCheckpoint::kBest); });
-  Accepts([&] { CheckPage(RunPage({ReadRun(path)}, {RunSamples()})); });
+  Accepts([&] { CheckPage(RunPage({ReadRun(path)}, {RunInside()})); });
   TrainingConfig config;
   if (!Accepts([&] { config = ReadRunConfig(folder); }) || !ReadsNoFiles(config)) return;
   // More batches than can be evaluated are no fault, but a stop must end them.

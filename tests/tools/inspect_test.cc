@@ -225,9 +225,11 @@ TEST(MixingSectionTest, MatricesOf768HeadsAreDrawnOfBlocksWithinThePage) {
     }
     mixing.current.layers.push_back(std::move(one));
   }
+  for (MixingMatrix& matrix : mixing.current.layers[11].matrices) matrix.analysis.left_out = true;
   mixing.initial = mixing.current;
   const std::string html = MixingSection(mixing);
   EXPECT_LT(html.size(), 3'500'000u);
+  EXPECT_TRUE(Contains(html, "Of 1 of 12 layers there are no determinants"));
   EXPECT_TRUE(Contains(html, "the mean of a block of"));
 }
 

@@ -215,6 +215,20 @@ std::string SingularValues(const LayerPair& pair) {
   return LineChart({.title = "Singular values", .x_label = "number", .y_from_zero = true, .most_points = 300}, series);
 }
 
+// The layers without numbers of LAPACK's are the last ones.
+std::string LeftOutNote(const std::vector<LayerPair>& pairs) {
+  const auto left_out = [](const LayerPair& pair) {
+    return std::any_of(pair.now->matrices.begin(), pair.now->matrices.end(),
+                       [](const MixingMatrix& matrix) { return matrix.analysis.left_out; });
+  };
+  const auto count = std::count_if(pairs.begin(), pairs.end(), left_out);
+  if (count == 0) return "";
+  return StrCat(
+      "<p class=\"note\">Of ", count, " of ", pairs.size(), " layers there are no determinants, eigenvalues ",
+      "and singular values: of matrices of so many heads they take long. crosstalk inspect computes those of ",
+      "up to 2,048 heads.</p>\n");
+}
+
 std::string LayerDetails(const LayerPair& pair, const Drawing& drawing, bool open) {
   std::string html = StrCat("<details class=\"mixing\"", open ? " open" : "", "><summary>", EscapeHtml(pair.now->layer),
                             "</summary>\n");
@@ -263,6 +277,7 @@ std::string MixingSection(const RunMixing& mixing) {
       html += StrCat("<p class=\"note\">Determinants, eigenvalues and singular values are unavailable here: ",
                      EscapeHtml(reason), ".</p>\n");
     }
+    html += LeftOutNote(pairs);
     if (drawing.block > 1) {
       html += StrCat("<p class=\"note\">The matrices are large: each cell is the mean of a block of ", drawing.block,
                      " × ", drawing.block, " values. The numbers are of the whole matrices.</p>\n");

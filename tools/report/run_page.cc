@@ -28,6 +28,9 @@
 namespace crosstalk {
 namespace {
 
+// Of a model's matrices, at the start and at the end: some six seconds on a processor.
+constexpr int64_t kMostCubes = 4'000'000'000;
+
 std::string ScoreText(const RunRecord& run, double value) { return MetricText({run.held_out[0].name, 0}, value, 4); }
 
 std::string ScoreLabel(const RunRecord& run) { return MeasureLabel(run.held_out[0].name); }
@@ -187,15 +190,15 @@ std::string Origins(const RunRecord& run) {
   return HtmlTable({"", ""}, rows);
 }
 
-std::string SamplesHtml(const RunSamples& samples) {
+std::string SamplesHtml(const RunInside& inside) {
   std::string html;
   std::string title;
-  for (const Sample& sample : samples.samples) {
+  for (const Sample& sample : inside.samples) {
     if (sample.title != title) html += StrCat("<h3>", EscapeHtml(sample.title), "</h3>\n");
     title = sample.title;
     html += SampleHtml(sample);
   }
-  if (!samples.problem.empty()) html += StrCat("<p class=\"note\">", EscapeHtml(samples.problem), "</p>\n");
+  if (!inside.problem.empty()) html += StrCat("<p class=\"note\">", EscapeHtml(inside.problem), "</p>\n");
   return html;
 }
 
@@ -217,36 +220,47 @@ void AddSection(Page& page, const std::string& heading, const std::string& html)
 
 }  // namespace
 
-RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t count,
-                        const StopRequest& stop) {
-  RunSamples result;
-  if (!run.config || count <= 0 || ObjectiveOf(*run.config).learns_tasks()) return result;
+RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t samples,
+                     WithProjections with_projections, const StopRequest& stop) {
+  RunInside inside;
+  const bool writes = run.config && samples > 0 && !ObjectiveOf(*run.config).learns_tasks();
+  const bool projections = with_projections == WithProjections::kYes;
+  if (!writes && !projections) return inside;
+  std::optional<TrainedModel> trained;
+  std::string lost;
   try {
-    const TrainedModel trained = LoadTrainedModel(run.folder, WhichCheckpoint::kNewest);
-    if (held_out == nullptr) held_out = OpenCorpus(*run.config, stop).validation;
-    result.samples = MakeSamples({.config = &*run.config,
-                                  .model = trained.model.get(),
-                                  .tokenizer = trained.tokenizer,
-                                  .held_out = std::move(held_out),
-                                  .stop = stop},
-                                 count);
-    if (trained.step != run.step) result.problem = StrCat("By the checkpoint of step ", CountText(trained.step), ".");
+    trained = LoadTrainedModel(run.folder, WhichCheckpoint::kNewest);
   } catch (const Error& error) {
-    result.problem = StrCat("No sample: ", error.what());
+    lost = error.what();
   }
-  return result;
+  if (writes) {
+    try {
+      if (!trained) Fail(ErrorKind::kData, lost);
+      if (held_out == nullptr) held_out = OpenCorpus(*run.config, stop).validation;
+      inside.samples = MakeSamples({.config = &*run.config,
+                                    .model = trained->model.get(),
+                                    .tokenizer = trained->tokenizer,
+                                    .held_out = held_out,
+                                    .stop = stop},
+                                   samples);
+      if (trained->step != run.step)
+        inside.problem = StrCat("By the checkpoint of step ", CountText(trained->step), ".");
+    } catch (const Error& error) {
+      inside.problem = StrCat("No sample: ", error.what());
+    }
+  }
+  if (projections && !(stop && stop())) {
+    try {
+      if (!trained) Fail(ErrorKind::kData, lost);
+      inside.projections = MixingSection(MixingOfRun(run.folder, *trained, std::move(held_out), kMostCubes));
+    } catch (const Error& error) {
+      inside.projections = StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
+    }
+  }
+  return inside;
 }
 
-std::string ProjectionsOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out) {
-  try {
-    return MixingSection(MixingOfRun(run.folder, std::move(held_out)));
-  } catch (const Error& error) {
-    return StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
-  }
-}
-
-std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples,
-                    const std::string& projections) {
+std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunInside>& insides) {
   const bool one = runs.size() == 1;
   Page page(one ? runs[0].name : StrCat(runs.size(), " runs"));
   page.SetKind(one ? "Crosstalk run" : "Crosstalk runs");
@@ -258,8 +272,8 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSam
   AddSection(page, "Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
   if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
   AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
-  AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(samples.at(i)); }));
-  if (one) AddSection(page, "Head projections", projections);
+  AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(insides.at(i)); }));
+  if (one) AddSection(page, "Head projections", insides.at(0).projections);
   AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
   AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
   return page.Html();
@@ -270,12 +284,13 @@ std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const Te
   try {
     const std::vector<RunRecord> runs = ReadRuns({folder});
     CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than a page can show on each other");
-    std::vector<RunSamples> samples;
-    for (const RunRecord& run : runs) samples.push_back(SamplesOfRun(run, held_out, kReportSamples, stop));
+    std::vector<RunInside> insides;
+    for (const RunRecord& run : runs) {
+      insides.push_back(LookInside(run, held_out, kReportSamples, ProjectionsOf(runs), stop));
+    }
     if (stop()) return "";
-    const std::string projections = runs.size() == 1 ? ProjectionsOfRun(runs[0], held_out) : "";
     const std::string path = StrCat(folder, "/", kReportName);
-    WriteFileAtomically(path, RunPage(runs, samples, projections));
+    WriteFileAtomically(path, RunPage(runs, insides));
     return path;
   } catch (const Interrupted&) {
   } catch (const Error& error) {

@@ -13,26 +13,28 @@
 
 namespace crosstalk {
 
-// What a run's model writes, or why there is nothing to show.
-struct RunSamples {
-  std::vector<Sample> samples;
-  std::string problem;  // a sentence; empty where there is none
+// What the newest good checkpoint of a run shows.
+struct RunInside {
+  std::vector<Sample> samples;  // what the model writes
+  std::string problem;          // with the samples, or why there are none: a sentence; empty where there is none
+  // As HTML, beside those that the run began with; empty of a model without, a sentence where they cannot be had.
+  std::string projections;
 };
-// By the run's newest good checkpoint. `held_out`: the run's held-out text where it is open already; else it is opened.
-RunSamples SamplesOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t count,
-                        const StopRequest& stop = {});
+enum class WithProjections { kNo, kYes };
+// A page has room for those of one run.
+inline WithProjections ProjectionsOf(const std::vector<RunRecord>& runs) {
+  return runs.size() == 1 ? WithProjections::kYes : WithProjections::kNo;
+}
+// `held_out`: the run's held-out text where it is open already; else it is opened.
+RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t samples,
+                     WithProjections with_projections, const StopRequest& stop = {});
 
-// The head projections of the run's newest good checkpoint beside those that it began with, as HTML; empty of a model
-// without, a sentence where they cannot be had. `held_out` as above.
-std::string ProjectionsOfRun(const RunRecord& run, std::shared_ptr<const TextSource> held_out);
-
-// The HTML; the same bytes for the same files. samples: of each run; projections: of one.
-std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunSamples>& samples,
-                    const std::string& projections = "");
+// The HTML; the same bytes for the same files. insides: of each run.
+std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunInside>& insides);
 
 // Writes report.html into the folder of a run that has ended, or of several such, and returns its path. A run is
 // finished and saved whatever becomes of its report: what goes wrong is a message, and the result is empty; so it is
-// where a signal came. `held_out` as of SamplesOfRun.
+// where a signal came. `held_out` as of LookInside.
 std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out);
 
 inline constexpr int64_t kReportSamples = 3;

@@ -61,6 +61,21 @@ TEST(MixingTest, EveryLayerOfAModelHasItsMatricesAndTheirProduct) {
   EXPECT_TRUE(MixingOf(T5(TinyT5("multihead"), 3)).empty());
 }
 
+// P_l[2, 3], P_w[3, 5] and their product [2, 5] have cubes of 27 + 125 + 125.
+TEST(MixingTest, BeyondSoManyCubesLayersAreLeftOut) {
+  const T5 model(TinyT5("talking"), 3);
+  const std::vector<LayerMixing> layers = MixingOf(model, 2 * 277), all = MixingOf(model);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (size_t j = 0; j < layers[i].matrices.size(); ++j) {
+      const MatrixAnalysis &analysis = layers[i].matrices[j].analysis, &whole = all[i].matrices[j].analysis;
+      EXPECT_EQ(analysis.left_out, i >= 2) << i;
+      EXPECT_FALSE(whole.left_out);
+      EXPECT_EQ(analysis.off_diagonal_share, whole.off_diagonal_share);
+      EXPECT_EQ(analysis.singular_values, i < 2 ? whole.singular_values : std::vector<double>());
+    }
+  }
+}
+
 TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   const T5 model(TinyT5("dynamic"), 3);
   std::vector<LayerMixing> layers = MixingOf(model);
