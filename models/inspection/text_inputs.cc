@@ -7,7 +7,8 @@ namespace crosstalk {
 
 Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) {
   CROSSTALK_CHECK(tokenizer != nullptr, "the model has no tokenizer, so that it reads no text");
-  CROSSTALK_CHECK_FIELD(text.max_tokens >= 1, "max_tokens", text.max_tokens, " is less than 1");
+  CROSSTALK_CHECK_FIELD(text.max_tokens >= 1 && text.max_tokens <= kMostInspectedTokens, "max_tokens", text.max_tokens,
+                        " is not between 1 and ", kMostInspectedTokens, "; maps grow with its square");
   const ModelType& type = FindModel(model.ConfigJson().At("model").AsString());
   CROSSTALK_CHECK(type.read_text != nullptr, model.Describe(), ", has no way to read a text to look into");
   const Batch batch = type.read_text(model, tokenizer, text);

@@ -14,6 +14,9 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+// Beyond it the maps of a small model take gigabytes.
+inline constexpr int64_t kMostInspectedTokens = 4096;
+
 struct InspectedText {
   // Three underscores are a blank: a sentinel to a T5, [MASK] to a BERT, themselves to a language model.
   std::string text;

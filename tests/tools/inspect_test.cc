@@ -108,6 +108,7 @@ TEST(InspectTest, MistakesAreNamed) {
   refused({"--text", "a", "--second", "b", "--out", dir / "p"}, "--second");
   refused({"--text", "", "--out", dir / "p"}, "--text");
   refused({"--text", std::string(70, 'a'), "--out", dir / "p"}, "max_tokens");
+  refused({"--text", "a", "--out", dir / "p", "--max-tokens", "100000"}, "--max-tokens: 100000 is not between 1 and");
   refused({"--text", "a", "--out", dir / "p", "--tensors", dir / "p"}, "--out and --tensors both name");
   const std::string run = ReadBytes(dir / "run/run.json");
   refused({"--out", dir / "run/run.json"}, "no page of Crosstalk");
