@@ -28,17 +28,6 @@ bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// The fields that make a model another one.
-FieldTable<TrainingConfig> ModelFieldsThatBind() {
-  FieldTable<TrainingConfig> fields;
-  for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (field.group == "Model" && !IsOneOf(field.key, {"dropout", "mixing_init", "implementation"})) {
-      fields.push_back(field);
-    }
-  }
-  return fields;
-}
-
 // Members of a model's configuration, or of its attention layers, that no field says alone: those of a published model
 // are what its publishers chose, and of one made here what the code has.
 constexpr std::string_view kUnsaid[] = {"vocabulary", "tokens", "norm_epsilon", "stddev",      "projection_stddev",
@@ -148,6 +137,16 @@ OriginOutline OutlineOfRun(const std::string& run_folder) {
     outline.tokenizer = KeptTokenizer(TokenizerPath(checkpoint), outline.config);
   });
   return outline;
+}
+
+FieldTable<TrainingConfig> ModelFieldsThatBind() {
+  FieldTable<TrainingConfig> fields;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (field.group == "Model" && !IsOneOf(field.key, {"dropout", "mixing_init", "implementation"})) {
+      fields.push_back(field);
+    }
+  }
+  return fields;
 }
 
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {

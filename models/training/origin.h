@@ -62,6 +62,9 @@ OriginOutline OutlineOfRun(const std::string& run_folder);
 // text. The rest stays.
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 
+// The fields of the model in which a run is as its origin.
+FieldTable<TrainingConfig> ModelFieldsThatBind();
+
 // The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
 std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config);
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "crosstalk/models/tasks/task_set.h"
+#include "crosstalk/models/training/origin.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
@@ -74,13 +75,23 @@ void SetFields(const JsonReader& reader, const char* key, TrainingConfig* config
   }
 }
 
+// What a finetuning takes over from the pretraining.
+void CheckFieldsOfFinetuning(const JsonReader& reader, const char* key) {
+  std::vector<std::string> taken = {"tokenizer", "vocabulary"};
+  for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) taken.push_back(field.key);
+  for (const auto& [name, value] : reader.Value(key).AsObject()) {
+    if (std::find(taken.begin(), taken.end(), name) == taken.end()) continue;
+    reader.FailAt(key, Quoted(name), " is that of the pretraining, whose model is finetuned");
+  }
+}
+
 ScaleFinetuning FinetuningFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
   ScaleFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
   try {
     ParseTasks(finetuning.tasks);
   } catch (const Error& error) {
-    Fail(ErrorKind::kData, source, ": finetuning: ", error.what());
+    Fail(ErrorKind::kData, source, ": ", error.what());
   }
   if (reader.Has("epochs")) {
     finetuning.epochs = reader.Double("epochs");
@@ -89,6 +100,7 @@ ScaleFinetuning FinetuningFrom(const Json& json, const std::string& source) {
   if (reader.Has("config")) {
     TrainingConfig checked;
     SetFields(reader, "config", &checked);
+    CheckFieldsOfFinetuning(reader, "config");
     finetuning.config = reader.Value("config");
   }
   reader.RejectUnread();
@@ -105,7 +117,14 @@ ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const st
     if (!(model.heads_ratio > 0 && model.heads_ratio <= 1000))
       reader.FailAt("heads_ratio", "must be above 0, at most 1000");
   }
-  for (const Json& one : reader.Array("finetuning")) model.finetunings.push_back(FinetuningFrom(one, source));
+  for (const Json& one : reader.Array("finetuning")) {
+    const std::string place = StrCat(source, ": models.", name, ".finetuning[", model.finetunings.size(), "]");
+    ScaleFinetuning finetuning = FinetuningFrom(one, place);
+    for (const ScaleFinetuning& other : model.finetunings) {
+      if (other.FolderName() == finetuning.FolderName()) Fail(ErrorKind::kData, place, ": task: stands there twice");
+    }
+    model.finetunings.push_back(std::move(finetuning));
+  }
   reader.RejectUnread();
   return model;
 }

@@ -177,6 +177,9 @@ TEST(ScaleTest, WhatAFileSaysWrongIsNamed) {
   refused(R"("pretraining": {"heads": 4}, "finetuning": [])", "decided by the rows");
   refused(R"("pretraining": {}, "finetuning": [{"task": "storys"}])", "did you mean \"stories\"?");
   refused(R"("pretraining": {}, "finetuning": [{"task": "stories", "epoch": 1}])", "epoch");
+  refused(R"("pretraining": {}, "finetuning": [{"task": "rte"}, {"task": "stories", "config": {"d_model": 64}}])",
+          "models.t5.finetuning[1]: config: \"d_model\" is that of the pretraining");
+  refused(R"("pretraining": {}, "finetuning": [{"task": "rte"}, {"task": "rte", "epochs": 2}])", "twice");
   refused(R"("pretraining": {}, "finetuning": [], "heads_ratio": 0)", "heads_ratio");
   refused(R"("pretraining": {})", "finetuning");
 }
