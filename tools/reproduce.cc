@@ -75,6 +75,9 @@ Call MakeCall(const ReproduceSettings& settings) {
   call.tables = TablesOf(settings.table);
   call.seeds = settings.seeds.value_or(call.scale.seeds);
   CROSSTALK_CHECK(call.seeds >= 1 && call.seeds <= 10000, "--seeds: ", call.seeds, " is not between 1 and 10000");
+  // A mistyped one would leave out every task, and be found out when all is trained.
+  CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
+                  "--task-data: ", Quoted(settings.task_data), " is no folder");
   // Where no folder is named, tables of a scale share what they have in common.
   const std::string shared = "runs/reproduce-" + call.scale.name;
   const bool one = call.tables.size() == 1;
