@@ -24,14 +24,26 @@ int64_t StepsDone(const Cell& cell) {
   return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.steps);
 }
 
+// Calls check(), but for what a damaged file of the cell says: that is the cell's own failure, and stops no other.
+template <typename Check>
+void UnlessDamaged(Check check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+  }
+}
+
 void CheckConfigurations(const std::vector<Cell>& cells) {
   const auto check = [](const std::string& folder, const std::string& why) {
     CROSSTALK_CHECK(why.empty(), folder, ": holds a run of another scale or configuration: ", why,
                     "\nchoose another --out, or repeat the scale and the options of the runs there");
   };
   for (const Cell& cell : cells) {
-    check(cell.PretrainingFolder(), WhyAnother(cell));
-    for (const ScaleFinetuning& one : cell.finetunings) check(cell.FinetuningFolder(one), WhyAnother(cell, one));
+    UnlessDamaged([&] { check(cell.PretrainingFolder(), WhyAnother(cell)); });
+    for (const ScaleFinetuning& one : cell.finetunings) {
+      UnlessDamaged([&] { check(cell.FinetuningFolder(one), WhyAnother(cell, one)); });
+    }
   }
 }
 
@@ -44,10 +56,12 @@ void CheckData(const std::vector<Cell>& cells) {
     }
     const RunFolder folder(cell.PretrainingFolder());
     if (!folder.HasRunFile()) continue;
-    const Json run = folder.ReadRunFile();
-    const std::string& there = JsonReader(run, folder.RunFile()).String("data_fingerprint");
-    CROSSTALK_CHECK(there == fingerprints[cell.pretraining.model], cell.PretrainingFolder(),
-                    ": was trained on other text; choose another --out, or the same --data");
+    UnlessDamaged([&] {
+      const Json run = folder.ReadRunFile();
+      const std::string& there = JsonReader(run, folder.RunFile()).String("data_fingerprint");
+      CROSSTALK_CHECK(there == fingerprints[cell.pretraining.model], cell.PretrainingFolder(),
+                      ": was trained on other text; choose another --out, or the same --data");
+    });
   }
 }
 

@@ -130,7 +130,13 @@ class Collector {
       }
       ReadPretraining(cell.PretrainingFolder(), cell.pretraining.steps, &result);
       if (!NoteRun(cell, &result)) return std::nullopt;
-      for (const ScaleFinetuning& finetuning : cell.finetunings) ReadFinetuning(cell, finetuning, &result);
+      for (const ScaleFinetuning& finetuning : cell.finetunings) {
+        try {
+          ReadFinetuning(cell, finetuning, &result);
+        } catch (const Error& error) {
+          Miss(cell, StrCat(finetuning.tasks, ": cannot be read: ", error.what()));
+        }
+      }
     } catch (const Error& error) {
       Miss(cell, StrCat("cannot be read: ", error.what()));
       return std::nullopt;

@@ -304,6 +304,26 @@ TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
   }
 }
 
+TEST_F(ReproduceTest, ADamagedFileCostsItsCellAlone) {
+  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  WriteBytes(CellFolder(kRows[0], 1) + "/pretraining/run.json", "{");
+  WriteBytes(CellFolder(kRows[1], 1) + "/finetuning-stories/scores.json", "{");
+  fs::remove_all(CellFolder(kRows[2], 1));
+  const CommandResult result = RunCommand(Table());
+  EXPECT_TRUE(Contains(result.errors, "1 to run")) << result.errors;
+  const Json json = Result();
+  const auto seeds = [&](size_t row, const char* measure) {
+    return json.At("rows").AsArray()[row].At("measures").At(measure).At("seeds").AsInt();
+  };
+  EXPECT_EQ(seeds(0, "ln_ppl"), 1);
+  EXPECT_EQ(seeds(0, "stories"), 1);
+  EXPECT_EQ(seeds(1, "ln_ppl"), 2);
+  EXPECT_EQ(seeds(1, "stories"), 1);
+  EXPECT_EQ(seeds(2, "ln_ppl"), 2);
+  EXPECT_TRUE(Contains(json.At("missing").Dump(), "run.json"));
+  EXPECT_TRUE(Contains(json.At("missing").Dump(), "scores.json"));
+}
+
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
   ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
   ASSERT_TRUE(fs::exists(dir_ / "my table/figure.svg"));
