@@ -125,6 +125,7 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
   Json all = Json::MakeArray();
   std::string text;
   for (const PaperTable* table : call.tables) {
+    KeepRecords(call.scale, *table, call.seeds, call.options);
     const TableResult result = CollectTable(call.scale, *table, call.seeds, call.options);
     const std::string folder = call.FolderOf(*table);
     CreateDirectories(folder);

@@ -92,6 +92,49 @@ std::string FirstDifference(const TrainingConfig& here, const TrainingConfig& th
   return differences.empty() ? "" : differences[0];
 }
 
+// What the scale said of a finetuning as it was begun; none where that was not written down.
+std::optional<Json> ScaleRecordIn(const Cell& cell, const ScaleFinetuning& finetuning) {
+  const std::string file = cell.FinetuningRecord(finetuning);
+  return Exists(file) ? std::optional<Json>(ReadJsonFile(file)) : std::nullopt;
+}
+
+std::string WhyAnotherFinetuning(const Cell& cell, const ScaleFinetuning& finetuning,
+                                 const std::optional<Json>& of_scale, const TrainingConfig& there) {
+  if (const Json own = RecordOf(finetuning); of_scale && *of_scale != own) {
+    return StrCat("finetuning: ", Excerpt(own.Dump(), 400), " here, ", Excerpt(of_scale->Dump(), 400), " there");
+  }
+  TrainingConfig here = there;
+  SetFields(finetuning.config, &here);
+  here.task = finetuning.tasks;
+  here.seed = cell.pretraining.seed;
+  const std::vector<std::string> differences = Differences(here, there);
+  return differences.empty() ? "" : differences[0];
+}
+
+bool Holds(const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning) {
+  return kept && kept->finetunings.count(finetuning.tasks) > 0;
+}
+
+// Whether a finetuning needs nothing more.
+bool IsDone(const Cell& cell, const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning) {
+  return Holds(kept, finetuning) || IsFinished(cell.FinetuningFolder(finetuning), true);
+}
+
+// The result and what finished runs have beside it; none where nothing is to be written.
+std::optional<CellRecord> RecordToKeep(const Cell& cell) {
+  const std::optional<CellRecord> kept = KeptRecord(cell);
+  if (!IsFinished(cell) || !WhyAnother(cell).empty()) return std::nullopt;
+  bool more = !kept;
+  CellRecord record = kept ? *kept : CellRecord{.pretraining = ReadPretraining(cell.PretrainingFolder())};
+  for (const ScaleFinetuning& one : cell.finetunings) {
+    if (Holds(kept, one) || !IsFinished(cell.FinetuningFolder(one), true)) continue;
+    if (!WhyAnother(cell, one).empty()) return std::nullopt;
+    record.finetunings[one.tasks] = ReadFinetuning(cell, one);
+    more = true;
+  }
+  return more ? std::optional<CellRecord>(std::move(record)) : std::nullopt;
+}
+
 }  // namespace
 
 std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.seed); }
@@ -162,16 +205,53 @@ bool IsFinished(const std::string& run_folder, bool has_tasks) {
 }
 
 bool IsFinished(const Cell& cell) {
-  if (!IsFinished(cell.PretrainingFolder(), false)) return false;
-  return std::all_of(cell.finetunings.begin(), cell.finetunings.end(), [&](const ScaleFinetuning& one) {
-    return IsFinished(cell.FinetuningFolder(one), true) || !TaskFolderOf(cell, one);
-  });
+  std::optional<CellRecord> kept;
+  try {
+    kept = KeptRecord(cell);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    return false;  // RunCell says why
+  }
+  if (!kept && !IsFinished(cell.PretrainingFolder(), false)) return false;
+  return std::all_of(cell.finetunings.begin(), cell.finetunings.end(),
+                     [&](const ScaleFinetuning& one) { return IsDone(cell, kept, one) || !TaskFolderOf(cell, one); });
+}
+
+std::optional<CellRecord> KeptRecord(const Cell& cell) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const std::string file = cell.ResultFile();
+  if (!Exists(file)) return std::nullopt;
+  try {
+    return CellRecordFromJson(ParseJson(ReadFile(file, kMostBytes), file), file);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    Fail(ErrorKind::kData, error.what(), "; without this file the cell's runs count, or it is computed again");
+  }
+}
+
+void KeepRecord(const Cell& cell) {
+  try {
+    if (const std::optional<CellRecord> record = RecordToKeep(cell)) {
+      WriteFileAtomically(cell.ResultFile(), ToJson(*record).DumpPretty());
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) PrintMessage(cell.Title(), ": its result is not kept: ", error.what());
+  }
+}
+
+std::optional<std::string> DataFingerprintOf(const Cell& cell) {
+  if (const std::optional<CellRecord> kept = KeptRecord(cell)) return kept->pretraining.data_fingerprint;
+  const RunFolder folder(cell.PretrainingFolder());
+  if (!folder.HasRunFile()) return std::nullopt;
+  const Json run = folder.ReadRunFile();
+  return JsonReader(run, folder.RunFile()).String("data_fingerprint");
 }
 
 std::string WhyAnother(const Cell& cell) {
+  const std::optional<CellRecord> kept = KeptRecord(cell);
   const RunFolder folder(cell.PretrainingFolder());
-  if (!folder.HoldsRun()) return "";
-  const TrainingConfig there = ReadRunConfig(folder);
+  if (!kept && !folder.HoldsRun()) return "";
+  const TrainingConfig there = kept ? kept->pretraining.config : ReadRunConfig(folder);
   if (const std::string difference = FirstDifference(cell.pretraining, there); !difference.empty()) return difference;
   // It changes no bit of the model, but what is measured of it.
   if (cell.pretraining.eval_batches == there.eval_batches) return "";
@@ -179,20 +259,17 @@ std::string WhyAnother(const Cell& cell) {
 }
 
 std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
+  if (const std::optional<CellRecord> kept = KeptRecord(cell); Holds(kept, finetuning)) {
+    const FinetuningRecord& there = kept->finetunings.at(finetuning.tasks);
+    return WhyAnotherFinetuning(cell, finetuning, there.of_scale, there.config);
+  }
   const RunFolder folder(cell.FinetuningFolder(finetuning));
   if (!folder.HoldsRun()) return "";
-  if (const std::string file = cell.FinetuningRecord(finetuning); Exists(file)) {
-    const Json there = ReadJsonFile(file), here = RecordOf(finetuning);
-    if (there != here)
-      return StrCat("finetuning: ", Excerpt(here.Dump(), 400), " here, ", Excerpt(there.Dump(), 400), " there");
-  }
-  TrainingConfig there = ReadRunConfig(folder);
-  TrainingConfig here = there;
-  SetFields(finetuning.config, &here);
-  here.task = finetuning.tasks;
-  here.seed = cell.pretraining.seed;
-  const std::vector<std::string> differences = Differences(here, there);
-  return differences.empty() ? "" : differences[0];
+  return WhyAnotherFinetuning(cell, finetuning, ScaleRecordIn(cell, finetuning), ReadRunConfig(folder));
+}
+
+FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning) {
+  return ReadFinetuning(cell.FinetuningFolder(finetuning), ScaleRecordIn(cell, finetuning));
 }
 
 std::string FailureOf(const Cell& cell) {
@@ -214,17 +291,18 @@ CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
       return CellEnd::kLocked;
     }
     if (Exists(cell.FailureFile())) RemoveAtomically(cell.FailureFile());
+    const std::optional<CellRecord> kept = KeptRecord(cell);
+    if (IsFinished(cell)) return CellEnd::kFinished;  // by another process, by now
     stage = "pretraining";
-    if (!IsFinished(cell.PretrainingFolder(), false) &&
-        !TrainRun(cell.pretraining, cell.PretrainingFolder(), signals)) {
-      return CellEnd::kStopped;
+    if (!IsFinished(cell.PretrainingFolder(), false)) {
+      if (kept) PrintMessage("its weights are not there: pretrained again, for the finetunings that its result lacks");
+      if (!TrainRun(cell.pretraining, cell.PretrainingFolder(), signals)) return CellEnd::kStopped;
     }
     for (const ScaleFinetuning& finetuning : cell.finetunings) {
       stage = "finetuning on " + finetuning.tasks;
-      if (!IsFinished(cell.FinetuningFolder(finetuning), true) && !Finetune(cell, finetuning, signals)) {
-        return CellEnd::kStopped;
-      }
+      if (!IsDone(cell, kept, finetuning) && !Finetune(cell, finetuning, signals)) return CellEnd::kStopped;
     }
+    KeepRecord(cell);
     return CellEnd::kFinished;
   } catch (const Interrupted&) {
     throw;

@@ -5,6 +5,9 @@
 //   CELLS/t5-talking-24x32/seed-1/finetuning-mnli-m/    another
 //   CELLS/t5-talking-24x32/seed-1/finetuning-mnli-m.json  what the scale says of it, as it was begun
 //   CELLS/t5-talking-24x32/seed-1/failure.json          why it is not finished, if it failed
+//   CELLS/t5-talking-24x32/seed-1/result.json           what it has measured, when it is finished: see cell_record.h
+//
+// A cell with a result.json is finished without its run folders.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/finetuning.h"
+#include "tools/reproduce/cell_record.h"
 #include "tools/reproduce/scale.h"
 #include "tools/signals.h"
 
@@ -36,6 +40,7 @@ struct Cell {
   std::string FinetuningFolder(const ScaleFinetuning& one) const { return folder + "/" + one.FolderName(); }
   std::string FinetuningRecord(const ScaleFinetuning& one) const { return FinetuningFolder(one) + ".json"; }
   std::string FailureFile() const { return folder + "/failure.json"; }
+  std::string ResultFile() const { return folder + "/result.json"; }
   std::string Title() const;  // "t5-talking-24x32, seed 1"
 };
 
@@ -58,10 +63,19 @@ TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning,
 bool IsFinished(const std::string& run_folder, bool has_tasks);
 // Whether nothing is left to do: all is finished, or its tasks' files are not there.
 bool IsFinished(const Cell& cell);
-// Why the run that is in a cell's folder is none of this cell; empty if it is, or there is none.
+// What result.json says; none where there is none. Error(kData) where it is damaged.
+std::optional<CellRecord> KeptRecord(const Cell& cell);
+// Writes result.json of a finished cell, or adds the finetunings that it lacks. Nothing happens to a cell that is not
+// finished, is another, or cannot be read. What cannot be written is told on standard error.
+void KeepRecord(const Cell& cell);
+// What tells the text from another that its pretraining saw; none where none has begun.
+std::optional<std::string> DataFingerprintOf(const Cell& cell);
+// Why the run that is in a cell's folder or its result is none of this cell; empty if it is, or there is none.
 std::string WhyAnother(const Cell& cell);
 // The same of a finetuning.
 std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning);
+// A finished finetuning in its folder, as a record.
+FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning);
 // What the cell's failure.json says; empty where there is none.
 std::string FailureOf(const Cell& cell);
 

@@ -19,7 +19,7 @@ namespace crosstalk {
 namespace {
 
 int64_t StepsDone(const Cell& cell) {
-  if (IsFinished(cell.PretrainingFolder(), false)) return cell.pretraining.steps;
+  if (IsFinished(cell) || IsFinished(cell.PretrainingFolder(), false)) return cell.pretraining.steps;
   const std::vector<int64_t> steps = CheckpointStore(RunFolder(cell.PretrainingFolder()).CheckpointDirectory()).Steps();
   return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.steps);
 }
@@ -54,12 +54,9 @@ void CheckData(const std::vector<Cell>& cells) {
     if (fingerprints.count(cell.pretraining.model) == 0) {
       fingerprints[cell.pretraining.model] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
     }
-    const RunFolder folder(cell.PretrainingFolder());
-    if (!folder.HasRunFile()) continue;
     UnlessDamaged([&] {
-      const Json run = folder.ReadRunFile();
-      const std::string& there = JsonReader(run, folder.RunFile()).String("data_fingerprint");
-      CROSSTALK_CHECK(there == fingerprints[cell.pretraining.model], cell.PretrainingFolder(),
+      const std::optional<std::string> there = DataFingerprintOf(cell);
+      CROSSTALK_CHECK(!there || *there == fingerprints[cell.pretraining.model], cell.PretrainingFolder(),
                       ": was trained on other text; choose another --out, or the same --data");
     });
   }

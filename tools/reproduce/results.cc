@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/reproduce/cell_record.h"
 #include "tools/run_metrics.h"
 
 namespace crosstalk {
@@ -39,35 +40,22 @@ double InPercent(const std::string& measure, double value) {
   return DisplayOf({.name = measure, .value = value}).is_share ? 100 * value : value;
 }
 
-// The last evaluation of a pretraining, its curve and the time of its steps.
-void ReadPretraining(const std::string& folder, int64_t steps, CellResult* result) {
-  const std::vector<Json> lines = ReadMetrics(RunFolder(folder).MetricsFile());
-  for (const Json& line : lines) {
-    if (line.At("event").AsString() != "eval") continue;
-    const JsonReader reader(line, RunFolder(folder).MetricsFile());
-    const int64_t step = reader.Int("step");
-    result->curve_steps.push_back(static_cast<double>(step));
-    result->curve.push_back(reader.Double("ln_ppl"));
-    if (step != steps) continue;
-    for (const char* measure : {"ln_ppl", "masked_accuracy", "sentence_accuracy"}) {
-      const Json* value = line.Find(measure);
-      if (value != nullptr && value->is_number()) result->values[measure] = InPercent(measure, value->AsDouble());
-    }
-  }
-  result->step_seconds = MedianStepSeconds(lines);
-  if (result->values.empty()) Fail(ErrorKind::kData, "its metrics.jsonl has no measure of step ", steps);
+void TakePretraining(const PretrainingRecord& record, CellResult* result) {
+  for (const auto& [measure, value] : record.values) result->values[measure] = InPercent(measure, value);
+  result->curve_steps = record.curve_steps;
+  result->curve = record.curve;
+  result->step_seconds = record.step_seconds;
+  result->model_parameters = record.parameters;
 }
 
-void ReadScores(const std::string& folder, const std::vector<PaperMeasure>& measures, CellResult* result) {
-  const std::string path = RunFolder(folder).ScoresFile();
-  const Json scores = ReadJsonFile(path);
-  const JsonReader tasks = JsonReader(scores, path).Object("tasks");
+void TakeScores(const FinetuningRecord& record, const std::vector<PaperMeasure>& measures, CellResult* result) {
   for (const PaperMeasure& measure : measures) {
-    if (measure.task.empty() || !tasks.Has(measure.task)) continue;
-    const Json* value = tasks.Value(measure.task).Find(measure.of);
-    if (value == nullptr || !value->is_number()) continue;
+    const auto task = record.scores.find(measure.task);
+    if (task == record.scores.end()) continue;
+    const auto value = task->second.find(measure.of);
+    if (value == task->second.end()) continue;
     const double best = measure.of == "score" ? 1 : FindTask(measure.task).best;
-    result->values[measure.name] = 100 * value->AsDouble() / best;
+    result->values[measure.name] = 100 * value->second / best;
   }
 }
 
@@ -120,7 +108,8 @@ class Collector {
   std::optional<CellResult> Read(const Cell& cell) {
     CellResult result = {.seed = cell.pretraining.seed};
     try {
-      if (!IsFinished(cell.PretrainingFolder(), false)) {
+      const std::optional<CellRecord> kept = KeptRecord(cell);
+      if (!kept && !IsFinished(cell.PretrainingFolder(), false)) {
         Miss(cell, StateOf(cell));
         return std::nullopt;
       }
@@ -128,11 +117,12 @@ class Collector {
         Miss(cell, "not counted: it is a run of another configuration: " + why);
         return std::nullopt;
       }
-      ReadPretraining(cell.PretrainingFolder(), cell.pretraining.steps, &result);
-      if (!NoteRun(cell, &result)) return std::nullopt;
+      const PretrainingRecord pretraining = kept ? kept->pretraining : ReadPretraining(cell.PretrainingFolder());
+      if (!NoteRun(cell, pretraining)) return std::nullopt;
+      TakePretraining(pretraining, &result);
       for (const ScaleFinetuning& finetuning : cell.finetunings) {
         try {
-          ReadFinetuning(cell, finetuning, &result);
+          CollectFinetuning(cell, kept, finetuning, &result);
         } catch (const Error& error) {
           Miss(cell, StrCat(finetuning.tasks, ": cannot be read: ", error.what()));
         }
@@ -144,51 +134,48 @@ class Collector {
     return result;
   }
 
-  void ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning, CellResult* result) {
-    const std::string folder = cell.FinetuningFolder(finetuning);
-    if (!IsFinished(folder, true)) {
-      const std::string failure = FailureOf(cell);
-      Miss(cell, StrCat(finetuning.tasks, ": ",
-                        !failure.empty()               ? "failed, " + failure
-                        : RunFolder(folder).HoldsRun() ? "finetuning is not finished"
-                                                       : "not finetuned on"));
-    } else if (const std::string why = WhyAnother(cell, finetuning); !why.empty()) {
+  void CollectFinetuning(const Cell& cell, const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning,
+                         CellResult* result) {
+    const bool is_kept = kept && kept->finetunings.count(finetuning.tasks) > 0;
+    if (!is_kept && !IsFinished(cell.FinetuningFolder(finetuning), true)) {
+      Miss(cell, StrCat(finetuning.tasks, ": ", WhyNotFinetuned(cell, finetuning)));
+      return;
+    }
+    if (const std::string why = WhyAnother(cell, finetuning); !why.empty()) {
       Miss(cell, StrCat(finetuning.tasks, ": not counted: it is a run of another configuration: ", why));
-    } else if (IsOfTheSameText(folder, &task_fingerprints_[finetuning.tasks])) {
-      ReadScores(folder, result_.measures, result);
+      return;
+    }
+    const FinetuningRecord record = is_kept ? kept->finetunings.at(finetuning.tasks) : ReadFinetuning(cell, finetuning);
+    if (IsOfTheSameText(record.data_fingerprint, &task_fingerprints_[finetuning.tasks])) {
+      TakeScores(record, result_.measures, result);
     } else {
       Miss(cell, StrCat(finetuning.tasks, ": not counted: it learned from other files than the first"));
     }
   }
 
-  // Whether a run has the fingerprint of the first of its kind, which it sets if it is the first itself.
-  static bool IsOfTheSameText(const std::string& run_folder, std::string* first) {
-    const RunFolder folder(run_folder);
-    const Json run = folder.ReadRunFile();
-    const std::string& fingerprint = JsonReader(run, folder.RunFile()).String("data_fingerprint");
+  static std::string WhyNotFinetuned(const Cell& cell, const ScaleFinetuning& finetuning) {
+    if (const std::string failure = FailureOf(cell); !failure.empty()) return "failed, " + failure;
+    if (RunFolder(cell.FinetuningFolder(finetuning)).HoldsRun()) return "finetuning is not finished";
+    if (IsFinished(cell.PretrainingFolder(), false)) return "not finetuned on";
+    return "not finetuned on, and the weights to begin with are not there: the cell has to be pretrained again";
+  }
+
+  // Whether it is the first of its kind, or has the fingerprint of the first.
+  static bool IsOfTheSameText(const std::string& fingerprint, std::string* first) {
     if (first->empty()) *first = fingerprint;
     return fingerprint == *first;
   }
 
   // What computed the run, and on which text: runs on another than the table's first are not counted.
-  bool NoteRun(const Cell& cell, CellResult* result) {
-    if (!IsOfTheSameText(cell.PretrainingFolder(), &fingerprint_)) {
+  bool NoteRun(const Cell& cell, const PretrainingRecord& record) {
+    if (!IsOfTheSameText(record.data_fingerprint, &fingerprint_)) {
       Miss(cell, "not counted: it was trained on other text than the first");
       return false;
     }
-    const RunFolder folder(cell.PretrainingFolder());
-    const Json run = folder.ReadRunFile();
-    const JsonReader reader(run, folder.RunFile());
-    result_.data.insert(reader.String("data"));
-    result_.simd_bits.insert(reader.String("simd_bits"));
-    result->model_parameters = reader.Int("parameters");
-    for (const Json& session : reader.Array("sessions")) {
-      const JsonReader fields(session, folder.RunFile());
-      result_.versions.insert(fields.String("version"));
-      const int64_t threads = fields.Int("threads");
-      result_.processors.insert(
-          StrCat(fields.Object("platform").String("cpu_name"), ", ", threads, threads == 1 ? " thread" : " threads"));
-    }
+    result_.data.insert(record.data);
+    result_.simd_bits.insert(record.simd_bits);
+    result_.versions.insert(record.versions.begin(), record.versions.end());
+    result_.processors.insert(record.processors.begin(), record.processors.end());
     return true;
   }
 
@@ -227,6 +214,16 @@ int64_t TableResult::MostSeeds() const {
   size_t most = 0;
   for (const RowResult& row : rows) most = std::max(most, row.cells.size());
   return static_cast<int64_t>(most);
+}
+
+void KeepRecords(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options) {
+  const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    const std::string folder = options.folder + "/" + table.CellName(table.rows[i]);
+    for (const int64_t seed : SeedsOf(folder, seeds)) {
+      KeepRecord(MakeCell(scale, table, table.rows[i], configs[i], seed, options));
+    }
+  }
 }
 
 TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options) {

@@ -59,7 +59,10 @@ struct TableResult {
   int64_t MostSeeds() const;
 };
 
-// `cells`: those of the table that are asked for; other seeds that are there count too.
+// Writes result.json of the table's finished cells that have none, those of other seeds too.
+void KeepRecords(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options);
+
+// Seeds 1 to `seeds` are asked for; others that are there count too.
 TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options);
 
 }  // namespace crosstalk

@@ -53,6 +53,23 @@ class ReproduceTest : public ::testing::Test {
   std::string CellFolder(const std::string& row, int seed) const {
     return StrCat(dir_ / "my table/cells/t5-", row, "/seed-", seed);
   }
+  // What the cells hold by these names.
+  void RemoveFromCells(const std::vector<std::string>& names) const {
+    for (const std::string& row : {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"}) {
+      for (int seed = 1; seed <= 2; ++seed) {
+        for (const std::string& name : names) fs::remove_all(CellFolder(row, seed) + "/" + name);
+      }
+    }
+  }
+  void RemoveRuns() const { RemoveFromCells({"pretraining", "finetuning-stories", "finetuning-stories.json", "lock"}); }
+  std::vector<std::string> TableFiles() const {
+    std::vector<std::string> files;
+    for (const char* name : {"table.md", "table.csv", "table.json", "report.html", "figure.svg"}) {
+      files.push_back(ReadBytes(dir_ / (std::string("my table/") + name)));
+    }
+    return files;
+  }
+  std::string ReasonOfMissing(size_t i) const { return Result().At("missing").AsArray().at(i).At("reason").AsString(); }
   Json Result() const { return ParseJson(ReadBytes(dir_ / "my table/table.json"), "table.json"); }
 
   TempDir dir_;
@@ -60,6 +77,13 @@ class ReproduceTest : public ::testing::Test {
 
 const std::vector<std::string> kRows = {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"};
 const std::vector<std::string> kFiles = {"table.md", "table.csv", "table.json", "report.html", "figure.svg"};
+
+// A text of another kind than the built-in corpus.
+std::string LinesOfText() {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "Line " + std::to_string(i) + " of a text of another kind.\n\n";
+  return text;
+}
 
 // Every element of an XML text is closed, in order; a "<" that begins none is an element that is not.
 std::string WhatIsNotClosed(const std::string& xml) {
@@ -259,9 +283,7 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
   EXPECT_TRUE(Contains(Result().At("missing").AsArray()[0].At("reason").AsString(), "steps: 9 here, 8 there"));
   WriteScale(8);
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "Line " + std::to_string(i) + " of a text of another kind.\n\n";
-  WriteBytes(dir_ / "text.txt", text);
+  WriteBytes(dir_ / "text.txt", LinesOfText());
   const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
   EXPECT_EQ(other.exit_code, 2) << other.errors;
   EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
@@ -306,6 +328,7 @@ TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
 
 TEST_F(ReproduceTest, ADamagedFileCostsItsCellAlone) {
   ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  RemoveFromCells({"result.json"});
   WriteBytes(CellFolder(kRows[0], 1) + "/pretraining/run.json", "{");
   WriteBytes(CellFolder(kRows[1], 1) + "/finetuning-stories/scores.json", "{");
   fs::remove_all(CellFolder(kRows[2], 1));
@@ -322,6 +345,113 @@ TEST_F(ReproduceTest, ADamagedFileCostsItsCellAlone) {
   EXPECT_EQ(seeds(2, "ln_ppl"), 2);
   EXPECT_TRUE(Contains(json.At("missing").Dump(), "run.json"));
   EXPECT_TRUE(Contains(json.At("missing").Dump(), "scores.json"));
+}
+
+TEST_F(ReproduceTest, WhatWasMeasuredOutlivesTheRuns) {
+  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  const std::vector<std::string> whole = TableFiles();
+  // Written at a cell's end, and by a call that sees a finished cell without it: the same bytes.
+  const std::string result = ReadBytes(CellFolder(kRows[1], 2) + "/result.json");
+  EXPECT_LT(result.size(), 12000u);
+  EXPECT_FALSE(Contains(result, dir_ / "")) << result;
+  RemoveFromCells({"result.json"});
+  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  EXPECT_EQ(ReadBytes(CellFolder(kRows[1], 2) + "/result.json"), result);
+  EXPECT_EQ(TableFiles(), whole);
+
+  RemoveRuns();
+  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  EXPECT_EQ(TableFiles(), whole);
+  // Nothing is trained, neither by all nor by one.
+  const std::string cells = Snapshot(dir_ / "my table/cells");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--cell", "4"}}) {
+    const CommandResult again = RunCommand(Table(more));
+    EXPECT_EQ(again.exit_code, 0) << again.errors;
+    EXPECT_TRUE(Contains(again.errors, ", 0 to run")) << again.errors;
+  }
+  EXPECT_EQ(Snapshot(dir_ / "my table/cells"), cells);
+  EXPECT_EQ(TableFiles(), whole);
+
+  // Of another scale, and on other text: refused, and not counted.
+  WriteScale(9);
+  const CommandResult scale = RunCommand(Table());
+  EXPECT_EQ(scale.exit_code, 2) << scale.errors;
+  EXPECT_TRUE(Contains(scale.errors, "another scale or configuration: steps: 9 here, 8 there")) << scale.errors;
+  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  EXPECT_TRUE(Contains(ReasonOfMissing(0), "steps: 9 here, 8 there")) << ReasonOfMissing(0);
+  WriteScale(8, R"("steps": 3})");
+  const CommandResult finetuning = RunCommand(Table());
+  EXPECT_EQ(finetuning.exit_code, 2) << finetuning.errors;
+  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not counted: ")) << ReasonOfMissing(0);
+  WriteScale(8);
+  WriteBytes(dir_ / "text.txt", LinesOfText());
+  const CommandResult text = RunCommand(Table({"--data", dir_ / "text.txt"}));
+  EXPECT_EQ(text.exit_code, 2) << text.errors;
+  EXPECT_TRUE(Contains(text.errors, "was trained on other text")) << text.errors;
+}
+
+TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  RemoveRuns();
+  const std::string file = CellFolder(kRows[1], 1) + "/result.json";
+  const std::string good = ReadBytes(file);
+  const auto with = [&](const std::string& key, const Json& value) {
+    Json json = ParseJson(good, "result.json");
+    json.Set("pretraining", Json(json.At("pretraining")).Set(key, value));
+    return json.Dump();
+  };
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {good.substr(0, good.size() / 2), "byte "},
+      {"[]", "result.json: "},
+      {R"({"format": 2})", "format"},
+      {Json(ParseJson(good, "")).Set("more", 1).Dump(), "more: is not a key"},
+      {with("values", Json::MakeObject({{"ln_ppl", "1"}})), "ln_ppl: must be a number"},
+      {with("values", Json::MakeObject()), "values: has no ln_ppl"},
+      {with("parameters", -1), "parameters"},
+      {with("curve", Json::MakeArray({1.0})), "curve: is not as long"},
+      {with("curve_steps", Json::MakeArray({8.0, 4.0})), "curve_steps: descends"},
+      {with("data", "a\nb"), "data: has a control character"},
+      {with("data", std::string(5000, 'a')), "data: is longer"},
+      {with("configuration", Json::MakeObject({{"steps", 8}})), "configuration of pretraining"},
+      {std::string(2 << 20, ' '), "result.json"}};
+  for (const auto& [bytes, expected] : cases) {
+    WriteBytes(file, bytes);
+    ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0) << expected;
+    ASSERT_EQ(Result().At("missing").AsArray().size(), 1u) << expected;
+    EXPECT_TRUE(Contains(ReasonOfMissing(0), "result.json") && Contains(ReasonOfMissing(0), expected))
+        << ReasonOfMissing(0);
+    EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 1);
+  }
+  // Training says so too, and changes nothing.
+  const CommandResult run = RunCommand(Table({"--seeds", "1"}));
+  EXPECT_EQ(run.exit_code, 1) << run.errors;
+  EXPECT_TRUE(Contains(run.errors, "without this file the cell's runs count")) << run.errors;
+  // One of another cell is none of this.
+  WriteBytes(file, ReadBytes(CellFolder(kRows[0], 1) + "/result.json"));
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  EXPECT_TRUE(Contains(ReasonOfMissing(0), "it is a run of another configuration")) << ReasonOfMissing(0);
+}
+
+TEST_F(ReproduceTest, AResultThatLacksAFinetuningIsPretrainedAgain) {
+  const std::vector<std::string> without = {"reproduce", "--table",         "10",      "--scale", dir_ / "tiny.json",
+                                            "--out",     dir_ / "my table", "--seeds", "1",       "--threads",
+                                            "1"};
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--cells", dir_ / "whole"})).exit_code, 0);
+  const Json whole = Result();
+  ASSERT_EQ(RunCommand(without).exit_code, 0);
+  RemoveRuns();
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not finetuned on, and the weights to begin with are not there"))
+      << ReasonOfMissing(0);
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures").At("ln_ppl").At("seeds").AsInt(), 1);
+  const CommandResult again = RunCommand(Table({"--seeds", "1"}));
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_TRUE(Contains(again.errors, "its weights are not there: pretrained again")) << again.errors;
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
+  RemoveRuns();
+  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
 }
 
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
