@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -34,6 +35,11 @@ struct GemmArguments {
   int64_t ldc = 0;
   const T* bias = nullptr;  // [n], of every row; null: none
   Slicing slicing = Slicing::kYes;
+  // In float: what op(A) and op(B) are rounded to. Each of them may lie in memory as bfloat16 already, and is then read
+  // from here, with the same distances between rows, instead of a or b.
+  Precision precision = Precision::kFloat32;
+  const uint16_t* a_rounded = nullptr;
+  const uint16_t* b_rounded = nullptr;
 };
 
 // Threaded. T is float or double.

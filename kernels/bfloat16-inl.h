@@ -1,0 +1,98 @@
+// Pairs of bfloat16 and their products. Compiled once per target.
+//
+// A lane of 32 bits holds two consecutive terms' operands, k in its lower half and k + 1 in its upper half: what
+// VDPBF16PS multiplies. A sum over an odd number of terms has a zero behind the last.
+#if defined(CROSSTALK_KERNELS_BFLOAT16_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_KERNELS_BFLOAT16_INL_H_
+#undef CROSSTALK_KERNELS_BFLOAT16_INL_H_
+#else
+#define CROSSTALK_KERNELS_BFLOAT16_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+using FloatVector = hn::Vec<Tag<float>>;
+using PairVector = hn::Vec<Tag<uint32_t>>;
+
+// Whether the target has vectors that VDPBF16PS takes; that the CPU has the instruction is BFloat16UnitInUse's to say.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr bool kHasDotProduct = kLanesOf<float> == 16;
+#else
+inline constexpr bool kHasDotProduct = false;
+#endif
+
+// The bits of the nearest bfloat16 in the upper half of each lane; the lower half is 0.
+HWY_INLINE PairVector RoundedUpperHalf(FloatVector x) {
+  const Tag<float> d;
+  const Tag<uint32_t> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffu)));
+  const auto sign = hn::And(bits, hn::Set(du, 0x80000000u));
+  const auto tiny = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-126f));
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000u));
+  const auto finite = hn::IfThenElse(hn::RebindMask(du, tiny), sign, rounded);
+  return hn::And(hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, finite), hn::Set(du, 0xffff0000u));
+}
+
+// The float nearest among the bfloat16.
+HWY_INLINE FloatVector RoundedToBFloat16(FloatVector x) { return hn::BitCast(Tag<float>(), RoundedUpperHalf(x)); }
+
+// The halves of each pair as floats.
+HWY_INLINE FloatVector FirstOfPairs(PairVector p) { return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(p)); }
+HWY_INLINE FloatVector SecondOfPairs(PairVector p) {
+  return hn::BitCast(Tag<float>(), hn::And(p, hn::Set(Tag<uint32_t>(), 0xffff0000u)));
+}
+
+template <BFloat16Unit kUnit>
+struct Pairs;
+
+template <>
+struct Pairs<BFloat16Unit::kWidened> {
+  // Lane l: the pair of first[l] and second[l].
+  static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
+    return hn::Or(hn::ShiftRight<16>(RoundedUpperHalf(first)), RoundedUpperHalf(second));
+  }
+  // sum + the two products of each lane.
+  static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
+    return hn::MulAdd(FirstOfPairs(a), FirstOfPairs(b), hn::MulAdd(SecondOfPairs(a), SecondOfPairs(b), sum));
+  }
+};
+
+#if HWY_TARGET == HWY_AVX3
+// By their names and not by intrinsics, so that one target serves CPUs with and without them.
+template <>
+struct Pairs<BFloat16Unit::kDotProduct> {
+  static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
+    if constexpr (kHasDotProduct) {
+      __m512i halves;  // those of `first`, then those of `second`
+      asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(halves) : "v"(second.raw), "v"(first.raw));
+      const __m512i order = _mm512_set_epi32(0x001f000f, 0x001e000e, 0x001d000d, 0x001c000c, 0x001b000b, 0x001a000a,
+                                             0x00190009, 0x00180008, 0x00170007, 0x00160006, 0x00150005, 0x00140004,
+                                             0x00130003, 0x00120002, 0x00110001, 0x00100000);
+      return PairVector{_mm512_permutexvar_epi16(order, halves)};
+    } else {
+      return Pairs<BFloat16Unit::kWidened>::Round(first, second);
+    }
+  }
+  static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
+    if constexpr (kHasDotProduct) {
+      asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+      return sum;
+    } else {
+      return Pairs<BFloat16Unit::kWidened>::MulAdd(a, b, sum);
+    }
+  }
+};
+#endif
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,133 @@
+#include "crosstalk/kernels/bfloat16.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/bfloat16.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/simd-inl.h"
+#include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void RoundAll(int64_t count, const float* x, uint16_t* y) {
+  const Tag<float> d;
+  const hn::Rebind<uint16_t, Tag<float>> dh;
+  const auto halves = [&](FloatVector v)
+                          HWY_ATTR { return hn::TruncateTo(dh, hn::ShiftRight<16>(RoundedUpperHalf(v))); };
+  ForVectors(
+      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(halves(hn::LoadU(d, x + i)), dh, y + i); },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
+        hn::StoreU(halves(LoadFirst(d, x + i, n)), dh, last);
+        std::memcpy(y + i, last, n * sizeof(uint16_t));
+      });
+}
+
+void WidenAll(int64_t count, const uint16_t* x, float* y) {
+  const Tag<float> d;
+  const Tag<uint32_t> du;
+  const hn::Rebind<uint16_t, Tag<float>> dh;
+  const auto widened = [&](const uint16_t* from) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
+  };
+  ForVectors(
+      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(widened(x + i), d, y + i); },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+        std::memcpy(last, x + i, n * sizeof(uint16_t));
+        StoreFirst(widened(last), d, y + i, n);
+      });
+}
+
+bool TargetHasDotProduct() { return kHasDotProduct; }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(RoundAll);
+HWY_EXPORT(WidenAll);
+HWY_EXPORT(TargetHasDotProduct);
+
+namespace {
+
+constexpr char kVariable[] = "CROSSTALK_BFLOAT16";
+constexpr char kWidenedName[] = "widened", kDotProductName[] = "dot-product";
+
+// What was asked for: the variable, or RestrictBFloat16Unit. Empty: the best.
+std::mutex choice_mutex;
+std::string choice;
+std::atomic<bool> chosen = false;
+
+bool HasDotProduct() {
+  SettleSimdTarget();
+#if defined(__x86_64__)
+  return HWY_DYNAMIC_DISPATCH(TargetHasDotProduct)() && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+void Choose(std::string_view source, std::string_view name) {
+  const std::vector<std::string> all = SupportedBFloat16Units();
+  if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) {
+    FailField(ErrorKind::kUsage, source, Quoted(name),
+              " does not multiply bfloat16 on this CPU and SIMD target; there is ", Join(all, ", "));
+  }
+  choice = name;
+  chosen = true;
+}
+
+}  // namespace
+
+void RoundToBFloat16(int64_t count, const float* x, uint16_t* y) {
+  SettleSimdTarget();
+  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y);
+}
+
+void WidenBFloat16(int64_t count, const uint16_t* x, float* y) {
+  SettleSimdTarget();
+  HWY_DYNAMIC_DISPATCH(WidenAll)(count, x, y);
+}
+
+BFloat16Unit BFloat16UnitInUse() {
+  if (!chosen) {
+    const std::lock_guard<std::mutex> lock(choice_mutex);
+    if (!chosen) {
+      const char* name = std::getenv(kVariable);
+      Choose(kVariable, name == nullptr ? "" : name);
+    }
+  }
+  // The SIMD target may have changed since.
+  return choice != kWidenedName && HasDotProduct() ? BFloat16Unit::kDotProduct : BFloat16Unit::kWidened;
+}
+
+std::string BFloat16UnitName() {
+  return BFloat16UnitInUse() == BFloat16Unit::kDotProduct ? kDotProductName : kWidenedName;
+}
+
+std::vector<std::string> SupportedBFloat16Units() {
+  std::vector<std::string> names;
+  if (HasDotProduct()) names.push_back(kDotProductName);
+  names.push_back(kWidenedName);
+  return names;
+}
+
+void RestrictBFloat16Unit(std::string_view name) {
+  const std::lock_guard<std::mutex> lock(choice_mutex);
+  Choose("bfloat16 unit", name);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE
