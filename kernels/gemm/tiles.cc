@@ -1,0 +1,131 @@
+#include "crosstalk/kernels/gemm/tiles.h"
+
+#include <cmath>
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define CROSSTALK_HAS_TILE_CODE 1
+#endif
+
+namespace crosstalk::kernels {
+namespace {
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+float Flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+
+#ifdef CROSSTALK_HAS_TILE_CODE
+
+// What the operating system must save and restore for tiles: their configuration and their data.
+constexpr uint64_t kTileState = (uint64_t{1} << 17) | (uint64_t{1} << 18);
+constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+
+bool AskForTiles() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_OSXSAVE) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  constexpr unsigned kBFloat16Tiles = 1u << 22, kTiles = 1u << 24;
+  if ((edx & kBFloat16Tiles) == 0 || (edx & kTiles) == 0) return false;
+  uint32_t low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if (((uint64_t{high} << 32 | low) & kTileState) != kTileState) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+// Palette 1: eight tiles, all of them whole.
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1, start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileConfiguration) == 64);
+constexpr TileConfiguration kWholeTiles;
+
+#endif
+
+}  // namespace
+
+#ifdef CROSSTALK_HAS_TILE_CODE
+
+bool HasTiles() {
+  static const bool has = AskForTiles();
+  return has;
+}
+
+// Tiles 0 to 3 hold the sums, two by two, 4 and 5 A's rows, 6 and 7 B's columns. The compiler never uses one itself, so
+// that what they hold stays from one statement to the next.
+HardwareTiles::HardwareTiles() { asm volatile("ldtilecfg %0" : : "m"(kWholeTiles)); }
+HardwareTiles::~HardwareTiles() { asm volatile("tilerelease"); }
+
+void HardwareTiles::Clear() { asm volatile("tilezero %tmm0\n\ttilezero %tmm1\n\ttilezero %tmm2\n\ttilezero %tmm3"); }
+
+void HardwareTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
+  const int64_t a_bytes = 4 * a_stride, b_bytes = 4 * b_stride;
+  asm volatile(
+      "tileloadd (%[b0], %[b_bytes], 1), %%tmm6\n\t"
+      "tileloadd (%[a0], %[a_bytes], 1), %%tmm4\n\t"
+      "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+      "tileloadd (%[b1], %[b_bytes], 1), %%tmm7\n\t"
+      "tdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+      "tileloadd (%[a1], %[a_bytes], 1), %%tmm5\n\t"
+      "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
+      "tdpbf16ps %%tmm7, %%tmm5, %%tmm3"
+      :
+      : [a0] "r"(a), [a1] "r"(a + kTileSize * a_stride), [a_bytes] "r"(a_bytes), [b0] "r"(b), [b1] "r"(b + kTileSize),
+        [b_bytes] "r"(b_bytes)
+      : "memory");
+}
+
+void HardwareTiles::Store(float* sums) const {
+  constexpr int64_t kRowBytes = kTileBlock * sizeof(float);
+  float* const lower = sums + kTileSize * kTileBlock;
+  asm volatile(
+      "tilestored %%tmm0, (%[s0], %[bytes], 1)\n\t"
+      "tilestored %%tmm1, (%[s1], %[bytes], 1)\n\t"
+      "tilestored %%tmm2, (%[s2], %[bytes], 1)\n\t"
+      "tilestored %%tmm3, (%[s3], %[bytes], 1)"
+      :
+      : [s0] "r"(sums), [s1] "r"(sums + kTileSize), [s2] "r"(lower), [s3] "r"(lower + kTileSize), [bytes] "r"(kRowBytes)
+      : "memory");
+}
+
+#else
+
+bool HasTiles() { return false; }
+HardwareTiles::HardwareTiles() = default;
+HardwareTiles::~HardwareTiles() = default;
+void HardwareTiles::Clear() {}
+void HardwareTiles::AddStep(const uint32_t*, int64_t, const uint32_t*, int64_t) {}
+void HardwareTiles::Store(float*) const {}
+
+#endif
+
+void ModelTiles::Clear() { std::memset(sums_, 0, sizeof sums_); }
+
+void ModelTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
+  for (int64_t r = 0; r < kTileBlock; ++r) {
+    float even[kTileBlock] = {}, odd[kTileBlock] = {};
+    for (int64_t p = 0; p < kTileSize; ++p) {
+      const uint32_t x = a[r * a_stride + p];
+      for (int64_t c = 0; c < kTileBlock; ++c) {
+        const uint32_t y = b[p * b_stride + c];
+        even[c] = Flushed(std::fma(FloatOf(x << 16), FloatOf(y << 16), even[c]));
+        odd[c] = Flushed(std::fma(FloatOf(x & 0xffff0000u), FloatOf(y & 0xffff0000u), odd[c]));
+      }
+    }
+    for (int64_t c = 0; c < kTileBlock; ++c) sums_[r][c] = Flushed(sums_[r][c] + Flushed(even[c] + odd[c]));
+  }
+}
+
+void ModelTiles::Store(float* sums) const { std::memcpy(sums, sums_, sizeof sums_); }
+
+}  // namespace crosstalk::kernels
