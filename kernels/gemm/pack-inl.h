@@ -17,30 +17,36 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-template <typename T>
-constexpr int64_t kSlack = kNR<T>;  // packing writes whole vectors
-
 // Below, transposing rows of A that are used so little would show.
 constexpr int64_t kFewColumns = 512;
 
+// Operands as they are.
 template <typename T>
-RowLayout LayoutOf(const GemmArguments<T>& g) {
-  return g.transpose_a == Transpose::kNo && g.n < kFewColumns ? RowLayout::kByRow : RowLayout::kByDepth;
-}
+struct Elements : RegisterTiles<Elements<T>, T, T> {
+  using Sum = T;
+  using Packed = T;
+  static constexpr int kTerms = 1;
+  // Fixed, so that all rows are reached from one address; a line more than KC keeps rows out of the same cache sets.
+  static constexpr int64_t kRowStride = kKC + 16;
+  // B may be read where it lies.
+  static constexpr bool kInPlace = true;
 
-// Elements from one tile's packed rows to the next one's.
-inline int64_t PackedTile(RowLayout layout, int64_t depth) {
-  return kMR * (layout == RowLayout::kByRow ? kRowStride : depth);
-}
+  using Part = hn::Vec<Tag<T>>;
+  static constexpr int kPasses = 1;
+  static HWY_INLINE Part PartOf(int /*pass*/, Part v) { return v; }
+  static HWY_INLINE Part MulAdd(Part a, Part b, Part sum) { return hn::MulAdd(a, b, sum); }
 
-template <typename T>
-int64_t PackedBlock(const GemmArguments<T>& g, int64_t rows, int64_t depth) {
-  return CeilDivide<int64_t>(rows, kMR) * PackedTile(LayoutOf(g), depth);
-}
+  static RowLayout LayoutOf(const GemmArguments<T>& g) {
+    return g.transpose_a == Transpose::kNo && g.n < kFewColumns ? RowLayout::kByRow : RowLayout::kByDepth;
+  }
+  static void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, int64_t k, int64_t depth, T* out);
+  static void PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out);
+};
 
 // op(A)[first … first + rows, k … k + depth] in tiles of MR rows.
 template <typename T>
-HWY_INLINE void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, int64_t k, int64_t depth, T* out) {
+HWY_INLINE void Elements<T>::PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                                   T* out) {
   if (LayoutOf(g) == RowLayout::kByRow) {
     for (int64_t r = 0; r < rows; ++r) {
       std::memcpy(out + r * kRowStride, g.a + (first + r) * g.lda + k, static_cast<size_t>(depth) * sizeof(T));
@@ -48,8 +54,8 @@ HWY_INLINE void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, in
     return;
   }
   if (g.transpose_a == Transpose::kNo) {
-    for (int64_t t = 0; t < rows; t += kMR) {
-      const int64_t tile_rows = std::min<int64_t>(kMR, rows - t);
+    for (int64_t t = 0; t < rows; t += Elements::kMR) {
+      const int64_t tile_rows = std::min<int64_t>(Elements::kMR, rows - t);
       TransposeScaled(tile_rows, tile_rows, depth, g.a + (first + t) * g.lda + k, g.lda, T(1), out + t * depth,
                       tile_rows);
     }
@@ -57,8 +63,8 @@ HWY_INLINE void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, in
   }
   constexpr int kLanes = kLanesOf<T>;
   const Tag<T> d;
-  for (int64_t t = 0; t < rows; t += kMR) {
-    const int64_t tile_rows = std::min<int64_t>(kMR, rows - t);
+  for (int64_t t = 0; t < rows; t += Elements::kMR) {
+    const int64_t tile_rows = std::min<int64_t>(Elements::kMR, rows - t);
     // Whole vectors are read as long as they stay within a row of A. They are always written whole: the surplus lands
     // where the next store goes, or in the slack behind the last one.
     const bool whole = first + t + RoundUp<int64_t>(tile_rows, kLanes) <= g.m;
@@ -75,8 +81,8 @@ HWY_INLINE void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, in
 
 // out[k][NR] = op(B)[k, first + column], zeros behind the last column.
 template <typename T>
-HWY_NOINLINE void PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out) {
-  constexpr int64_t kPanel = kNR<T>;
+HWY_NOINLINE void Elements<T>::PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out) {
+  constexpr int64_t kPanel = Elements::kNR;
   const Tag<T> d;
   const int64_t columns = std::min<int64_t>(kPanel, g.n - first);
   if (g.transpose_b == Transpose::kYes) {

@@ -18,6 +18,15 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 constexpr int kMR = kLanesOf<float> >= 16 ? 12 : 6;
 template <typename T>
 constexpr int kNR = 2 * kLanesOf<T>;
+
+// What a product's operands are packed as is a policy, Operands: Elements<T> (pack-inl.h), as they are, or
+// RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one. It has
+//
+//   Sum, Packed, kTerms    the type of C; the type of packed operands, and the terms of a sum that one of them holds
+//   kMR, kNR               rows and columns of a tile
+//   LayoutOf, PackA, PackPanel, kRowStride   packing; lengths of k in a packed operand count Packed
+//   Part<pass>, kPasses, MulAdd              what a tile does with a vector of each: pass by pass
+//   TileOf                                   a tile of up to kMR × kNR
 // What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
 template <typename T>
 struct Update {
@@ -28,17 +37,17 @@ struct Update {
 // How a tile's rows of A are packed: A[k][R], or A[R][kRowStride] where they are used so little that transposing them
 // would show.
 enum class RowLayout { kByDepth, kByRow };
-// Fixed, so that all rows are reached from one address; a line more than KC keeps rows out of the same cache sets.
-constexpr int64_t kRowStride = kKC + 16;
 
 // C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
 // enough, and what surrounds it would take some.
-template <int R, int NV, RowLayout kLayout, typename T>
-HWY_NOINLINE void Tile(int64_t depth, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t b_depth,
+template <int R, int NV, RowLayout kLayout, class Operands, typename T = typename Operands::Sum,
+          typename Packed = typename Operands::Packed>
+HWY_NOINLINE void Tile(int64_t depth, const Packed* HWY_RESTRICT a, const Packed* HWY_RESTRICT b, int64_t b_depth,
                        T* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update<T>& update,
-                       PrefetchSpread<T> ahead) {
+                       PrefetchSpread<Packed> ahead) {
   constexpr int kLanes = kLanesOf<T>;
   const Tag<T> d;
+  const Tag<Packed> dp;
   hn::Vec<Tag<T>> sum[R][NV];
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -52,15 +61,19 @@ HWY_NOINLINE void Tile(int64_t depth, const T* HWY_RESTRICT a, const T* HWY_REST
     for (int v = 0; v < NV; ++v) __builtin_prefetch(c + r * ldc + v * kLanes, 1, 2);
   }
   for (int64_t k = 0; k < depth; ++k) {
-    hn::Vec<Tag<T>> y[NV];
-    CROSSTALK_UNROLL
-    for (int v = 0; v < NV; ++v) y[v] = hn::LoadU(d, b + v * kLanes);
     ahead.Next();
     CROSSTALK_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const auto x = hn::Set(d, a[kLayout == RowLayout::kByRow ? r * kRowStride : r]);
+    for (int pass = 0; pass < Operands::kPasses; ++pass) {
+      typename Operands::Part y[NV];
       CROSSTALK_UNROLL
-      for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+      for (int v = 0; v < NV; ++v) y[v] = Operands::PartOf(pass, hn::LoadU(dp, b + v * kLanes));
+      CROSSTALK_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const auto x =
+            Operands::PartOf(pass, hn::Set(dp, a[kLayout == RowLayout::kByRow ? r * Operands::kRowStride : r]));
+        CROSSTALK_UNROLL
+        for (int v = 0; v < NV; ++v) sum[r][v] = Operands::MulAdd(x, y[v], sum[r][v]);
+      }
     }
     a += kLayout == RowLayout::kByRow ? 1 : R;
     b += b_depth;
@@ -105,19 +118,36 @@ HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Ta
 }
 
 // Tile for run-time numbers of rows ≤ R and columns ≤ NR.
-template <int R, RowLayout kLayout, typename T>
-HWY_INLINE void TileOf(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_depth, T* c, int64_t ldc,
-                       int64_t columns, const Update<T>& update, const PrefetchSpread<T>& ahead) {
+template <class Operands, int R, RowLayout kLayout, typename T = typename Operands::Sum,
+          typename Packed = typename Operands::Packed>
+HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const Packed* b, int64_t b_depth, T* c,
+                             int64_t ldc, int64_t columns, const Update<T>& update,
+                             const PrefetchSpread<Packed>& ahead) {
   if (rows == R) {
     if (columns > kLanesOf<T>) {
-      Tile<R, 2, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Tile<R, 2, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     } else {
-      Tile<R, 1, kLayout>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Tile<R, 1, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     }
   } else if constexpr (R > 1) {
-    TileOf<R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    RegisterTile<Operands, R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
   }
 }
+
+// What all policies whose sums are in registers have in common.
+template <class Operands, typename T, typename Packed_>
+struct RegisterTiles {
+  static constexpr int kMR = HWY_NAMESPACE::kMR, kNR = HWY_NAMESPACE::kNR<T>;
+  static HWY_INLINE void TileOf(RowLayout layout, int64_t rows, int64_t depth, const Packed_* a, const Packed_* b,
+                                int64_t b_depth, T* c, int64_t ldc, int64_t columns, const Update<T>& update,
+                                const PrefetchSpread<Packed_>& ahead) {
+    if (layout == RowLayout::kByRow) {
+      RegisterTile<Operands, kMR, RowLayout::kByRow>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    } else {
+      RegisterTile<Operands, kMR, RowLayout::kByDepth>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    }
+  }
+};
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
