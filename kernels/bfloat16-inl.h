@@ -19,6 +19,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 using FloatVector = hn::Vec<Tag<float>>;
 using PairVector = hn::Vec<Tag<uint32_t>>;
+using HalfTag = hn::Rebind<uint16_t, Tag<float>>;
 
 // Whether the target has vectors that VDPBF16PS takes; that the CPU has the instruction is BFloat16UnitInUse's to say.
 #if HWY_TARGET == HWY_AVX3
@@ -59,10 +60,21 @@ struct Pairs<BFloat16Unit::kWidened> {
   static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
     return hn::Or(hn::ShiftRight<16>(RoundedUpperHalf(first)), RoundedUpperHalf(second));
   }
+  // The rounded numbers alone.
+  static HWY_INLINE hn::Vec<HalfTag> RoundHalves(FloatVector x) {
+    return hn::TruncateTo(HalfTag(), hn::ShiftRight<16>(RoundedUpperHalf(x)));
+  }
   // sum + the two products of each lane.
   static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
     return hn::MulAdd(FirstOfPairs(a), FirstOfPairs(b), hn::MulAdd(SecondOfPairs(a), SecondOfPairs(b), sum));
   }
+
+  // The same in two passes over many sums, the second terms before the first: half as many registers are needed for
+  // the operands.
+  static constexpr int kPasses = 2;
+  using Part = FloatVector;
+  static HWY_INLINE Part PartOf(int pass, PairVector p) { return pass == 0 ? SecondOfPairs(p) : FirstOfPairs(p); }
+  static HWY_INLINE FloatVector MulAddParts(Part a, Part b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
 };
 
 #if HWY_TARGET == HWY_AVX3
@@ -81,6 +93,15 @@ struct Pairs<BFloat16Unit::kDotProduct> {
       return Pairs<BFloat16Unit::kWidened>::Round(first, second);
     }
   }
+  static HWY_INLINE hn::Vec<HalfTag> RoundHalves(FloatVector x) {
+    if constexpr (kHasDotProduct) {
+      hn::Vec<HalfTag> halves;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(halves.raw) : "v"(x.raw));
+      return halves;
+    } else {
+      return Pairs<BFloat16Unit::kWidened>::RoundHalves(x);
+    }
+  }
   static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
     if constexpr (kHasDotProduct) {
       asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
@@ -89,6 +110,11 @@ struct Pairs<BFloat16Unit::kDotProduct> {
       return Pairs<BFloat16Unit::kWidened>::MulAdd(a, b, sum);
     }
   }
+
+  static constexpr int kPasses = 1;
+  using Part = PairVector;
+  static HWY_INLINE Part PartOf(int /*pass*/, PairVector p) { return p; }
+  static HWY_INLINE FloatVector MulAddParts(Part a, Part b, FloatVector sum) { return MulAdd(a, b, sum); }
 };
 #endif
 

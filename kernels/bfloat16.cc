@@ -20,7 +20,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void RoundAll(int64_t count, const float* x, uint16_t* y) {
   const Tag<float> d;
-  const hn::Rebind<uint16_t, Tag<float>> dh;
+  const HalfTag dh;
   const auto halves = [&](FloatVector v)
                           HWY_ATTR { return hn::TruncateTo(dh, hn::ShiftRight<16>(RoundedUpperHalf(v))); };
   ForVectors(
@@ -35,7 +35,7 @@ void RoundAll(int64_t count, const float* x, uint16_t* y) {
 void WidenAll(int64_t count, const uint16_t* x, float* y) {
   const Tag<float> d;
   const Tag<uint32_t> du;
-  const hn::Rebind<uint16_t, Tag<float>> dh;
+  const HalfTag dh;
   const auto widened = [&](const uint16_t* from) HWY_ATTR {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
   };

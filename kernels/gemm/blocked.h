@@ -35,9 +35,14 @@ struct Blocks {
 template <typename T>
 void BlockedGemm(const GemmArguments<T>& g);
 
+// The same with g.precision kBFloat16.
+void RoundedGemm(const GemmArguments<float>& g);
+
 // Takes from the pool what `products` of these, each computed by that many threads, hold at once, and gives it back:
 // for ShapesOnlyScope.
 template <typename T>
 void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products);
+
+void AllocateAsRoundedGemm(const GemmArguments<float>& g, int64_t threads, int64_t products);
 
 }  // namespace crosstalk::kernels

@@ -15,6 +15,12 @@
 namespace crosstalk::kernels {
 namespace {
 
+// In double there is nothing to round.
+template <typename T>
+bool IsRounded(const GemmArguments<T>& g) {
+  return sizeof(T) == 4 && g.precision == Precision::kBFloat16;
+}
+
 template <typename T>
 void CheckArguments(const GemmArguments<T>& g) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
@@ -28,6 +34,40 @@ void CheckArguments(const GemmArguments<T>& g) {
                       g.ldc >= std::max<int64_t>(1, g.n),
                   "gemm: row distances lda=", g.lda, " ldb=", g.ldb, " ldc=", g.ldc, " are less than the row lengths ",
                   columns_a, ", ", columns_b, ", ", g.n);
+  CROSSTALK_CHECK(IsRounded(g) || (g.a_rounded == nullptr && g.b_rounded == nullptr),
+                  "gemm: operands in bfloat16 are given to a product in ", sizeof(T) == 4 ? "fp32" : "double");
+}
+
+// The product of the matrices that begin so many elements further on.
+template <typename T>
+GemmArguments<T> Moved(GemmArguments<T> g, int64_t a, int64_t b) {
+  if (g.a_rounded != nullptr) {
+    g.a_rounded += a;
+  } else {
+    g.a += a;
+  }
+  if (g.b_rounded != nullptr) {
+    g.b_rounded += b;
+  } else {
+    g.b += b;
+  }
+  return g;
+}
+
+template <typename T>
+void ComputeWhole(const GemmArguments<T>& g) {
+  if constexpr (sizeof(T) == 4) {
+    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return RoundedGemm(g);
+  }
+  BlockedGemm(g);
+}
+
+template <typename T>
+void AllocateAsComputeWhole(const GemmArguments<T>& g, int64_t threads, int64_t products) {
+  if constexpr (sizeof(T) == 4) {
+    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return AllocateAsRoundedGemm(g, threads, products);
+  }
+  AllocateAsBlockedGemm(g, threads, products);
 }
 
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,
@@ -58,15 +98,14 @@ void ComputeSliced(const GemmArguments<T>& g) {
   const std::shared_ptr<Storage> storage = Storage::Allocate(static_cast<size_t>(slices * elements) * sizeof(T));
   T* const partial = static_cast<T*>(storage->data());
   ParallelFor(slices, [&](int64_t s) {
-    GemmArguments<T> slice = g;
-    slice.a += s * length * (g.transpose_a == Transpose::kYes ? g.lda : 1);
-    slice.b += s * length * (g.transpose_b == Transpose::kYes ? 1 : g.ldb);
+    GemmArguments<T> slice = Moved(g, s * length * (g.transpose_a == Transpose::kYes ? g.lda : 1),
+                                   s * length * (g.transpose_b == Transpose::kYes ? 1 : g.ldb));
     slice.k = std::min(length, g.k - s * length);
     slice.beta = 0;
     slice.bias = nullptr;
     slice.c = partial + s * elements;
     slice.ldc = g.n;
-    BlockedGemm(slice);
+    ComputeWhole(slice);
   });
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
@@ -84,21 +123,21 @@ void ComputeOne(const GemmArguments<T>& g) {
   if (IsSliced(g)) {
     ComputeSliced(g);
   } else {
-    BlockedGemm(g);
+    ComputeWhole(g);
   }
 }
 
 // In a ShapesOnlyScope: allocates what `products` of these, each computed by that many threads, hold at once.
 template <typename T>
 void AllocateAsComputeOne(const GemmArguments<T>& g, int64_t threads, int64_t products) {
-  if (!IsSliced(g)) return AllocateAsBlockedGemm(g, threads, products);
+  if (!IsSliced(g)) return AllocateAsComputeWhole(g, threads, products);
   GemmArguments<T> slice = g;
   slice.k = SliceLength(g);
   const int64_t slices = CeilDivide(g.k, slice.k);
   const size_t bytes = static_cast<size_t>(slices * g.m * g.n) * sizeof(T);
   std::vector<std::shared_ptr<Storage>> partial;
   for (int64_t i = 0; i < products; ++i) partial.push_back(Storage::Allocate(bytes));
-  AllocateAsBlockedGemm(slice, 1, products * std::min(threads, slices));
+  AllocateAsComputeWhole(slice, 1, products * std::min(threads, slices));
 }
 
 }  // namespace
@@ -121,9 +160,7 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
                   " of B");
   if (g.m == 0 || g.n == 0) return;
   const auto compute = [&](int64_t i) {
-    GemmArguments<T> product = g;
-    product.a += offsets_a[static_cast<size_t>(i)];
-    product.b += offsets_b[static_cast<size_t>(i)];
+    GemmArguments<T> product = Moved(g, offsets_a[static_cast<size_t>(i)], offsets_b[static_cast<size_t>(i)]);
     product.c += offsets_c[static_cast<size_t>(i)];
     ComputeOne(product);
   };

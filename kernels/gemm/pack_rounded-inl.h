@@ -1,0 +1,160 @@
+// How the blocked product packs operands that it rounds to bfloat16, in pairs of terms (kernels/bfloat16-inl.h). What
+// lies in memory as bfloat16 already is packed as it is. Compiled once per target.
+#if defined(CROSSTALK_GEMM_PACK_ROUNDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
+#undef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
+#else
+#define CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/transpose-inl.h"
+#include "crosstalk/runtime/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Lane l: the pair of first[l] and second[l], or of first[l] and 0 where there is no second row. `count`: elements of
+// the rows from here on, of which a vector may have more.
+template <BFloat16Unit kUnit>
+HWY_INLINE PairVector PairRows(const float* first, const float* second, int64_t count) {
+  const Tag<float> d;
+  const auto load = [&](const float* row) HWY_ATTR {
+    if (row == nullptr) return hn::Zero(d);
+    return count >= kLanesOf<float> ? hn::LoadU(d, row) : LoadFirst(d, row, static_cast<size_t>(count));
+  };
+  return Pairs<kUnit>::Round(load(first), load(second));
+}
+template <BFloat16Unit kUnit>
+HWY_INLINE PairVector PairRows(const uint16_t* first, const uint16_t* second, int64_t count) {
+  const Tag<uint32_t> d;
+  const HalfTag dh;
+  const auto load = [&](const uint16_t* row) HWY_ATTR {
+    if (row == nullptr) return hn::Zero(d);
+    if (count >= kLanesOf<float>) return hn::PromoteTo(d, hn::LoadU(dh, row));
+    HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+    std::memcpy(last, row, static_cast<size_t>(count) * sizeof(uint16_t));
+    return hn::PromoteTo(d, hn::LoadU(dh, last));
+  };
+  return hn::Or(load(first), hn::ShiftLeft<16>(load(second)));
+}
+
+// The pairs of neighbours in a row of `count` elements; the last one's is 0 where count is odd. Writes nothing else.
+template <BFloat16Unit kUnit>
+HWY_INLINE void PairNeighbours(const float* row, int64_t count, uint32_t* out) {
+  const Tag<float> d;
+  const HalfTag dh;
+  uint16_t* const halves = reinterpret_cast<uint16_t*>(out);
+  ForVectors(
+      d, count,
+      [&](int64_t i) HWY_ATTR { hn::StoreU(Pairs<kUnit>::RoundHalves(hn::LoadU(d, row + i)), dh, halves + i); },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
+        hn::StoreU(Pairs<kUnit>::RoundHalves(LoadFirst(d, row + i, n)), dh, last);
+        std::memcpy(halves + i, last, n * sizeof(uint16_t));
+      });
+  if (count % 2 != 0) std::memset(halves + count, 0, sizeof(uint16_t));
+}
+template <BFloat16Unit kUnit>
+HWY_INLINE void PairNeighbours(const uint16_t* row, int64_t count, uint32_t* out) {
+  std::memcpy(out, row, static_cast<size_t>(count) * sizeof(uint16_t));
+  if (count % 2 != 0) std::memset(reinterpret_cast<char*>(out) + count * 2, 0, sizeof(uint16_t));
+}
+
+// Operands rounded to bfloat16.
+template <BFloat16Unit kUnit>
+struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
+  using Base = RegisterTiles<RoundedPairs<kUnit>, float, uint32_t>;
+  using Sum = float;
+  using Packed = uint32_t;
+  static constexpr int kTerms = 2;
+  static constexpr int64_t kRowStride = kKC / 2 + 16;
+  static constexpr bool kInPlace = false;
+
+  using Part = typename Pairs<kUnit>::Part;
+  static constexpr int kPasses = Pairs<kUnit>::kPasses;
+  static HWY_INLINE Part PartOf(int pass, PairVector p) { return Pairs<kUnit>::PartOf(pass, p); }
+  static HWY_INLINE FloatVector MulAdd(Part a, Part b, FloatVector sum) { return Pairs<kUnit>::MulAddParts(a, b, sum); }
+
+  // Rows of A hold their pairs side by side, columns one below the other.
+  static RowLayout LayoutOf(const GemmArguments<float>& g) {
+    return g.transpose_a == Transpose::kNo ? RowLayout::kByRow : RowLayout::kByDepth;
+  }
+  static void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                    uint32_t* out) {
+    if (g.a_rounded != nullptr) return PackRows(g, g.a_rounded, first, rows, k, depth, out);
+    PackRows(g, g.a, first, rows, k, depth, out);
+  }
+  static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
+    if (g.b_rounded != nullptr) return PackColumns(g, g.b_rounded, first, k, depth, out);
+    PackColumns(g, g.b, first, k, depth, out);
+  }
+
+ private:
+  // op(A)[first … first + rows, k … k + depth] in tiles of MR rows.
+  template <typename Source>
+  static HWY_INLINE void PackRows(const GemmArguments<float>& g, const Source* a, int64_t first, int64_t rows,
+                                  int64_t k, int64_t depth, uint32_t* out) {
+    if (LayoutOf(g) == RowLayout::kByRow) {
+      for (int64_t r = 0; r < rows; ++r) {
+        PairNeighbours<kUnit>(a + (first + r) * g.lda + k, depth, out + r * kRowStride);
+      }
+      return;
+    }
+    const Tag<uint32_t> d;
+    const int64_t pairs = CeilDivide<int64_t>(depth, 2);
+    for (int64_t t = 0; t < rows; t += Base::kMR) {
+      const int64_t tile_rows = std::min<int64_t>(Base::kMR, rows - t);
+      for (int64_t p = 0; p < pairs; ++p) {
+        const Source* in = a + (k + 2 * p) * g.lda + first + t;
+        const Source* second = 2 * p + 1 < depth ? in + g.lda : nullptr;
+        // Written whole: the surplus lands where the next store goes, or in the slack behind the last one.
+        for (int64_t r = 0; r < tile_rows; r += kLanesOf<float>) {
+          hn::StoreU(PairRows<kUnit>(in + r, second == nullptr ? second : second + r, g.m - first - t - r), d,
+                     out + t * pairs + p * tile_rows + r);
+        }
+      }
+    }
+  }
+
+  // out[pair][NR] = op(B)[k, first + column], zeros behind the last column.
+  template <typename Source>
+  static HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, int64_t first, int64_t k,
+                                       int64_t depth, uint32_t* out) {
+    constexpr int64_t kPanel = Base::kNR;
+    const int64_t columns = std::min<int64_t>(kPanel, g.n - first), pairs = CeilDivide<int64_t>(depth, 2);
+    if (g.transpose_b == Transpose::kYes) {
+      constexpr int64_t kPiece = 16;  // pairs
+      HWY_ALIGN uint32_t piece[kPanel * kPiece];
+      for (int64_t p = 0; p < pairs; p += kPiece) {
+        const int64_t terms = std::min(2 * kPiece, depth - 2 * p);
+        for (int64_t column = 0; column < columns; ++column) {
+          PairNeighbours<kUnit>(b + (first + column) * g.ldb + k + 2 * p, terms, piece + column * kPiece);
+        }
+        TransposeBits(columns, kPanel, CeilDivide<int64_t>(terms, 2), piece, kPiece, out + p * kPanel, kPanel);
+      }
+      return;
+    }
+    const Tag<uint32_t> d;
+    for (int64_t p = 0; p < pairs; ++p) {
+      const Source* in = b + (k + 2 * p) * g.ldb + first;
+      const Source* second = 2 * p + 1 < depth ? in + g.ldb : nullptr;
+      for (int64_t column = 0; column < kPanel; column += kLanesOf<float>) {
+        const auto pair = column >= columns ? hn::Zero(d)
+                                            : PairRows<kUnit>(in + column, second == nullptr ? second : second + column,
+                                                              columns - column);
+        hn::StoreU(pair, d, out + p * kPanel + column);
+      }
+    }
+  }
+};
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

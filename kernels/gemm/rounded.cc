@@ -1,0 +1,57 @@
+// Products of operands that are rounded to bfloat16: the blocked product over pairs of terms, on the unit in use. A sum
+// has one order for any number of rows, as in float, so that also a product of few rows packs what it reads.
+#include <memory>
+#include <vector>
+
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/gemm/blocked.h"
+#include "crosstalk/kernels/gemm/pack_buffer.h"
+#include "crosstalk/runtime/storage.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/rounded.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/blocked-inl.h"
+#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void RoundedProduct(const GemmArguments<float>& g, [[maybe_unused]] BFloat16Unit unit) {
+#if HWY_TARGET == HWY_AVX3
+  if (unit == BFloat16Unit::kDotProduct) return BlockedProduct<RoundedPairs<BFloat16Unit::kDotProduct>>(g);
+#endif
+  BlockedProduct<RoundedPairs<BFloat16Unit::kWidened>>(g);
+}
+
+std::vector<int64_t> RoundedBuffers(const GemmArguments<float>& g, int64_t threads) {
+  return BufferSizes<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);  // those of every unit
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(RoundedProduct);
+HWY_EXPORT(RoundedBuffers);
+
+void RoundedGemm(const GemmArguments<float>& g) {
+  const BFloat16Unit unit = BFloat16UnitInUse();  // settles the SIMD target, too
+  HWY_DYNAMIC_DISPATCH(RoundedProduct)(g, unit);
+}
+
+void AllocateAsRoundedGemm(const GemmArguments<float>& g, int64_t threads, int64_t products) {
+  SettleSimdTarget();
+  std::vector<std::shared_ptr<Storage>> buffers;
+  const std::vector<int64_t> sizes = HWY_DYNAMIC_DISPATCH(RoundedBuffers)(g, threads);
+  for (int64_t i = 0; i < products; ++i) {
+    for (const int64_t elements : sizes) buffers.push_back(PackBuffer<uint32_t>::FromPool(elements));
+  }
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE
