@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/gemm/tiles.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
@@ -63,7 +64,7 @@ HWY_EXPORT(TargetHasDotProduct);
 namespace {
 
 constexpr char kVariable[] = "CROSSTALK_BFLOAT16";
-constexpr char kWidenedName[] = "widened", kDotProductName[] = "dot-product";
+constexpr char kWidenedName[] = "widened", kDotProductName[] = "dot-product", kTilesName[] = "tiles";
 
 // What was asked for: the variable, or RestrictBFloat16Unit. Empty: the best.
 std::mutex choice_mutex;
@@ -79,8 +80,14 @@ bool HasDotProduct() {
 #endif
 }
 
+bool TargetHasTiles() {
+  SettleSimdTarget();
+  return HWY_DYNAMIC_DISPATCH(TargetHasDotProduct)() && HasTiles();  // of AVX3 alone, as other targets are asked for
+}
+
 void Choose(std::string_view source, std::string_view name) {
-  const std::vector<std::string> all = SupportedBFloat16Units();
+  std::vector<std::string> all = SupportedBFloat16Units();
+  all.push_back(kTilesName);
   if (!name.empty() && std::find(all.begin(), all.end(), name) == all.end()) {
     FailField(ErrorKind::kUsage, source, Quoted(name),
               " does not multiply bfloat16 on this CPU and SIMD target; there is ", Join(all, ", "));
@@ -110,11 +117,13 @@ BFloat16Unit BFloat16UnitInUse() {
     }
   }
   // The SIMD target may have changed since.
+  if (choice == kTilesName || (choice.empty() && TargetHasTiles())) return BFloat16Unit::kTiles;
   return choice != kWidenedName && HasDotProduct() ? BFloat16Unit::kDotProduct : BFloat16Unit::kWidened;
 }
 
 std::string BFloat16UnitName() {
-  return BFloat16UnitInUse() == BFloat16Unit::kDotProduct ? kDotProductName : kWidenedName;
+  const BFloat16Unit unit = BFloat16UnitInUse();
+  return unit == BFloat16Unit::kTiles ? kTilesName : unit == BFloat16Unit::kDotProduct ? kDotProductName : kWidenedName;
 }
 
 std::vector<std::string> SupportedBFloat16Units() {

@@ -21,20 +21,24 @@ void WidenBFloat16(int64_t count, const uint16_t* x, float* y);
 //
 //   sum ← fma(a[k], b[k], fma(a[k + 1], b[k + 1], sum)),   k even
 //
-// which is what the instruction VDPBF16PS computes; only where a sum lies below 2^-126 does it give 0 and the others a
-// subnormal number. Without multiply-adds (SSE) each of them rounds twice.
+// where a result below 2^-126 is 0 (FlushSubnormals): what the instruction VDPBF16PS computes. Without multiply-adds
+// (SSE) each of them rounds twice.
+//
+// Matrix products in tiles have another order, 32 terms at a time (kernels/gemm/tiles.h), and so other bits.
 enum class BFloat16Unit {
   kWidened,     // in float, by the SIMD target's own multiply-adds
   kDotProduct,  // VDPBF16PS of 64-byte vectors: AVX512_BF16
+  kTiles,       // TDPBF16PS, of matrix products: AMX; in software where the processor has none, which is slow
 };
 
-// The one in use: the environment variable CROSSTALK_BFLOAT16's ("widened", "dot-product") or the best of this CPU and
-// the SIMD target in use. Throws a usage error where the variable names another.
+// The one in use: the environment variable CROSSTALK_BFLOAT16's ("widened", "dot-product", "tiles") or the best of this
+// CPU and the SIMD target in use. Throws a usage error where the variable names another.
 BFloat16Unit BFloat16UnitInUse();
 std::string BFloat16UnitName();
-// All that this CPU and the SIMD target in use have, best first.
+// All that this CPU and the SIMD target in use have, best first, of those that form sums by pairs.
 std::vector<std::string> SupportedBFloat16Units();
-// Computes with `name`, one of those, from now on; an empty name gives the choice back. Not while kernels run.
+// Computes with `name`, one of those or "tiles", from now on; an empty name gives the choice back. Not while kernels
+// run.
 void RestrictBFloat16Unit(std::string_view name);
 
 }  // namespace crosstalk::kernels

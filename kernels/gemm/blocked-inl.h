@@ -41,7 +41,7 @@ using Product = GemmArguments<typename Operands::Sum>;
 // Lengths of packed operands are in Packed: of `depth` terms so many.
 template <class Operands>
 constexpr int64_t PackedDepth(int64_t depth) {
-  return CeilDivide<int64_t>(depth, Operands::kTerms);
+  return RoundUp(CeilDivide<int64_t>(depth, Operands::kTerms), Operands::kStep);
 }
 template <class Operands>
 constexpr int64_t kSlack = Operands::kNR;  // packing writes whole vectors
@@ -65,9 +65,9 @@ Blocks DepthsOf(const Product<Operands>& g) {
 // The tiles of packed rows over one panel of B, for k … k + depth. `next`: the panel that will be read after it, where
 // it is packed.
 template <class Operands, typename Packed = typename Operands::Packed>
-HWY_INLINE void PanelTiles(const Product<Operands>& g, int64_t first_row, int64_t rows, const Packed* a,
-                           int64_t first_column, const Packed* b, int64_t b_depth, int64_t k, int64_t depth,
-                           const Packed* next = nullptr) {
+HWY_INLINE void PanelTiles(typename Operands::Arithmetic& arithmetic, const Product<Operands>& g, int64_t first_row,
+                           int64_t rows, const Packed* a, int64_t first_column, const Packed* b, int64_t b_depth,
+                           int64_t k, int64_t depth, const Packed* next = nullptr) {
   using T = typename Operands::Sum;
   constexpr int64_t kRows = Operands::kMR, kPanel = Operands::kNR;
   const int64_t all_tiles = CeilDivide(rows, kRows), packed_depth = PackedDepth<Operands>(depth);
@@ -80,8 +80,9 @@ HWY_INLINE void PanelTiles(const Product<Operands>& g, int64_t first_row, int64_
     const int64_t tile = r / kRows;
     // This tile's part of the next panel.
     const PrefetchSpread<Packed> ahead{next == nullptr ? b : next + tile * step * packed_depth, step};
-    Operands::TileOf(layout, std::min(kRows, rows - r), packed_depth, a + tile * PackedTile<Operands>(layout, depth), b,
-                     b_depth, g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update, ahead);
+    Operands::TileOf(arithmetic, layout, std::min(kRows, rows - r), packed_depth,
+                     a + tile * PackedTile<Operands>(layout, depth), b, b_depth,
+                     g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update, ahead);
   }
 }
 
@@ -112,6 +113,7 @@ void FewRowsProduct(const Product<Operands>& g) {
     Operands::PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
   }
   ParallelForRange(panels, PanelsPerTask<Operands>(g), [&](int64_t begin, int64_t end) HWY_ATTR {
+    typename Operands::Arithmetic arithmetic;
     const bool in_place = ReadsInPlace<Operands>(g);
     const bool packs = !in_place || end * kPanel > g.n;
     const int64_t most = PackedDepth<Operands>(std::min(depths.size, g.k));
@@ -122,12 +124,12 @@ void FewRowsProduct(const Product<Operands>& g) {
         const Packed* a = all_rows.data() + i * block;
         if constexpr (Operands::kInPlace) {
           if (in_place && (p + 1) * kPanel <= g.n) {
-            PanelTiles<Operands>(g, 0, g.m, a, p * kPanel, g.b + k * g.ldb + p * kPanel, g.ldb, k, depth);
+            PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b + k * g.ldb + p * kPanel, g.ldb, k, depth);
             continue;
           }
         }
         Operands::PackPanel(g, p * kPanel, k, depth, panel.data());
-        PanelTiles<Operands>(g, 0, g.m, a, p * kPanel, panel.data(), kPanel, k, depth);
+        PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, panel.data(), kPanel, k, depth);
       }
     }
   });
@@ -170,14 +172,15 @@ void ManyRowsProduct(const Product<Operands>& g) {
         }
       });
       ParallelFor(shares.rows * shares.columns, [&](int64_t task) HWY_ATTR {
+        typename Operands::Arithmetic arithmetic;
         const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
         const int64_t row = shares.FirstRow(row_share);
         const int64_t rows = std::min(g.m, shares.FirstRow(row_share + 1)) - row;
         PackBuffer<Packed> packed_a(PackedBlock<Operands>(g, rows, depth) + kSlack<Operands>);
         Operands::PackA(g, row, rows, k, depth, packed_a.data());
         for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
-          PanelTiles<Operands>(g, row, rows, packed_a.data(), column + p * kPanel, packed_b.data() + p * panel, kPanel,
-                               k, depth, packed_b.data() + (p + 1) * panel);
+          PanelTiles<Operands>(arithmetic, g, row, rows, packed_a.data(), column + p * kPanel,
+                               packed_b.data() + p * panel, kPanel, k, depth, packed_b.data() + (p + 1) * panel);
         }
       });
     }

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/interleaved.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/check.h"
@@ -112,9 +113,14 @@ HWY_INLINE void Group(int64_t inner, int64_t lanes, const T* a, const T* b, int6
 
 // kLaneBlock elements, zeros behind the first `lanes`.
 template <typename T>
-HWY_INLINE void PackLanes(int64_t lanes, const T* from, T* to) {
-  std::copy_n(from, lanes, to);
-  std::fill(to + lanes, to + kLaneBlock, T{0});
+HWY_INLINE void PackLanes(const InterleavedGemmArguments<T>& g, const T* from, T* to) {
+  std::copy_n(from, g.lanes, to);
+  std::fill(to + g.lanes, to + kLaneBlock, T{0});
+  if constexpr (sizeof(T) == 4) {
+    if (g.precision == Precision::kFloat32) return;
+    const Tag<T> d;
+    for (int64_t i = 0; i < kLaneBlock; i += kLanesOf<T>) hn::Store(RoundedToBFloat16(hn::Load(d, to + i)), d, to + i);
+  }
 }
 
 template <int Rows, typename T>
@@ -142,14 +148,14 @@ void InterleavedTile(const InterleavedGemmArguments<T>& g) {
       const int64_t columns = std::min(kColumnBlock, g.columns - column);
       for (int64_t i = 0; i < inner; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
-          PackLanes(g.lanes, g.b + (k + i) * g.b_inner + (column + j) * g.b_column, b + (i * columns + j) * kLaneBlock);
+          PackLanes(g, g.b + (k + i) * g.b_inner + (column + j) * g.b_column, b + (i * columns + j) * kLaneBlock);
         }
       }
       for (int64_t row = 0; row < g.rows; row += kRowGroup) {
         const int64_t rows = std::min(kRowGroup, g.rows - row);
         for (int64_t r = 0; r < rows; ++r) {
           for (int64_t i = 0; i < inner; ++i) {
-            PackLanes(g.lanes, g.a + (row + r) * g.a_row + (k + i) * g.a_inner, a + (r * kInnerBlock + i) * kLaneBlock);
+            PackLanes(g, g.a + (row + r) * g.a_row + (k + i) * g.a_inner, a + (r * kInnerBlock + i) * kLaneBlock);
           }
         }
         T* const c = g.c + row * g.c_row + column * g.c_column;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "crosstalk/kernels/precision.h"
+
 namespace crosstalk::kernels {
 
 // c[r, j, l] = Σ_k a[r, k, l] · b[k, j, l]. Lanes l are contiguous in all three; the other strides are in elements.
@@ -17,6 +19,7 @@ struct InterleavedGemmArguments {
   int64_t b_inner = 0, b_column = 0;
   T* c = nullptr;
   int64_t c_row = 0, c_column = 0;
+  Precision precision = Precision::kFloat32;  // in float: what a and b are rounded to
 };
 
 // One such product for each i, at a + offsets_a[i], b + offsets_b[i], c + offsets_c[i]; no two c overlap. inner ≥ 1.

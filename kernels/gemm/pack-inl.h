@@ -26,11 +26,13 @@ struct Elements : RegisterTiles<Elements<T>, T, T> {
   using Sum = T;
   using Packed = T;
   static constexpr int kTerms = 1;
+  static constexpr int64_t kStep = 1;
   // Fixed, so that all rows are reached from one address; a line more than KC keeps rows out of the same cache sets.
   static constexpr int64_t kRowStride = kKC + 16;
   // B may be read where it lies.
   static constexpr bool kInPlace = true;
 
+  struct Arithmetic {};
   using Part = hn::Vec<Tag<T>>;
   static constexpr int kPasses = 1;
   static HWY_INLINE Part PartOf(int /*pass*/, Part v) { return v; }

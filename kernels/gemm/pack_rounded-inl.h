@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/flush_subnormals.h"
 #include "crosstalk/kernels/gemm/tile-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
@@ -66,6 +67,36 @@ HWY_INLINE void PairNeighbours(const uint16_t* row, int64_t count, uint32_t* out
   if (count % 2 != 0) std::memset(reinterpret_cast<char*>(out) + count * 2, 0, sizeof(uint16_t));
 }
 
+// out[pair][kPanel] = op(B)[k, first + column], zeros behind the last column.
+template <BFloat16Unit kUnit, int64_t kPanel, typename Source>
+HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, int64_t first, int64_t k, int64_t depth,
+                              uint32_t* out) {
+  const int64_t columns = std::min<int64_t>(kPanel, g.n - first), pairs = CeilDivide<int64_t>(depth, 2);
+  if (g.transpose_b == Transpose::kYes) {
+    constexpr int64_t kPiece = 16;  // pairs
+    HWY_ALIGN uint32_t piece[kPanel * kPiece];
+    for (int64_t p = 0; p < pairs; p += kPiece) {
+      const int64_t terms = std::min(2 * kPiece, depth - 2 * p);
+      for (int64_t column = 0; column < columns; ++column) {
+        PairNeighbours<kUnit>(b + (first + column) * g.ldb + k + 2 * p, terms, piece + column * kPiece);
+      }
+      TransposeBits(columns, kPanel, CeilDivide<int64_t>(terms, 2), piece, kPiece, out + p * kPanel, kPanel);
+    }
+    return;
+  }
+  const Tag<uint32_t> d;
+  for (int64_t p = 0; p < pairs; ++p) {
+    const Source* in = b + (k + 2 * p) * g.ldb + first;
+    const Source* second = 2 * p + 1 < depth ? in + g.ldb : nullptr;
+    for (int64_t column = 0; column < kPanel; column += kLanesOf<float>) {
+      const auto pair = column >= columns ? hn::Zero(d)
+                                          : PairRows<kUnit>(in + column, second == nullptr ? second : second + column,
+                                                            columns - column);
+      hn::StoreU(pair, d, out + p * kPanel + column);
+    }
+  }
+}
+
 // Operands rounded to bfloat16.
 template <BFloat16Unit kUnit>
 struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
@@ -73,9 +104,11 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
   using Sum = float;
   using Packed = uint32_t;
   static constexpr int kTerms = 2;
+  static constexpr int64_t kStep = 1;
   static constexpr int64_t kRowStride = kKC / 2 + 16;
   static constexpr bool kInPlace = false;
 
+  using Arithmetic = FlushSubnormals;
   using Part = typename Pairs<kUnit>::Part;
   static constexpr int kPasses = Pairs<kUnit>::kPasses;
   static HWY_INLINE Part PartOf(int pass, PairVector p) { return Pairs<kUnit>::PartOf(pass, p); }
@@ -91,8 +124,8 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
     PackRows(g, g.a, first, rows, k, depth, out);
   }
   static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
-    if (g.b_rounded != nullptr) return PackColumns(g, g.b_rounded, first, k, depth, out);
-    PackColumns(g, g.b, first, k, depth, out);
+    if (g.b_rounded != nullptr) return PackColumns<kUnit, Base::kNR>(g, g.b_rounded, first, k, depth, out);
+    PackColumns<kUnit, Base::kNR>(g, g.b, first, k, depth, out);
   }
 
  private:
@@ -118,37 +151,6 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
           hn::StoreU(PairRows<kUnit>(in + r, second == nullptr ? second : second + r, g.m - first - t - r), d,
                      out + t * pairs + p * tile_rows + r);
         }
-      }
-    }
-  }
-
-  // out[pair][NR] = op(B)[k, first + column], zeros behind the last column.
-  template <typename Source>
-  static HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, int64_t first, int64_t k,
-                                       int64_t depth, uint32_t* out) {
-    constexpr int64_t kPanel = Base::kNR;
-    const int64_t columns = std::min<int64_t>(kPanel, g.n - first), pairs = CeilDivide<int64_t>(depth, 2);
-    if (g.transpose_b == Transpose::kYes) {
-      constexpr int64_t kPiece = 16;  // pairs
-      HWY_ALIGN uint32_t piece[kPanel * kPiece];
-      for (int64_t p = 0; p < pairs; p += kPiece) {
-        const int64_t terms = std::min(2 * kPiece, depth - 2 * p);
-        for (int64_t column = 0; column < columns; ++column) {
-          PairNeighbours<kUnit>(b + (first + column) * g.ldb + k + 2 * p, terms, piece + column * kPiece);
-        }
-        TransposeBits(columns, kPanel, CeilDivide<int64_t>(terms, 2), piece, kPiece, out + p * kPanel, kPanel);
-      }
-      return;
-    }
-    const Tag<uint32_t> d;
-    for (int64_t p = 0; p < pairs; ++p) {
-      const Source* in = b + (k + 2 * p) * g.ldb + first;
-      const Source* second = 2 * p + 1 < depth ? in + g.ldb : nullptr;
-      for (int64_t column = 0; column < kPanel; column += kLanesOf<float>) {
-        const auto pair = column >= columns ? hn::Zero(d)
-                                            : PairRows<kUnit>(in + column, second == nullptr ? second : second + column,
-                                                              columns - column);
-        hn::StoreU(pair, d, out + p * kPanel + column);
       }
     }
   }

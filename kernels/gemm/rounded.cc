@@ -6,6 +6,7 @@
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/kernels/gemm/pack_buffer.h"
+#include "crosstalk/kernels/gemm/tiles.h"
 #include "crosstalk/runtime/storage.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,20 +15,25 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/gemm/blocked-inl.h"
 #include "crosstalk/kernels/gemm/pack_rounded-inl.h"
-#include "crosstalk/kernels/simd.h"
+#include "crosstalk/kernels/gemm/tiled-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void RoundedProduct(const GemmArguments<float>& g, [[maybe_unused]] BFloat16Unit unit) {
+void RoundedProduct(const GemmArguments<float>& g, BFloat16Unit unit) {
 #if HWY_TARGET == HWY_AVX3
   if (unit == BFloat16Unit::kDotProduct) return BlockedProduct<RoundedPairs<BFloat16Unit::kDotProduct>>(g);
 #endif
-  BlockedProduct<RoundedPairs<BFloat16Unit::kWidened>>(g);
+  if (unit != BFloat16Unit::kTiles) return BlockedProduct<RoundedPairs<BFloat16Unit::kWidened>>(g);
+#if HWY_TARGET == HWY_AVX3
+  if (HasTiles()) return BlockedProduct<TiledPairs<HardwareTiles>>(g);
+#endif
+  BlockedProduct<TiledPairs<ModelTiles>>(g);
 }
 
-std::vector<int64_t> RoundedBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return BufferSizes<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);  // those of every unit
+std::vector<int64_t> RoundedBuffers(const GemmArguments<float>& g, BFloat16Unit unit, int64_t threads) {
+  if (unit == BFloat16Unit::kTiles) return BufferSizes<TiledPairs<ModelTiles>>(g, threads);
+  return BufferSizes<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);  // VDPBF16PS's too
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -45,9 +51,9 @@ void RoundedGemm(const GemmArguments<float>& g) {
 }
 
 void AllocateAsRoundedGemm(const GemmArguments<float>& g, int64_t threads, int64_t products) {
-  SettleSimdTarget();
+  const BFloat16Unit unit = BFloat16UnitInUse();
   std::vector<std::shared_ptr<Storage>> buffers;
-  const std::vector<int64_t> sizes = HWY_DYNAMIC_DISPATCH(RoundedBuffers)(g, threads);
+  const std::vector<int64_t> sizes = HWY_DYNAMIC_DISPATCH(RoundedBuffers)(g, unit, threads);
   for (int64_t i = 0; i < products; ++i) {
     for (const int64_t elements : sizes) buffers.push_back(PackBuffer<uint32_t>::FromPool(elements));
   }

@@ -23,10 +23,12 @@ constexpr int kNR = 2 * kLanesOf<T>;
 // RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one. It has
 //
 //   Sum, Packed, kTerms    the type of C; the type of packed operands, and the terms of a sum that one of them holds
+//   kStep                  what the number of packed operands of a sum is a multiple of
 //   kMR, kNR               rows and columns of a tile
 //   LayoutOf, PackA, PackPanel, kRowStride   packing; lengths of k in a packed operand count Packed
 //   Part<pass>, kPasses, MulAdd              what a tile does with a vector of each: pass by pass
 //   TileOf                                   a tile of up to kMR × kNR
+//   Arithmetic                               what lives while tiles are computed
 // What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
 template <typename T>
 struct Update {
@@ -138,9 +140,10 @@ HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const
 template <class Operands, typename T, typename Packed_>
 struct RegisterTiles {
   static constexpr int kMR = HWY_NAMESPACE::kMR, kNR = HWY_NAMESPACE::kNR<T>;
-  static HWY_INLINE void TileOf(RowLayout layout, int64_t rows, int64_t depth, const Packed_* a, const Packed_* b,
-                                int64_t b_depth, T* c, int64_t ldc, int64_t columns, const Update<T>& update,
-                                const PrefetchSpread<Packed_>& ahead) {
+  template <class Arithmetic>
+  static HWY_INLINE void TileOf(Arithmetic& /*arithmetic*/, RowLayout layout, int64_t rows, int64_t depth,
+                                const Packed_* a, const Packed_* b, int64_t b_depth, T* c, int64_t ldc, int64_t columns,
+                                const Update<T>& update, const PrefetchSpread<Packed_>& ahead) {
     if (layout == RowLayout::kByRow) {
       RegisterTile<Operands, kMR, RowLayout::kByRow>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
     } else {

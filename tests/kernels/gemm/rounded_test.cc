@@ -236,6 +236,62 @@ TEST_P(RoundedGemmTest, InfinitiesAndNaNsReachTheirSumsAlone) {
   }
 }
 
+// As the instruction has it, whatever multiplies; and the thread's arithmetic is as before afterwards.
+TEST_P(RoundedGemmTest, SumsBelowTheNormalNumbersAreZero) {
+  Problem p(61, 5, 7, Transpose::kNo, Transpose::kNo);
+  for (float& x : p.a) x = 0x1p-70f;
+  for (float& x : p.b) x = 0x1p-70f;
+  for (const int64_t m : {3, 61}) {
+    p.g.m = m;
+    const std::vector<float> c = p.Compute();
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < 5; ++j) EXPECT_EQ(c[static_cast<size_t>(i * p.g.ldc + j)], 0.0f);
+    }
+  }
+  volatile float small = 0x1p-100f;
+  EXPECT_GT(small * 0x1p-30f, 0.0f);
+}
+
+// The blocked product in tiles: against the rounded operands, its own bits for any rows, threads and targets.
+TEST(TiledGemmTest, IsTheProductOfTheRoundedOperandsOnEveryTarget) {
+  RestrictBFloat16Unit("tiles");
+  for (const Shape& s : {Shape{1, 1, 1}, {17, 19, 23}, {33, 35, 65}, {61, 67, 39}, {49, 35, 769}, {100, 70, 1037}}) {
+    for (const Transpose ta : kBoth) {
+      for (const Transpose tb : kBoth) {
+        const Problem p(s.m, s.n, s.k, ta, tb, -0.5f, 1);
+        const std::vector<double> a = ToDouble(Rounded(p.a)), b = ToDouble(Rounded(p.b));
+        std::vector<double> expected = ToDouble(p.c);
+        reference::Gemm(GemmArguments<double>{ta, tb, s.m, s.n, s.k, -0.5, a.data(), p.g.lda, b.data(), p.g.ldb, 1,
+                                              expected.data(), p.g.ldc});
+        const double bound = 4 * kRoundoff<float> * (static_cast<double>(s.k) + 2);
+        std::vector<float> first;
+        for (const std::string& target : SupportedSimdTargets()) {
+          RestrictSimdTarget(target);
+          const std::vector<float> c = p.Compute();
+          ASSERT_TRUE(AllClose(c, expected, {bound, 4 * kRoundoff<float>}))
+              << target << ": " << s.m << " " << s.n << " " << s.k << " A " << int(ta) << " B " << int(tb);
+          if (first.empty()) first = c;
+          EXPECT_TRUE(SameBits(c, first)) << target;
+        }
+        RestrictSimdTarget("");
+      }
+    }
+  }
+  const Problem p(70, 83, 101, Transpose::kNo, Transpose::kYes);
+  const std::vector<float> whole = p.Compute();
+  ExpectSameBitsOnAnyThreads([&] { return p.Compute(); });
+  for (const int64_t rows : {1, 5, 33}) {
+    GemmArguments<float> g = p.g;
+    std::vector<float> c(static_cast<size_t>(rows * g.ldc), 0.0f);
+    g.m = rows, g.a = p.a.data() + 7 * g.lda, g.b = p.b.data(), g.c = c.data();
+    Gemm(g);
+    for (int64_t i = 0; i < rows; ++i) {
+      EXPECT_EQ(std::memcmp(c.data() + i * g.ldc, whole.data() + (7 + i) * g.ldc, 83 * sizeof(float)), 0) << rows;
+    }
+  }
+  RestrictBFloat16Unit("");
+}
+
 TEST(RoundedGemmArgumentsTest, RoundedOperandsAreOfThatPrecision) {
   const std::vector<uint16_t> halves(4);
   std::vector<float> x(4);

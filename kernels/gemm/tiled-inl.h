@@ -1,0 +1,111 @@
+// Products of rounded operands in matrix tiles (tiles.h): a policy of the blocked product whose tile is two by two
+// tiles of the processor's. Compiled once per target.
+#if defined(CROSSTALK_GEMM_TILED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_TILED_INL_H_
+#undef CROSSTALK_GEMM_TILED_INL_H_
+#else
+#define CROSSTALK_GEMM_TILED_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/gemm/tiles.h"
+#include "crosstalk/runtime/math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Tiles: HardwareTiles or ModelTiles. Rows and columns behind the last are computed and left out; terms behind the last
+// are zeros in both operands, up to a whole step.
+template <class Tiles>
+struct TiledPairs {
+  using Sum = float;
+  using Packed = uint32_t;
+  static constexpr int64_t kMR = kTileBlock, kNR = kTileBlock;
+  static constexpr int kTerms = 2;
+  static constexpr int64_t kStep = kTileSize;
+  static constexpr int64_t kRowStride = kKC / 2 + 16;
+  static constexpr bool kInPlace = false;
+  static_assert(kKC / 2 % kStep == 0);
+  // The registers are taken and given back once a task.
+  struct Arithmetic {
+    FlushSubnormals flush;
+    Tiles tiles;
+  };
+
+  static RowLayout LayoutOf(const GemmArguments<float>& /*g*/) { return RowLayout::kByRow; }
+  static void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                    uint32_t* out) {
+    if (g.a_rounded != nullptr) return PackRows(g, g.a_rounded, first, rows, k, depth, out);
+    PackRows(g, g.a, first, rows, k, depth, out);
+  }
+  static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
+    if (g.b_rounded != nullptr) {
+      PackColumns<BFloat16Unit::kWidened, kNR>(g, g.b_rounded, first, k, depth, out);
+    } else {
+      PackColumns<BFloat16Unit::kWidened, kNR>(g, g.b, first, k, depth, out);
+    }
+    const int64_t pairs = CeilDivide<int64_t>(depth, 2);
+    std::fill(out + pairs * kNR, out + RoundUp(pairs, kStep) * kNR, 0u);
+  }
+
+  static HWY_INLINE void TileOf(Arithmetic& arithmetic, RowLayout /*layout*/, int64_t rows, int64_t depth,
+                                const uint32_t* a, const uint32_t* b, int64_t b_depth, float* c, int64_t ldc,
+                                int64_t columns, const Update<float>& update,
+                                const PrefetchSpread<uint32_t>& /*ahead*/) {
+    arithmetic.tiles.Clear();
+    for (int64_t p = 0; p < depth; p += kStep) arithmetic.tiles.AddStep(a + p, kRowStride, b + p * b_depth, b_depth);
+    HWY_ALIGN float sums[kTileBlock * kTileBlock];
+    arithmetic.tiles.Store(sums);
+    const Tag<float> d;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t column = 0; column < columns; column += kLanesOf<float>) {
+        StoreUpdated(update, column, hn::Load(d, sums + r * kTileBlock + column), static_cast<size_t>(columns - column),
+                     c + r * ldc + column);
+      }
+    }
+  }
+
+ private:
+  // Rows of kRowStride pairs, as far as they are read.
+  template <typename Source>
+  static void PackRows(const GemmArguments<float>& g, const Source* a, int64_t first, int64_t rows, int64_t k,
+                       int64_t depth, uint32_t* out) {
+    const int64_t pairs = CeilDivide<int64_t>(depth, 2), whole = RoundUp(pairs, kStep);
+    for (int64_t r = 0; r < RoundUp<int64_t>(rows, kMR); ++r) {
+      std::fill(out + r * kRowStride + (r < rows ? pairs : 0), out + r * kRowStride + whole, 0u);
+    }
+    if (g.transpose_a == Transpose::kNo) {
+      for (int64_t r = 0; r < rows; ++r) {
+        PairNeighbours<BFloat16Unit::kWidened>(a + (first + r) * g.lda + k, depth, out + r * kRowStride);
+      }
+      return;
+    }
+    const Tag<uint32_t> d;
+    HWY_ALIGN uint32_t piece[kTileSize * kTileBlock];
+    for (int64_t r = 0; r < rows; r += kTileBlock) {
+      const int64_t here = std::min<int64_t>(kTileBlock, rows - r);
+      for (int64_t p = 0; p < pairs; p += kTileSize) {
+        const int64_t count = std::min<int64_t>(kTileSize, pairs - p);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t term = 2 * (p + i);
+          const Source* in = a + (k + term) * g.lda + first + r;
+          for (int64_t lane = 0; lane < here; lane += kLanesOf<float>) {
+            const Source* second = term + 1 < depth ? in + g.lda + lane : nullptr;
+            hn::Store(PairRows<BFloat16Unit::kWidened>(in + lane, second, here - lane), d,
+                      piece + i * kTileBlock + lane);
+          }
+        }
+        TransposeBits(count, count, here, piece, kTileBlock, out + r * kRowStride + p, kRowStride);
+      }
+    }
+  }
+};
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
