@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -40,6 +41,8 @@ struct AttentionShape {
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
   int64_t buckets = 0;  // of bias_table
+  // Of the products' operands; all but those of the mixing of logits, which is in float.
+  Precision precision = Precision::kFloat32;
 
   bool MixesLogits() const { return P_l || R_Xl || R_Ml; }
   bool MixesWeights() const { return P_w || R_Xw || R_Mw; }
@@ -92,7 +95,8 @@ struct AttentionInputs {
 
 // What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the last bit as
 // forward had it. row_max is a running maximum over m, at most 60 below the true one (ExponentialsOnline says why that
-// is enough); inv_row_sum is 1 / Σ_m e^(L - row_max), 0 where nothing is attended to.
+// is enough); inv_row_sum is 1 / Σ_m e^(L - row_max), 0 where nothing is attended to. In bfloat16 each e^(L - row_max)
+// is rounded to it, in the sum as everywhere else.
 struct SoftmaxStats {
   float* row_max = nullptr;
   float* inv_row_sum = nullptr;

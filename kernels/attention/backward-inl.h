@@ -12,6 +12,7 @@
 #endif
 
 #include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/pairs-inl.h"
 #include "crosstalk/kernels/attention/tiles-inl.h"
 #include "crosstalk/runtime/ordered_reduction.h"
 
@@ -34,23 +35,27 @@ struct BackwardTile : QueryTile {
 };
 
 // Each query's matrix if they differ, else the one that all share.
+template <class Terms>
 HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const float* R, const float* shared,
                                  int64_t h_in, int64_t h_out, bool transposed, const BackwardScratch& scratch,
                                  float* all_packed) {
   if (R == nullptr) return {shared, 0};
-  float* packed = all_packed + tile.index * tile.plan->rows * h_in * h_out;
+  const int64_t size = CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out;
+  float* packed = all_packed + tile.index * tile.plan->rows * size;
   if (transposed) {
-    PackQueryMixingsTransposed(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
+    PackQueryMixingsTransposed<Terms>(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
   } else {
-    PackQueryMixings(tile, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
+    PackQueryMixings<Terms>(tile, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
   }
-  return {packed, h_in * h_out};
+  return {packed, size};
 }
 
 // D[row] = Σ_d O[row, d] · dO[row, d]; dO as PackQueries packs it. The sum goes along d from first to last, as TileNT
-// adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit.
-HWY_NOINLINE inline void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
-                                     const float* dO, float* D) {
+// adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit. In bfloat16 dO
+// is rounded, O is not.
+template <class Terms>
+HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
+                              const float* dO, float* D) {
   constexpr int kPart = 32;  // of d, transposed at a time
   constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
   const hn::CappedTag<float, kWidth> d;
@@ -62,11 +67,27 @@ HWY_NOINLINE inline void RowProducts(int64_t rows, int64_t padded_rows, int64_t 
     for (int64_t e = 0; e < size; e += kPart) {
       const int64_t part = std::min<int64_t>(kPart, size - e);
       TransposeScaled<float>(valid, kQueryGroup, part, O + q * stride + e, stride, 1.0f, transposed, kQueryGroup);
-      for (int64_t i = 0; i < part; ++i) {
-        CROSSTALK_UNROLL
-        for (int v = 0; v < kQueryGroup; v += kWidth) {
-          const auto gradient = hn::Load(d, dO + q * size + (e + i) * kQueryGroup + v);
-          sum[v / kWidth] = hn::MulAdd(gradient, hn::Load(d, transposed + i * kQueryGroup + v), sum[v / kWidth]);
+      if constexpr (Terms::kTerms == 1) {
+        for (int64_t i = 0; i < part; ++i) {
+          CROSSTALK_UNROLL
+          for (int v = 0; v < kQueryGroup; v += kWidth) {
+            const auto gradient = hn::Load(d, dO + q * size + (e + i) * kQueryGroup + v);
+            sum[v / kWidth] = hn::MulAdd(gradient, hn::Load(d, transposed + i * kQueryGroup + v), sum[v / kWidth]);
+          }
+        }
+      } else {
+        const hn::RebindToUnsigned<decltype(d)> du;
+        const float* pairs = dO + (q / kQueryGroup * CeilDivide<int64_t>(size, 2) + e / 2) * kQueryGroup;
+        for (int64_t i = 0; i < part; i += 2) {
+          CROSSTALK_UNROLL
+          for (int v = 0; v < kQueryGroup; v += kWidth) {
+            const auto pair = hn::BitCast(du, hn::Load(d, pairs + i / 2 * kQueryGroup + v));
+            const auto first = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+            const auto second = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u)));
+            auto& s = sum[v / kWidth];
+            if (i + 1 < part) s = hn::MulAdd(second, hn::Load(d, transposed + (i + 1) * kQueryGroup + v), s);
+            s = hn::MulAdd(first, hn::Load(d, transposed + i * kQueryGroup + v), s);
+          }
         }
       }
     }
@@ -74,15 +95,17 @@ HWY_NOINLINE inline void RowProducts(int64_t rows, int64_t padded_rows, int64_t 
   }
 }
 
+template <class Terms>
 HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const AttentionInputs& in = *tile.in;
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t t = tile.index, rows = tile.valid_rows;
-  float* Q = scratch.Q + t * plan.h_k * plan.rows * s.d_k;
+  const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), dO_size = plan.rows * plan.Lanes(s.d_v);
+  float* Q = scratch.Q + t * plan.h_k * Q_size;
   tile.Q = Q;
-  tile.dO = scratch.dO + t * plan.h_v * plan.rows * s.d_v;
+  tile.dO = scratch.dO + t * plan.h_v * dO_size;
   tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
   const int64_t stats_size = plan.h * plan.rows;
   tile.row_max = scratch.row_max + t * stats_size;
@@ -91,17 +114,23 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.D_sums = scratch.D_sums + t * stats_size * kPartialSums;
   tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kPartialSums;
   tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kPartialSums;
+  // For the sums over queries.
+  const auto copy_rows = [&](int64_t size, const float* head, int64_t stride, float* out) HWY_ATTR {
+    if constexpr (Terms::kTerms == 1) {
+      CopyPadded(rows, plan.rows, size, size, head, stride, out);
+    } else {
+      PackRowPairs<Terms>(plan.rows / 2, 2, 1, rows, size, size, head, stride, out);
+    }
+  };
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const float* head = in.Q.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
-    if (!plan.in_place) PackQueries(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * plan.rows * s.d_k);
-    CopyPadded(rows, plan.rows, s.d_k, s.d_k, head, in.Q.stride,
-               scratch.Q_rows + (k * plan.block + t * plan.rows) * s.d_k);
+    if (!plan.in_place) PackQueries<Terms>(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * Q_size);
+    copy_rows(s.d_k, head, in.Q.stride, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const float* head = dO.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
-    PackQueries(rows, plan.rows, s.d_v, head, dO.stride, 1.0f, tile.dO + k * plan.rows * s.d_v);
-    CopyPadded(rows, plan.rows, s.d_v, s.d_v, head, dO.stride,
-               scratch.dO_rows + (k * plan.block + t * plan.rows) * s.d_v);
+    PackQueries<Terms>(rows, plan.rows, s.d_v, head, dO.stride, 1.0f, tile.dO + k * dO_size);
+    copy_rows(s.d_v, head, dO.stride, scratch.dO_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
   }
   for (int64_t k = 0; k < plan.h; ++k) {
     float* row_max = tile.row_max + k * plan.rows;
@@ -117,8 +146,9 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
-      RowProducts(rows, plan.rows, s.d_v, O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v,
-                  O.stride, tile.dO + k * plan.rows * s.d_v, tile.D + k * plan.rows);
+      RowProducts<Terms>(rows, plan.rows, s.d_v,
+                         O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v, O.stride,
+                         tile.dO + k * dO_size, tile.D + k * plan.rows);
     }
   }
   if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kPartialSums, 0.0f);
@@ -128,36 +158,63 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
   const float* R_Xw = s.R_Xw ? in.R_Xw : nullptr;
   const PackedMemory& packed = *tile.packed;
-  tile.logits = MixingOf(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
-  tile.logits_back = MixingOf(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
-  tile.weights = MixingOf(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
-  tile.weights_back = MixingOf(tile, P_w, R_Xw, packed.weights_back, s.h_v, s.h, true, scratch, scratch.weights_back);
+  tile.logits = MixingOf<FloatTerms>(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
+  tile.logits_back =
+      MixingOf<Terms>(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
+  if (Terms::kTerms > 1 && !s.R_Mw && (s.P_w || s.R_Xw)) {
+    // As forward has it: W is not normalised, the matrix is.
+    const int64_t size = plan.Lanes(s.h) * s.h_v;
+    float* weights = scratch.weights + t * plan.rows * size;
+    PackQueryMixings<Terms>(tile, s.h, s.h_v, P_w, R_Xw, tile.inv_row_sum, scratch.matrix, weights);
+    tile.weights = {weights, size};
+  } else {
+    tile.weights = MixingOf<Terms>(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
+  }
+  tile.weights_back =
+      MixingOf<Terms>(tile, P_w, R_Xw, packed.weights_back, s.h_v, s.h, true, scratch, scratch.weights_back);
 }
 
-// A tile's buffers for one chunk.
+// A tile's buffers for one chunk, whose forms in bfloat16 BackwardScratch has.
 struct ChunkTile {
   int64_t chunk;
   TileExtent extent;
   float *J, *W, *dW;   // dW becomes dL
-  float *U, *dU, *dJ;  // where nothing is mixed or dropped, the same as W, dW, dL
+  float *U, *dU, *dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, but for dU
 };
 
+// Of one tile of a block, in lanes.
+struct ChunkSizes {
+  template <class Terms>
+  static HWY_INLINE ChunkSizes Of(const AttentionPlan& plan) {
+    constexpr bool kPairs = Terms::kTerms > 1;
+    const int64_t W = kPairs && plan.shape.MixesWeights() ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
+    return {kPairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k), W,
+            kPairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)};
+  }
+  int64_t J;  // and dJ
+  int64_t W;  // and dW
+  int64_t U;
+};
+
+template <class Terms>
 HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
+  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
   const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
   ChunkTile at{chunk,
                ExtentOf(tile, chunk),
-               scratch.J + kept * plan.TileFloats(plan.h_k),
-               scratch.W + kept * plan.TileFloats(plan.h),
-               scratch.dW + kept * plan.TileFloats(plan.h),
+               scratch.J + kept * sizes.J,
+               scratch.W + kept * sizes.W,
+               scratch.dW + kept * sizes.W,
                nullptr,
                nullptr,
                nullptr};
-  at.U = s.MixesWeights() || tile.in->dropout_rate > 0 ? scratch.U + tile.index * plan.TileFloats(plan.h_v) : at.W;
+  constexpr bool kPairs = Terms::kTerms > 1;
+  at.U = kPairs || s.MixesWeights() || tile.in->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
   at.dU = s.MixesWeights() ? scratch.dU : at.dW;
-  at.dJ = s.MixesLogits() ? scratch.dJ + tile.index * plan.TileFloats(plan.h_k) : at.dW;
+  at.dJ = kPairs || s.MixesLogits() ? scratch.dJ + tile.index * sizes.J : at.dW;
   return at;
 }
 
@@ -170,33 +227,65 @@ struct MemorySums {
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
-// J, W, dU, dW.
+// J, W, dU, dW. In bfloat16 W is not normalised, and lies in scratch.W_tile too, as J and dW do in theirs.
+template <class Terms>
 HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
-  LogitsTile(tile, at.chunk, at.extent, at.J, at.W);
-  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
-  const int64_t V_size = s.d_v * kChunk;
+  const BackwardScratch& scratch = *tile.scratch;
+  float* dW = at.dW;
+  if constexpr (Terms::kTerms == 1) {
+    LogitsTile<Terms>(tile, at.chunk, at.extent, at.J, at.W);
+    ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
+  } else {
+    float* W = s.MixesWeights() ? scratch.W_tile : at.W;
+    LogitsTile<Terms>(tile, at.chunk, at.extent, scratch.J_tile, W);
+    RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, W, tile.row_max);
+    if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J);
+    if (s.MixesWeights()) {
+      PairHeads<Terms>(plan, plan.h, first_row, W, at.W);
+      dW = scratch.dW_tile;
+    } else {
+      ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, W);
+    }
+  }
+  const int64_t depth = plan.Lanes(s.d_v), V_size = depth * kChunk;
   const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNT<false>(plan.rows - first_row, s.d_v, tile.dO + (k * plan.rows + first_row) * s.d_v, V + k * V_size,
-                  at.dU + k * plan.pitch + first_row * kChunk, NextShare(tile, V + (plan.h_v + k) * V_size, V_size),
-                  V_size / plan.tiles);
+    TileNT<Terms, false>(plan.rows - first_row, depth, tile.dO + (k * plan.rows + first_row) * depth, V + k * V_size,
+                         at.dU + k * plan.pitch + first_row * kChunk,
+                         NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
   if (tile.in->dropout_rate > 0) {
-    DropoutFactorsTile(tile, at.chunk, first_row, tile.scratch->dropout);
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.dU);
+    DropoutFactorsTile(tile, at.chunk, first_row, scratch.dropout);
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, at.dU);
   }
   if (!s.MixesWeights()) return;
+  const float* dU = at.dU;
+  if constexpr (Terms::kTerms > 1) {
+    PairHeads<Terms>(plan, s.h_v, first_row, at.dU, scratch.head_pairs);
+    dU = scratch.head_pairs;
+  }
+  const int64_t h_in = plan.Lanes(s.h_v);
   if (tile.weights_back.data != nullptr) {
-    MixTile<false>(plan, s.h_v, s.h, tile.weights_back, first_row, at.dU, at.dW);
+    MixTile<Terms, false>(plan, h_in, s.h, tile.weights_back, first_row, dU, dW);
   } else {
-    ClearTile(plan, s.h, first_row, at.dW);
+    ClearTile(plan, s.h, first_row, dW);
   }
   if (s.R_Mw) {
-    const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-    MixHeadsPerKey(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
+    const int64_t chunk = tile.b * plan.chunks + at.chunk;
+    if constexpr (Terms::kTerms == 1) {
+      const float* R = tile.packed->R_Mw + chunk * s.h * s.h_v * kChunk;
+      MixHeadsPerKey<Terms>(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, dU, dW);
+    } else {
+      const float* R = tile.packed->R_Mw_back + chunk * h_in * s.h * kChunk;
+      MixHeadsPerKey<Terms>(plan, h_in, s.h, R, s.h * kChunk, kChunk, first_row, dU, dW);
+    }
+  }
+  if constexpr (Terms::kTerms > 1) {
+    RoundTile<Terms>(plan, s.h, first_row, dW);
+    PairHeads<Terms>(plan, s.h, first_row, dW, at.dW);
   }
 }
 
@@ -210,44 +299,128 @@ HWY_INLINE int64_t MixingGradientPiece(int64_t a_heads, int64_t b_heads, int64_t
 
 // The gradients of a mixing y[h_out] = x[h_in]·(P + R_X + R_M) from a tile's x and dy, those that are not null:
 // P += Σ x·dy in partial sums; R_M of the chunk's positions, summed over queries; R_X of the tile's queries, in partial
-// sums.
+// sums. In bfloat16 AddMixingGradientsOfPairs takes its place.
 HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
                                    const float* x, const float* dy, float* P, float* R_M, float* R_X) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kChunk;
   if (P != nullptr) {
-    HeadMixingGradient(h_in, h_out, rows * kChunkSteps, MixingGradientPiece(h_in, h_out, rows), x + first, dy + first,
-                       plan.pitch, kPartialSums, P, h_out * kPartialSums, kPartialSums);
+    HeadMixingGradient<FloatTerms>(h_in, h_out, rows * kChunkSteps, MixingGradientPiece(h_in, h_out, rows), x + first,
+                                   dy + first, plan.pitch, kPartialSums, P, h_out * kPartialSums, kPartialSums);
   }
   if (R_M != nullptr) {
     float* R = R_M + at.chunk * h_in * h_out * kChunk;
     for (int j = 0; j < kChunk; j += kPartialSums) {
-      HeadMixingGradient(h_in, h_out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
-                         h_out * kChunk, kChunk);
+      HeadMixingGradient<FloatTerms>(h_in, h_out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
+                                     h_out * kChunk, kChunk);
     }
   }
   if (R_X != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadMixingGradient(h_in, h_out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
-                         kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums, kPartialSums);
+      HeadMixingGradient<FloatTerms>(h_in, h_out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
+                                     kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums,
+                                     kPartialSums);
     }
   }
 }
 
+// The same of P and R_X from pairs of positions: each lane of a row's pairs is a partial sum's two terms.
+template <class Terms>
+HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
+                                          const float* x, const float* dy, float* P, float* R_X) {
+  static_assert(kChunk == 2 * kPartialSums);
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kPartialSums;
+  if (P != nullptr) {
+    const int64_t piece = std::min(rows, MixingGradientPiece(h_in, h_out, rows));
+    HeadMixingGradient<Terms>(h_in, h_out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums, P,
+                              h_out * kPartialSums, kPartialSums);
+  }
+  if (R_X != nullptr) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      HeadMixingGradient<Terms>(h_in, h_out, 1, 1, x + q * kPartialSums, dy + q * kPartialSums, plan.half_pitch,
+                                kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums,
+                                kPartialSums);
+    }
+  }
+}
+
+// And of R_M from pairs of queries.
+template <class Terms>
+HWY_INLINE void AddPositionGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
+                                            const float* x, const float* dy, float* R_M) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, pairs = (plan.rows - first_row) / 2, first = first_row / 2 * kChunk;
+  float* R = R_M + at.chunk * h_in * h_out * kChunk;
+  for (int j = 0; j < kChunk; j += kPartialSums) {
+    HeadMixingGradient<Terms>(h_in, h_out, pairs, pairs, x + first + j, dy + first + j, plan.half_pitch, kChunk, R + j,
+                              h_out * kChunk, kChunk);
+  }
+}
+
+// U, and the gradients of the weights mixing, in bfloat16.
+template <class Terms>
+HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardScratch& scratch = *tile.scratch;
+  const int64_t first_row = at.extent.first_row;
+  float* U = scratch.U_tile;
+  if (s.MixesWeights()) {
+    const float* W = at.W;
+    const int64_t h_in = plan.Lanes(s.h);
+    ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, scratch.W_tile);
+    if (s.R_Mw) {
+      PairHeads<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.head_pairs);
+      W = scratch.head_pairs;
+    }
+    if (tile.weights.data != nullptr) {
+      MixTile<Terms, false>(plan, h_in, s.h_v, tile.weights, first_row, W, U);
+    } else {
+      ClearTile(plan, s.h_v, first_row, U);
+    }
+    if (s.R_Mw) {
+      const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * h_in * s.h_v * kChunk;
+      MixHeadsPerKey<Terms>(plan, h_in, s.h_v, R, s.h_v * kChunk, kChunk, first_row, W, U);
+    }
+  } else if (tile.in->dropout_rate > 0) {
+    std::copy_n(at.W, plan.TileFloats(plan.h_v), U);
+  } else {
+    U = at.W;
+  }
+  if (tile.in->dropout_rate > 0) {
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
+  }
+  PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
+  if (scratch.P_w != nullptr || tile.R_Xw != nullptr) {
+    PairPositions<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs);
+    PairPositions<Terms>(plan, s.h_v, first_row, at.dU, scratch.second_pairs);
+    AddMixingGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, scratch.second_pairs, scratch.P_w,
+                                     tile.R_Xw);
+  }
+  if (sums.R_Mw != nullptr) {
+    PairQueries<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs);
+    PairQueries<Terms>(plan, s.h_v, first_row, at.dU, scratch.second_pairs);
+    AddPositionGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, scratch.second_pairs, sums.R_Mw);
+  }
+}
+
 // U, and the gradients of the weights mixing.
+template <class Terms>
 HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  if constexpr (Terms::kTerms > 1) return RecomputeValuesTileOfPairs<Terms>(tile, at, sums);
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   if (s.MixesWeights()) {
     if (tile.weights.data != nullptr) {
-      MixTile<false>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
+      MixTile<FloatTerms, false>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
     } else {
       ClearTile(plan, s.h_v, first_row, at.U);
     }
     if (s.R_Mw) {
       const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-      MixHeadsPerKey(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
+      MixHeadsPerKey<FloatTerms>(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
     }
   } else if (tile.in->dropout_rate > 0) {
     std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
@@ -259,7 +432,7 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
 }
 
 // dbias += dL for a tile.
-HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at) {
+HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at, const float* all_dL) {
   const Tag<float> d;
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
@@ -268,7 +441,7 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
     const int64_t head = tile.group * plan.h + k;
     for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
       const int64_t i = tile.first_query + q;
-      const float* dL = at.dW + k * plan.pitch + q * kChunk;
+      const float* dL = all_dL + k * plan.pitch + q * kChunk;
       if (tile.dbias != nullptr) {
         float* to = tile.dbias + (head * s.n + i) * s.m + first;
         const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
@@ -286,49 +459,109 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
 
 // What the first pass kept of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
 // computes.
+template <class Terms>
 HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {
   const AttentionPlan& plan = *tile.plan;
-  const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.h;
+  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
+  const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.Lanes(plan.h);
   const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
-  return {{at.W + tiles * plan.TileFloats(plan.h), at.dW + tiles * plan.TileFloats(plan.h),
-           at.J + tiles * plan.TileFloats(plan.h_k)},
-          std::min<int64_t>(kLine, CeilDivide(plan.TileFloats(plan.h), steps))};
+  return {{at.W + tiles * sizes.W, at.dW + tiles * sizes.W, at.J + tiles * sizes.J},
+          std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
+}
+
+// dQ += dJ·K of a tile, dJ as TileNN reads it: heads `pitch` apart, rows of `row` lanes.
+template <class Terms>
+HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const float* dJ, int64_t pitch) {
+  const AttentionPlan& plan = *tile.plan;
+  constexpr int kRow = kChunk / Terms::kTerms;
+  const int64_t first_row = at.extent.first_row, K_size = kRow * plan.d_k_padded;
+  const float* K = tile.packed->K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  for (int64_t k = 0; k < plan.h_k; ++k) {
+    TileNN<Terms>(plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow, K + k * K_size,
+                  tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+                  NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+  }
+}
+
+// LogitGradients in bfloat16.
+template <class Terms>
+HWY_INLINE void LogitGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardScratch& scratch = *tile.scratch;
+  const int64_t first_row = at.extent.first_row;
+  float* dL = at.dW;
+  if (s.MixesWeights()) {
+    dL = scratch.dW_tile;
+    SoftmaxGradientOfPairs(plan, first_row, at.W, tile.inv_row_sum, at.dW, tile.D, dL);
+  } else {
+    SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, dL);
+  }
+  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, dL);
+  const float* dJ = dL;
+  if (s.MixesLogits()) {
+    const int64_t h_in = plan.Lanes(s.h);
+    PairHeads<Terms>(plan, s.h, first_row, dL, scratch.head_pairs);
+    if (tile.logits_back.data != nullptr) {
+      MixTile<Terms, false>(plan, h_in, s.h_k, tile.logits_back, first_row, scratch.head_pairs, scratch.J_tile,
+                            NextKept<Terms>(tile, at));
+    } else {
+      ClearTile(plan, s.h_k, first_row, scratch.J_tile);
+    }
+    if (s.R_Ml) {
+      const float* R = tile.packed->R_Ml_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h_k * kChunk;
+      MixHeadsPerKey<Terms>(plan, h_in, s.h_k, R, s.h_k * kChunk, kChunk, first_row, scratch.head_pairs,
+                            scratch.J_tile);
+    }
+    dJ = scratch.J_tile;
+  }
+  if (scratch.P_l != nullptr || tile.R_Xl != nullptr) {
+    PairPositions<Terms>(plan, s.h, first_row, dL, scratch.second_pairs);
+    AddMixingGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, scratch.second_pairs, scratch.P_l, tile.R_Xl);
+  }
+  if (sums.R_Ml != nullptr) {
+    RepairByQueries(plan, s.h_k, first_row, at.J, scratch.first_pairs);
+    PairQueries<Terms>(plan, s.h, first_row, dL, scratch.second_pairs);
+    AddPositionGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, scratch.first_pairs, scratch.second_pairs, sums.R_Ml);
+  }
+  PairQueries<Terms>(plan, plan.h_k, first_row, dJ, at.dJ);
+  PairPositions<Terms>(plan, plan.h_k, first_row, dJ, scratch.first_pairs);
+  AddToQueries<Terms>(tile, at, scratch.first_pairs, plan.half_pitch);
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
+template <class Terms>
 HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+  if constexpr (Terms::kTerms > 1) return LogitGradientsOfPairs<Terms>(tile, at, sums);
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
+  const int64_t first_row = at.extent.first_row;
   SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
-  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at);
+  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, at.dW);
   if (s.MixesLogits()) {
     if (tile.logits_back.data != nullptr) {
-      MixTile<false>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ, NextKept(tile, at));
+      MixTile<FloatTerms, false>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ,
+                                 NextKept<FloatTerms>(tile, at));
     } else {
       ClearTile(plan, s.h_k, first_row, at.dJ);
     }
     if (s.R_Ml) {
       const float* R = tile.packed->R_Ml + (tile.b * plan.chunks + at.chunk) * s.h_k * s.h * kChunk;
-      MixHeadsPerKey(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
+      MixHeadsPerKey<FloatTerms>(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
     }
   }
   AddMixingGradients(tile, at, s.h_k, s.h, at.J, at.dW, tile.scratch->P_l, sums.R_Ml, tile.R_Xl);
-  const int64_t K_size = kChunk * plan.d_k_padded;
-  const float* K = tile.packed->K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
-  for (int64_t k = 0; k < plan.h_k; ++k) {
-    TileNN(rows, plan.d_k_padded, at.dJ + k * plan.pitch + first_row * kChunk, K + k * K_size,
-           tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
-           NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
-  }
+  AddToQueries<FloatTerms>(tile, at, at.dJ, plan.pitch);
 }
 
 // sums[head][size][kChunk] += Σ_q A[head, q, size] · T[head, q, kChunk] over the block's queries, A[head][block][size]
-// and one tile T for each of `tiles`. Tiles that are whole go together, so that the sums are visited once. `first`: the
-// sums hold nothing yet.
+// and one tile T for each of `tiles`; in bfloat16 both in pairs of queries. Tiles that are whole go together, so that
+// the sums are visited once. `first`: the sums hold nothing yet.
+template <class Terms>
 HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t size, const TileExtent* extents,
                             int64_t tiles, const float* A, const float* T, int64_t tile_floats, bool first,
                             float* sums) {
+  const int64_t pitch = Terms::kTerms == 1 ? plan.pitch : plan.half_pitch;
   int64_t end;
   for (int64_t t = 0; t < tiles; t = end) {
     end = t + 1;
@@ -337,13 +570,14 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
     while (first_row == 0 && end < tiles && !extents[end].skip && extents[end].first_row == 0) ++end;
     for (int64_t k = 0; k < heads; ++k) {
       float* sum = sums + k * size * kChunk;
-      const float* a = A + (k * plan.block + t * plan.rows + first_row) * size;
-      const float* b = T + t * tile_floats + k * plan.pitch + first_row * kChunk;
+      const int64_t rows = (plan.rows - first_row) / Terms::kTerms;
+      const float* a = A + (k * plan.block + t * plan.rows + first_row) / Terms::kTerms * size;
+      const float* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
       const float* next = sum + heads * size * kChunk;
       if (first) {
-        TileTN<false>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, false>(rows, end - t, tile_floats, size, a, b, sum, next);
       } else {
-        TileTN<true>(plan.rows - first_row, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, true>(rows, end - t, tile_floats, size, a, b, sum, next);
       }
     }
     first = false;
@@ -366,11 +600,14 @@ HWY_INLINE void FinishQueries(const BackwardTile& tile) {
 }
 
 // The tiles of one block, chunk by chunk.
-HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemorySums& sums, const ConstRows& O,
-                                       const ConstRows& dO, const SoftmaxStats& stats) {
+template <class Terms>
+HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemorySums& sums, const ConstRows& O,
+                                const ConstRows& dO, const SoftmaxStats& stats) {
   const AttentionPlan& plan = *tile[0].plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile[0].scratch;
+  constexpr bool kPairs = Terms::kTerms > 1;
+  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
   const auto start_mixing_sums = [&](const OrderedReduction& order, float* R, int64_t size, int64_t c) {
@@ -382,37 +619,43 @@ HWY_NOINLINE inline void BackwardBlock(BackwardTile* tile, int64_t tiles, const 
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
     if (with_values) start_mixing_sums(*sums.V_order, sums.R_Mw, s.h * s.h_v, c);
     for (int64_t t = 0; t < tiles; ++t) {
-      const ChunkTile at = AtChunk(tile[t], c);
+      const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
       if (at.extent.skip) continue;
-      RecomputeTile(tile[t], at);
-      if (with_D) AddRowProducts(plan.h, plan.rows, at.extent.first_row, plan.pitch, at.W, at.dW, tile[t].D_sums);
-      if (with_values) RecomputeValuesTile(tile[t], at, sums);
+      RecomputeTile<Terms>(tile[t], at);
+      if (with_D) {
+        const float *W = kPairs ? scratch.W_tile : at.W, *dW = kPairs ? scratch.dW_tile : at.dW;
+        AddRowProducts(plan.h, plan.rows, at.extent.first_row, plan.pitch, W, dW, tile[t].D_sums);
+      }
+      if (with_values) RecomputeValuesTile<Terms>(tile[t], at, sums);
     }
     if (!with_values) return;
-    const bool own_U = s.MixesWeights() || tile[0].in->dropout_rate > 0;
-    const float* U = own_U ? scratch.U : AtChunk(tile[0], c).W;
+    const float* U = AtChunk<Terms>(tile[0], c).U;
     sums.V_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, plan.TileFloats(plan.h_v), sums.turn == 0,
-                sums.V + c * plan.h_v * s.d_v * kChunk);
+    AddToMemory<Terms>(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, sizes.U, sums.turn == 0,
+                       sums.V + c * plan.h_v * s.d_v * kChunk);
     sums.V_order->Done(sums.first_chunk + c);
   };
-  for (int64_t t = 0; t < tiles; ++t) StartTile(tile[t], O, dO, stats);
+  for (int64_t t = 0; t < tiles; ++t) StartTile<Terms>(tile[t], O, dO, stats);
   if (s.MixesWeights()) {
     for (int64_t c = 0; c < plan.chunks; ++c) recompute(c, plan.keep_rows, true);
-    for (int64_t t = 0; t < tiles; ++t) SumLanes(plan.h * plan.rows, tile[t].D_sums, tile[t].D);
+    for (int64_t t = 0; t < tiles; ++t) {
+      SumLanes(plan.h * plan.rows, tile[t].D_sums, tile[t].D);
+      // of W before it was normalised
+      for (int64_t i = 0; kPairs && i < plan.h * plan.rows; ++i) tile[t].D[i] *= tile[t].inv_row_sum[i];
+    }
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
     start_mixing_sums(*sums.K_order, sums.R_Ml, s.h_k * s.h, c);
     for (int64_t t = 0; t < tiles; ++t) {
-      const ChunkTile at = AtChunk(tile[t], c);
+      const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
-      if (!at.extent.skip) LogitGradients(tile[t], at, sums);
+      if (!at.extent.skip) LogitGradients<Terms>(tile[t], at, sums);
     }
     sums.K_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk(tile[0], c).dJ,
-                plan.TileFloats(plan.h_k), sums.turn == 0, sums.K + c * plan.h_k * s.d_k * kChunk);
+    AddToMemory<Terms>(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk<Terms>(tile[0], c).dJ, sizes.J,
+                       sums.turn == 0, sums.K + c * plan.h_k * s.d_k * kChunk);
     sums.K_order->Done(sums.first_chunk + c);
   }
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);

@@ -12,6 +12,9 @@
 // share each visit to the sums (AddToMemory). A tile of one head kind is 4·heads·rows·32 bytes, at most 256 KiB; six of
 // them (J, W, U and their gradients) are at work. With weights mixing D needs whole rows: J, W and dW of a block's rows
 // are kept, 4·(2·h + h_k)·m bytes a query, at most 12 MiB a block; longer rows are computed twice.
+//
+// In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float, and so are the
+// tiles between products.
 #include <algorithm>
 #include <vector>
 
@@ -31,8 +34,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O, const SoftmaxStats& stats,
-              const ConstRows& dO, const AttentionGradients& out, void* workspace, int threads) {
+template <class Terms>
+void BackwardIn(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O, const SoftmaxStats& stats,
+                const ConstRows& dO, const AttentionGradients& out, void* workspace, int threads) {
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
   Arena arena(workspace);
@@ -41,9 +45,9 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
 
-  PackStatic(plan, in, packed);
+  PackStatic<Terms>(plan, in, packed);
   ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
@@ -52,8 +56,9 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
   const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
-  ParallelForWithScratch(tasks, threads,
-                         [&](int64_t task, int slot) { BackwardTask(call, scratch[static_cast<size_t>(slot)], task); });
+  ParallelForWithScratch(tasks, threads, [&](int64_t task, int slot) {
+    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], task);
+  });
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
 
@@ -65,6 +70,13 @@ void Backward(const AttentionPlan& plan, const AttentionInputs& in, const ConstR
   };
   if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
   if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
+}
+
+void Backward(const AttentionPlan& plan, BFloat16Unit unit, const AttentionInputs& in, const ConstRows& O,
+              const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& out, void* workspace,
+              int threads) {
+  WithTerms(plan.shape.precision, unit,
+            [&](auto terms) { BackwardIn<decltype(terms)>(plan, in, O, stats, dO, out, workspace, threads); });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -91,7 +103,7 @@ void AttentionBackward(const AttentionShape& shape, const AttentionInputs& input
                        void* workspace, int threads) {
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
-  HWY_DYNAMIC_DISPATCH(Backward)(plan, inputs, O, stats, dO, gradients, workspace, threads);
+  HWY_DYNAMIC_DISPATCH(Backward)(plan, UnitOf(shape), inputs, O, stats, dO, gradients, workspace, threads);
 }
 
 }  // namespace crosstalk::kernels

@@ -58,21 +58,34 @@ struct BackwardScratch {
     const AttentionShape& s = plan.shape;
     const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
     const bool by_query = s.R_Xl || s.R_Xw;
-    Q = arena.Floats(plan.h_k * plan.block * s.d_k);
-    Q_rows = arena.Floats(plan.h_k * plan.block * s.d_k);
-    dO = arena.Floats(plan.h_v * plan.block * s.d_v);
-    dO_rows = arena.Floats(plan.h_v * plan.block * s.d_v);
+    const bool pairs = plan.terms > 1;
+    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
+    Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.block) * s.d_k);
+    dO = arena.Floats(plan.h_v * plan.block * plan.Lanes(s.d_v));
+    dO_rows = arena.Floats(plan.h_v * plan.Lanes(plan.block) * s.d_v);
     dQ = arena.Floats(plan.h_k * plan.block * plan.d_k_padded);
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
     D = arena.Floats(plan.h * plan.block);
     D_sums = arena.Floats(plan.h * plan.block * kPartialSums);
-    J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * kept : 0);
-    W = arena.Floats(plan.TileFloats(plan.h) * kept);
-    dW = arena.Floats(plan.TileFloats(plan.h) * kept);
-    U = arena.Floats(plan.TileFloats(plan.h_v) * plan.tiles);
+    const bool row_pairs = pairs && s.MixesWeights();
+    J = arena.Floats(!s.MixesLogits() ? 0 : (pairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k)) * kept);
+    W = arena.Floats((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    dW = arena.Floats((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    U = arena.Floats((pairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)) * plan.tiles);
+    if (pairs) {
+      J_tile = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
+      W_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
+      dW_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
+      U_tile = arena.Floats(plan.TileFloats(plan.h_v));
+      head_pairs = arena.Floats(plan.HeadPairs(std::max(plan.h, plan.h_v)));
+      first_pairs = arena.Floats(plan.HalfTile(std::max(plan.h_k, plan.h)));
+      second_pairs = arena.Floats(plan.HalfTile(std::max(plan.h, plan.h_v)));
+    }
     dU = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dJ = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles : 0);
+    dJ = arena.Floats(pairs             ? plan.HalfTile(plan.h_k) * plan.tiles
+                      : s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles
+                                        : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
     if (wanted.distances) buckets = arena.Floats(plan.h * s.buckets);
@@ -80,30 +93,35 @@ struct BackwardScratch {
     if (wanted.P_w) P_w = arena.Floats(s.h * s.h_v * kPartialSums);
     if (s.R_Xl) {
       logits = arena.Floats(plan.block * s.h_k * s.h);
-      logits_back = arena.Floats(plan.block * s.h_k * s.h);
+      logits_back = arena.Floats(plan.block * plan.Lanes(s.h) * s.h_k);
       R_Xl = arena.Floats(plan.block * s.h_k * s.h * kPartialSums);
     }
+    if (s.R_Xw || (pairs && s.P_w)) weights = arena.Floats(plan.block * plan.Lanes(s.h) * s.h_v);
     if (s.R_Xw) {
-      weights = arena.Floats(plan.block * s.h * s.h_v);
-      weights_back = arena.Floats(plan.block * s.h * s.h_v);
+      weights_back = arena.Floats(plan.block * plan.Lanes(s.h_v) * s.h);
       R_Xw = arena.Floats(plan.block * s.h * s.h_v * kPartialSums);
     }
-    if (by_query) matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+    if (by_query || pairs) matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
     if (by_query) matrix_transposed = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
   }
 
   float *Q, *dO;                     // [tile][heads], see PackQueries
-  float *Q_rows, *dO_rows;           // [heads][block][size]
+  float *Q_rows, *dO_rows;           // [heads][block][size]; in bfloat16 pairs of queries, [block / 2]
   float* dQ;                         // [tile][h_k][rows][d_k_padded]
   float *row_max, *inv_row_sum, *D;  // [tile][h][rows]
   float* D_sums;                     // [tile][h][rows][kPartialSums]
-  float *J, *W, *dW;                 // [tile] tiles; [chunk][tile] if rows are kept
-  float *U, *dJ;                     // [tile] tiles
-  float *dU, *dropout;               // tiles
-  float* distances = nullptr;        // [h][BlockDistances()]
-  float* buckets = nullptr;          // [h][buckets]
-  float* P_l = nullptr;              // [h_k][h][kPartialSums]
-  float* P_w = nullptr;              // [h][h_v][kPartialSums]
+  // [tile] tiles; [chunk][tile] if rows are kept. In bfloat16 J is in pairs of positions, and where weights are mixed
+  // W, not normalised, and dW are in pairs of heads.
+  float *J, *W, *dW;
+  float *U, *dJ;  // [tile] tiles; in bfloat16 in pairs of queries
+  // One tile of each in float, and what pairs of heads, and of positions or queries, products of it read; in bfloat16.
+  float *J_tile = nullptr, *W_tile = nullptr, *dW_tile = nullptr, *U_tile = nullptr;
+  float *head_pairs = nullptr, *first_pairs = nullptr, *second_pairs = nullptr;
+  float *dU, *dropout;         // tiles
+  float* distances = nullptr;  // [h][BlockDistances()]
+  float* buckets = nullptr;    // [h][buckets]
+  float* P_l = nullptr;        // [h_k][h][kPartialSums]
+  float* P_w = nullptr;        // [h][h_v][kPartialSums]
   float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]
   float* R_Xl = nullptr;  // [block][h_k][h][kPartialSums]
   float* R_Xw = nullptr;  // [block][h][h_v][kPartialSums]

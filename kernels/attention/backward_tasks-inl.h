@@ -45,7 +45,8 @@ HWY_INLINE void SumBuckets(const AttentionPlan& plan, const int32_t* distance_bu
 }
 
 // Task (b, group, block), in that order: one block of queries.
-HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardScratch& shared, int64_t task) {
+template <class Terms>
+HWY_NOINLINE void BackwardTask(const BackwardCall& call, const BackwardScratch& shared, int64_t task) {
   const AttentionPlan& plan = call.plan;
   const AttentionShape& s = plan.shape;
   const BackwardSums& sums = call.sums;
@@ -88,7 +89,7 @@ HWY_NOINLINE inline void BackwardTask(const BackwardCall& call, const BackwardSc
   }
   // The batch rows share the gradient of a dense bias.
   if (dense_bias) call.bias_order.WaitFor(group * plan.blocks + block, b);
-  BackwardBlock(tile.data(), tiles, memory, call.O, call.dO, call.stats);
+  BackwardBlock<Terms>(tile.data(), tiles, memory, call.O, call.dO, call.stats);
   if (dense_bias) call.bias_order.Done(group * plan.blocks + block);
 
   if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);

@@ -66,10 +66,11 @@ HWY_INLINE float RaiseRowMax(const float* row, float* row_max, float* sums, cons
   return largest;
 }
 
-// W = e^(L - row_max) in place, sums[head, row, kPartialSums] += W. The maximum of a row's first chunk serves for all
+// W = e^(L - row_max) in place, sums[head, row, kPartialSums] += W; in bfloat16 rounded before it is added up, so that
+// what is multiplied later adds up to the normaliser. The maximum of a row's first chunk serves for all
 // of them unless a logit exceeds it by far: so no second exp per chunk corrects for a changing maximum, as in online
 // softmax.
-template <typename Rescale>
+template <class Terms, typename Rescale>
 HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, float* tile,
                                    float* row_max, float* sums, const Rescale& rescale) {
   const Tag<float> d;
@@ -91,7 +92,7 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
         auto sum = hn::Load(d, row_sums + i);
         CROSSTALK_UNROLL
         for (int j = i; j < kChunk; j += kPartialSums) {
-          const auto w = Exponential(d, hn::Sub(hn::Load(d, row + j), max));
+          const auto w = Terms::Rounded(Exponential(d, hn::Sub(hn::Load(d, row + j), max)));
           hn::Store(w, d, row + j);
           sum = hn::Add(sum, w);
         }

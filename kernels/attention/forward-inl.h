@@ -10,6 +10,7 @@
 
 #include <array>
 
+#include "crosstalk/kernels/attention/pairs-inl.h"
 #include "crosstalk/kernels/attention/tiles-inl.h"
 
 #ifndef CROSSTALK_ATTENTION_FORWARD_SCRATCH_
@@ -20,9 +21,13 @@ namespace crosstalk::kernels {
 struct ForwardScratch {
   ForwardScratch(const AttentionPlan& plan, Arena& arena) {
     const AttentionShape& s = plan.shape;
-    Q = arena.Floats(plan.h_k * plan.block * s.d_k);
+    const bool pairs = plan.terms > 1;
+    const int64_t kept = plan.keep_rows ? plan.chunks * plan.tiles : 1;
+    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
     J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
-    W = arena.Floats(plan.TileFloats(plan.h) * (plan.keep_rows ? plan.chunks * plan.tiles : 1));
+    W = arena.Floats((pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    if (pairs) L = arena.Floats(plan.TileFloats(plan.h));
+    if (pairs) U_pairs = arena.Floats(plan.HalfTile(plan.h_v));
     U = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     O = arena.Floats(plan.h_v * plan.block * plan.d_v_padded);
@@ -30,15 +35,16 @@ struct ForwardScratch {
     inv_row_sum = arena.Floats(plan.h * plan.block);
     sums = arena.Floats(plan.h * plan.block * kPartialSums);
     logits = arena.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
-    weights = arena.Floats(s.MixesWeights() ? plan.block * s.h * s.h_v : 0);
+    weights = arena.Floats(s.MixesWeights() ? plan.block * plan.Lanes(s.h) * s.h_v : 0);
     matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
   }
-  float* Q;                      // [tile][h_k], see PackQueries
-  float *J, *W, *U, *dropout;    // tiles; W of all [chunk][tile] if rows are kept
-  float* O;                      // [tile][h_v][rows][d_v_padded]
-  float *row_max, *inv_row_sum;  // [tile][h][rows]
-  float* sums;                   // [tile][h][rows][kPartialSums]
-  float *logits, *weights;       // [tile][rows], packed mixings
+  float* Q;                    // [tile][h_k], see PackQueries
+  float *J, *W, *U, *dropout;  // tiles; W of all [chunk][tile] if rows are kept, in bfloat16 in pairs of heads
+  float *L = nullptr, *U_pairs = nullptr;  // tiles, in bfloat16: L becomes W; U in pairs of positions
+  float* O;                                // [tile][h_v][rows][d_v_padded]
+  float *row_max, *inv_row_sum;            // [tile][h][rows]
+  float* sums;                             // [tile][h][rows][kPartialSums]
+  float *logits, *weights;                 // [tile][rows], packed mixings
   float* matrix;
 };
 
@@ -57,21 +63,23 @@ struct ForwardTile : QueryTile {
   PackedMixing weights;   // P_w + R_Xw
 };
 
+template <class Terms>
 HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
                                  const ForwardScratch& scratch, int64_t b, int64_t group, int64_t block,
                                  int64_t index) {
   const AttentionShape& s = plan.shape;
   ForwardTile tile{MakeQueryTile(plan, in, packed, b, group, block, index)};
-  const int64_t Q_size = plan.rows * s.d_k, O_size = plan.h_v * plan.rows * plan.d_v_padded;
+  const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    PackQueries(tile.valid_rows, plan.rows, s.d_k, in.Q.Row(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
-                in.Q.stride, in.scale, Q + k * Q_size);
+    PackQueries<Terms>(tile.valid_rows, plan.rows, s.d_k,
+                       in.Q.Row(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k, in.Q.stride, in.scale,
+                       Q + k * Q_size);
   }
   tile.Q = Q;
   if (s.R_Xl) {
     float* logits = scratch.logits + index * plan.rows * s.h_k * s.h;
-    PackQueryMixings(tile, s.h_k, s.h, s.P_l ? in.P_l : nullptr, in.R_Xl, nullptr, scratch.matrix, logits);
+    PackQueryMixings<FloatTerms>(tile, s.h_k, s.h, s.P_l ? in.P_l : nullptr, in.R_Xl, nullptr, scratch.matrix, logits);
     tile.logits = {logits, s.h_k * s.h};
   } else if (s.P_l) {
     tile.logits = {packed.logits, 0};
@@ -88,52 +96,74 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
 }
 
 // O += U · V for one chunk, U with dropout.
-HWY_INLINE void AddValues(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, float* dropout, float* U) {
+template <class Terms>
+HWY_INLINE void AddValues(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk,
+                          const TileExtent& extent, float* U) {
   const AttentionPlan& plan = *tile.plan;
   if (tile.in->dropout_rate > 0) {
-    DropoutFactorsTile(tile, chunk, extent.first_row, dropout);
-    MultiplyTile(plan.h_v, plan.rows, extent.first_row, plan.pitch, dropout, U);
+    DropoutFactorsTile(tile, chunk, extent.first_row, scratch.dropout);
+    MultiplyTile(plan.h_v, plan.rows, extent.first_row, plan.pitch, scratch.dropout, U);
   }
   if (plan.in_place) {
     AddValuesInPlace(tile, chunk, U, tile.O);
     return;
   }
-  const int64_t V_size = kChunk * plan.d_v_padded;
+  constexpr int64_t kDepth = kChunk / Terms::kTerms;
+  const float* operand = U;
+  int64_t pitch = plan.pitch;
+  if constexpr (Terms::kTerms > 1) {
+    PairPositions<Terms>(plan, plan.h_v, extent.first_row, U, scratch.U_pairs);
+    operand = scratch.U_pairs;
+    pitch = plan.half_pitch;
+  }
+  const int64_t V_size = kDepth * plan.d_v_padded;
   const float* V = tile.packed->V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNN(plan.rows - extent.first_row, plan.d_v_padded, U + k * plan.pitch + extent.first_row * kChunk,
-           V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
-           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+    TileNN<Terms>(plan.rows - extent.first_row, plan.d_v_padded, operand + k * pitch + extent.first_row * kDepth,
+                  V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
+                  NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
 }
 
 // W of one chunk, not yet normalised, and the running sums. Without weights mixing W goes into O at once.
+template <class Terms>
 HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk) {
   const AttentionPlan& plan = *tile.plan;
   const bool mixes = plan.shape.MixesWeights();
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
-  const int64_t floats = plan.TileFloats(plan.h);
+  const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
   float* first_W = scratch.W + (plan.keep_rows ? tile.index * floats : 0);
   float* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
-  LogitsTile(tile, chunk, extent, scratch.J, W);
-  ExponentialsOnline(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.sums,
-                     [&](int64_t k, int64_t q, float factor) {
-                       if (!mixes) {
-                         float* row = tile.O + (k * plan.rows + q) * plan.d_v_padded;
-                         for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
-                       } else if (plan.keep_rows) {
-                         for (int64_t before = 0; before < chunk; ++before) {
-                           float* row = first_W + before * plan.tiles * floats + k * plan.pitch + q * kChunk;
-                           for (int j = 0; j < kChunk; ++j) row[j] *= factor;
-                         }
-                       }
-                     });
-  if (!mixes) AddValues(tile, chunk, extent, scratch.dropout, W);
+  float* L = Terms::kTerms > 1 ? scratch.L : W;
+  LogitsTile<Terms>(tile, chunk, extent, scratch.J, L);
+  ExponentialsOnline<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, L, tile.row_max, tile.sums,
+                            [&](int64_t k, int64_t q, float factor) {
+                              if (!mixes) {
+                                float* row = tile.O + (k * plan.rows + q) * plan.d_v_padded;
+                                for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
+                              } else if (plan.keep_rows) {
+                                for (int64_t before = 0; before < chunk; ++before) {
+                                  float* tile_before = first_W + before * plan.tiles * floats;
+                                  if constexpr (Terms::kTerms > 1) {
+                                    ScaleHeadOfPairs<Terms>(k, factor, tile_before + k / 2 * plan.pitch + q * kChunk);
+                                  } else {
+                                    float* row = tile_before + k * plan.pitch + q * kChunk;
+                                    for (int j = 0; j < kChunk; ++j) row[j] *= factor;
+                                  }
+                                }
+                              }
+                            });
+  if (!mixes) {
+    AddValues<Terms>(tile, scratch, chunk, extent, L);
+  } else if constexpr (Terms::kTerms > 1) {
+    PairHeads<Terms>(plan, plan.h, extent.first_row, L, W);
+  }
 }
 
 // The normalisers, and each query's P_w + R_Xw. The normalisers scale the rows of that matrix, which are fewer than
 // the weights; only a mixing by position needs W itself.
+template <class Terms>
 HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, const SoftmaxStats& stats,
                               bool normalise) {
   const AttentionPlan& plan = *tile.plan;
@@ -150,54 +180,67 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
     }
   }
   if (s.P_w || s.R_Xw) {
-    float* weights = scratch.weights + tile.index * plan.rows * s.h * s.h_v;
-    PackQueryMixings(tile, s.h, s.h_v, s.P_w ? tile.in->P_w : nullptr, s.R_Xw ? tile.in->R_Xw : nullptr,
-                     normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
-    tile.weights = {weights, s.h * s.h_v};
+    const int64_t size = plan.Lanes(s.h) * s.h_v;
+    float* weights = scratch.weights + tile.index * plan.rows * size;
+    PackQueryMixings<Terms>(tile, s.h, s.h_v, s.P_w ? tile.in->P_w : nullptr, s.R_Xw ? tile.in->R_Xw : nullptr,
+                            normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
+    tile.weights = {weights, size};
   }
 }
 
 // U of one chunk, and O. With weights mixing only.
+template <class Terms>
 HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk, bool normalise) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
-  float* W = scratch.W + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * plan.TileFloats(plan.h) : 0);
-  if (!plan.keep_rows) {
-    LogitsTile(tile, chunk, extent, scratch.J, W);
+  const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
+  float* W = scratch.W + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
+  if constexpr (Terms::kTerms > 1) {
+    if (!plan.keep_rows) {
+      LogitsTile<Terms>(tile, chunk, extent, scratch.J, scratch.L);
+      RoundedExponentials<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, scratch.L, tile.row_max);
+      PairHeads<Terms>(plan, plan.h, extent.first_row, scratch.L, W);
+    }
+    if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W);
+  } else if (!plan.keep_rows) {
+    LogitsTile<Terms>(tile, chunk, extent, scratch.J, W);
     ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
   } else if (normalise) {
     ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.inv_row_sum, W);
   }
   if (tile.weights.data != nullptr) {
-    MixTile<false>(plan, s.h, s.h_v, tile.weights, extent.first_row, W, scratch.U);
+    MixTile<Terms, false>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W, scratch.U);
   } else {
     ClearTile(plan, s.h_v, extent.first_row, scratch.U);
   }
   if (s.R_Mw) {
-    MixHeadsPerKey(plan, s.h, s.h_v, tile.packed->R_Mw + (tile.b * plan.chunks + chunk) * s.h * s.h_v * kChunk,
-                   s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
+    const int64_t h_in = plan.Lanes(s.h);
+    MixHeadsPerKey<Terms>(plan, h_in, s.h_v, tile.packed->R_Mw + (tile.b * plan.chunks + chunk) * h_in * s.h_v * kChunk,
+                          s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
   }
-  AddValues(tile, chunk, extent, scratch.dropout, scratch.U);
+  AddValues<Terms>(tile, scratch, chunk, extent, scratch.U);
 }
 
-HWY_NOINLINE inline void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
-                                      const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats,
-                                      int64_t b, int64_t group, int64_t index) {
+template <class Terms>
+HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+                               const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats, int64_t b,
+                               int64_t group, int64_t index) {
   const AttentionShape& s = plan.shape;
   const int64_t queries = std::min(plan.block, s.n - index * plan.block);
   const int64_t tiles = CeilDivide(queries, plan.rows);
-  const bool normalise = s.R_Mw || !plan.keep_rows;
+  // In bfloat16 what is computed twice is W as it was added up, so that only a mixing by position needs it normalised.
+  const bool normalise = s.R_Mw || (!plan.keep_rows && Terms::kTerms == 1);
 
   std::array<ForwardTile, kMostTiles> tile;
-  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile(plan, in, packed, scratch, b, group, index, t);
+  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile<Terms>(plan, in, packed, scratch, b, group, index, t);
   for (int64_t c = 0; c < plan.chunks; ++c) {
-    for (int64_t t = 0; t < tiles; ++t) FirstPass(tile[t], scratch, c);
+    for (int64_t t = 0; t < tiles; ++t) FirstPass<Terms>(tile[t], scratch, c);
   }
-  for (int64_t t = 0; t < tiles; ++t) BetweenPasses(tile[t], scratch, stats, normalise);
+  for (int64_t t = 0; t < tiles; ++t) BetweenPasses<Terms>(tile[t], scratch, stats, normalise);
   for (int64_t c = 0; s.MixesWeights() && c < plan.chunks; ++c) {
-    for (int64_t t = 0; t < tiles; ++t) SecondPass(tile[t], scratch, c, normalise);
+    for (int64_t t = 0; t < tiles; ++t) SecondPass<Terms>(tile[t], scratch, c, normalise);
   }
   for (int64_t t = 0; t < tiles; ++t) {
     for (int64_t q = 0; q < tile[t].valid_rows && q < plan.rows; ++q) {

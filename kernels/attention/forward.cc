@@ -13,6 +13,9 @@
 // caches. A tile is 4·heads·rows·32 bytes, at most 256 KiB, so that those of J, L and U and a chunk of K and V share a
 // second-level cache of 1 MiB: 48 KiB for 12 heads and 32 rows. W of a block's rows, which waits for the second pass,
 // is 4·h·m bytes a query, at most 12 MiB; rows longer than that are computed twice, by blocks of 128 queries.
+//
+// In bfloat16 (pairs-inl.h) K, V and the kept W are half as large; tiles at work stay in float, and what a product
+// reads of one is rounded and paired on the way to it.
 #include <algorithm>
 #include <vector>
 
@@ -31,20 +34,27 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void Forward(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O, const SoftmaxStats& stats,
-             void* workspace, int threads) {
+template <class Terms>
+void ForwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O, const SoftmaxStats& stats,
+               void* workspace, int threads) {
   Arena arena(workspace);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
   std::vector<ForwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
-  PackStatic(plan, in, packed);
+  PackStatic<Terms>(plan, in, packed);
   ParallelFor(plan.shape.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   ParallelForWithScratch(plan.shape.b * plan.groups * plan.blocks, threads, [&](int64_t task, int slot) {
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
-    ForwardBlock(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
+    ForwardBlock<Terms>(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
   });
+}
+
+void Forward(const AttentionPlan& plan, BFloat16Unit unit, const AttentionInputs& in, const Rows& O,
+             const SoftmaxStats& stats, void* workspace, int threads) {
+  WithTerms(plan.shape.precision, unit,
+            [&](auto terms) { ForwardIn<decltype(terms)>(plan, in, O, stats, workspace, threads); });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -69,7 +79,7 @@ void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs
   CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kForward);
   SettleSimdTarget();
-  HWY_DYNAMIC_DISPATCH(Forward)(plan, inputs, O, stats, workspace, threads);
+  HWY_DYNAMIC_DISPATCH(Forward)(plan, UnitOf(shape), inputs, O, stats, workspace, threads);
 }
 
 }  // namespace crosstalk::kernels

@@ -38,18 +38,68 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const float* in, int64_
   }
 }
 
-// Queries for TileNT: out[group][size][kQueryGroup], scaled.
+// out[p][width] = the pairs of rows p · step and p · step + distance of in[rows, cols]; zeros stand for what is not
+// there.
+template <class Terms>
+HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int64_t rows, int64_t cols, int64_t width,
+                             const float* in, int64_t in_stride, float* out) {
+  const Tag<float> d;
+  const auto load = [&](int64_t row, int64_t c) HWY_ATTR {
+    if (row >= rows || c >= cols) return hn::Zero(d);
+    const float* from = in + row * in_stride + c;
+    return c + kLanes <= cols ? hn::LoadU(d, from) : LoadFirst(d, from, static_cast<size_t>(cols - c));
+  };
+  for (int64_t p = 0; p < pairs; ++p) {
+    float* row = out + p * width;
+    const auto pair = [&](int64_t c) HWY_ATTR { return Terms::Round(load(p * step, c), load(p * step + distance, c)); };
+    ForVectors(
+        d, width, [&](int64_t c) HWY_ATTR { hn::StoreU(pair(c), d, row + c); },
+        [&](int64_t c, size_t rest) HWY_ATTR { StoreFirst(pair(c), d, row + c, rest); });
+  }
+}
+
+// out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros stand for what is not there.
+// Whole vectors are stored, one behind the last row where kWidth is less.
+template <class Terms, int kWidth>
+HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const float* in, int64_t in_stride, float scale,
+                                float* out) {
+  const Tag<float> d;
+  constexpr int64_t kPart = 32;  // columns, transposed at a time
+  HWY_ALIGN float part[kPart * kWidth + kMaxLanes] = {};
+  for (int64_t c = 0; c < cols; c += kPart) {
+    const int64_t columns = std::min(kPart, cols - c);
+    TransposeScaled<float>(rows, kWidth, columns, in + c, in_stride, scale, part, kWidth);
+    if (columns % 2 != 0) std::fill_n(part + columns * kWidth, kWidth, 0.0f);
+    for (int64_t i = 0; i < columns; i += 2) {
+      for (int64_t j = 0; j < kWidth; j += kLanes) {
+        hn::StoreU(Terms::Round(hn::LoadU(d, part + i * kWidth + j), hn::LoadU(d, part + (i + 1) * kWidth + j)), d,
+                   out + (c + i) / 2 * kWidth + j);
+      }
+    }
+  }
+}
+
+// Queries for TileNT: out[group][size][kQueryGroup], scaled; in pairs [size / 2].
+template <class Terms>
 HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const float* in, int64_t in_stride,
                             float scale, float* out) {
   PrefetchRows(rows, size, in, in_stride);
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
-    TransposeScaled<float>(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size, kQueryGroup);
+    if constexpr (Terms::kTerms == 1) {
+      TransposeScaled<float>(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size,
+                             kQueryGroup);
+    } else {
+      PackColumnPairs<Terms, kQueryGroup>(valid, size, in + q * in_stride, in_stride, scale,
+                                          out + q * CeilDivide<int64_t>(size, 2));
+    }
   }
 }
 
 // A mixing matrix A[in, out] for MixHeads: blocks of output heads, each [in][rows of the block]; row `in` of A times
-// factors[in · factor_stride] where factors are given. A has a vector of readable slack behind it; so has `packed`.
+// factors[in · factor_stride] where factors are given. A has a vector of readable slack behind it; so has `packed`. In
+// pairs of rows of A it is blocks of [in / 2][rows of the block].
+template <class Terms>
 HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
                            float* packed) {
   const Tag<float> d;
@@ -57,11 +107,19 @@ HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const fl
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int64_t rows = blocks.Rows(i);
-    for (int64_t k = 0; k < h_in; ++k) {
-      const auto factor = hn::Set(d, factors == nullptr ? 1.0f : factors[k * factor_stride]);
+    const auto factor_of = [&](int64_t k)
+                               HWY_ATTR { return hn::Set(d, factors == nullptr ? 1.0f : factors[k * factor_stride]); };
+    const auto row = [&](int64_t k, int64_t r) HWY_ATTR { return hn::LoadU(d, A + k * h_out + first + r); };
+    for (int64_t k = 0; k < h_in; k += Terms::kTerms) {
+      const auto factor = factor_of(k);
       // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
       for (int64_t r = 0; r < rows; r += kLanes) {
-        hn::StoreU(hn::Mul(factor, hn::LoadU(d, A + k * h_out + first + r)), d, packed + r);
+        if constexpr (Terms::kTerms == 1) {
+          hn::StoreU(hn::Mul(factor, row(k, r)), d, packed + r);
+        } else {
+          const auto second = k + 1 < h_in ? hn::Mul(factor_of(k + 1), row(k + 1, r)) : hn::Zero(d);
+          hn::StoreU(Terms::Round(hn::Mul(factor, row(k, r)), second), d, packed + r);
+        }
       }
       packed += rows;
     }
@@ -83,7 +141,28 @@ HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t grou
   return (b * plan.memory_groups + (plan.memory_groups == 1 ? 0 : group)) * plan.chunks + chunk;
 }
 
+// One chunk of a mixing by position in pairs: out[pair][other][kChunk] of R's elements pair · 2 · step + other ·
+// other_step and the one `step` behind it, of which there are `paired` along the dimension of pairs.
+template <class Terms>
+HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int64_t others, int64_t other_step,
+                                const float* R, int64_t stride, float* out) {
+  const Tag<float> d;
+  HWY_ALIGN float element[2][kChunk] = {};
+  for (int64_t k = 0; k < paired; k += 2) {
+    for (int64_t o = 0; o < others; ++o, out += kChunk) {
+      for (int64_t i = 0; i < 2; ++i) {
+        const float* column = R + (k + i) * step + o * other_step;
+        for (int64_t j = 0; j < valid; ++j) element[i][j] = k + i < paired ? column[j * stride] : 0.0f;
+      }
+      for (int j = 0; j < kChunk; j += kLanes) {
+        hn::Store(Terms::Round(hn::Load(d, element[0] + j), hn::Load(d, element[1] + j)), d, out + j);
+      }
+    }
+  }
+}
+
 // One chunk of one batch row's memory: K and V of all heads, and what dynamic projections belong to its positions.
+template <class Terms>
 HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in,
                                          const PackedMemory& packed, int64_t b, int64_t chunk) {
   const AttentionShape& s = plan.shape;
@@ -91,6 +170,20 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const float* K = in.K.Row(b, first, s.m);
   const float* V = in.V.Row(b, first, s.m);
+  const auto by_position = [&](const float* head, int64_t stride, int64_t size, float* out) HWY_ATTR {
+    if constexpr (Terms::kTerms == 1) {
+      TransposeScaled(valid, kChunk, size, head, stride, 1.0f, out, kChunk);
+    } else {
+      PackColumnPairs<Terms, kChunk>(valid, size, head, stride, 1.0f, out);
+    }
+  };
+  const auto by_size = [&](const float* head, int64_t stride, int64_t size, int64_t padded, float* out) HWY_ATTR {
+    if constexpr (Terms::kTerms == 1) {
+      CopyPadded(valid, kChunk, size, padded, head, stride, out);
+    } else {
+      PackRowPairs<Terms>(kChunk / 2, 1, kChunk / 2, valid, size, padded, head, stride, out);
+    }
+  };
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
@@ -98,12 +191,11 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const int64_t at = tile * plan.h_k + k;
       PrefetchRows(valid, s.d_k, head, in.K.stride);
       if (packed.K_by_position != nullptr) {
-        TransposeScaled(valid, kChunk, s.d_k, head, in.K.stride, 1.0f, packed.K_by_position + at * s.d_k * kChunk,
-                        kChunk);
+        by_position(head, in.K.stride, s.d_k, packed.K_by_position + at * plan.Lanes(s.d_k) * kChunk);
       }
       if (packed.K_by_size != nullptr) {
-        CopyPadded(valid, kChunk, s.d_k, plan.d_k_padded, head, in.K.stride,
-                   packed.K_by_size + at * kChunk * plan.d_k_padded);
+        by_size(head, in.K.stride, s.d_k, plan.d_k_padded,
+                packed.K_by_size + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
       }
     }
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
@@ -111,12 +203,11 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const int64_t at = tile * plan.h_v + k;
       PrefetchRows(valid, s.d_v, head, in.V.stride);
       if (packed.V_by_size != nullptr) {
-        CopyPadded(valid, kChunk, s.d_v, plan.d_v_padded, head, in.V.stride,
-                   packed.V_by_size + at * kChunk * plan.d_v_padded);
+        by_size(head, in.V.stride, s.d_v, plan.d_v_padded,
+                packed.V_by_size + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
       }
       if (packed.V_by_position != nullptr) {
-        TransposeScaled(valid, kChunk, s.d_v, head, in.V.stride, 1.0f, packed.V_by_position + at * s.d_v * kChunk,
-                        kChunk);
+        by_position(head, in.V.stride, s.d_v, packed.V_by_position + at * plan.Lanes(s.d_v) * kChunk);
       }
     }
   }
@@ -125,7 +216,24 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
                     out + (b * plan.chunks + chunk) * size * kChunk, kChunk);
   };
   if (s.R_Ml) pack_mixing(in.R_Ml, s.h_k * s.h, packed.R_Ml);
-  if (s.R_Mw) pack_mixing(in.R_Mw, s.h * s.h_v, packed.R_Mw);
+  if constexpr (Terms::kTerms == 1) {
+    if (s.R_Mw) pack_mixing(in.R_Mw, s.h * s.h_v, packed.R_Mw);
+  } else {
+    const int64_t at = b * plan.chunks + chunk;
+    if (s.R_Mw) {
+      const float* R = in.R_Mw.Row(b, first, s.m);
+      PackMixingPairs<Terms>(valid, s.h, s.h_v, s.h_v, 1, R, in.R_Mw.stride,
+                             packed.R_Mw + at * plan.Lanes(s.h) * s.h_v * kChunk);
+      if (packed.R_Mw_back != nullptr) {
+        PackMixingPairs<Terms>(valid, s.h_v, 1, s.h, s.h_v, R, in.R_Mw.stride,
+                               packed.R_Mw_back + at * plan.Lanes(s.h_v) * s.h * kChunk);
+      }
+    }
+    if (packed.R_Ml_back != nullptr) {
+      PackMixingPairs<Terms>(valid, s.h, 1, s.h_k, s.h, in.R_Ml.Row(b, first, s.m), in.R_Ml.stride,
+                             packed.R_Ml_back + at * plan.Lanes(s.h) * s.h_k * kChunk);
+    }
+  }
 
   float* mask = packed.mask + b * plan.m_padded() + first;
   int64_t open = 0;
@@ -153,13 +261,50 @@ inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_
   }
 }
 
+// The same in pairs of `in`.
+template <class Terms>
+HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
+                                      int64_t out_stride, float* packed) {
+  const Tag<float> d;
+  const HeadBlocks blocks(h_out, kMixRows);
+  HWY_ALIGN float element[2][kMaxLanes] = {};
+  int64_t first = 0;
+  for (int64_t i = 0; i < blocks.count; ++i) {
+    const int64_t rows = blocks.Rows(i);
+    for (int64_t in = 0; in < h_in; in += 2) {
+      for (int64_t j = 0; j < 2; ++j) {
+        for (int64_t r = 0; r < rows; ++r) {
+          element[j][r] = in + j < h_in ? A[(in + j) * in_stride + (first + r) * out_stride] : 0.0f;
+        }
+      }
+      // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
+      for (int r = 0; r < kMaxLanes; r += kLanes) {
+        if (r < rows) {
+          hn::StoreU(Terms::Round(hn::Load(d, element[0] + r), hn::Load(d, element[1] + r)), d, packed + r);
+        }
+      }
+      packed += rows;
+    }
+    first += rows;
+  }
+}
+
 // The static mixings and the relative position bias: little, and once.
+template <class Terms>
 HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
   if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, in.P_l, s.h, 1, packed.logits);
-  if (packed.logits_back != nullptr) PackStaticMixing(s.h, s.h_k, in.P_l, 1, s.h, packed.logits_back);
-  if (packed.weights != nullptr) PackStaticMixing(s.h, s.h_v, in.P_w, s.h_v, 1, packed.weights);
-  if (packed.weights_back != nullptr) PackStaticMixing(s.h_v, s.h, in.P_w, 1, s.h_v, packed.weights_back);
+  const auto pack = [](int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride, float* out)
+                        HWY_ATTR {
+                          if constexpr (Terms::kTerms == 1) {
+                            PackStaticMixing(h_in, h_out, A, in_stride, out_stride, out);
+                          } else {
+                            PackStaticMixingPairs<Terms>(h_in, h_out, A, in_stride, out_stride, out);
+                          }
+                        };
+  if (packed.logits_back != nullptr) pack(s.h, s.h_k, in.P_l, 1, s.h, packed.logits_back);
+  if (packed.weights != nullptr) pack(s.h, s.h_v, in.P_w, s.h_v, 1, packed.weights);
+  if (packed.weights_back != nullptr) pack(s.h_v, s.h, in.P_w, 1, s.h_v, packed.weights_back);
   if (packed.distance_bias != nullptr) {
     const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;
     for (int64_t k = 0; k < s.h; ++k) {

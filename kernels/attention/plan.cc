@@ -34,8 +34,10 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   d_k_padded = RoundUp<int64_t>(s.d_k, kMaxLanes);
   d_v_padded = RoundUp<int64_t>(s.d_v, kMaxLanes);
 
-  const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? h : 2 * h + (s.MixesLogits() ? h_k : 0);
-  const int64_t row_bytes = row_heads * m_padded() * 4;
+  terms = s.precision == Precision::kBFloat16 ? 2 : 1;
+  const int64_t kept_W = Lanes(h) * terms;  // of W, and of dW: in pairs of heads
+  const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
+  const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
   const auto halve_rows = [&](int64_t bytes, int64_t limit) {
     while (rows > kQueryGroup && bytes * rows > limit) rows /= 2;
@@ -47,15 +49,20 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const bool computes_twice = s.MixesWeights() && !keep_rows;
   tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && row_bytes * rows * tiles > kRowBytes))) --tiles;
-  in_place = s.n <= kInPlaceQueries;
+  in_place = s.n <= kInPlaceQueries && terms == 1;
   // A mixing by position takes four queries at a time.
   if (in_place && !backward) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;
+  half_pitch = rows * kChunk / 2 + kMaxLanes;
 }
 
 int64_t AttentionPlan::Distances() const { return RoundUp<int64_t>(n_padded() + m_padded(), kMaxLanes); }
+
+BFloat16Unit UnitOf(const AttentionShape& shape) {
+  return shape.precision == Precision::kBFloat16 ? BFloat16UnitInUse() : BFloat16Unit::kWidened;
+}
 
 void CheckAttentionShape(const AttentionShape& s) {
   CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
@@ -78,19 +85,23 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
   const bool backward = pass == AttentionPass::kBackward;
   const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
   const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
-  if (!plan.in_place) K_by_position = arena.Floats(k_tiles * s.d_k * kChunk);
-  if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * kChunk * plan.d_v_padded);
-  if (backward) K_by_size = arena.Floats(k_tiles * kChunk * plan.d_k_padded);
-  if (backward) V_by_position = arena.Floats(v_tiles * s.d_v * kChunk);
+  if (!plan.in_place) K_by_position = arena.Floats(k_tiles * plan.Lanes(s.d_k) * kChunk);
+  if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
+  if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
+  if (backward) V_by_position = arena.Floats(v_tiles * plan.Lanes(s.d_v) * kChunk);
   if (s.R_Ml) R_Ml = arena.Floats(s.b * plan.m_padded() * s.h_k * s.h);
-  if (s.R_Mw) R_Mw = arena.Floats(s.b * plan.m_padded() * s.h * s.h_v);
+  if (s.R_Mw) R_Mw = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h) * s.h_v);
+  if (backward && plan.terms > 1) {
+    if (s.R_Ml) R_Ml_back = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h) * s.h_k);
+    if (s.R_Mw) R_Mw_back = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h_v) * s.h);
+  }
   mask = arena.Floats(s.b * plan.m_padded());
   chunk_state = arena.Flags(s.b * plan.chunks);
   if (s.bias == AttentionBias::kRelativePosition) distance_bias = arena.Floats(s.h * plan.Distances());
   if (s.P_l) logits = arena.Floats(s.h_k * s.h);
-  if (s.P_w) weights = arena.Floats(s.h * s.h_v);
-  if (backward && s.P_l) logits_back = arena.Floats(s.h_k * s.h);
-  if (backward && s.P_w) weights_back = arena.Floats(s.h * s.h_v);
+  if (s.P_w) weights = arena.Floats(plan.Lanes(s.h) * s.h_v);
+  if (backward && s.P_l) logits_back = arena.Floats(plan.Lanes(s.h) * s.h_k);
+  if (backward && s.P_w) weights_back = arena.Floats(plan.Lanes(s.h_v) * s.h);
 }
 
 }  // namespace crosstalk::kernels

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/runtime/math.h"
 
 namespace crosstalk::kernels {
@@ -46,14 +47,25 @@ struct AttentionPlan {
   int64_t rows = 0, tiles = 0;    // queries of a tile; tiles of a block
   int64_t block = 0, blocks = 0;  // queries of a block; blocks of a batch row and group
   int64_t pitch = 0;
+  // Terms of a sum that a lane of an operand holds: in bfloat16 two, a pair. A tile in pairs is of one of three forms:
+  //   of heads      T[head / 2][row][kChunk], pairs of heads `pitch` apart: what a mixing reads
+  //   of positions  T[head][row][kChunk / 2], position j beside j + kChunk / 2, heads `half_pitch` apart: what a sum
+  //                 over the memory reads
+  //   of queries    T[head][row / 2][kChunk], heads `half_pitch` apart: what a sum over queries reads
+  int64_t terms = 1;
+  int64_t half_pitch = 0;
   // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
   // meanwhile, in the second-level cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
   // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
-  // them. Backward K too, so that the logits are the same to the last bit.
+  // them. Backward K too, so that the logits are the same to the last bit. Not in bfloat16, whose pairs are packed.
   bool in_place = false;
 
+  // Lanes that hold `count` terms of a sum.
+  int64_t Lanes(int64_t count) const { return CeilDivide(count, terms); }
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
+  int64_t HeadPairs(int64_t heads) const { return Lanes(heads) * pitch; }  // lanes of a tile in pairs of heads
+  int64_t HalfTile(int64_t heads) const { return heads * half_pitch; }     // in pairs of positions or of queries
   int64_t Distances() const;  // length of a head's relative position bias, padded: index j - i + n_padded - 1
   // The same of one block, whose first query is i_0: index j - i + i_0 + block - 1.
   int64_t BlockDistances() const { return RoundUp<int64_t>(block + m_padded(), kMaxLanes); }
@@ -61,6 +73,8 @@ struct AttentionPlan {
   int64_t m_padded() const { return chunks * kChunk; }
 };
 
+// What multiplies a shape's pairs of bfloat16: chosen once a call.
+BFloat16Unit UnitOf(const AttentionShape& shape);
 // Throws a usage error unless `shape` is one of the family.
 void CheckAttentionShape(const AttentionShape& shape);
 
@@ -84,7 +98,9 @@ class Arena {
 };
 
 // What all tasks read, packed once per call. MemoryTile (pack-inl.h) finds a tile of
-// [b][group][chunk]; groups are memory_groups.
+// [b][group][chunk]; groups are memory_groups. In bfloat16 the dimension that a product sums over is one of pairs, half
+// as long: d_k and d_v by position, kChunk by size (j beside j + kChunk / 2), the mixings' first heads. The mixings of
+// logits are float.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
   float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
@@ -93,6 +109,8 @@ struct PackedMemory {
   float* V_by_position = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]; backward
   float* R_Ml = nullptr;           // [b][chunk][h_k][h][kChunk]
   float* R_Mw = nullptr;           // [b][chunk][h][h_v][kChunk]
+  float* R_Ml_back = nullptr;      // [b][chunk][h][h_k][kChunk]; backward, in bfloat16, like the next
+  float* R_Mw_back = nullptr;      // [b][chunk][h_v][h][kChunk]
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
   float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias

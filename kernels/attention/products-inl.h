@@ -7,7 +7,10 @@
 //   TileTN   C += Aᵀ·B  dKᵀ += Qᵀ·dJ, dVᵀ += dOᵀ·U   summed over queries
 //   MixHeads            L = J·P_l and its like, for each query and memory position
 //
-// from the second HeadMixingGradient, dP_l = Σ J·dL. Compiled once per target.
+// from the second HeadMixingGradient, dP_l = Σ J·dL.
+//
+// Each takes its operands as Terms says: FloatTerms, or PairTerms in bfloat16, where a float's place holds two
+// consecutive terms of the sum, so that depths and counts are half as large. Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
 #undef CROSSTALK_ATTENTION_PRODUCTS_INL_H_
@@ -18,6 +21,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -36,6 +40,41 @@ inline constexpr int kMixRows = kLanes >= 16 ? 12 : 6;  // rows of a head mixing
 inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
 inline constexpr int kLaneRows = kLanes >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
+
+// What a lane of 32 bits of an operand holds: one term of a sum, in float.
+struct FloatTerms {
+  static constexpr int kTerms = 1;
+  static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
+  static HWY_INLINE FloatVector Rounded(FloatVector x) { return x; }
+};
+// Two in bfloat16, as Pairs has them. Arrays of pairs are declared as those of the floats in whose place they stand;
+// nothing but these two functions and bit operations looks into a pair.
+template <BFloat16Unit kUnit>
+struct PairTerms {
+  static constexpr int kTerms = 2;
+  static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) {
+    const Tag<uint32_t> du;
+    return Pairs<kUnit>::MulAdd(hn::BitCast(du, a), hn::BitCast(du, b), sum);
+  }
+  static HWY_INLINE FloatVector Round(FloatVector first, FloatVector second) {
+    return hn::BitCast(Tag<float>(), Pairs<kUnit>::Round(first, second));
+  }
+  // The values themselves, rounded: as the second of pairs whose first are 0.
+  static HWY_INLINE FloatVector Rounded(FloatVector x) {
+    if constexpr (kUnit == BFloat16Unit::kWidened) return RoundedToBFloat16(x);
+    return Round(hn::Zero(Tag<float>()), x);
+  }
+};
+
+// Calls f with the terms of a precision: f(FloatTerms()) and so on.
+template <class F>
+HWY_INLINE void WithTerms(Precision precision, [[maybe_unused]] BFloat16Unit unit, F f) {
+  if (precision == Precision::kFloat32) return f(FloatTerms());
+#if HWY_TARGET == HWY_AVX3
+  if (unit == BFloat16Unit::kDotProduct) return f(PairTerms<BFloat16Unit::kDotProduct>());
+#endif
+  f(PairTerms<BFloat16Unit::kWidened>());
+}
 
 // What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
@@ -62,7 +101,7 @@ struct PrefetchThree {
 // C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
 // row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` pieces of
 // `depth`: A is contiguous over all of them, B's are b_segment apart.
-template <int R, int NV, bool kAccumulate, class Prefetch = PrefetchNothing>
+template <class Terms, int R, int NV, bool kAccumulate, class Prefetch = PrefetchNothing>
 HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
                              Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
@@ -85,7 +124,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
       for (int r = 0; r < R; ++r) {
         const auto x = hn::Set(d, a[r * a_row]);
         CROSSTALK_UNROLL
-        for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(x, y[v], sum[r][v]);
+        for (int v = 0; v < NV; ++v) sum[r][v] = Terms::MulAdd(x, y[v], sum[r][v]);
       }
       a += a_depth;
       b_row += b_depth;
@@ -106,55 +145,55 @@ inline constexpr int kStep = kStepVectors * kLanes;
 inline constexpr int kChunkSteps = kChunk / kPartialSums;  // of HeadMixingGradient
 
 // C[rows, kChunk] (+)= Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
-template <int kMaxRows, bool kAccumulate>
+template <class Terms, int kMaxRows, bool kAccumulate>
 HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT a, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
   if (rows == kMaxRows) {
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<kMaxRows, kStepVectors, kAccumulate>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
+      BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
     }
   } else if constexpr (kMaxRows > 1) {
-    ChunkProduct<kMaxRows - 1, kAccumulate>(rows, depth, a, a_depth, b, b_depth, c, c_row);
+    ChunkProduct<Terms, kMaxRows - 1, kAccumulate>(rows, depth, a, a_depth, b, b_depth, c, c_row);
   }
 }
 
 // One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows.
-template <int kMaxRows, bool kAccumulate, class Prefetch>
+template <class Terms, int kMaxRows, bool kAccumulate, class Prefetch>
 HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
                          int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
                          Prefetch& prefetch) {
   if (rows == kMaxRows) {
     for (int64_t q = 0; q < queries; ++q) {
       for (int j = 0; j < kChunk; j += kStep) {
-        BlockProduct<kMaxRows, kStepVectors, kAccumulate>(h_in, packed + q * query_stride, 1, kMaxRows,
-                                                          b + q * kChunk + j, pitch, c + q * kChunk + j, pitch,
-                                                          prefetch);
+        BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate>(h_in, packed + q * query_stride, 1, kMaxRows,
+                                                                 b + q * kChunk + j, pitch, c + q * kChunk + j, pitch,
+                                                                 prefetch);
         prefetch.Skip(h_in);
       }
     }
   } else if constexpr (kMaxRows > 1) {
-    MixBlock<kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch, prefetch);
+    MixBlock<Terms, kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch, prefetch);
   }
 }
 
 // C[h_out, q, kChunk] (+)= Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing) in
 // blocks of rows, query q's at packed + q · query_stride; heads of B and C are `pitch` floats apart.
-template <bool kAccumulate, class Prefetch>
+template <class Terms, bool kAccumulate, class Prefetch>
 HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
                            int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
                            Prefetch& prefetch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
-    MixBlock<kMixRows, kAccumulate>(rows, queries, h_in, packed + first * h_in, query_stride, b, c + first * pitch,
-                                    pitch, prefetch);
+    MixBlock<Terms, kMixRows, kAccumulate>(rows, queries, h_in, packed + first * h_in, query_stride, b,
+                                           c + first * pitch, pitch, prefetch);
     first += rows;
   }
 }
 
 // C[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup]. `next`:
 // `share` floats that will be asked for soon.
-template <bool kAccumulate>
+template <class Terms, bool kAccumulate>
 HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, const float* next, int64_t share) {
   const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
@@ -162,37 +201,39 @@ HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RE
   for (int64_t q = 0; q < rows; q += kTileRows) {
     const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<kTileRows, kStepVectors, kAccumulate>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
-                                                         c + q * kChunk + j, kChunk, prefetch);
+      BlockProduct<Terms, kTileRows, kStepVectors, kAccumulate>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
+                                                                c + q * kChunk + j, kChunk, prefetch);
       prefetch.Skip(depth);
     }
   }
 }
 
 // C[rows, width] += Σ_j A[row, j] · B[j, width] over one chunk; width is a multiple of the vector.
+template <class Terms>
 HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, const float* next, int64_t share) {
-  const int64_t steps = rows / kTileRows * CeilDivide<int64_t>(width, 2 * kLanes) * kChunk;
+  constexpr int kDepth = kChunk / Terms::kTerms;
+  const int64_t steps = rows / kTileRows * CeilDivide<int64_t>(width, 2 * kLanes) * kDepth;
   PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
   int64_t v = 0;
   for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
-      BlockProduct<kTileRows, 2, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width,
-                                       prefetch);
-      prefetch.Skip(kChunk);
+      BlockProduct<Terms, kTileRows, 2, true>(kDepth, a + q * kDepth, kDepth, 1, b + v, width, c + q * width + v, width,
+                                              prefetch);
+      prefetch.Skip(kDepth);
     }
   }
   if (v < width) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
-      BlockProduct<kTileRows, 1, true>(kChunk, a + q * kChunk, kChunk, 1, b + v, width, c + q * width + v, width,
-                                       prefetch);
-      prefetch.Skip(kChunk);
+      BlockProduct<Terms, kTileRows, 1, true>(kDepth, a + q * kDepth, kDepth, 1, b + v, width, c + q * width + v, width,
+                                              prefetch);
+      prefetch.Skip(kDepth);
     }
   }
 }
 
 // C[size, kChunk] (+)= Σ_q A[q, size] · B[q, kChunk] over `tiles` tiles of `rows` queries; B's are tile_floats apart.
-template <bool kAccumulate>
+template <class Terms, bool kAccumulate>
 HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
                                 const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
                                 const float* next) {
@@ -201,22 +242,22 @@ HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats
   int64_t e = 0;
   for (; e + kTileRows <= size; e += kTileRows) {
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<kTileRows, kStepVectors, kAccumulate>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j,
-                                                         kChunk, prefetch, tiles, tile_floats);
+      BlockProduct<Terms, kTileRows, kStepVectors, kAccumulate>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j,
+                                                                kChunk, prefetch, tiles, tile_floats);
       prefetch.from += kBlockFloats;
     }
   }
   if (e == size) return;
   const int rest = static_cast<int>(size - e);
-  ChunkProduct<kTileRows - 1, kAccumulate>(rest, rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
+  ChunkProduct<Terms, kTileRows - 1, kAccumulate>(rest, rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
   for (int64_t t = 1; t < tiles; ++t) {
-    ChunkProduct<kTileRows - 1, true>(rest, rows, a + t * rows * size + e, size, b + t * tile_floats, kChunk,
-                                      c + e * kChunk, kChunk);
+    ChunkProduct<Terms, kTileRows - 1, true>(rest, rows, a + t * rows * size + e, size, b + t * tile_floats, kChunk,
+                                             c + e * kChunk, kChunk);
   }
 }
 
 // C[r, s, lane] += Σ_k A[k, r, lane] · B[k, s, lane], R × S accumulators.
-template <int R, int S>
+template <class Terms, int R, int S>
 HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                    int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
   const Tag<float> d;
@@ -234,7 +275,7 @@ HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, c
     for (int r = 0; r < R; ++r) {
       const auto x = hn::Load(d, a + r * pitch);
       CROSSTALK_UNROLL
-      for (int s = 0; s < S; ++s) sum[r][s] = hn::MulAdd(x, y[s], sum[r][s]);
+      for (int s = 0; s < S; ++s) sum[r][s] = Terms::MulAdd(x, y[s], sum[r][s]);
     }
     a += step;
     b += step;
@@ -247,22 +288,23 @@ HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, c
 }
 
 // InterleavedProduct for run-time counts rows ≤ R, cols ≤ S.
-template <int R, int S>
+template <class Terms, int R, int S>
 HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a,
                                      const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
                                      int64_t c_row, int64_t c_col) {
   if (rows == R && cols == S) {
-    InterleavedProduct<R, S>(count, a, b, pitch, step, c, c_row, c_col);
+    InterleavedProduct<Terms, R, S>(count, a, b, pitch, step, c, c_row, c_col);
   } else if (cols < S) {
-    if constexpr (S > 1) InterleavedProductOf<R, S - 1>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+    if constexpr (S > 1) InterleavedProductOf<Terms, R, S - 1>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
   } else {
-    if constexpr (R > 1) InterleavedProductOf<R - 1, S>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
+    if constexpr (R > 1) InterleavedProductOf<Terms, R - 1, S>(rows, cols, count, a, b, pitch, step, c, c_row, c_col);
   }
 }
 
 // C[a_head, b_head, i] += Σ_k A[a_head, k, i] · B[b_head, k, i] for i < kPartialSums: the gradient of a head mixing
 // before its partial sums are added. Heads of A and B are `pitch` floats apart, steps of k `step`; C's c_row and c_col.
 // k is cut into pieces of `piece`, whose A and B stay in the first-level cache for all pairs of heads.
+template <class Terms>
 HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, int64_t count, int64_t piece,
                                             const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
                                             int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
@@ -274,7 +316,7 @@ HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, in
       int64_t s = 0;
       for (int64_t j = 0; j < cols.count; ++j) {
         for (int lane = 0; lane < kPartialSums; lane += kLanes) {
-          InterleavedProductOf<kLaneRows, kLaneCols>(
+          InterleavedProductOf<Terms, kLaneRows, kLaneCols>(
               static_cast<int>(rows.Rows(i)), static_cast<int>(cols.Rows(j)), steps, a + r * pitch + k * step + lane,
               b + s * pitch + k * step + lane, pitch, step, c + r * c_row + s * c_col + lane, c_row, c_col);
         }

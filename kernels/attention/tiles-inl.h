@@ -61,6 +61,7 @@ HWY_INLINE const float* NextShare(const QueryTile& queries, const float* next, i
 }
 
 // Each query's P + R, packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
+template <class Terms>
 HWY_INLINE void PackQueryMixings(const QueryTile& queries, int64_t h_in, int64_t h_out, const float* P, const float* R,
                                  const float* factors, float* matrix, float* packed) {
   const int64_t size = h_in * h_out;
@@ -69,18 +70,21 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, int64_t h_in, int64_t
     // Rows behind the last query take its matrix: their results are not used.
     const int64_t query = queries.Query(std::min(q, queries.valid_rows - 1));
     if (R != nullptr) AddMatrices(size, P, R + query * size, matrix);
-    PackMixing(h_in, h_out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows, packed + q * size);
+    PackMixing<Terms>(h_in, h_out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows,
+                      packed + q * CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out);
   }
 }
 
 // The same for the transpose of A[h_out, h_in] = P + R.
+template <class Terms>
 HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, int64_t h_in, int64_t h_out, const float* P,
                                            const float* R, float* matrix, float* transposed, float* packed) {
   const int64_t size = h_in * h_out;
   for (int64_t q = 0; q < queries.plan->rows; ++q) {
     AddMatrices(size, P, R + queries.Query(std::min(q, queries.valid_rows - 1)) * size, matrix);
     TransposeScaled(h_out, h_out, h_in, matrix, h_in, 1.0f, transposed, h_out);
-    PackMixing(h_in, h_out, transposed, nullptr, 0, packed + q * size);
+    PackMixing<Terms>(h_in, h_out, transposed, nullptr, 0,
+                      packed + q * CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out);
   }
 }
 
@@ -240,15 +244,15 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
 
 // to[out][row] (+)= Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time, whose
 // operand stays in the first-level cache for all blocks of output heads.
-template <bool kAccumulate, class Prefetch = PrefetchNothing>
+template <class Terms, bool kAccumulate, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
                         int64_t first_row, const float* from, float* to, Prefetch prefetch = {}) {
   constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
-    MixHeads<kAccumulate>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
-                          mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch, prefetch);
+    MixHeads<Terms, kAccumulate>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
+                                 mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch, prefetch);
   }
 }
 
@@ -259,7 +263,7 @@ HWY_INLINE void ClearTile(const AttentionPlan& plan, int64_t heads, int64_t firs
 }
 
 // One 4-query × 3-head step of MixHeadsPerKey.
-template <int S>
+template <class Terms, int S>
 HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_stride, int64_t out_stride,
                                       const float* from, float* to, int64_t pitch) {
   const Tag<float> d;
@@ -287,7 +291,7 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_s
       for (int v = 0; v < kV; ++v) {
         const auto x = hn::Load(d, from + q * kChunk + v * kLanes);
         CROSSTALK_UNROLL
-        for (int o = 0; o < S; ++o) sum[q][o][v] = hn::MulAdd(x, r[o][v], sum[q][o][v]);
+        for (int o = 0; o < S; ++o) sum[q][o][v] = Terms::MulAdd(x, r[o][v], sum[q][o][v]);
       }
     }
     R += in_stride;
@@ -305,6 +309,7 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_s
 
 // to[out][row] += Σ_in R[in, out, position] · from[in][row], lane by lane; element (in, out) of R lies at
 // R + in · in_stride + out · out_stride.
+template <class Terms>
 HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* R,
                                         int64_t in_stride, int64_t out_stride, int64_t first_row, const float* from,
                                         float* to) {
@@ -313,26 +318,28 @@ HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in,
     int64_t o = 0;
     for (; o + kHeads <= h_out; o += kHeads) {
       for (int64_t q = first_row; q < plan.rows; q += 4) {
-        MixHeadsPerKeyColumns<kHeads>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
-                                      to + o * plan.pitch + q * kChunk + j, plan.pitch);
+        MixHeadsPerKeyColumns<Terms, kHeads>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
+                                             to + o * plan.pitch + q * kChunk + j, plan.pitch);
       }
     }
     for (; o < h_out; ++o) {
       for (int64_t q = first_row; q < plan.rows; q += 4) {
-        MixHeadsPerKeyColumns<1>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
-                                 to + o * plan.pitch + q * kChunk + j, plan.pitch);
+        MixHeadsPerKeyColumns<Terms, 1>(h_in, R + o * out_stride + j, in_stride, out_stride, from + q * kChunk + j,
+                                        to + o * plan.pitch + q * kChunk + j, plan.pitch);
       }
     }
   }
 }
 
-// J = scale · Q·K and L = J·P_l + … + bias, masked. Without logits mixing J is not written.
+// J = scale · Q·K and L = J·P_l + … + bias, masked. Without logits mixing J is not written. J and the mixings are float
+// whatever Q and K are.
+template <class Terms>
 HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileExtent& extent, float* J, float* L) {
   const AttentionPlan& plan = *queries.plan;
   const AttentionShape& s = plan.shape;
   const int64_t rows = plan.rows - extent.first_row;
   if (extent.starts) StartLogits(queries, chunk, extent.first_row, L);
-  const int64_t K_size = s.d_k * kChunk, share = K_size / plan.tiles;
+  const int64_t depth = CeilDivide<int64_t>(s.d_k, Terms::kTerms), K_size = depth * kChunk, share = K_size / plan.tiles;
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
   const float* K = plan.in_place ? nullptr
                                  : queries.packed->K_by_position +
@@ -340,27 +347,27 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     const float* K_head = K + k * K_size;
     const float* next = NextShare(queries, K_head + plan.h_k * K_size, K_size);
-    const float* Q = queries.Q + (k * plan.rows + extent.first_row) * s.d_k;
+    const float* Q = queries.Q + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
-      TileNT<false>(rows, s.d_k, Q, K_head, J + at, next, share);
+      TileNT<Terms, false>(rows, depth, Q, K_head, J + at, next, share);
     } else if (extent.starts) {
-      TileNT<true>(rows, s.d_k, Q, K_head, L + at, next, share);
+      TileNT<Terms, true>(rows, depth, Q, K_head, L + at, next, share);
     } else {
-      TileNT<false>(rows, s.d_k, Q, K_head, L + at, next, share);
+      TileNT<Terms, false>(rows, depth, Q, K_head, L + at, next, share);
     }
   }
   if (!s.MixesLogits()) return;
   const bool by_query = queries.logits.data != nullptr;
   if (by_query && extent.starts) {
-    MixTile<true>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+    MixTile<FloatTerms, true>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
   } else if (by_query) {
-    MixTile<false>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+    MixTile<FloatTerms, false>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
   }
   if (s.R_Ml) {
     if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
     const float* R = queries.packed->R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
-    MixHeadsPerKey(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
+    MixHeadsPerKey<FloatTerms>(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
   }
 }
 

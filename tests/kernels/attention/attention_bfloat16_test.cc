@@ -1,0 +1,369 @@
+// The fused attention in bfloat16: near kernels/reference in double for every member of the family, and of the same
+// bits whatever computes it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/simd.h"
+#include "gtest/gtest.h"
+#include "tests/kernels/attention/attention_problem.h"
+#include "tests/support/close.h"
+#include "tests/support/fusing_targets.h"
+#include "tests/support/threads_scope.h"
+
+namespace crosstalk::kernels {
+namespace {
+
+using testing::SameBits;
+using Results = AttentionResults<float>;
+
+// One of the family.
+struct Kind {
+  const char* name;
+  bool P_l, P_w, dynamic, multi_query;
+};
+constexpr Kind kKinds[] = {
+    {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
+    {"weights", false, true, false, false},     {"talking", true, true, false, false},
+    {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
+    {"bilinear", false, false, false, true},
+};
+
+AttentionShape InBFloat16(const Kind& kind, AttentionShape s) {
+  s.precision = Precision::kBFloat16;
+  s.P_l = kind.P_l, s.P_w = kind.P_w;
+  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
+  if (!s.MixesLogits()) s.h_k = s.h;
+  if (!s.MixesWeights()) s.h_v = s.h;
+  if (kind.multi_query) s.memory_heads = MemoryHeads::kMultiQuery;
+  return s;
+}
+
+// The worst errors of any result of a problem: of one element as a share of that result's largest magnitude, but of
+// `smallest` where its terms cancel, and of all elements, as the root of their mean square, as a share of the result's.
+struct Errors {
+  double largest = 0, mean = 0;
+};
+Errors ErrorsOf(const AttentionProblem& p, double smallest = 0.1) {
+  const AttentionResults<double> expected = ReferenceAttention(p);
+  const Results actual = FusedAttention(p);
+  std::vector<const std::vector<double>*> all;
+  AttentionResults<double>::ForEach(
+      [&](const char*, std::vector<double> AttentionResults<double>::*member) { all.push_back(&(expected.*member)); });
+  size_t next = 0;
+  Errors worst;
+  const auto raise = [](double value, double& to) {
+    if (!(value <= to)) to = value;  // NaN too
+  };
+  Results::ForEach([&](const char*, Floats Results::*member) {
+    const std::vector<double>& want = *all[next++];
+    double largest = smallest, error = 0, squares = 0, error_squares = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double difference = std::abs(double{(actual.*member)[i]} - want[i]);
+      largest = std::max(largest, std::abs(want[i]));
+      raise(difference, error);
+      squares += want[i] * want[i];
+      error_squares += difference * difference;
+    }
+    raise(error / largest, worst.largest);
+    if (squares > 0) raise(std::sqrt(error_squares / squares), worst.mean);
+  });
+  return worst;
+}
+double LargestError(const AttentionProblem& p, double smallest = 0.1) { return ErrorsOf(p, smallest).largest; }
+
+class AttentionBFloat16Test : public ::testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionBFloat16Test, ::testing::ValuesIn(kKinds), [](const auto& info) {
+  std::string name = info.param.name;
+  std::erase_if(name, [](char c) { return c == ' ' || c == '-'; });
+  return name;
+});
+
+// Rounding to bfloat16 is off by 2^-9 of a value at most, 1.1e-3 in the root of the mean square. Logits of sums of many
+// terms, whose deviation here is 1, are off by 1.6e-3 by Q and K and their weights by as large a share; W, P_w, V and
+// each operand of the gradients after them add 1.1e-3: 4e-3 to 6e-3 together. An element's worst error is 4 to 5
+// deviations of these, and the largest magnitude 3 to 4 deviations of the result: 1e-2, and more where a few terms
+// decide.
+constexpr double kTolerance = 1.25e-2, kTinyTolerance = 2.5e-2, kMeanTolerance = 7.5e-3;
+
+TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOrdinarySizes) {
+  const Errors errors = ErrorsOf(AttentionProblem(InBFloat16(GetParam(), Shape(1, 96, 160, 12, 12, 12, 64, 64))));
+  EXPECT_LE(errors.largest, kTolerance);
+  EXPECT_LE(errors.mean, kMeanTolerance);
+}
+
+TEST_P(AttentionBFloat16Test, TheErrorGrowsNeitherWithPositionsNorWithHeads) {
+  const auto error = [](int64_t n, int64_t h) {
+    return ErrorsOf(AttentionProblem(InBFloat16(GetParam(), Shape(1, n, n, h, h, h, 64, 64)))).mean;
+  };
+  const double few = error(32, 4);
+  EXPECT_LE(error(128, 4), 1.3 * few);
+  EXPECT_LE(error(32, 16), 1.3 * few);
+}
+
+TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOnEveryTarget) {
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    const AttentionShape s = InBFloat16(GetParam(), Shape(2, 19, 37, 3, 5, 7, 11, 13));
+    EXPECT_LE(LargestError(AttentionProblem(s)), kTinyTolerance) << target;
+    EXPECT_LE(LargestError(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2)), kTinyTolerance)
+        << target;
+  }
+  RestrictSimdTarget("");
+}
+
+TEST_P(AttentionBFloat16Test, ValuesAndGradientsWithBiasesMasksAndDropout) {
+  for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
+    AttentionShape s = InBFloat16(GetParam(), Shape(2, 41, 70, 5, 6, 7, 9, 10));
+    s.bias = bias;
+    s.buckets = 7;
+    EXPECT_LE(LargestError(AttentionProblem(s)), kTinyTolerance);
+    s.causality = AttentionCausality::kCausal;
+    EXPECT_LE(LargestError(AttentionProblem(s, {.key_padding = true}, 0.1)), kTinyTolerance);
+  }
+}
+
+// Odd sizes of more columns than are packed at a time.
+TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOfKeysAndValues) {
+  for (const int64_t d : {1, 33, 35}) {
+    EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), Shape(1, 21, 45, 5, 6, 7, d, d + 2))), 1.0),
+              kTinyTolerance)
+        << d;
+  }
+}
+
+// Rows too long to be kept, in blocks of several tiles.
+TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfRowsTooLongForTheCache) {
+  EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), Shape(1, 19, 3001, 2, 280, 3, 1, 1)))),
+            kTinyTolerance);
+}
+
+TEST(AttentionBFloat16SubsetsTest, EverySubsetOfTheProjections) {
+  for (int subset = 0; subset < 64; ++subset) {
+    AttentionShape s = Shape(1, 5, 35, 3, 4, 5, 7, 6);
+    s.precision = Precision::kBFloat16;
+    s.P_l = subset & 1, s.P_w = subset & 2, s.R_Xl = subset & 4, s.R_Ml = subset & 8, s.R_Xw = subset & 16;
+    s.R_Mw = subset & 32;
+    if (!s.MixesLogits()) s.h_k = s.h;
+    if (!s.MixesWeights()) s.h_v = s.h;
+    EXPECT_LE(LargestError(AttentionProblem(s), 1.0), kTinyTolerance) << Describe(s);
+  }
+}
+
+// The operands of products are rounded, and nothing else: inputs that bfloat16 holds give the same as those that round
+// to them. The scale is a power of 2, and no mixing is there, which the normaliser would multiply before it is rounded.
+TEST(AttentionBFloat16OperandsTest, InputsRoundedBeforehandGiveTheSameBits) {
+  for (const Kind& kind : {kKinds[0], kKinds[6]}) {
+    for (const int64_t n : {3, 41}) {
+      AttentionProblem p(InBFloat16(kind, Shape(2, n, 70, 3, 3, 3, 16, 9)), {}, 0.25);
+      const Results unrounded = FusedAttention(p);
+      for (Floats* values : {&p.Q, &p.K, &p.V, &p.dO}) {
+        std::vector<uint16_t> rounded(values->size());
+        RoundToBFloat16(static_cast<int64_t>(values->size()), values->data(), rounded.data());
+        WidenBFloat16(static_cast<int64_t>(values->size()), rounded.data(), values->data());
+      }
+      const Results results = FusedAttention(p);
+      Results::ForEach([&](const char* name, Floats Results::*member) {
+        EXPECT_TRUE(SameBits(results.*member, unrounded.*member)) << name << ", " << kind.name << " n=" << n;
+      });
+    }
+  }
+}
+
+// What is multiplied adds up to one: a weighted mean of ones is 1 but for roundings of float, 2^-24 for each of the sum
+// and its reciprocal and for each of the chunks' 70 / 2 steps at most.
+TEST(AttentionBFloat16OperandsTest, WeightsAddUpToOne) {
+  for (const float logits : {1.0f, 10.0f}) {
+    AttentionProblem p(InBFloat16(kKinds[0], Shape(2, 41, 70, 3, 3, 3, 16, 9)));
+    for (float& q : p.Q) q *= logits;
+    std::fill(p.V.begin(), p.V.end(), 1.0f);
+    for (const float value : FusedAttention(p).O) EXPECT_NEAR(value, 1, 40 * 0x1p-24);
+  }
+}
+
+// Logits ten times as large have ten times the error, and their weights' share of it with them.
+TEST_P(AttentionBFloat16Test, LargeLogits) {
+  AttentionProblem p(InBFloat16(GetParam(), Shape(1, 41, 70, 5, 6, 7, 16, 10)));
+  for (float& q : p.Q) q *= 10;
+  EXPECT_LE(LargestError(p), 10 * kTolerance);
+}
+
+TEST_P(AttentionBFloat16Test, QueriesThatSeeNothingOrOnePosition) {
+  const AttentionShape s = InBFloat16(GetParam(), Shape(2, 9, 70, 3, 4, 5, 16, 10));
+  AttentionProblem p(s, {.attention = true});
+  for (int64_t i = 0; i < s.b * s.n; ++i) {
+    uint8_t* row = p.attention_mask.data() + i * s.m;
+    std::fill_n(row, s.m, uint8_t{0});
+    if (i % 2 == 0) row[(i * 31) % s.m] = 1;
+  }
+  const Results r = FusedAttention(p);
+  const int64_t O_row = s.h_v * s.d_v, Q_row = s.h_k * s.d_k;
+  for (int64_t i = 0; i < s.b * s.n; ++i) {
+    for (int64_t e = 0; e < Q_row; ++e) ASSERT_EQ(r.dQ[i * Q_row + e], 0) << "query " << i;
+    for (int64_t e = 0; e < O_row; ++e) {
+      const float O = r.O[i * O_row + e];
+      if (i % 2 != 0) {
+        ASSERT_EQ(O, 0) << "query " << i;
+      }
+      if (i % 2 != 0 || s.MixesWeights()) continue;
+      // V of the one position, rounded.
+      const int64_t V_row = p.v_heads * s.d_v;
+      const float V = p.V[(i / s.n * s.m + (i * 31) % s.m) * V_row + e % V_row];
+      uint16_t rounded;
+      float expected;
+      RoundToBFloat16(1, &V, &rounded);
+      WidenBFloat16(1, &rounded, &expected);
+      ASSERT_EQ(O, expected) << "query " << i;
+    }
+  }
+}
+
+// With V and dO the identity O is U as forward has it, and dV is U as backward computes it again.
+TEST(AttentionBFloat16OperandsTest, BackwardHasTheMixedWeightsOfForwardToTheLastBit) {
+  for (const int64_t n : {1, 5, 35, 65}) {
+    for (const Kind& kind : {kKinds[2], kKinds[3], kKinds[4], kKinds[5]}) {
+      for (const double dropout : {0.0, 0.3}) {
+        AttentionShape s = InBFloat16(kind, Shape(2, n, 67, 3, 5, 4, 19, 67));
+        AttentionProblem p(s, {.key_padding = true}, dropout);
+        const auto identity = [&](Floats& values, int64_t positions) {
+          for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+            values[i] = i % s.d_v == i / (s.h_v * s.d_v) % positions ? 1.0f : 0.0f;
+          }
+        };
+        identity(p.V, s.m);
+        identity(p.dO, s.n);
+        const Results r = FusedAttention(p);
+        for (int64_t b = 0; b < s.b; ++b) {
+          for (int64_t i = 0; i < s.n; ++i) {
+            for (int64_t k = 0; k < s.h_v; ++k) {
+              for (int64_t j = 0; j < s.m; ++j) {
+                ASSERT_EQ(r.O[((b * s.n + i) * s.h_v + k) * s.d_v + j], r.dV[((b * s.m + j) * s.h_v + k) * s.d_v + i])
+                    << kind.name << " n=" << n << " i=" << i << " j=" << j;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A query alone, its memory as long as it sees, in a buffer with room for more: the bits of the same query among all.
+TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
+  constexpr int64_t kPositions = 70, kRoom = 96;
+  AttentionShape s = InBFloat16(GetParam(), Shape(2, kPositions, kPositions, 3, 4, 5, 11, 13));
+  s.causality = AttentionCausality::kCausal;
+  const AttentionProblem all(s);
+  const Floats O = FusedAttention(all).O;
+  for (const int64_t n : {1, 3, 4}) {
+    for (int64_t seen = n; seen <= kPositions; seen += 7) {
+      AttentionShape few = s;
+      few.n = n, few.m = seen;
+      AttentionProblem p(few);
+      const auto rows = [&](const Floats& values, int64_t first, int64_t count, int64_t room) {
+        const int64_t size = static_cast<int64_t>(values.size()) / (s.b * kPositions);
+        Floats buffer(s.b * room * size, std::nanf(""));
+        for (int64_t b = 0; b < s.b; ++b) {
+          std::copy_n(values.data() + (b * kPositions + first) * size, count * size, buffer.data() + b * room * size);
+        }
+        return buffer;
+      };
+      p.P_l = all.P_l, p.P_w = all.P_w;
+      p.inputs.P_l = p.P_l.data(), p.inputs.P_w = p.P_w.data();
+      p.Q = rows(all.Q, seen - n, n, n), p.inputs.Q.data = p.Q.data();
+      p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.inputs.R_Xl = p.R_Xl.data();
+      p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.inputs.R_Xw = p.R_Xw.data();
+      const auto memory = [&](const Floats& values, ConstRows& at, Floats& kept) {
+        kept = rows(values, 0, seen, kRoom);
+        at.data = kept.data();
+        at.batch = kRoom * at.stride;
+      };
+      memory(all.K, p.inputs.K, p.K), memory(all.V, p.inputs.V, p.V);
+      memory(all.R_Ml, p.inputs.R_Ml, p.R_Ml), memory(all.R_Mw, p.inputs.R_Mw, p.R_Mw);
+      const int64_t size = s.h_v * s.d_v;
+      Floats few_O(s.b * n * size), row_max(s.b * s.h * n), inv_row_sum(s.b * s.h * n);
+      Floats workspace(AttentionForwardWorkspaceBytes(few, 1) / sizeof(float) + 16);
+      void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
+      AttentionForward(few, p.inputs, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
+      for (int64_t b = 0; b < s.b; ++b) {
+        const float* expected = O.data() + (b * kPositions + seen - n) * size;
+        EXPECT_TRUE(std::equal(expected, expected + n * size, few_O.data() + b * n * size))
+            << "n=" << n << " of " << seen << " positions";
+      }
+    }
+  }
+}
+
+// Every result on each number of threads, SIMD target of a sort, and unit.
+void ExpectSameResults(const AttentionProblem& p) {
+  for (const std::string bits : {"fma", "no-fma"}) {
+    const Results* expected = nullptr;
+    std::vector<Results> results;
+    results.reserve(64);
+    for (const std::string& target : SimdTargetsOf(bits)) {
+      RestrictSimdTarget(target);
+      for (const std::string& unit : SupportedBFloat16Units()) {
+        RestrictBFloat16Unit(unit);
+        for (const int threads : {1, 3}) {
+          const testing::ThreadsScope scope(threads);
+          results.push_back(FusedAttention(p));
+          if (expected == nullptr) expected = &results[0];
+          Results::ForEach([&](const char* name, Floats Results::*member) {
+            EXPECT_TRUE(SameBits(results.back().*member, expected->*member))
+                << name << " on " << target << ", " << unit << ", " << threads << " threads, " << Describe(p.shape);
+          });
+        }
+        RestrictBFloat16Unit("");
+      }
+    }
+    RestrictSimdTarget("");
+  }
+}
+
+TEST_P(AttentionBFloat16Test, SameBitsOnAnyThreadsTargetAndUnit) {
+  ExpectSameResults(AttentionProblem(InBFloat16(GetParam(), Shape(2, 141, 101, 3, 5, 7, 11, 13))));
+  for (uint32_t i = 0; i < 8; ++i) {
+    const RandomKey key{.seed = 19, .stream = StreamId(GetParam().name), .step = i};
+    int draws = 0;
+    const auto draw = [&](uint32_t most) {
+      return 1 + static_cast<int64_t>(UniformInt(key, static_cast<uint64_t>(draws++), most));
+    };
+    AttentionShape s = Shape(draw(3), draw(40), draw(80), draw(14), draw(14), draw(14), draw(36), draw(36));
+    s = InBFloat16(GetParam(), s);
+    s.bias = static_cast<AttentionBias>(draw(3) - 1);
+    s.buckets = draw(12);
+    if (s.n <= s.m && draw(2) == 1) s.causality = AttentionCausality::kCausal;
+    const ProblemMasks masks{.key_padding = draw(2) == 1, .attention = draw(2) == 1};
+    ExpectSameResults(AttentionProblem(s, masks, draw(2) == 1 ? 0.15 : 0.0));
+  }
+}
+
+// Logits that grow along the row raise the running maximum again and again, and rescale what was kept.
+TEST(AttentionBFloat16OperandsTest, LogitsThatGrowAlongTheRow) {
+  for (const Kind& kind : {kKinds[0], kKinds[2]}) {
+    AttentionShape s = InBFloat16(kind, Shape(1, 9, 200, 3, 3, 3, 1, 3));
+    AttentionProblem p(s);
+    for (int64_t j = 0; j < s.m; ++j) {
+      for (int64_t k = 0; k < 3; ++k) p.K[j * 3 + k] = static_cast<float>(j / 40) * 128.0f * (k == 0 ? 1.0f : -1.0f);
+    }
+    std::fill(p.Q.begin(), p.Q.end(), 1.0f);
+    EXPECT_TRUE(testing::CloseToLargest(FusedAttention(p).O, ReferenceAttention(p).O, kTinyTolerance)) << kind.name;
+    ExpectSameResults(p);
+  }
+}
+
+// J, W and dW of a block's rows, and K and V packed, in half the bytes; the sums of dK and dV stay in float.
+TEST(AttentionBFloat16OperandsTest, TheWorkspaceIsSmaller) {
+  AttentionShape s = Talking(Shape(1, 512, 512, 24, 24, 24, 32, 32));
+  const size_t forward = AttentionForwardWorkspaceBytes(s, 2), backward = AttentionBackwardWorkspaceBytes(s, 2);
+  s.precision = Precision::kBFloat16;
+  EXPECT_LT(static_cast<double>(AttentionForwardWorkspaceBytes(s, 2)), 0.65 * static_cast<double>(forward));
+  EXPECT_LT(static_cast<double>(AttentionBackwardWorkspaceBytes(s, 2)), 0.7 * static_cast<double>(backward));
+}
+
+}  // namespace
+}  // namespace crosstalk::kernels
