@@ -227,9 +227,10 @@ struct MemorySums {
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
-// J, W, dU, dW. In bfloat16 W is not normalised, and lies in scratch.W_tile too, as J and dW do in theirs.
+// J, W, dU, dW, and D_sums += W·dW, not where that is null; without weights mixing it is. In bfloat16 W is not
+// normalised. It lies in scratch.W_tile too, where weights are mixed.
 template <class Terms>
-HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
+HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
@@ -284,8 +285,9 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at) {
     }
   }
   if constexpr (Terms::kTerms > 1) {
-    RoundTile<Terms>(plan, s.h, first_row, dW);
-    PairHeads<Terms>(plan, s.h, first_row, dW, at.dW);
+    PairGradients<Terms>(plan, s.h, first_row, at.W, dW, at.dW, D_sums);
+  } else if (D_sums != nullptr) {
+    AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, at.W, dW, D_sums);
   }
 }
 
@@ -369,8 +371,8 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
   if (s.MixesWeights()) {
     const float* W = at.W;
     const int64_t h_in = plan.Lanes(s.h);
-    ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, scratch.W_tile);
     if (s.R_Mw) {
+      ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, scratch.W_tile);
       PairHeads<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.head_pairs);
       W = scratch.head_pairs;
     }
@@ -393,7 +395,9 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
   }
   PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
   if (scratch.P_w != nullptr || tile.R_Xw != nullptr) {
-    PairPositions<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs);
+    // Normalised, as it is already for a mixing by position.
+    PairPositions<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs,
+                         s.R_Mw ? nullptr : tile.inv_row_sum);
     PairPositions<Terms>(plan, s.h_v, first_row, at.dU, scratch.second_pairs);
     AddMixingGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, scratch.second_pairs, scratch.P_w,
                                      tile.R_Xw);
@@ -622,11 +626,7 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
       const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
       if (at.extent.skip) continue;
-      RecomputeTile<Terms>(tile[t], at);
-      if (with_D) {
-        const float *W = kPairs ? scratch.W_tile : at.W, *dW = kPairs ? scratch.dW_tile : at.dW;
-        AddRowProducts(plan.h, plan.rows, at.extent.first_row, plan.pitch, W, dW, tile[t].D_sums);
-      }
+      RecomputeTile<Terms>(tile[t], at, with_D ? tile[t].D_sums : nullptr);
       if (with_values) RecomputeValuesTile<Terms>(tile[t], at, sums);
     }
     if (!with_values) return;

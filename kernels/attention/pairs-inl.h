@@ -33,19 +33,22 @@ HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t fi
   }
 }
 
-// pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kChunk / 2].
+// pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kChunk / 2], each times factors[head][row] where
+// factors are given.
 template <class Terms>
 HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                                float* pairs) {
+                                float* pairs, const float* factors = nullptr) {
   const Tag<float> d;
   constexpr int kHalf = kChunk / 2;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = tile + k * plan.pitch + q * kChunk;
       float* out = pairs + k * plan.half_pitch + q * kHalf;
+      const auto factor = hn::Set(d, factors == nullptr ? 1.0f : factors[k * plan.rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
-        hn::Store(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kHalf + j)), d, out + j);
+        hn::Store(Terms::Round(hn::Mul(hn::Load(d, row + j), factor), hn::Mul(hn::Load(d, row + kHalf + j), factor)), d,
+                  out + j);
       }
     }
   }
@@ -144,13 +147,34 @@ HWY_NOINLINE void RoundedExponentials(int64_t heads, int64_t rows, int64_t first
   }
 }
 
-// Each element rounded, in place.
+// pairs = dW in pairs of heads, and D_sums[head, row, kPartialSums] += W · dW of W in pairs of heads and dW as rounded,
+// as AddRowProducts adds; not where D_sums is null.
 template <class Terms>
-HWY_NOINLINE void RoundTile(const AttentionPlan& plan, int64_t heads, int64_t first_row, float* tile) {
+HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* W,
+                                const float* dW, float* pairs, float* D_sums) {
+  if (D_sums == nullptr) return PairHeads<Terms>(plan, heads, first_row, dW, pairs);
   const Tag<float> d;
-  for (int64_t k = 0; k < heads; ++k) {
-    for (int64_t at = k * plan.pitch + first_row * kChunk; at < k * plan.pitch + plan.rows * kChunk; at += kLanes) {
-      hn::Store(Terms::Rounded(hn::Load(d, tile + at)), d, tile + at);
+  for (int64_t k = 0; k < heads; k += 2) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      const float* row = dW + k * plan.pitch + q * kChunk;
+      const int64_t at = k / 2 * plan.pitch + q * kChunk;
+      float* first_sums = D_sums + (k * plan.rows + q) * kPartialSums;
+      float* second_sums = first_sums + plan.rows * kPartialSums;
+      CROSSTALK_UNROLL
+      for (int i = 0; i < kPartialSums; i += kLanes) {
+        auto first_sum = hn::Load(d, first_sums + i);
+        auto second_sum = k + 1 < heads ? hn::Load(d, second_sums + i) : hn::Zero(d);
+        CROSSTALK_UNROLL
+        for (int j = i; j < kChunk; j += kPartialSums) {
+          const auto second = k + 1 < heads ? hn::Load(d, row + plan.pitch + j) : hn::Zero(d);
+          const auto pair = Terms::Round(hn::Load(d, row + j), second), weights = hn::Load(d, W + at + j);
+          hn::Store(pair, d, pairs + at + j);
+          first_sum = hn::MulAdd(FirstTerms(weights), FirstTerms(pair), first_sum);
+          second_sum = hn::MulAdd(SecondTerms(weights), SecondTerms(pair), second_sum);
+        }
+        hn::Store(first_sum, d, first_sums + i);
+        if (k + 1 < heads) hn::Store(second_sum, d, second_sums + i);
+      }
     }
   }
 }
