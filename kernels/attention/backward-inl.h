@@ -227,8 +227,8 @@ struct MemorySums {
   int64_t turn;         // this task's; 0: the sums hold nothing yet
 };
 
-// J, W, dU, dW, and D_sums += W·dW, not where that is null; without weights mixing it is. In bfloat16 W is not
-// normalised. It lies in scratch.W_tile too, where weights are mixed.
+// J, W, dU, dW, and D_sums += W·dW unless that is null, as it is without weights mixing. In bfloat16, where weights are
+// mixed, W is not normalised, and lies in scratch.W_tile too.
 template <class Terms>
 HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
   const AttentionPlan& plan = *tile.plan;
