@@ -1,0 +1,231 @@
+// A tile of the backward pass: its queries, its buffers, and what is packed and computed of it before its first chunk.
+// Compiled once per target.
+#if defined(CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_
+#undef CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_
+#else
+#define CROSSTALK_ATTENTION_BACKWARD_TILE_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/pairs-inl.h"
+#include "crosstalk/kernels/attention/tiles-inl.h"
+#include "crosstalk/runtime/ordered_reduction.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// A tile of a block in the backward pass: its queries, its part of the scratch memory, and where its contributions go.
+struct BackwardTile : QueryTile {
+  const BackwardScratch* scratch = nullptr;
+  const AttentionGradients* out = nullptr;
+  float* dbias = nullptr;      // of a dense bias; null where not wanted
+  float* distances = nullptr;  // the task's, of a relative position bias; null where not wanted
+  float* dO = nullptr;         // packed as Q is
+  float* dQ = nullptr;         // [h_k][rows][d_k_padded]
+  float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
+  float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
+  float* R_Xl = nullptr;  // the sums of dR_Xl: [rows][h_k][h][kPartialSums]; null where not wanted, like R_Xw's
+  float* R_Xw = nullptr;
+  PackedMixing logits_back, weights, weights_back;
+};
+
+// Each query's matrix if they differ, else the one that all share.
+template <class Terms>
+HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const float* R, const float* shared,
+                                 int64_t h_in, int64_t h_out, bool transposed, const BackwardScratch& scratch,
+                                 float* all_packed) {
+  if (R == nullptr) return {shared, 0};
+  const int64_t size = CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out;
+  float* packed = all_packed + tile.index * tile.plan->rows * size;
+  if (transposed) {
+    PackQueryMixingsTransposed<Terms>(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
+  } else {
+    PackQueryMixings<Terms>(tile, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
+  }
+  return {packed, size};
+}
+
+// D[row] = Σ_d O[row, d] · dO[row, d]; dO as PackQueries packs it. The sum goes along d from first to last, as TileNT
+// adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit. In bfloat16 dO
+// is rounded, O is not.
+template <class Terms>
+HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
+                              const float* dO, float* D) {
+  constexpr int kPart = 32;  // of d, transposed at a time
+  constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
+  const hn::CappedTag<float, kWidth> d;
+  HWY_ALIGN float transposed[kPart * kQueryGroup];
+  for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
+    const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
+    hn::Vec<decltype(d)> sum[kQueryGroup / kWidth];
+    for (auto& s : sum) s = hn::Zero(d);
+    for (int64_t e = 0; e < size; e += kPart) {
+      const int64_t part = std::min<int64_t>(kPart, size - e);
+      TransposeScaled<float>(valid, kQueryGroup, part, O + q * stride + e, stride, 1.0f, transposed, kQueryGroup);
+      if constexpr (Terms::kTerms == 1) {
+        for (int64_t i = 0; i < part; ++i) {
+          CROSSTALK_UNROLL
+          for (int v = 0; v < kQueryGroup; v += kWidth) {
+            const auto gradient = hn::Load(d, dO + q * size + (e + i) * kQueryGroup + v);
+            sum[v / kWidth] = hn::MulAdd(gradient, hn::Load(d, transposed + i * kQueryGroup + v), sum[v / kWidth]);
+          }
+        }
+      } else {
+        const hn::RebindToUnsigned<decltype(d)> du;
+        const float* pairs = dO + (q / kQueryGroup * CeilDivide<int64_t>(size, 2) + e / 2) * kQueryGroup;
+        for (int64_t i = 0; i < part; i += 2) {
+          CROSSTALK_UNROLL
+          for (int v = 0; v < kQueryGroup; v += kWidth) {
+            const auto pair = hn::BitCast(du, hn::Load(d, pairs + i / 2 * kQueryGroup + v));
+            const auto first = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+            const auto second = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u)));
+            auto& s = sum[v / kWidth];
+            if (i + 1 < part) s = hn::MulAdd(second, hn::Load(d, transposed + (i + 1) * kQueryGroup + v), s);
+            s = hn::MulAdd(first, hn::Load(d, transposed + i * kQueryGroup + v), s);
+          }
+        }
+      }
+    }
+    for (int v = 0; v < kQueryGroup; v += kWidth) hn::Store(sum[v / kWidth], d, D + q + v);
+  }
+}
+
+template <class Terms>
+HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const AttentionInputs& in = *tile.in;
+  const BackwardScratch& scratch = *tile.scratch;
+  const int64_t t = tile.index, rows = tile.valid_rows;
+  const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), dO_size = plan.rows * plan.Lanes(s.d_v);
+  float* Q = scratch.Q + t * plan.h_k * Q_size;
+  tile.Q = Q;
+  tile.dO = scratch.dO + t * plan.h_v * dO_size;
+  tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
+  const int64_t stats_size = plan.h * plan.rows;
+  tile.row_max = scratch.row_max + t * stats_size;
+  tile.inv_row_sum = scratch.inv_row_sum + t * stats_size;
+  tile.D = scratch.D + t * stats_size;
+  tile.D_sums = scratch.D_sums + t * stats_size * kPartialSums;
+  tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kPartialSums;
+  tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kPartialSums;
+  // For the sums over queries.
+  const auto copy_rows = [&](int64_t size, const float* head, int64_t stride, float* out) HWY_ATTR {
+    if constexpr (Terms::kTerms == 1) {
+      CopyPadded(rows, plan.rows, size, size, head, stride, out);
+    } else {
+      PackRowPairs<Terms>(plan.rows / 2, 2, 1, rows, size, size, head, stride, out);
+    }
+  };
+  for (int64_t k = 0; k < plan.h_k; ++k) {
+    const float* head = in.Q.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
+    if (!plan.in_place) PackQueries<Terms>(rows, plan.rows, s.d_k, head, in.Q.stride, in.scale, Q + k * Q_size);
+    copy_rows(s.d_k, head, in.Q.stride, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
+  }
+  for (int64_t k = 0; k < plan.h_v; ++k) {
+    const float* head = dO.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
+    PackQueries<Terms>(rows, plan.rows, s.d_v, head, dO.stride, 1.0f, tile.dO + k * dO_size);
+    copy_rows(s.d_v, head, dO.stride, scratch.dO_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
+  }
+  for (int64_t k = 0; k < plan.h; ++k) {
+    float* row_max = tile.row_max + k * plan.rows;
+    float* inv_row_sum = tile.inv_row_sum + k * plan.rows;
+    std::copy_n(stats.row_max + tile.StatsOffset(k), rows, row_max);
+    std::copy_n(stats.inv_row_sum + tile.StatsOffset(k), rows, inv_row_sum);
+    std::fill(row_max + rows, row_max + plan.rows, 0.0f);
+    std::fill(inv_row_sum + rows, inv_row_sum + plan.rows, 0.0f);
+  }
+  std::fill_n(tile.dQ, plan.h_k * plan.rows * plan.d_k_padded, 0.0f);
+  if (s.MixesWeights()) {
+    std::fill_n(tile.D_sums, stats_size * kPartialSums, 0.0f);
+  } else {
+    // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
+    for (int64_t k = 0; k < plan.h; ++k) {
+      RowProducts<Terms>(rows, plan.rows, s.d_v,
+                         O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v, O.stride,
+                         tile.dO + k * dO_size, tile.D + k * plan.rows);
+    }
+  }
+  if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kPartialSums, 0.0f);
+  if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kPartialSums, 0.0f);
+  const float* P_l = s.P_l ? in.P_l : nullptr;
+  const float* P_w = s.P_w ? in.P_w : nullptr;
+  const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
+  const float* R_Xw = s.R_Xw ? in.R_Xw : nullptr;
+  const PackedMemory& packed = *tile.packed;
+  tile.logits = MixingOf<FloatTerms>(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
+  tile.logits_back =
+      MixingOf<Terms>(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
+  if (Terms::kTerms > 1 && !s.R_Mw && (s.P_w || s.R_Xw)) {
+    // As forward has it: W is not normalised, the matrix is.
+    const int64_t size = plan.Lanes(s.h) * s.h_v;
+    float* weights = scratch.weights + t * plan.rows * size;
+    PackQueryMixings<Terms>(tile, s.h, s.h_v, P_w, R_Xw, tile.inv_row_sum, scratch.matrix, weights);
+    tile.weights = {weights, size};
+  } else {
+    tile.weights = MixingOf<Terms>(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
+  }
+  tile.weights_back =
+      MixingOf<Terms>(tile, P_w, R_Xw, packed.weights_back, s.h_v, s.h, true, scratch, scratch.weights_back);
+}
+
+// A tile's buffers for one chunk, whose forms in bfloat16 BackwardScratch has.
+struct ChunkTile {
+  int64_t chunk;
+  TileExtent extent;
+  float *J, *W, *dW;   // dW becomes dL
+  float *U, *dU, *dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, but for dU
+};
+
+// Of one tile of a block, in lanes.
+struct ChunkSizes {
+  template <class Terms>
+  static HWY_INLINE ChunkSizes Of(const AttentionPlan& plan) {
+    constexpr bool kPairs = Terms::kTerms > 1;
+    const int64_t W = kPairs && plan.shape.MixesWeights() ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
+    return {kPairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k), W,
+            kPairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)};
+  }
+  int64_t J;  // and dJ
+  int64_t W;  // and dW
+  int64_t U;
+};
+
+template <class Terms>
+HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardScratch& scratch = *tile.scratch;
+  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
+  const int64_t kept = tile.index + (plan.keep_rows ? chunk * plan.tiles : 0);
+  ChunkTile at{chunk,
+               ExtentOf(tile, chunk),
+               scratch.J + kept * sizes.J,
+               scratch.W + kept * sizes.W,
+               scratch.dW + kept * sizes.W,
+               nullptr,
+               nullptr,
+               nullptr};
+  constexpr bool kPairs = Terms::kTerms > 1;
+  at.U = kPairs || s.MixesWeights() || tile.in->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
+  at.dU = s.MixesWeights() ? scratch.dU : at.dW;
+  at.dJ = kPairs || s.MixesLogits() ? scratch.dJ + tile.index * sizes.J : at.dW;
+  return at;
+}
+
+// The sums of a batch row's and group's memory, from chunk 0 on, and the order in which tasks add to them: to those of
+// V and R_Mw in the pass that computes U, to those of K and R_Ml in the pass that computes dJ.
+struct MemorySums {
+  float *K, *V, *R_Ml, *R_Mw;
+  OrderedReduction *K_order, *V_order;
+  int64_t first_chunk;  // of K_order and V_order
+  int64_t turn;         // this task's; 0: the sums hold nothing yet
+};
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
