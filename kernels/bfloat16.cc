@@ -109,6 +109,11 @@ void WidenBFloat16(int64_t count, const uint16_t* x, float* y) {
 }
 
 BFloat16Unit BFloat16UnitInUse() {
+  const BFloat16Unit of_pairs = BFloat16PairUnitInUse();
+  return choice == kTilesName || (choice.empty() && TargetHasTiles()) ? BFloat16Unit::kTiles : of_pairs;
+}
+
+BFloat16Unit BFloat16PairUnitInUse() {
   if (!chosen) {
     const std::lock_guard<std::mutex> lock(choice_mutex);
     if (!chosen) {
@@ -117,7 +122,6 @@ BFloat16Unit BFloat16UnitInUse() {
     }
   }
   // The SIMD target may have changed since.
-  if (choice == kTilesName || (choice.empty() && TargetHasTiles())) return BFloat16Unit::kTiles;
   return choice != kWidenedName && HasDotProduct() ? BFloat16Unit::kDotProduct : BFloat16Unit::kWidened;
 }
 

@@ -34,6 +34,8 @@ enum class BFloat16Unit {
 // The one in use: the environment variable CROSSTALK_BFLOAT16's ("widened", "dot-product", "tiles") or the best of this
 // CPU and the SIMD target in use. Throws a usage error where the variable names another.
 BFloat16Unit BFloat16UnitInUse();
+// The same for what tiles do not multiply: kWidened or kDotProduct.
+BFloat16Unit BFloat16PairUnitInUse();
 std::string BFloat16UnitName();
 // All that this CPU and the SIMD target in use have, best first, of those that form sums by pairs.
 std::vector<std::string> SupportedBFloat16Units();

@@ -45,6 +45,7 @@ void ForwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Rows&
   ParallelFor(plan.shape.b * plan.chunks,
               [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
   ParallelForWithScratch(plan.shape.b * plan.groups * plan.blocks, threads, [&](int64_t task, int slot) {
+    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
     ForwardBlock<Terms>(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);

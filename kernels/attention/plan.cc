@@ -61,7 +61,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
 int64_t AttentionPlan::Distances() const { return RoundUp<int64_t>(n_padded() + m_padded(), kMaxLanes); }
 
 BFloat16Unit UnitOf(const AttentionShape& shape) {
-  return shape.precision == Precision::kBFloat16 ? BFloat16UnitInUse() : BFloat16Unit::kWidened;
+  return shape.precision == Precision::kBFloat16 ? BFloat16PairUnitInUse() : BFloat16Unit::kWidened;
 }
 
 void CheckAttentionShape(const AttentionShape& s) {

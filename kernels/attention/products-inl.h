@@ -22,6 +22,7 @@
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/flush_subnormals.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -44,6 +45,7 @@ inline constexpr int kLaneCols = 4;
 // What a lane of 32 bits of an operand holds: one term of a sum, in float.
 struct FloatTerms {
   static constexpr int kTerms = 1;
+  struct Arithmetic {};  // what lives while a task computes
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
   static HWY_INLINE FloatVector Rounded(FloatVector x) { return x; }
 };
@@ -52,6 +54,7 @@ struct FloatTerms {
 template <BFloat16Unit kUnit>
 struct PairTerms {
   static constexpr int kTerms = 2;
+  using Arithmetic = FlushSubnormals;
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) {
     const Tag<uint32_t> du;
     return Pairs<kUnit>::MulAdd(hn::BitCast(du, a), hn::BitCast(du, b), sum);
