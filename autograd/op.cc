@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/finite_check.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 
@@ -25,6 +26,7 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   node->sequence = internal::NextSequence();
   node->name = name;
   node->layer = CurrentLayer();
+  node->precision = CurrentPrecision();
   node->shape = value.shape();
   node->dtype = value.dtype();
   node->leaf = false;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -82,6 +83,7 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
   shape.d_v = dims["d_v"];
   shape.memory_heads = in.memory_heads;
   shape.causality = in.causality;
+  shape.precision = CurrentPrecision();
   return shape;
 }
 

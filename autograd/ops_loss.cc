@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/elementwise.h"
@@ -115,6 +116,7 @@ void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) 
   gemm.b = linear.table.data<T>(), gemm.ldb = linear.d();
   gemm.c = logits, gemm.ldc = linear.classes();
   gemm.bias = linear.bias.defined() ? linear.bias.data<T>() : nullptr;
+  gemm.precision = CurrentPrecision();
   kernels::Gemm<T>(gemm);
 }
 
@@ -161,6 +163,7 @@ void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& op
     gemm.alpha = static_cast<T>(linear.scale);
     gemm.a = dlogits, gemm.lda = linear.classes();
     gemm.n = linear.d();
+    gemm.precision = CurrentPrecision();
     if (d.hidden.defined()) {  // dH = scale · dlogits · table
       gemm.m = count, gemm.k = linear.classes();
       gemm.b = linear.table.data<T>(), gemm.ldb = linear.d();

@@ -4,6 +4,7 @@
 
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
@@ -106,6 +107,7 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     gemm.c = y.data<T>(), gemm.ldc = std::max<int64_t>(1, n);
     gemm.bias = term.data<T>();
     gemm.slicing = CurrentSlicing();
+    gemm.precision = CurrentPrecision();
     kernels::Gemm<T>(gemm);
   });
   const Tensor kept_left = b.requires_grad() ? left : Tensor(), kept_right = a.requires_grad() ? right : Tensor();

@@ -5,6 +5,7 @@
 #include <queue>
 #include <utility>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -94,6 +95,7 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       // Out of the node, so that everything it holds is freed at the end of this turn.
       const BackwardFunction backward = std::exchange(node->backward, nullptr);
       Gradients gradients(node.get());
+      const PrecisionScope precision(node->precision);
       backward(dy, gradients);
       for (const std::shared_ptr<Node>& input : std::exchange(node->inputs, {})) {
         if (input && input->gradient.defined()) reach(input);

@@ -21,6 +21,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -37,8 +38,9 @@ namespace internal {
 struct Node {
   uint64_t sequence = 0;  // order of creation; inputs are older than the node
   const char* name = "leaf";
-  std::string layer;  // CurrentLayer() when it was made
-  Shape shape;        // of the value
+  std::string layer;                          // CurrentLayer() when it was made
+  Precision precision = Precision::kFloat32;  // CurrentPrecision() then: its gradients are computed in the same
+  Shape shape;                                // of the value
   DType dtype = DType::kFloat32;
   bool leaf = true;
   bool used = false;                          // its backward function has run

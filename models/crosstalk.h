@@ -30,6 +30,7 @@
 #include "crosstalk/autograd/ops_norm.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/recompute.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/sum_order.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/einsum/contraction_plan.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
@@ -116,6 +117,7 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
   product.columns = GroupSize(axes, plan.columns);
   product.inner = GroupSize(axes, plan.inner);
   product.lanes = axes[static_cast<size_t>(plan.lane)].size;
+  product.precision = CurrentPrecision();
   product.a = a;
   product.a_row = GroupStride(axes, plan.rows, &Axis::a);
   product.a_inner = GroupStride(axes, plan.inner, &Axis::a);
@@ -155,6 +157,7 @@ void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, co
   kernels::GemmArguments<T> gemm;
   gemm.k = k;
   gemm.slicing = CurrentSlicing();
+  gemm.precision = CurrentPrecision();
   gemm.beta = beta;
   gemm.c = c;
   gemm.ldc = view_c.ld;

@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/nn/attention/project.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -84,7 +85,11 @@ AttentionResult AttendComposed(const AttentionConfig& config, const AttentionPar
   const Variable Q = config.scale == 1.0 ? queries.Q : Scale(queries.Q, config.scale);  // smaller than J
   const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, memory.K})
                                 : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, memory.K});
-  Variable L = MixHeads(J, p.P_l, queries.R_Xl, memory.R_Ml);
+  // In float under bf16 too: an error of a logit is one of the exponent.
+  Variable L = [&] {
+    const PrecisionScope precision(Precision::kFloat32);
+    return MixHeads(J, p.P_l, queries.R_Xl, memory.R_Ml);
+  }();
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.
   if (extras.bias.defined()) L = Add(L, DenseBias(extras.bias, dims["n"], dims["m"]));
   const Tensor mask = CombinedMask(config, extras.mask, dims["b"], dims["n"], dims["m"]);
