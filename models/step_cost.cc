@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/nn/optim/clipping.h"
@@ -13,6 +14,7 @@ namespace crosstalk {
 
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   const ShapesOnlyScope scope;
+  const PrecisionScope precision(config->precision);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
   const std::unique_ptr<Model> model =

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tools/attention_file.h"
 #include "tools/command.h"
@@ -21,7 +22,7 @@ struct Settings {
   double scale = 1.0;
   bool no_weights = false;
   bool allow_non_finite = false;
-  std::string precision = "float";
+  std::string precision = "fp32";
 };
 
 int Run(const Settings& settings) {
@@ -35,6 +36,7 @@ int Run(const Settings& settings) {
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
                   " is the file to read; name another");
+  const PrecisionScope products(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
   WriteSafetensors(settings.output, evaluation.tensors);
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;
@@ -83,8 +85,9 @@ Command AttendCommand() {
             options.AddFlag("--allow-non-finite", &settings->allow_non_finite,
                             "Compute and write also where an input or a result holds a NaN or an infinity; say which "
                             "results do.");
-            options.AddChoice("--precision", &settings->precision, {"float", "double"},
-                              "Arithmetic, and type of the results.");
+            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16", "double"},
+                              "Arithmetic. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                              "the results' type.");
             options.AddThreads();
             return [settings] { return Run(*settings); };
           }};

@@ -60,6 +60,8 @@ void AddChosenModel(OptionTable& options, ChosenModel* chosen) {
   options.Add("--run", &chosen->run, "FOLDER", "The run.");
   options.Add("--checkpoint", &chosen->checkpoint, "WHICH",
               "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other.");
+  options.AddChoice("--precision", &chosen->precision, {"fp32", "bf16"},
+                    "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
 }
 
 TrainedModel LoadChosenModel(const ChosenModel& chosen) {
@@ -70,6 +72,10 @@ TrainedModel LoadChosenModel(const ChosenModel& chosen) {
   TrainedModel trained = Load(chosen);
   for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   return trained;
+}
+
+Precision PrecisionOf(const ChosenModel& chosen, const TrainingConfig& config) {
+  return chosen.precision.empty() ? config.precision : ParseName<Precision>("precision", chosen.precision);
 }
 
 }  // namespace crosstalk

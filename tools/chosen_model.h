@@ -12,11 +12,15 @@ namespace crosstalk {
 struct ChosenModel {
   std::string run;
   std::string checkpoint;  // empty: the default
+  std::string precision;   // empty: that of the run
 };
 
 void AddChosenModel(OptionTable& options, ChosenModel* chosen);
 
 // Says which damaged checkpoints were passed over. Error(kData) where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
+
+// What the command is to compute in.
+Precision PrecisionOf(const ChosenModel& chosen, const TrainingConfig& config);
 
 }  // namespace crosstalk

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
@@ -58,6 +59,7 @@ int Eval(const EvalSettings& settings) {
   }
   if (settings.batches) config.eval_batches = *settings.batches;
   const ResolvedConfig resolved(config);
+  const PrecisionScope precision(PrecisionOf(settings.chosen, *resolved));
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
                                                                   : OpenText(settings, resolved, trained);
   Progress progress;

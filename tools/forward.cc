@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/interop/any_model.h"
@@ -24,7 +25,7 @@ struct Settings {
   std::string model;
   std::string inputs;
   std::string output;
-  std::string precision = "float";
+  std::string precision = "fp32";
   std::optional<std::string> implementation;
   bool gradients = false;
   bool all = false;
@@ -91,6 +92,7 @@ int Forward(const Settings& settings) {
       PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
     }
   }
+  const PrecisionScope products(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AnyModel any = LoadAnyModel(settings.model, options);
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   const TensorFile inputs = ReadSafetensors(settings.inputs);
@@ -153,8 +155,9 @@ Command ForwardCommand() {
                         OptionTable::Required::kYes);
             options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
                         OptionTable::Required::kYes);
-            options.AddChoice("--precision", &settings->precision, {"float", "double"},
-                              "Arithmetic, and type of the results. double: by the composed implementation.");
+            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16", "double"},
+                              "Arithmetic. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                              "the results' type, and by the composed implementation of attention.");
             options.AddFlag("--gradients", &settings->gradients, "Also the gradient of the loss for each parameter.");
             options.AddFlag("--all", &settings->all, "Also what each layer computes.");
             options.Add("--implementation", &settings->implementation, "NAME",

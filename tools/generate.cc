@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
@@ -45,11 +46,15 @@ struct Writing {
   std::unique_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
   std::unique_ptr<TextWriter> writer;          // null without one
+  Precision precision = Precision::kFloat32;
 };
 
 Writing FromRun(ChosenModel chosen) {
   TrainedModel trained = LoadChosenModel(chosen);
-  return {.model = std::move(trained.model), .tokenizer = std::move(trained.tokenizer), .writer = nullptr};
+  return {.model = std::move(trained.model),
+          .tokenizer = std::move(trained.tokenizer),
+          .writer = nullptr,
+          .precision = PrecisionOf(chosen, trained.config)};
 }
 
 Writing Load(const GenerateSettings& settings) {
@@ -62,7 +67,10 @@ Writing Load(const GenerateSettings& settings) {
   }
   CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
-  Writing writing = {.model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr};
+  Writing writing = {.model = std::move(any.model),
+                     .tokenizer = any.tokenizer,
+                     .writer = nullptr,
+                     .precision = PrecisionOf(chosen, TrainingConfig())};
   if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {
     std::vector<std::string> remarks;
     writing.tokenizer = PublishedTokenizer(HuggingFaceFolder(settings.model), *writing.model, *any.form, &remarks);
@@ -237,6 +245,7 @@ int Generate(const GenerateSettings& settings) {
   CROSSTALK_CHECK(settings.text.has_value() + settings.texts.has_value() + settings.inputs.has_value() <= 1,
                   "--text, --texts and --inputs are three ways to say what to write for; give one");
   Writing writing = Load(settings);
+  const PrecisionScope precision(writing.precision);
   const std::unique_ptr<Decoder> decoder = writing.model->MakeDecoder({});
   if (decoder == nullptr) Fail(ErrorKind::kUsage, writing.model->Describe(), ", writes no text");
   if (writing.tokenizer != nullptr) writing.writer = writing.model->MakeWriter(writing.tokenizer);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -58,6 +59,7 @@ TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& train
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
+  const PrecisionScope precision(PrecisionOf(settings.chosen, trained.config));
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }

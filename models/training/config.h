@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/masked_lm.h"
 #include "crosstalk/models/t5/config.h"
@@ -136,6 +137,7 @@ struct TrainingConfig {
   std::optional<double> z_loss;
   LossDenominator loss_denominator = LossDenominator::kTokens;
   Activations activations = Activations::kKeep;
+  Precision precision = Precision::kFloat32;
   uint64_t seed = 1;
 
   // What is written and when.

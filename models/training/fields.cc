@@ -320,6 +320,10 @@ FieldTable<Config> OptimisationFields() {
        MakeField(
            "activations", &Config::activations,
            {.help = "recompute: a third more work for much less memory; the same bits.", .affects_result = kNoEffect}),
+       MakeField("precision", &Config::precision,
+                 {.help = "Operands of matrix products: float, or rounded to bfloat16; sums, parameters, the "
+                          "optimizer's state and everything else stay in float.",
+                  .may_be_missing = true}),
        MakeField("seed", &Config::seed,
                  {.placeholder = "N",
                   .help = "Decides initial values, the order and making of examples, and dropout.",

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -32,13 +34,15 @@ Json StepEvent(const StepResult& step) {
 }
 
 // One process's part of a run: what its speed depends on, and its bits beside the configuration.
-Json SessionJson(int64_t step) {
-  return Json::MakeObject({{"from_step", step},
-                           {"version", Version()},
-                           {"threads", NumThreads()},
-                           {"simd_target", kernels::SimdTargetName()},
-                           {"simd_bits", kernels::SimdBits()},
-                           {"platform", ToJson(GetPlatformInfo())}});
+Json SessionJson(int64_t step, Precision precision) {
+  Json session = Json::MakeObject({{"from_step", step},
+                                   {"version", Version()},
+                                   {"threads", NumThreads()},
+                                   {"simd_target", kernels::SimdTargetName()},
+                                   {"simd_bits", kernels::SimdBits()},
+                                   {"platform", ToJson(GetPlatformInfo())}});
+  if (precision == Precision::kBFloat16) session.Set("bfloat16_unit", kernels::BFloat16UnitName());
+  return session;
 }
 
 // Steps of a run that one session computed, up to the next one's.
@@ -127,7 +131,7 @@ void TrainingRun::ReportContinuation() const {
 
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
-  const Json session = SessionJson(step());
+  const Json session = SessionJson(step(), config_->precision);
   std::string bits = session.At("simd_bits").AsString();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
@@ -236,6 +240,7 @@ bool TrainingRun::Due(int64_t every) const {
 }
 
 TrainingSummary TrainingRun::Train() {
+  const PrecisionScope precision(config_->precision);
   const auto start = std::chrono::steady_clock::now();
   TrainerOptions options;
   options.schedule = MakeSchedule(*config_);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/run.h"
@@ -75,6 +76,12 @@ std::string TrainedModel(const std::string& options) {
   return testing::Sha256(ReadBytes(dir / "run/model.safetensors"));
 }
 
+// The units that may multiply under the SIMD target in use; in float there is no choice.
+std::vector<std::string> Units(const std::string& options) {
+  if (ConfigOf(options)->precision == Precision::kFloat32) return {""};
+  return kernels::SupportedBFloat16Units();
+}
+
 const char* Source() { return std::getenv("CROSSTALK_SOURCE"); }
 std::string PublishedFile() { return std::string(Source()) + "/tests/tools/published_bits.txt"; }
 
@@ -98,11 +105,15 @@ TEST(PublishedBitsTest, EachRunGivesThemOnEveryInstructionSetAndNumberOfThreads)
     std::set<const std::string*> renewed;
     for (const std::string& target : targets) {
       kernels::RestrictSimdTarget(target);
-      const testing::ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
-      const std::string model = TrainedModel(published.always + " " + row.options);
-      std::string& expected = kernels::SimdBits() == "fma" ? row.fma : row.no_fma;
-      if (publish && renewed.insert(&expected).second) expected = model;
-      EXPECT_EQ(model, expected) << target << ", " << NumThreads() << " threads: " << row.options;
+      for (const std::string& unit : Units(row.options)) {
+        kernels::RestrictBFloat16Unit(unit);
+        const testing::ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
+        const std::string model = TrainedModel(published.always + " " + row.options);
+        std::string& expected = kernels::SimdBits() == "fma" ? row.fma : row.no_fma;
+        if (publish && renewed.insert(&expected).second) expected = model;
+        EXPECT_EQ(model, expected) << target << " " << unit << ", " << NumThreads() << " threads: " << row.options;
+      }
+      kernels::RestrictBFloat16Unit("");
     }
   }
   kernels::RestrictSimdTarget("");

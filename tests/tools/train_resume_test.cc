@@ -191,6 +191,36 @@ TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
   EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
 }
 
+TEST(TrainResumeTest, ARunInBFloat16GoesOnInBFloat16) {
+  const TempDir dir;
+  const std::vector<std::string> options = {"--precision", "bf16", "--checkpoint-every", "2", "--steps", "6"};
+  ASSERT_EQ(RunCommand(WideTrain(dir / "whole", options)).exit_code, 0);
+  ASSERT_EQ(RunCommand(WideTrain(dir / "cut", options)).exit_code, 0);
+  std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");
+  std::filesystem::remove(dir / "cut/model.safetensors");
+  const CommandResult other =
+      RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--precision", "fp32", "--steps", "6"});
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_TRUE(Contains(other.errors, R"(precision: "fp32" here, "bf16" there)")) << other.errors;
+  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
+  EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
+  const Json run = ParseJson(ReadBytes(dir / "cut/run.json"), "run.json");
+  EXPECT_EQ(run.At("configuration").At("precision").AsString(), "bf16");
+  EXPECT_TRUE(run.At("sessions").AsArray().back().Find("bfloat16_unit") != nullptr);
+  // Measured as it was trained, unless one asks for something else.
+  const auto score = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"eval", "--run", dir / "cut", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = RunCommand(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return ParseJson(result.output, "eval").At("ln_ppl").AsDouble();
+  };
+  EXPECT_EQ(score({}), score({"--precision", "bf16"}));
+  EXPECT_NE(score({}), score({"--precision", "fp32"}));
+}
+
 TEST(TrainResumeTest, AnySignalAtAnyMomentResumesToTheSameBits) {
   const TempDir dir;
   const std::vector<std::string> options = {"--steps", "16", "--eval-every", "5", "--checkpoint-every", "1"};

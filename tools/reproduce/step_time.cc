@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
@@ -69,6 +70,7 @@ struct Rig {
                                     .denominator = config.loss_denominator,
                                     .seed = config.seed};
     Trainer trainer(*model, *optimizer, *batches, options);
+    const PrecisionScope precision(config.precision);
     std::vector<double> seconds;
     const Stopwatch watch;
     do {
