@@ -50,7 +50,7 @@ constexpr const char* kDescription =
 Command ExportCommand() {
   return {"export", "a model as a Hugging Face folder", kDescription, [](OptionTable& options) -> std::function<int()> {
             auto settings = std::make_shared<Settings>();
-            options.Add("MODEL", &settings->model, "PATH", "A run, a checkpoint or an imported model.",
+            options.Add("MODEL", &settings->model, "MODEL", "A run, a checkpoint or an imported model.",
                         OptionTable::Required::kYes);
             options.Add("--out,-o", &settings->out, "FOLDER", "Folder to make; it must not be there, or be empty.",
                         OptionTable::Required::kYes);

@@ -34,6 +34,8 @@ std::string CountText(int64_t count) {
   return text;
 }
 
+std::string StepsText(int64_t steps) { return CountText(steps) + (steps == 1 ? " step" : " steps"); }
+
 std::string FixedText(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);

@@ -10,6 +10,8 @@ namespace crosstalk {
 std::string DurationText(double seconds);
 // "1,234,567".
 std::string CountText(int64_t count);
+// "1 step", "4,000 steps".
+std::string StepsText(int64_t steps);
 // 3.14159 with 2 digits is "3.14".
 std::string FixedText(double value, int digits);
 // "1.5 GB", powers of 1000.

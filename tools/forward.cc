@@ -149,7 +149,7 @@ Command ForwardCommand() {
   return {"forward", "a model on your own ids, for checking against other frameworks", kDescription,
           [](OptionTable& options) -> std::function<int()> {
             auto settings = std::make_shared<Settings>();
-            options.Add("MODEL", &settings->model, "PATH", "A published model's folder, a run or a checkpoint.",
+            options.Add("MODEL", &settings->model, "MODEL", "A published model's folder, a run or a checkpoint.",
                         OptionTable::Required::kYes);
             options.Add("--inputs,-i", &settings->inputs, "FILE", "Safetensors file to read.",
                         OptionTable::Required::kYes);

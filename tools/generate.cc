@@ -282,7 +282,7 @@ Command GenerateCommand() {
         const auto settings = std::make_shared<GenerateSettings>();
         settings->options = &options;
         SearchOptions& search = settings->search;
-        options.Add("MODEL", &settings->model, "PATH",
+        options.Add("MODEL", &settings->model, "MODEL",
                     "A run, a checkpoint, an imported model, or a published model's folder.");
         AddChosenModel(options, &settings->chosen);
         options.Group("What to write for");

@@ -50,7 +50,7 @@ Command ImportCommand() {
   return {"import", "a published model (a Hugging Face folder) as one of ours", kDescription,
           [](OptionTable& options) -> std::function<int()> {
             auto settings = std::make_shared<Settings>();
-            options.Add("FOLDER", &settings->folder, "PATH", "The published model's folder.",
+            options.Add("FOLDER", &settings->folder, "FOLDER", "The published model's folder.",
                         OptionTable::Required::kYes);
             options.Add("--out,-o", &settings->out, "MODEL", "Folder to make; it must not be there, or be empty.",
                         OptionTable::Required::kYes);

@@ -149,7 +149,7 @@ Command InspectCommand() {
   return {"inspect", "what the heads say to each other: attention maps of a text, head projections", kDescription,
           [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<InspectSettings>();
-            options.Add("MODEL", &settings->model, "PATH",
+            options.Add("MODEL", &settings->model, "MODEL",
                         "A run, a checkpoint, an imported model, or a published model's folder.",
                         OptionTable::Required::kYes);
             options.Group("What to look at");

@@ -27,7 +27,8 @@ std::string Markdown(const Command& command, const std::vector<OptionTable::Row>
       group = row.group;
       text += StrCat("\n| ", group, " | | default |\n|---|---|---|\n");
     }
-    text += StrCat("| `", Cell(row.names), row.placeholder.empty() ? "" : " " + Cell(row.placeholder), "` | ",
+    text += StrCat("| `", Cell(row.names),
+                   row.placeholder.empty() || row.placeholder == row.names ? "" : " " + Cell(row.placeholder), "` | ",
                    Cell(row.help), " | ", Cell(row.default_text), " |\n");
   }
   return text;

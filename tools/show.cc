@@ -73,8 +73,8 @@ class Story {
                          run_.Parameters() ? StrCat("; ", CountText(*run_.Parameters()), " parameters") : ""));
     const Json* data = run_.run.Find("data");
     if (data != nullptr && data->is_string()) Line("data", Excerpt(data->AsString(), 200));
-    Line("training", StrCat(CountText(config.steps), " steps of ", config.batch, " examples of ",
-                            ObjectiveOf(config).describe(config)));
+    Line("training",
+         StrCat(StepsText(config.steps), " of ", config.batch, " examples of ", ObjectiveOf(config).describe(config)));
     Line("", StrCat(Name(*config.optimizer), ", ", Name(*config.schedule), " from ", ShortNumber(*config.learning_rate),
                     ", warmup ", *config.warmup, ", seed ", config.seed));
     if (!config.init_from.empty()) Line("began with", Excerpt(config.init_from, 200));
@@ -82,7 +82,7 @@ class Story {
 
   void Course() {
     Line("state", !run_.config    ? StrCat("at step ", CountText(run_.step))
-                  : run_.finished ? StrCat("finished after ", CountText(run_.step), " steps")
+                  : run_.finished ? "finished after " + StepsText(run_.step)
                                   : StrCat("at step ", CountText(run_.step), " of ", CountText(run_.config->steps)));
     for (const RunEvent& event : run_.Events()) {
       Line(event.kind == RunEvent::Kind::kResumed ? "resumed" : "continued", "after step " + CountText(event.step));

@@ -23,11 +23,18 @@ std::string AxisNumber(double x) {
   return x == std::floor(x) && std::abs(x) < 1e15 ? CountText(static_cast<int64_t>(x)) : ShortNumber(x);
 }
 
+// "4.193", "17,148"; page.js writes a point's value alike.
+std::string ValueText(double value) {
+  const std::string text = ShortNumber(value);
+  const bool whole = std::abs(value) < 1e15 && text.find_first_not_of("-0123456789") == std::string::npos;
+  return whole ? CountText(std::stoll(text)) : text;
+}
+
 // "4.193": a point's value, and of several their range, "4.193 (3.98 to 4.52)".
 std::string PointText(const CurvePoint& point, const std::string& unit) {
-  const std::string value = ShortNumber(point.y) + unit;
+  const std::string value = ValueText(point.y) + unit;
   if (point.low == point.high) return value;
-  return StrCat(value, " (", ShortNumber(point.low), " to ", ShortNumber(point.high), ")");
+  return StrCat(value, " (", ValueText(point.low), " to ", ValueText(point.high), ")");
 }
 
 // One sentence a curve: what is read aloud.
@@ -72,7 +79,7 @@ std::string Legend(const LineChartOptions& options, const ChartDrawing& drawing)
     const std::string classes = SeriesClass(i, drawing.curves.size());
     html += StrCat("><svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"line ", classes,
                    "\" d=\"M1 4H23\"/></svg><span class=\"name\">", EscapeHtml(drawing.names[i]),
-                   "</span><span class=\"value\">", EscapeHtml(ShortNumber(curve.points.back().y) + options.unit),
+                   "</span><span class=\"value\">", EscapeHtml(ValueText(curve.points.back().y) + options.unit),
                    "</span></li>\n");
   }
   return html + "</ul></div>\n";

@@ -91,8 +91,7 @@ std::string Page::Html() const {
       "</style>\n<style id=\"dark\" media=\"screen and (prefers-color-scheme: dark)\">\n", kDark, "</style>\n<style>\n",
       kChartStyle, kPageStyle, "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
       "<header class=\"page-head\">\n<p class=\"kind\">", EscapeHtml(kind_),
-      "</p>\n<button class=\"scheme\" id=\"scheme\" type=\"button\" aria-pressed=\"false\" hidden>Dark "
-      "colours</button>\n"
+      "</p>\n<button class=\"scheme\" id=\"scheme\" type=\"button\" hidden>Dark colours</button>\n"
       "<h1>",
       EscapeHtml(title_), "</h1>\n");
   if (!lead_.empty()) html += StrCat("<p class=\"lead\">", EscapeHtml(lead_), "</p>\n");

@@ -9,7 +9,7 @@
   const showScheme = () => {
     const isDark = chosen ?? system.matches;
     dark.media = isDark ? 'screen' : 'not all';
-    scheme.setAttribute('aria-pressed', String(isDark));
+    scheme.textContent = isDark ? 'Light colours' : 'Dark colours';  // what a press does
   };
   scheme.hidden = false;
   scheme.addEventListener('click', () => {
@@ -65,6 +65,8 @@
     makeSlider(plot, points.length - 1);
     const atLast = atText.textContent;
     const number = (x) => x.toLocaleString('en-US', {maximumFractionDigits: 6});
+    // "17148" as "17,148", any other text as it stands.
+    const grouped = (text) => /^-?\d+$/.test(text) ? Number(text).toLocaleString('en-US') : text;
     let current = points.length - 1;
 
     const hide = () => {
@@ -84,8 +86,8 @@
       for (const one of series) {
         const i = nearest(one.xs, x);
         const near = Math.abs(one.xs[i] - x) <= 0.005 * (xHigh - xLow) ? '' : ` at ${number(one.xs[i])}`;
-        const range = one.lows.length > 0 && one.lows[i] !== one.highs[i] ? ` (${one.lows[i]} to ${one.highs[i]})` : '';
-        one.value.textContent = one.ys[i] + unit + range + near;
+        const range = one.lows.length > 0 && one.lows[i] !== one.highs[i] ? ` (${grouped(one.lows[i])} to ${grouped(one.highs[i])})` : '';
+        one.value.textContent = grouped(one.ys[i]) + unit + range + near;
         said.push(`${one.name} ${one.value.textContent}`);
         const dot = plot.appendChild(document.createElement('div'));
         dot.className = 'dot';

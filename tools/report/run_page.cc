@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <set>
@@ -35,7 +36,7 @@ std::string ScoreText(const RunRecord& run, double value) { return MetricText({r
 
 std::string ScoreLabel(const RunRecord& run) { return MeasureLabel(run.held_out[0].name); }
 
-std::string StepsText(const RunRecord& run) {
+std::string ProgressText(const RunRecord& run) {
   return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->steps)) : CountText(run.step);
 }
 
@@ -85,8 +86,8 @@ std::string Overview(const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) {
     const std::optional<RunScore> best = run.Best(), last = run.Last();
     const std::optional<double> speed = run.TokensPerSecond();
-    rows.push_back({run.name, AttentionText(run), StepsText(run), run.Parameters() ? CountText(*run.Parameters()) : "",
-                    score(run, best), score(run, last),
+    rows.push_back({run.name, AttentionText(run), ProgressText(run),
+                    run.Parameters() ? CountText(*run.Parameters()) : "", score(run, best), score(run, last),
                     run.step_seconds.empty() ? "" : FixedText(1000 * Median(run.step_seconds), 1),
                     speed ? CountText(std::llround(*speed)) : ""});
   }
@@ -165,7 +166,7 @@ std::string SessionsTable(const RunRecord& run) {
                                {.caption = "Sessions: each is a process that trained", .changed = {}});
   for (const RunEvent& event : run.Events()) {
     if (event.kind != RunEvent::Kind::kContinued) continue;
-    html += StrCat("<p>The run was of ", CountText(event.step), " steps, and was continued from there.</p>\n");
+    html += StrCat("<p>The run was of ", StepsText(event.step), ", and was continued from there.</p>\n");
   }
   return html;
 }
@@ -212,6 +213,28 @@ std::string ForEach(const std::vector<RunRecord>& runs, Part part) {
     html += runs.size() > 1 ? StrCat("<h3>", EscapeHtml(runs[i].name), "</h3>\n", one) : one;
   }
   return html;
+}
+
+bool MixesHeads(const TrainingConfig& config) {
+  const std::optional<AttentionKind> places[] = {config.attention.kind, config.encoder_self_kind,
+                                                 config.decoder_self_kind, config.encoder_decoder_kind};
+  return std::any_of(std::begin(places), std::end(places), [](const std::optional<AttentionKind>& kind) {
+    return kind && *kind != AttentionKind::kMultihead && *kind != AttentionKind::kBilinear;
+  });
+}
+
+// Where those of each run are, for a page has room for those of one.
+std::string WhereProjectionsAre(const std::vector<RunRecord>& runs) {
+  std::string items;
+  for (const RunRecord& run : runs) {
+    if (!run.config || !MixesHeads(*run.config)) continue;
+    items += StrCat("<li><code>crosstalk report ", EscapeHtml(ShellQuoted(run.folder)), "</code></li>\n");
+  }
+  if (items.empty()) return "";
+  return StrCat(
+      "<p>P_l, P_w and P_l·P_w of every layer are on the page of a run alone, which is report.html in its "
+      "folder:</p>\n<ul class=\"long\">\n",
+      items, "</ul>\n");
 }
 
 void AddSection(Page& page, const std::string& heading, const std::string& html) {
@@ -273,7 +296,7 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunIns
   if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
   AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
   AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(insides.at(i)); }));
-  if (one) AddSection(page, "Head projections", insides.at(0).projections);
+  AddSection(page, "Head projections", one ? insides.at(0).projections : WhereProjectionsAre(runs));
   AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
   AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
   return page.Html();

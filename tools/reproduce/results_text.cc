@@ -174,7 +174,7 @@ std::vector<std::string> RunNotes(const TableResult& result) {
     notes.emplace_back("Nothing has been measured yet: every number here is the paper's, or follows from the sizes.");
     return notes;
   }
-  notes.push_back(StrCat(result.steps, " steps of pretraining; data: ", Listed(result.data), "."));
+  notes.push_back(StrCat(StepsText(result.steps), " of pretraining; data: ", Listed(result.data), "."));
   notes.push_back(StrCat("crosstalk ", Listed(result.versions), "; bits: ", Listed(result.simd_bits), "."));
   notes.push_back(
       StrCat("Step times are medians, measured on ", Listed(result.processors),
