@@ -55,7 +55,7 @@ class ReproduceTest : public ::testing::Test {
   }
   // What the cells hold by these names.
   void RemoveFromCells(const std::vector<std::string>& names) const {
-    for (const std::string& row : {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"}) {
+    for (const char* row : {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"}) {
       for (int seed = 1; seed <= 2; ++seed) {
         for (const std::string& name : names) fs::remove_all(CellFolder(row, seed) + "/" + name);
       }
