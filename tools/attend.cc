@@ -85,9 +85,10 @@ Command AttendCommand() {
             options.AddFlag("--allow-non-finite", &settings->allow_non_finite,
                             "Compute and write also where an input or a result holds a NaN or an infinity; say which "
                             "results do.");
-            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16", "double"},
-                              "Arithmetic. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                              "the results' type.");
+            options.AddChoice(
+                "--precision", &settings->precision, {"fp32", "bf16", "double", "float"},
+                "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                "the results' type.");
             options.AddThreads();
             return [settings] { return Run(*settings); };
           }};

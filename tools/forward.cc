@@ -155,9 +155,10 @@ Command ForwardCommand() {
                         OptionTable::Required::kYes);
             options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
                         OptionTable::Required::kYes);
-            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16", "double"},
-                              "Arithmetic. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                              "the results' type, and by the composed implementation of attention.");
+            options.AddChoice(
+                "--precision", &settings->precision, {"fp32", "bf16", "double", "float"},
+                "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                "the results' type, and by the composed implementation of attention.");
             options.AddFlag("--gradients", &settings->gradients, "Also the gradient of the loss for each parameter.");
             options.AddFlag("--all", &settings->all, "Also what each layer computes.");
             options.Add("--implementation", &settings->implementation, "NAME",

@@ -64,6 +64,17 @@ TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
   ExpectResults(1e-12, DType::kFloat64);
 }
 
+// Of the largest magnitude of a result; roundings are below 2^-9 each, and the gradients of the projections have gone
+// through a dozen.
+TEST_F(AttendTest, BFloat16IsNearThePlainLoopsAndNotFloat) {
+  WriteSafetensors(In(), Tensors(DType::kFloat32));
+  ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "bf16"}).exit_code, 0);
+  ExpectResults(1e-2, DType::kFloat32);
+  const std::string rounded = ReadBytes(Out());
+  ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "fp32"}).exit_code, 0);
+  EXPECT_NE(ReadBytes(Out()), rounded);
+}
+
 TEST_F(AttendTest, FloatIsTheDefaultAndTakesEitherType) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
     WriteSafetensors(In(), Tensors(dtype));
@@ -181,7 +192,7 @@ TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
     if (entry.name == "bias") entry.tensor.data<double>()[1] = -INFINITY;
   }
   WriteSafetensors(In(), tensors);
-  for (const char* precision : {"float", "double"}) {
+  for (const char* precision : {"fp32", "float", "bf16", "double"}) {
     const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--precision", precision});
     EXPECT_EQ(result.exit_code, 0) << precision << ": " << result.errors;
   }
