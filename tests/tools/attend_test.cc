@@ -64,12 +64,12 @@ TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
   ExpectResults(1e-12, DType::kFloat64);
 }
 
-// Of the largest magnitude of a result; roundings are below 2^-9 each, and the gradients of the projections have gone
-// through a dozen.
+// Of the largest magnitude of a result. Q and K are off by 2^-9 of themselves, so that the logits, of which some here
+// are beyond 10, are off by some hundredths, and the weights by as large a share.
 TEST_F(AttendTest, BFloat16IsNearThePlainLoopsAndNotFloat) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
   ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "bf16"}).exit_code, 0);
-  ExpectResults(1e-2, DType::kFloat32);
+  ExpectResults(2e-2, DType::kFloat32);
   const std::string rounded = ReadBytes(Out());
   ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "fp32"}).exit_code, 0);
   EXPECT_NE(ReadBytes(Out()), rounded);
