@@ -64,8 +64,8 @@ TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
   ExpectResults(1e-12, DType::kFloat64);
 }
 
-// Of the largest magnitude of a result. Q and K are off by 2^-9 of themselves, so that the logits, of which some here
-// are beyond 10, are off by some hundredths, and the weights by as large a share.
+// Of the largest magnitude of a result. Q and K are off by 2^-9 of themselves, so that large logits, as these are,
+// are off by some hundredths, and the weights by as large a share.
 TEST_F(AttendTest, BFloat16IsNearThePlainLoopsAndNotFloat) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
   ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "bf16"}).exit_code, 0);
