@@ -120,6 +120,7 @@ template void CopyStrided<float>(const Shape&, const float*, const Strides&, flo
 template void CopyStrided<double>(const Shape&, const double*, const Strides&, double*, const Strides&);
 template void CopyStrided<int32_t>(const Shape&, const int32_t*, const Strides&, int32_t*, const Strides&);
 template void CopyStrided<int64_t>(const Shape&, const int64_t*, const Strides&, int64_t*, const Strides&);
+template void CopyStrided<uint16_t>(const Shape&, const uint16_t*, const Strides&, uint16_t*, const Strides&);
 template void CopyStrided<uint8_t>(const Shape&, const uint8_t*, const Strides&, uint8_t*, const Strides&);
 
 }  // namespace crosstalk::kernels

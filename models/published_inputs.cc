@@ -6,6 +6,7 @@
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/half.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -23,6 +24,8 @@ double ElementOf(const Tensor& contiguous, int64_t i) {
       return contiguous.data<int32_t>()[i];
     case DType::kInt64:
       return static_cast<double>(contiguous.data<int64_t>()[i]);
+    case DType::kBFloat16:
+      return Widen(HalfFormat::kBFloat16, contiguous.data<uint16_t>()[i]);
     case DType::kBool:
       break;
   }

@@ -14,6 +14,8 @@ size_t SizeOf(DType dtype) {
       return 8;
     case DType::kBool:
       return 1;
+    case DType::kBFloat16:
+      return 2;
   }
   CROSSTALK_DCHECK(false);
   return 0;
@@ -31,6 +33,8 @@ const char* Name(DType dtype) {
       return "int64";
     case DType::kBool:
       return "bool";
+    case DType::kBFloat16:
+      return "bfloat16";
   }
   return "?";
 }

@@ -9,15 +9,18 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool };
+enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kInt64, kBool, kBFloat16 };
 
 // Bytes per element. kBool takes one byte, 0 or 1.
 size_t SizeOf(DType dtype);
 
-// "float32", "float64", "int32", "int64", "bool".
+// "float32", "float64", "int32", "int64", "bool", "bfloat16".
 const char* Name(DType dtype);
 
+// What arithmetic is done in. bfloat16 is none of them: matrix products read it, and nothing else computes with it.
 inline bool IsFloating(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+// The type of what is computed of such elements, of their gradients too: float32 for bfloat16, else `dtype`.
+inline DType ResultDType(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
 
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
@@ -48,6 +51,10 @@ template <>
 struct DTypeOfImpl<uint8_t> {
   static constexpr DType value = DType::kBool;
 };
+template <>
+struct DTypeOfImpl<uint16_t> {
+  static constexpr DType value = DType::kBFloat16;
+};
 template <typename T>
 inline constexpr DType DTypeOf = DTypeOfImpl<T>::value;
 
@@ -61,7 +68,7 @@ decltype(auto) DispatchFloat(const char* op, DType dtype, F&& f) {
   FailNotFloating(op, dtype);
 }
 
-// The same for every dtype; bool elements are uint8_t.
+// The same for every dtype; bool elements are uint8_t, and bfloat16 ones their bits, uint16_t.
 template <typename F>
 void DispatchAny(DType dtype, F&& f) {
   switch (dtype) {
@@ -75,6 +82,8 @@ void DispatchAny(DType dtype, F&& f) {
       return f(int64_t());
     case DType::kBool:
       return f(uint8_t());
+    case DType::kBFloat16:
+      return f(uint16_t());
   }
 }
 

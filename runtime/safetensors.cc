@@ -38,6 +38,8 @@ const char* FileDTypeName(DType dtype) {
       return "I64";
     case DType::kBool:
       return "BOOL";
+    case DType::kBFloat16:
+      return "BF16";
   }
   return "?";
 }

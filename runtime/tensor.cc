@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "crosstalk/runtime/half.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -30,6 +31,24 @@ void ForEachRow(const Shape& shape, const Strides& a, const Strides& b, const Ro
     }
     if (dim < 0) return;
   }
+}
+
+// An element of a bfloat16 tensor, as a number.
+class BFloat16 {
+ public:
+  BFloat16() = default;
+  explicit BFloat16(double value) : bits_(Narrow(HalfFormat::kBFloat16, static_cast<float>(value))) {}
+  operator float() const { return Widen(HalfFormat::kBFloat16, bits_); }
+
+ private:
+  uint16_t bits_ = 0;
+};
+
+// DispatchAny, with elements that are numbers.
+template <typename F>
+void DispatchNumbers(DType dtype, F&& f) {
+  if (dtype == DType::kBFloat16) return f(BFloat16());
+  DispatchAny(dtype, f);
 }
 
 template <typename To, typename From>
@@ -271,8 +290,8 @@ Tensor Tensor::Clone() const {
 Tensor Tensor::To(DType dtype) const {
   if (dtype == dtype_) return *this;
   Tensor result = Empty(shape_, dtype);
-  DispatchAny(dtype, [&](auto to) {
-    DispatchAny(dtype_, [&](auto from) {
+  DispatchNumbers(dtype, [&](auto to) {
+    DispatchNumbers(dtype_, [&](auto from) {
       CopyStrided(shape_, static_cast<decltype(to)*>(result.raw_data()), result.strides_,
                   static_cast<const decltype(from)*>(raw_data()), strides_);
     });
@@ -291,7 +310,7 @@ void Tensor::CopyFrom(const Tensor& source) const {
 }
 
 void Tensor::Fill(double value) const {
-  DispatchAny(dtype_, [&](auto zero) {
+  DispatchNumbers(dtype_, [&](auto zero) {
     using T = decltype(zero);
     const T element = Convert<T>(value);
     CopyStrided(shape_, static_cast<T*>(raw_data()), strides_, &element, ZeroStrides(rank()));
@@ -307,7 +326,7 @@ double Tensor::At(std::initializer_list<int64_t> index) const {
     offset += i * strides_[dim++];
   }
   double value = 0;
-  DispatchAny(dtype_, [&](auto zero) {
+  DispatchNumbers(dtype_, [&](auto zero) {
     using T = decltype(zero);
     value = static_cast<double>(static_cast<const T*>(raw_data())[offset]);
   });
@@ -317,7 +336,7 @@ double Tensor::At(std::initializer_list<int64_t> index) const {
 double Tensor::Item() const {
   CROSSTALK_CHECK(num_elements_ == 1, "Item: the tensor has shape ", shape_, ", not one element");
   double value = 0;
-  DispatchAny(dtype_, [&](auto zero) {
+  DispatchNumbers(dtype_, [&](auto zero) {
     using T = decltype(zero);
     value = static_cast<double>(*static_cast<const T*>(raw_data()));
   });
