@@ -4,6 +4,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
+#include "crosstalk/kernels/relu.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -15,13 +16,11 @@ using kernels::UnaryOp;
 Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   const int64_t count = input.value().num_elements();
   const bool reads_y = GradientReadsOutput(f);
-  // relu's derivative is written in x, but y > 0 where x > 0, and y is what the next op keeps too.
-  const bool keeps_y = reads_y || f == UnaryOp::kRelu;
   return KernelOp(
-      name, input, input.shape(), {.x = !keeps_y, .y = keeps_y},
+      name, input, input.shape(), {.x = !reads_y, .y = reads_y},
       [f, count](const auto* x, auto* y) { kernels::Unary(f, count, x, y); },
-      [f, count, reads_y](const auto* x, const auto* y, const auto* dy, auto* dx) {
-        kernels::UnaryGradient(f, count, reads_y ? nullptr : x != nullptr ? x : y, reads_y ? y : nullptr, dy, dx);
+      [f, count](const auto* x, const auto* y, const auto* dy, auto* dx) {
+        kernels::UnaryGradient(f, count, x, y, dy, dx);
       });
 }
 
@@ -98,9 +97,28 @@ Variable Sqrt(const Variable& x) { return MapOp("sqrt", UnaryOp::kSqrt, x); }
 Variable Square(const Variable& x) { return MapOp("square", UnaryOp::kSquare, x); }
 Variable Tanh(const Variable& x) { return MapOp("tanh", UnaryOp::kTanh, x); }
 Variable Sigmoid(const Variable& x) { return MapOp("sigmoid", UnaryOp::kSigmoid, x); }
-Variable Relu(const Variable& x) { return MapOp("relu", UnaryOp::kRelu, x); }
 Variable Gelu(const Variable& x) { return MapOp("gelu", UnaryOp::kGelu, x); }
 Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", UnaryOp::kGeluTanh, x); }
+
+Variable Relu(const Variable& input) {
+  const Tensor x = math::Contiguous(input.value());
+  const int64_t count = x.num_elements();
+  const Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  const Tensor positive = Tensor::Empty({kernels::SignBytes(count)}, DType::kBool);  // of bits
+  Launch("relu", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Relu<T>(count, x.data<T>(), y.data<T>(), positive.data<uint8_t>());
+  });
+  return MakeOp("relu", y, {input}, [positive](const Tensor& dy_strided, Gradients& gradients) {
+    const Tensor dy = math::Contiguous(dy_strided);
+    const Tensor dx = Tensor::Empty(dy.shape(), dy.dtype());
+    Launch("relu", dy.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      kernels::ReluGradient<T>(dy.num_elements(), positive.data<uint8_t>(), dy.data<T>(), dx.data<T>());
+    });
+    gradients.Add(0, dx);
+  });
+}
 
 Variable MaskedFill(const Variable& x, const Tensor& mask, double value) {
   return MakeOp("masked_fill", math::MaskedFill(x.value(), mask, value), {x},

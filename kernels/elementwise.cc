@@ -132,8 +132,6 @@ void UnaryTile(UnaryOp f, int64_t n, const T* x, T* y) {
       return Map1(n, x, y, [&](V v) HWY_ATTR { return TanhFull(d, v); });
     case UnaryOp::kSigmoid:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return Sigmoid(d, v); });
-    case UnaryOp::kRelu:  // NaN stays NaN
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v); });
     case UnaryOp::kGelu:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return Gelu(d, v); });
     case UnaryOp::kGeluTanh:
@@ -145,7 +143,6 @@ template <typename T>
 void UnaryGradientTile(UnaryOp f, int64_t n, const T* x, const T* y, const T* dy, T* dx) {
   const Tag<T> d;
   using V = hn::Vec<Tag<T>>;
-  const V zero = hn::Zero(d);
   const V one = hn::Set(d, T(1));
   const V two = hn::Set(d, T(2));
   const V half = hn::Set(d, T(0.5));
@@ -163,8 +160,6 @@ void UnaryGradientTile(UnaryOp f, int64_t n, const T* x, const T* y, const T* dy
                   [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(hn::Sub(one, v), hn::Add(one, v))); });
     case UnaryOp::kSigmoid:  // y (1 - y)
       return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(v, hn::Sub(one, v))); });
-    case UnaryOp::kRelu:
-      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, zero), g, zero); });
     case UnaryOp::kGelu:
       return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluGradient(d, v)); });
     case UnaryOp::kGeluTanh:

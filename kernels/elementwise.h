@@ -16,7 +16,6 @@ enum class UnaryOp {
   kSquare,
   kTanh,
   kSigmoid,
-  kRelu,
   kGelu,      // x · Φ(x), with erf
   kGeluTanh,  // x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
 };
@@ -26,7 +25,7 @@ template <typename T>
 void Unary(UnaryOp f, int64_t count, const T* x, T* y);
 
 // dx[i] = dy[i] · f′(x[i]). kExp, kSqrt, kTanh and kSigmoid read y = f(x), the others x: the one that is not read may
-// be null. f′(0) = 0 for kRelu.
+// be null.
 template <typename T>
 void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx);
 bool GradientReadsOutput(UnaryOp f);  // true: UnaryGradient reads y; false: it reads x

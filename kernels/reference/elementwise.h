@@ -22,8 +22,6 @@ T Unary(UnaryOp f, T x) {
       return std::tanh(x);
     case UnaryOp::kSigmoid:
       return 1 / (1 + std::exp(-x));
-    case UnaryOp::kRelu:
-      return x < 0 ? T(0) : x;
     case UnaryOp::kGelu:
       return x * std::erfc(-x / std::sqrt(T(2))) / 2;
     case UnaryOp::kGeluTanh:
@@ -48,8 +46,6 @@ T Derivative(UnaryOp f, T x) {
       return 1 - y * y;
     case UnaryOp::kSigmoid:
       return y * (1 - y);
-    case UnaryOp::kRelu:
-      return x > 0 ? 1 : 0;
     case UnaryOp::kGelu:
       return std::erfc(-x / std::sqrt(T(2))) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * T(M_PI));
     case UnaryOp::kGeluTanh: {

@@ -10,8 +10,8 @@ namespace {
 
 CROSSTALK_KERNEL_TEST(ElementwiseTest);
 
-constexpr std::array kUnary = {UnaryOp::kExp,     UnaryOp::kLog,  UnaryOp::kSqrt, UnaryOp::kSquare,  UnaryOp::kTanh,
-                               UnaryOp::kSigmoid, UnaryOp::kRelu, UnaryOp::kGelu, UnaryOp::kGeluTanh};
+constexpr std::array kUnary = {UnaryOp::kExp,  UnaryOp::kLog,     UnaryOp::kSqrt, UnaryOp::kSquare,
+                               UnaryOp::kTanh, UnaryOp::kSigmoid, UnaryOp::kGelu, UnaryOp::kGeluTanh};
 constexpr std::array kBinary = {BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kDiv};
 
 bool NeedsPositive(UnaryOp f) { return f == UnaryOp::kLog || f == UnaryOp::kSqrt; }
@@ -153,14 +153,13 @@ TEST_P(ElementwiseTest, EndsOfTheRange) {
     float x, y;
   };
   const Case cases[] = {
-      {UnaryOp::kExp, inf, inf},      {UnaryOp::kExp, -inf, 0},    {UnaryOp::kExp, 200, inf},
-      {UnaryOp::kExp, -200, 0},       {UnaryOp::kExp, nan, nan},   {UnaryOp::kExp, 0, 1},
-      {UnaryOp::kLog, 0, -inf},       {UnaryOp::kLog, -1, nan},    {UnaryOp::kLog, inf, inf},
-      {UnaryOp::kLog, nan, nan},      {UnaryOp::kTanh, inf, 1},    {UnaryOp::kTanh, -inf, -1},
-      {UnaryOp::kTanh, nan, nan},     {UnaryOp::kSigmoid, inf, 1}, {UnaryOp::kSigmoid, -inf, 0},
-      {UnaryOp::kSigmoid, nan, nan},  {UnaryOp::kRelu, nan, nan},  {UnaryOp::kRelu, -1, 0},
-      {UnaryOp::kGelu, 50, 50},       {UnaryOp::kGelu, nan, nan},  {UnaryOp::kGeluTanh, 50, 50},
-      {UnaryOp::kGeluTanh, nan, nan},
+      {UnaryOp::kExp, inf, inf},     {UnaryOp::kExp, -inf, 0},       {UnaryOp::kExp, 200, inf},
+      {UnaryOp::kExp, -200, 0},      {UnaryOp::kExp, nan, nan},      {UnaryOp::kExp, 0, 1},
+      {UnaryOp::kLog, 0, -inf},      {UnaryOp::kLog, -1, nan},       {UnaryOp::kLog, inf, inf},
+      {UnaryOp::kLog, nan, nan},     {UnaryOp::kTanh, inf, 1},       {UnaryOp::kTanh, -inf, -1},
+      {UnaryOp::kTanh, nan, nan},    {UnaryOp::kSigmoid, inf, 1},    {UnaryOp::kSigmoid, -inf, 0},
+      {UnaryOp::kSigmoid, nan, nan}, {UnaryOp::kGelu, 50, 50},       {UnaryOp::kGelu, nan, nan},
+      {UnaryOp::kGeluTanh, 50, 50},  {UnaryOp::kGeluTanh, nan, nan},
   };
   for (const Case& c : cases) {
     for (const int64_t n : {1, 16}) {  // as a remainder, and as a whole vector
