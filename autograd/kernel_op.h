@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/precision.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -12,6 +14,7 @@ namespace crosstalk {
 // What the gradient reads beside dy.
 struct KernelOpSaves {
   bool x = false, y = false;
+  bool rounded_in_bfloat16 = false;  // under that precision x is kept rounded, in half the bytes
 };
 
 // y[shape] = f(x) by forward(x, y), dx = dy · f′ by backward(x, y, dy, dx), on contiguous arrays of float or double;
@@ -25,13 +28,17 @@ Variable KernelOp(const char* name, const Variable& input, const Shape& shape, c
   const Tensor x = math::Contiguous(input.value());
   const Tensor y = Tensor::Empty(shape, x.dtype());
   const bool empty = x.num_elements() == 0;
+  const bool rounded = saves.rounded_in_bfloat16 && CurrentPrecision() == Precision::kBFloat16 && GradEnabled() &&
+                       x.dtype() == DType::kFloat32;
   Launch(name, x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if (!empty) forward(static_cast<const T*>(x.data<T>()), y.data<T>());
   });
+  const Tensor kept_x = !saves.x ? Tensor() : rounded ? math::Rounded(x) : x;
   return MakeOp(name, y, {input},
-                [name, backward, empty, shape = x.shape(), x = saves.x ? x : Tensor(), y = saves.y ? y : Tensor()](
-                    const Tensor& dy_strided, Gradients& gradients) {
+                [name, backward, empty, shape = x.shape(), kept_x, y = saves.y ? y : Tensor()](const Tensor& dy_strided,
+                                                                                               Gradients& gradients) {
+                  const Tensor x = kept_x.defined() ? math::Widened(kept_x) : kept_x;
                   const Tensor dy = math::Contiguous(dy_strided);
                   const Tensor dx = Tensor::Empty(shape, dy.dtype());
                   Launch(name, dy.dtype(), [&](auto zero) {

@@ -28,7 +28,7 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   node->layer = CurrentLayer();
   node->precision = CurrentPrecision();
   node->shape = value.shape();
-  node->dtype = value.dtype();
+  node->dtype = ResultDType(value.dtype());
   node->leaf = false;
   node->inputs.reserve(inputs.size());
   for (const Variable& input : inputs) node->inputs.push_back(internal::VariableAccess::NodeOf(input));

@@ -28,8 +28,9 @@ class Gradients {
 
   // True if input `i` (its place in MakeOp's list) needs a gradient. Skip the work where it does not.
   bool Needs(int i) const;
-  // Adds to the gradient of input `i`; ignored if it needs none. `gradient` has the input's shape and dtype, any
-  // strides. It may share storage with dy or other gradients: sums never write into shared storage.
+  // Adds to the gradient of input `i`; ignored if it needs none. `gradient` has the input's shape and dtype
+  // (float32 for bfloat16), any strides. It may share storage with dy or other gradients: sums never write into shared
+  // storage.
   void Add(int i, Tensor gradient);
   // The gradient of input `i` so far, where the op may add to its elements itself: contiguous, shared with nothing.
   // Null where there is none yet, or it is shared: then Add.
@@ -50,7 +51,8 @@ struct OpTraits {
   bool captures_leaves = false;
 };
 
-// `name` must outlive the program (a literal). dy has the value's shape and dtype and may be strided.
+// `name` must outlive the program (a literal). dy has the value's shape and dtype (float32 for
+// bfloat16) and may be strided.
 // Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits = {});

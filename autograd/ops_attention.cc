@@ -1,10 +1,12 @@
 #include "crosstalk/autograd/ops_attention.h"
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/precision.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -26,12 +28,12 @@ enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTab
 // results.
 struct Call {
   AttentionShape shape;
-  std::array<Tensor, kNumInputs> values;
+  std::array<Tensor, kNumInputs> values;  // float, but as Kept says
   Tensor distance_bucket, memory_mask, pair_mask;
   double scale = 1.0;
   double dropout_rate = 0.0;
   RandomKey dropout_key;
-  Tensor O;                      // [b, n, h_v, d_v]
+  Tensor O;                      // [b, n, h_v, d_v]; not read where the weights are mixed
   Tensor reference, reciprocal;  // [b, h, n]: the rows' statistics
 };
 
@@ -156,11 +158,42 @@ int64_t EquationMultiplications(const AttentionShape& s) {
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
 
+// Whether products of the rounded x · scale are those of x · scale: rounding commutes with powers of two alone.
+bool RoundsAlike(double scale) {
+  int exponent = 0;
+  return std::abs(std::frexp(scale, &exponent)) == 0.5;
+}
+
+// What backward keeps of a call. In bfloat16 the kernel rounds scale · Q, K and V as it packs them, and so they are
+// kept rounded, in half the bytes: to the bits of what is computed of them that is no difference.
+Call Kept(const Call& call, const std::vector<Variable>& given) {
+  Call kept = call;
+  if (call.shape.MixesWeights()) kept.O = Tensor();
+  if (call.shape.precision != Precision::kBFloat16 || !GradEnabled()) return kept;
+  for (const Input i : {kQ, kK, kV}) {
+    const Tensor& value = given[i].value();
+    if (value.dtype() == DType::kBFloat16) {
+      kept.values[i] = value;
+    } else if (i != kQ || RoundsAlike(call.scale)) {
+      const bool is_K = i == kV && call.values[kV].raw_data() == call.values[kK].raw_data();  // tied, or the memory
+      kept.values[i] = is_K ? kept.values[kK] : math::Rounded(call.values[i]);
+    }
+  }
+  return kept;
+}
+
+// The call as the kernel reads it.
+Call Widened(Call kept) {
+  for (const Input i : {kQ, kK, kV}) kept.values[i] = math::Widened(kept.values[i]);
+  return kept;
+}
+
 Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
 
-void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
+void Backpropagate(const Call& kept, const Tensor& dO, Gradients& gradients) {
+  const Call call = Widened(kept);
   // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
   std::array<Tensor, kNumInputs> d;
   for (int i = 0; i < kNumInputs; ++i) {
@@ -185,7 +218,7 @@ void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
   Launch([&] {
-    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOf(call.O),
+    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOrNone(call.O),
                                {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
                                workspace.raw_data(), threads);
   });
@@ -207,11 +240,13 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
       inputs.push_back(Variable(Tensor::Empty({0}, DType::kFloat32)));  // keeps the others' places
       continue;
     }
-    CROSSTALK_CHECK(given[i].dtype() == DType::kFloat32, "fused attention: it computes in float32, but an input is ",
-                    given[i].dtype(), "; the composed implementation takes both");
+    const DType dtype = i <= kV ? ResultDType(given[i].dtype()) : given[i].dtype();
+    CROSSTALK_CHECK(dtype == DType::kFloat32, "fused attention: it computes in float32, but an input is ", dtype,
+                    "; the composed implementation takes both");
     inputs.push_back(given[i]);
     const bool in_rows = i <= kV || i == kR_Ml || i == kR_Mw;
-    call.values[i] = in_rows ? InRows(given[i].value()) : math::Contiguous(given[i].value());
+    const Tensor value = math::Widened(given[i].value());
+    call.values[i] = in_rows ? InRows(value) : math::Contiguous(value);
   }
   if (in.bias_table.defined()) call.distance_bucket = CheckedBuckets(in.distance_bucket, call.shape.buckets);
   if (in.memory_mask.defined()) call.memory_mask = in.memory_mask.Contiguous();
@@ -235,8 +270,8 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
     CountMultiplications(EquationMultiplications(s));
   }
   const Tensor O = call.O;
-  return MakeOp("fused_attention", O, inputs, [call](const Tensor& dO, Gradients& gradients) {
-    Backpropagate(call, dO, gradients);  // recomputes J … U tile by tile from the statistics
+  return MakeOp("fused_attention", O, inputs, [kept = Kept(call, given)](const Tensor& dO, Gradients& gradients) {
+    Backpropagate(kept, dO, gradients);  // recomputes J … U tile by tile from the statistics
   });
 }
 

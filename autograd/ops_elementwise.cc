@@ -16,8 +16,10 @@ using kernels::UnaryOp;
 Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   const int64_t count = input.value().num_elements();
   const bool reads_y = GradientReadsOutput(f);
+  // Of a hidden layer's activations x is the larger part; their slope is at most 1.13, and changes by 0.8 a unit of x.
+  const bool is_activation = f == UnaryOp::kGelu || f == UnaryOp::kGeluTanh;
   return KernelOp(
-      name, input, input.shape(), {.x = !reads_y, .y = reads_y},
+      name, input, input.shape(), {.x = !reads_y, .y = reads_y, .rounded_in_bfloat16 = is_activation},
       [f, count](const auto* x, auto* y) { kernels::Unary(f, count, x, y); },
       [f, count](const auto* x, const auto* y, const auto* dy, auto* dx) {
         kernels::UnaryGradient(f, count, x, y, dy, dx);

@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/precision.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
@@ -42,6 +43,13 @@ Labelled Label(const Tensor& x, const Shape& batch, int first, int second) {
   return result;
 }
 
+// A product's operand is one of the two; the other is null.
+template <typename T>
+const T* ValuesOf(const Tensor& x) {
+  return x.dtype() == DType::kBFloat16 ? nullptr : x.data<T>();
+}
+const uint16_t* RoundedOf(const Tensor& x) { return x.dtype() == DType::kBFloat16 ? x.data<uint16_t>() : nullptr; }
+
 }  // namespace
 
 Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpose_a, kernels::Transpose transpose_b) {
@@ -49,7 +57,8 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
   const bool flip_b = transpose_b == kernels::Transpose::kYes;
   CROSSTALK_CHECK(a.rank() >= 2 && b.rank() >= 2, "matmul: A", a.shape(), " and B", b.shape(),
                   " must have 2 dimensions or more");
-  CROSSTALK_CHECK(a.dtype() == b.dtype(), "matmul: A is ", a.dtype(), " and B is ", b.dtype(), "; convert one");
+  CROSSTALK_CHECK(ResultDType(a.dtype()) == ResultDType(b.dtype()), "matmul: A is ", a.dtype(), " and B is ", b.dtype(),
+                  "; convert one");
   const int64_t inner_a = a.size(flip_a ? -2 : -1);
   const int64_t inner_b = b.size(flip_b ? -1 : -2);
   CROSSTALK_CHECK(inner_a == inner_b, "matmul: A", a.shape(), flip_a ? " transposed" : "", " has k=", inner_a,
@@ -91,19 +100,22 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
 Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
   Dims dims("matmul_add");
   dims.Bind("A[rows, k]", a.shape()).Bind("B[k, n]", b.shape()).Bind("bias[n]", bias.shape());
-  CROSSTALK_CHECK(a.dtype() == b.dtype() && a.dtype() == bias.dtype(), "matmul_add: A is ", a.dtype(), ", B is ",
+  const DType dtype = ResultDType(a.dtype());
+  CROSSTALK_CHECK(dtype == ResultDType(b.dtype()) && dtype == bias.dtype(), "matmul_add: A is ", a.dtype(), ", B is ",
                   b.dtype(), " and the bias is ", bias.dtype(), "; convert them to one");
   const int64_t rows = dims["rows"], k = dims["k"], n = dims["n"];
-  const Tensor left = math::Contiguous(a.value()), right = math::Contiguous(b.value());
+  const bool rounded = CurrentPrecision() == Precision::kBFloat16;
+  const Tensor left = math::Contiguous(rounded ? a.value() : math::Widened(a.value()));
+  const Tensor right = math::Contiguous(rounded ? b.value() : math::Widened(b.value()));
   const Tensor term = math::Contiguous(bias.value());
-  const Tensor y = Tensor::Empty({rows, n}, a.dtype());
+  const Tensor y = Tensor::Empty({rows, n}, dtype);
   CountMultiplications(SaturatingProduct(rows, k, n));
-  DispatchFloat("matmul_add", a.dtype(), [&](auto zero) {
+  DispatchFloat("matmul_add", dtype, [&](auto zero) {
     using T = decltype(zero);
     kernels::GemmArguments<T> gemm;
     gemm.m = rows, gemm.n = n, gemm.k = k;
-    gemm.a = left.data<T>(), gemm.lda = std::max<int64_t>(1, k);
-    gemm.b = right.data<T>(), gemm.ldb = std::max<int64_t>(1, n);
+    gemm.a = ValuesOf<T>(left), gemm.a_rounded = RoundedOf(left), gemm.lda = std::max<int64_t>(1, k);
+    gemm.b = ValuesOf<T>(right), gemm.b_rounded = RoundedOf(right), gemm.ldb = std::max<int64_t>(1, n);
     gemm.c = y.data<T>(), gemm.ldc = std::max<int64_t>(1, n);
     gemm.bias = term.data<T>();
     gemm.slicing = CurrentSlicing();
@@ -117,6 +129,12 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     if (gradients.Needs(1)) gradients.Add(1, math::Contract(kept_left, of_a, dy, of_y, of_b));   // dB = Aᵀ · dY
     if (gradients.Needs(2)) gradients.Add(2, math::Unbroadcast(dy, {dy.size(1)}));               // the sum of its rows
   });
+}
+
+Variable AsOperand(const Variable& x) {
+  if (CurrentPrecision() != Precision::kBFloat16 || x.dtype() != DType::kFloat32 || !GradEnabled()) return x;
+  return MakeOp("as_operand", math::Rounded(x.value()), {x},
+                [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
 }
 
 }  // namespace crosstalk

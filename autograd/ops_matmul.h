@@ -16,4 +16,11 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
 // and so saves a pass over C.
 Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias);
 
+// x as products under the current precision read it. In bfloat16, where a gradient will be computed: x rounded, of
+// dtype kBFloat16, which the products that it is multiplied in then keep instead of x, one copy for all of them, in
+// half the bytes. Else x itself. The bits of matrix products and their gradients are the same either way, as they round
+// what they read. MatMul, MatMulAdd, Einsum and the fused attention take the result in place of x, and Reshape and its
+// like do too; a product by elements, which does not round, reads the rounded values.
+Variable AsOperand(const Variable& x);
+
 }  // namespace crosstalk

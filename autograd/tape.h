@@ -41,7 +41,7 @@ struct Node {
   std::string layer;                          // CurrentLayer() when it was made
   Precision precision = Precision::kFloat32;  // CurrentPrecision() then: its gradients are computed in the same
   Shape shape;                                // of the value
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;              // of the gradient
   bool leaf = true;
   bool used = false;                          // its backward function has run
   bool reached = false;                       // a Backward that is under way has put a gradient here

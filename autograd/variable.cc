@@ -16,12 +16,13 @@ void Variable::SetRequiresGrad(RequiresGrad requires_grad) const {
   CROSSTALK_CHECK(is_leaf(), "Variable: SetRequiresGrad on the result of an op, or on an undefined one");
   impl_->node = nullptr;
   if (requires_grad == RequiresGrad::kNo) return;
-  CROSSTALK_CHECK(IsFloating(impl_->value.dtype()), "Variable: a ", impl_->value.dtype(),
-                  " tensor cannot require a gradient; only float32 and float64 can");
+  const DType dtype = ResultDType(impl_->value.dtype());
+  CROSSTALK_CHECK(IsFloating(dtype), "Variable: a ", dtype,
+                  " tensor cannot require a gradient; only float32, float64 and bfloat16 can");
   impl_->node = internal::NewNode();
   impl_->node->sequence = internal::NextSequence();
   impl_->node->shape = impl_->value.shape();
-  impl_->node->dtype = impl_->value.dtype();
+  impl_->node->dtype = dtype;
 }
 
 const Tensor& Variable::value() const {
@@ -45,8 +46,8 @@ void Variable::ZeroGrad() const {
 
 void Variable::SetGrad(Tensor gradient) const {
   CROSSTALK_CHECK(requires_grad() && is_leaf(), "Variable: SetGrad on something that has no gradient");
-  CROSSTALK_CHECK(gradient.defined() && gradient.shape() == shape() && gradient.dtype() == dtype(),
-                  "Variable: SetGrad needs ", dtype(), shape());
+  CROSSTALK_CHECK(gradient.defined() && gradient.shape() == shape() && gradient.dtype() == impl_->node->dtype,
+                  "Variable: SetGrad needs ", impl_->node->dtype, shape());
   impl_->node->gradient = std::move(gradient);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/runtime/check.h"
 
@@ -49,7 +50,7 @@ Variable FeedForward::Hidden(const Variable& x) const {
 
 Variable FeedForward::Forward(const Variable& x, const ForwardContext& context) const {
   const Variable hidden = ApplyDropout(Hidden(x), config_.dropout_rate, path() + ".hidden_dropout", context);
-  return ApplyWeight(hidden, wo_, wo_bias_);
+  return ApplyWeight(AsOperand(hidden), wo_, wo_bias_);
 }
 
 }  // namespace crosstalk

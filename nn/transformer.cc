@@ -6,6 +6,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/recompute.h"
 #include "crosstalk/autograd/scopes.h"
@@ -87,7 +88,7 @@ Variable TransformerBlock::Residual(const Layer& layer, const Child<NormLayer>& 
                                     const char* name, const ForwardContext& context) const {
   const LayerScope scope(name);
   const bool pre = placement_ == NormPlacement::kPre;
-  const Variable y = layer(pre ? norm->Forward(x) : x);
+  const Variable y = layer(AsOperand(pre ? norm->Forward(x) : x));
   const Variable sum = Add(x, ApplyDropout(y, dropout_rate_, StrCat(path(), ".", name, ".output_dropout"), context));
   return pre ? sum : norm->Forward(sum);
 }
@@ -210,6 +211,9 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
     if (memory.mask.defined()) dims.Bind("memory_mask[b, m]", memory.mask.shape());
   }
 
+  // The blocks read the memory in products alone: in bfloat16 one rounded copy does for all of them.
+  const TransformerMemory read = {.encoded = memory.encoded.defined() ? AsOperand(memory.encoded) : Variable(),
+                                  .mask = memory.mask};
   Variable x = embedded;
   if (config_.input_dropout == InputDropout::kYes) {
     x = ApplyDropout(x, config_.dropout_rate, path() + ".input_dropout", context);
@@ -220,8 +224,8 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
     const LayerScope scope(StrCat("block_", i));
     const ForwardContext own = ContextAt(i, context);
     if (record != nullptr && i % config_.inner_layers == 0) record->hidden_states.push_back(x);
-    x = keep ? BlockAt(i).Forward(x, self_mask, bias, memory, own, record)
-             : RecomputedBlock(BlockAt(i), x, self_mask, bias, memory, own);
+    x = keep ? BlockAt(i).Forward(x, self_mask, bias, read, own, record)
+             : RecomputedBlock(BlockAt(i), x, self_mask, bias, read, own);
   }
   x = Output(x, context);
   if (record != nullptr) record->hidden_states.push_back(x);

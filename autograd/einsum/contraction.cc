@@ -134,8 +134,22 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
   });
 }
 
+// An operand's elements: `rounded` where they are bfloat16, else `values`.
 template <typename T>
-void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
+struct Elements {
+  const T* values = nullptr;
+  const uint16_t* rounded = nullptr;
+};
+
+template <typename T>
+Elements<T> ElementsOf(const Tensor& x) {
+  if (x.dtype() == DType::kBFloat16) return {.values = nullptr, .rounded = x.data<uint16_t>()};
+  return {.values = x.data<T>(), .rounded = nullptr};
+}
+
+template <typename T>
+void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const Elements<T>& a,
+             const Elements<T>& b, T* c) {
   const int64_t m = GroupSize(axes, plan.rows);
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
@@ -163,12 +177,13 @@ void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, co
   gemm.ldc = view_c.ld;
   if (view_c.transpose == kernels::Transpose::kNo) {
     gemm.m = m, gemm.n = n;
-    gemm.a = a, gemm.lda = view_a.ld, gemm.transpose_a = view_a.transpose;
-    gemm.b = b, gemm.ldb = view_b.ld, gemm.transpose_b = view_b.transpose;
+    gemm.a = a.values, gemm.a_rounded = a.rounded, gemm.lda = view_a.ld, gemm.transpose_a = view_a.transpose;
+    gemm.b = b.values, gemm.b_rounded = b.rounded, gemm.ldb = view_b.ld, gemm.transpose_b = view_b.transpose;
   } else {  // Cᵀ = Bᵀ Aᵀ
     gemm.m = n, gemm.n = m;
-    gemm.a = b, gemm.lda = view_b.ld, gemm.transpose_a = flipped(view_b.transpose);
-    gemm.b = a, gemm.ldb = view_a.ld, gemm.transpose_b = flipped(view_a.transpose);
+    gemm.a = b.values, gemm.a_rounded = b.rounded, gemm.lda = view_b.ld;
+    gemm.b = a.values, gemm.b_rounded = a.rounded, gemm.ldb = view_a.ld;
+    gemm.transpose_a = flipped(view_b.transpose), gemm.transpose_b = flipped(view_a.transpose);
     std::swap(offsets_a, offsets_b);
   }
   if (looped.empty()) {
@@ -211,19 +226,28 @@ bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
   return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && PartialSums(axes, plan) == 1;
 }
 
+// What a plan reads of an operand: matrix products in bfloat16 read bfloat16 where it lies, all others float.
+Tensor Readable(const Tensor& x, const ContractPlan& plan, bool copied) {
+  const bool in_place =
+      plan.method == ContractPlan::Method::kGemm && !copied && CurrentPrecision() == Precision::kBFloat16;
+  return in_place ? x : Widened(x);
+}
+
 // c = beta · c + a · b; beta is 0 unless AddsInPlace.
 template <typename T>
-void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const T* a, const T* b, T* c) {
-  if (plan.method == ContractPlan::Method::kMultiplyAndSum) return MultiplyAndSum(axes, a, b, c);
+void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const Tensor& tensor_a,
+         const Tensor& tensor_b, T* c) {
+  Tensor operand_a = Readable(tensor_a, plan, plan.copy_a), operand_b = Readable(tensor_b, plan, plan.copy_b);
+  if (plan.method == ContractPlan::Method::kMultiplyAndSum) {
+    return MultiplyAndSum(axes, operand_a.data<T>(), operand_b.data<T>(), c);
+  }
   const std::vector<Axis> effective = EffectiveAxes(axes, plan);
-  Tensor copy_a, copy_b;
   if (plan.copy_a) {
-    copy_a = Rearranged<T>(a, axes, effective, &Axis::a, Kind::kColumn, Count(axes, Kind::kColumn));
-    a = copy_a.data<T>();
+    operand_a =
+        Rearranged<T>(operand_a.data<T>(), axes, effective, &Axis::a, Kind::kColumn, Count(axes, Kind::kColumn));
   }
   if (plan.copy_b) {
-    copy_b = Rearranged<T>(b, axes, effective, &Axis::b, Kind::kRow, Count(axes, Kind::kRow));
-    b = copy_b.data<T>();
+    operand_b = Rearranged<T>(operand_b.data<T>(), axes, effective, &Axis::b, Kind::kRow, Count(axes, Kind::kRow));
   }
   const int64_t elements = Count(axes, Kind::kInner);
   const int64_t partial_sums = PartialSums(axes, plan);
@@ -237,9 +261,9 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
     products = rearranged.data<T>();
   }
   if (plan.method == ContractPlan::Method::kInterleaved) {
-    RunInterleaved<T>(effective, plan, a, b, products);
+    RunInterleaved<T>(effective, plan, operand_a.data<T>(), operand_b.data<T>(), products);
   } else {
-    RunGemm<T>(effective, plan, beta, a, b, products);
+    RunGemm<T>(effective, plan, beta, ElementsOf<T>(operand_a), ElementsOf<T>(operand_b), products);
   }
   if (partial_sums > 1) {
     T* sums = c;
@@ -262,32 +286,39 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
   Launch([&] { kernels::CopyStrided<T>(shape, products, from, c, to); });
 }
 
+// Widened tensors are contiguous, and so the plan must not depend on other strides.
+Tensor AsRead(const Tensor& x) { return x.dtype() == DType::kBFloat16 ? Contiguous(x) : x; }
+
 }  // namespace
 
 Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
                 const Labels& result) {
-  const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
-  if (problem.empty) return Tensor::Zeros(problem.result_shape, a.dtype());
-  Tensor c = Tensor::Empty(problem.result_shape, a.dtype());
-  DispatchFloat("einsum", a.dtype(), [&](auto zero) {
+  const Tensor operand_a = AsRead(a), operand_b = AsRead(b);
+  const Problem problem = MakeProblem(operand_a, labels_a, operand_b, labels_b, result);
+  const DType dtype = ResultDType(a.dtype());
+  if (problem.empty) return Tensor::Zeros(problem.result_shape, dtype);
+  Tensor c = Tensor::Empty(problem.result_shape, dtype);
+  DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
     const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentSumOrder());
-    Run<T>(problem.axes, plan, T(0), a.data<T>(), b.data<T>(), c.data<T>());
+    Run<T>(problem.axes, plan, T(0), operand_a, operand_b, c.data<T>());
   });
   return c;
 }
 
 void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b,
                     const Labels& result, Tensor& sum) {
-  const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
-  CROSSTALK_DCHECK(sum.is_contiguous() && sum.shape() == problem.result_shape && sum.dtype() == a.dtype());
+  const Tensor operand_a = AsRead(a), operand_b = AsRead(b);
+  const Problem problem = MakeProblem(operand_a, labels_a, operand_b, labels_b, result);
+  const DType dtype = ResultDType(a.dtype());
+  CROSSTALK_DCHECK(sum.is_contiguous() && sum.shape() == problem.result_shape && sum.dtype() == dtype);
   if (problem.empty) return;
-  DispatchFloat("einsum", a.dtype(), [&](auto zero) {
+  DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
     const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentSumOrder());
     const bool in_place = AddsInPlace(problem.axes, plan);
-    const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, a.dtype());
-    Run<T>(problem.axes, plan, in_place ? T(1) : T(0), a.data<T>(), b.data<T>(), c.data<T>());
+    const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, dtype);
+    Run<T>(problem.axes, plan, in_place ? T(1) : T(0), operand_a, operand_b, c.data<T>());
     if (!in_place) AddInPlace(sum, c);
   });
 }

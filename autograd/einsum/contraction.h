@@ -15,7 +15,8 @@ using Labels = std::vector<int>;
 
 // result[labels] = Σ a[labels_a] · b[labels_b] over every label that is not in `result`. Every label of an operand is
 // in the other operand or in the result (sum the others first), every label of the result is in an operand, and sizes
-// agree: the caller has checked. float or double, any strides; the result is contiguous.
+// agree: the caller has checked. float or double, any strides; the result is contiguous. Operands may be bfloat16, and
+// the result is float then: a product in bfloat16 reads them as they lie, any other widens them.
 Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const Labels& labels_b, const Labels& result);
 
 // sum[labels] += the same, in place where it runs as matrix products into `sum`; contiguous, in the order of `result`.

@@ -56,8 +56,8 @@ Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& o
                     i < equation.operands.size() ? ", " + ToString(equation.operands[i]) + "," : "",
                     " is an undefined Variable (in '", ToString(equation), "')");
     shapes.push_back(operands[i].shape());
-    const DType dtype = operands[i].dtype();
-    CROSSTALK_CHECK(IsFloating(dtype) && dtype == operands[0].dtype(),
+    const DType dtype = ResultDType(operands[i].dtype());
+    CROSSTALK_CHECK(IsFloating(dtype) && dtype == ResultDType(operands[0].dtype()),
                     "einsum: ", i < equation.operands.size() ? ToString(equation.operands[i]) : "an operand", " is ",
                     dtype,
                     IsFloating(dtype) ? StrCat(", but ", ToString(equation.operands[0]), " is ", operands[0].dtype())

@@ -128,7 +128,8 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
 void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
                       const SoftmaxStats& stats, void* workspace, int threads);
 
-// The gradients of everything, from dO[b·n, h_v·d_v], the inputs of the forward call and its results.
+// The gradients of everything, from dO[b·n, h_v·d_v], the inputs of the forward call and its results. O is not read
+// where the weights are mixed.
 void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
                        const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads);

@@ -24,7 +24,7 @@ AttentionResult AttendAs(const std::string& module, const AttentionConfig& confi
     scope->Take(capture);
     return result;
   }
-  switch (ImplementationFor(config, X.dtype(), extras.outputs)) {
+  switch (ImplementationFor(config, ResultDType(X.dtype()), extras.outputs)) {
     case AttentionImplementation::kFused:
       return AttendFused(config, parameters, X, memory, extras, dropout_key);
     case AttentionImplementation::kComposed:

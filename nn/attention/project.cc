@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/linear.h"
@@ -106,17 +107,14 @@ AttentionQueries ProjectQueries(const AttentionConfig& config, const AttentionPa
 }
 
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& O) {
-  switch (config.form) {
-    case AttentionForm::kDotProduct:
-      return Reshape(O, {O.size(0), O.size(1), O.size(3)});
-    case AttentionForm::kBilinear:
-      return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {O, p.Q});
-    case AttentionForm::kProjected:
-      break;
+  if (config.form == AttentionForm::kDotProduct) return Reshape(O, {O.size(0), O.size(1), O.size(3)});
+  const Variable heads = AsOperand(O);
+  if (config.form == AttentionForm::kBilinear) {
+    return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {heads, p.Q});
   }
-  if (!p.b_o.defined()) return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h_v,d_v], P_o[h_v,d_v,d_Y])", {O, p.P_o});
+  if (!p.b_o.defined()) return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h_v,d_v], P_o[h_v,d_v,d_Y])", {heads, p.P_o});
   const int64_t width = O.size(2) * O.size(3);
-  return ApplyWeight(Reshape(O, {O.size(0), O.size(1), width}), Reshape(p.P_o, {width, p.P_o.size(2)}), p.b_o);
+  return ApplyWeight(Reshape(heads, {O.size(0), O.size(1), width}), Reshape(p.P_o, {width, p.P_o.size(2)}), p.b_o);
 }
 
 }  // namespace crosstalk

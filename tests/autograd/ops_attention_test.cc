@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
@@ -117,6 +119,49 @@ TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
   EXPECT_EQ(wide.grad().Slice(2, 0, 3).Contiguous().ToVector<float>(), of_parts[0]);
   EXPECT_EQ(wide.grad().Slice(2, 3, 6).Contiguous().ToVector<float>(), of_parts[1]);
   EXPECT_EQ(turned.grad().Transpose(1, 2).Contiguous().ToVector<float>(), of_parts[2]);
+}
+
+// J is of scale · Q, rounded, which is why Q is kept as it is where the scale is no power of two: backward has
+// forward's weights, and so the same dV as where Q was scaled before.
+TEST(FusedAttentionTest, BFloat16HasTheSameBitsForAScaleAsForScaledQueries) {
+  const PrecisionScope precision(Precision::kBFloat16);
+  for (const bool mixed : {true, false}) {
+    FusedAttentionInputs in = TalkingInputs();
+    if (!mixed) {
+      in.P_l = in.P_w = Variable();
+      in.V = Leaf({2, 37, 3, 6}, 3);
+    }
+    const Tensor dO = RandomFloats({2, 19, mixed ? 7 : 3, 6}, 6);
+    std::vector<std::vector<float>> dV;
+    for (const bool scaled_before : {false, true}) {
+      if (scaled_before) {
+        const Tensor Q = in.Q.value().Clone();
+        for (int64_t i = 0; i < Q.num_elements(); ++i) Q.data<float>()[i] *= 0.375f;
+        in.Q = Variable(Q, Variable::RequiresGrad::kYes);
+        in.scale = 1;
+      }
+      in.V.ZeroGrad();
+      Backward(FusedAttention(in), dO);
+      dV.push_back(in.V.grad().Contiguous().ToVector<float>());
+    }
+    EXPECT_EQ(dV[0], dV[1]) << mixed;
+  }
+}
+
+TEST(FusedAttentionTest, BFloat16KeepsItsInputsInHalfTheBytes) {
+  const auto kept = [](Precision precision) {
+    const PrecisionScope scope(precision);
+    const Variable Q = Leaf({2, 64, 4, 16}, 1), K = Leaf({2, 64, 4, 16}, 2), V = Leaf({2, 64, 4, 16}, 3);
+    const Variable P_w = Leaf({4, 4}, 4);
+    const int64_t before = GetMemoryStats().live_bytes;
+    FusedAttentionInputs in;  // of the inputs themselves nothing else holds the values
+    in.Q = Scale(Q, 2), in.K = Scale(K, 2), in.V = Scale(V, 2), in.P_w = P_w;
+    const Variable O = FusedAttention(in);
+    in = {};
+    return GetMemoryStats().live_bytes - before;
+  };
+  const int64_t inputs = 3 * 2 * 64 * 4 * 16;
+  EXPECT_EQ(kept(Precision::kFloat32) - kept(Precision::kBFloat16), inputs * 2);
 }
 
 TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {

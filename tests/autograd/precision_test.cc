@@ -1,15 +1,18 @@
 #include "crosstalk/autograd/precision.h"
 
+#include <functional>
 #include <vector>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
-#include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/recompute.h"
+#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/storage.h"
 #include "gtest/gtest.h"
 #include "tests/support/close.h"
 
@@ -104,6 +107,88 @@ TEST(PrecisionTest, WhatIsRecomputedIsRoundedAgain) {
     return Values(in_a.grad());
   };
   EXPECT_TRUE(testing::SameBits(gradient(true), gradient(false)));
+}
+
+// In single products, batches of them, interleaved small ones, and with copies of permuted operands.
+TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
+  const Variable x = Leaf(Random({24, 31}, 1)), w = Leaf(Random({31, 19}, 2)), bias = Leaf(Random({19}, 3));
+  const Variable p = Leaf(Random({5, 31, 64}, 4)), q = Leaf(Random({31, 7, 64}, 5));
+  const Variable batch = Leaf(Random({3, 1, 24, 31}, 6)), b = Leaf(Random({1, 5, 19, 31}, 7));
+  const PrecisionScope scope(Precision::kBFloat16);
+  using Operand = std::function<Variable(const Variable&)>;
+  const std::vector<std::function<Variable(const Operand&)>> products = {
+      [&](const Operand& op) { return MatMulAdd(op(x), op(w), bias); },
+      [&](const Operand& op) { return MatMul(op(x), w); },
+      [&](const Operand& op) { return MatMul(w, op(x), kernels::Transpose::kYes, kernels::Transpose::kYes); },
+      [&](const Operand& op) { return MatMul(op(batch), op(b), kernels::Transpose::kNo, kernels::Transpose::kYes); },
+      [&](const Operand& op) {
+        return Einsum("y[j, i] = einsum(x[i, k], w[k, j])", {op(x), op(w)});
+      },
+      [&](const Operand& op) {
+        return Einsum("y[i, j, b] = einsum(p[i, k, b], q[k, j, b])", {op(p), op(q)});
+      },
+      [&](const Operand& op) {
+        return Einsum("y[b, j, i] = einsum(p[i, k, b], w[k, j])", {op(p), w});
+      },
+      [&](const Operand& op) {
+        return MatMul(Reshape(op(x), {4, 6, 31}), op(w));
+      },
+  };
+  const std::vector<Variable> leaves = {x, w, bias, p, q, batch, b};
+  const auto values = [&](const Variable& y) {
+    Backward(y, Random(y.shape(), 99));
+    std::vector<std::vector<float>> all = {Values(y.value())};
+    for (const Variable& leaf : leaves) {
+      all.push_back(leaf.grad().defined() ? Values(leaf.grad()) : std::vector<float>());
+      leaf.ZeroGrad();
+    }
+    return all;
+  };
+  for (size_t i = 0; i < products.size(); ++i) {
+    const auto plain = values(products[i]([](const Variable& v) { return v; }));
+    const auto kept = values(products[i]([](const Variable& v) { return AsOperand(v); }));
+    for (size_t j = 0; j < plain.size(); ++j) {
+      EXPECT_TRUE(testing::SameBits(kept[j], plain[j])) << "product " << i << ", result " << j;
+    }
+  }
+}
+
+TEST(AsOperandTest, OneCopyInHalfTheBytesIsKept) {
+  const Variable x = Leaf(Random({64, 128}, 1)), v = Leaf(Random({128, 32}, 2)), w = Leaf(Random({128, 32}, 3));
+  const PrecisionScope scope(Precision::kBFloat16);
+  const int64_t before = GetMemoryStats().live_bytes;
+  const Variable halved = [&] {
+    const Variable operand = AsOperand(Scale(x, 2));
+    return Add(MatMul(operand, v), MatMul(operand, w));
+  }();
+  const int64_t results = 64 * 32 * 4, rounded = 64 * 128 * 2;
+  EXPECT_EQ(GetMemoryStats().live_bytes - before, results + rounded);
+}
+
+TEST(AsOperandTest, IsTheOperandItselfWhereNothingIsRoundedOrKept) {
+  const Variable x = Leaf(Random({3, 5}, 1));
+  EXPECT_EQ(AsOperand(x).dtype(), DType::kFloat32);  // fp32
+  const PrecisionScope scope(Precision::kBFloat16);
+  EXPECT_EQ(AsOperand(Variable(Random({3, 5}, 2).To(DType::kFloat64))).dtype(), DType::kFloat64);
+  const Variable operand = AsOperand(x);
+  EXPECT_EQ(operand.dtype(), DType::kBFloat16);
+  EXPECT_TRUE(AsOperand(operand).value().SharesStorageWith(operand.value()));
+  const NoGradScope no_grad;
+  EXPECT_EQ(AsOperand(x).dtype(), DType::kFloat32);
+}
+
+TEST(AsOperandTest, AProductByElementsReadsTheRoundedValues) {
+  const Tensor x = Random({3, 5}, 1), y = Random({3, 5}, 2);
+  const PrecisionScope scope(Precision::kBFloat16);
+  const char* const equation = "z[i, j] = einsum(x[i, j], y[i, j])";
+  const Variable z = Einsum(equation, {AsOperand(Leaf(x)), Variable(y)});
+  EXPECT_EQ(Values(z.value()), Values(Einsum(equation, {Variable(Rounded(x)), Variable(y)}).value()));
+}
+
+TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {
+  const PrecisionScope scope(Precision::kBFloat16);
+  const Variable operand = AsOperand(Leaf(Random({3, 5}, 1)));
+  EXPECT_THROW(Exp(operand), Error);
 }
 
 TEST(PrecisionTest, DoubleIsNotRounded) {

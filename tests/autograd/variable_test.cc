@@ -19,7 +19,7 @@ TEST(VariableTest, SettersCheckShapeAndLeaf) {
   EXPECT_EQ(MessageOf([&] { Scale(x, 2).SetValue(x.value()); }), "Variable: SetValue on the result of an op");
   EXPECT_EQ(MessageOf([&] { Scale(x, 2).grad(); }), "Variable: only a leaf that requires a gradient has grad()");
   EXPECT_EQ(MessageOf([] { Variable(Tensor::Zeros({2}, DType::kInt32), kYes); }),
-            "Variable: a int32 tensor cannot require a gradient; only float32 and float64 can");
+            "Variable: a int32 tensor cannot require a gradient; only float32, float64 and bfloat16 can");
 }
 
 }  // namespace
