@@ -12,7 +12,7 @@
 // block·32·(3·h_k·d_k + 2·h_v·d_v) multiply-adds: about block / 6 a byte, so 5 with 32 queries. The tiles of a block
 // share each visit to the sums (AddToMemory). A tile of one head kind is 4·heads·rows·32 bytes, at most 256 KiB; six of
 // them (J, W, U and their gradients) are at work. With weights mixing D needs whole rows: J, W and dW of a block's rows
-// are kept, 4·(2·h + h_k)·m bytes a query, at most 12 MiB a block; longer rows are computed twice.
+// are kept, 4·(2·h + h_k)·m bytes a query, at most 80 MiB a block; longer rows are computed twice.
 //
 // In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float, and so are the
 // tiles between products.

@@ -14,11 +14,16 @@ constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
 // where tiles are computed twice and K and V are too long for any cache.
 constexpr int64_t kBlock = 32;
 constexpr int64_t kLongBlock = 128;
-// What a block's kept rows may take: reading them back from the third-level cache costs less than computing tiles
-// twice. Forward that pays from 8 rows on. Backward each block also reads and writes the sums of K and V: it pays from
-// 16 on.
-constexpr int64_t kRowBytes = 12 << 20;
-constexpr int64_t kLeastKeptRows[] = {8, 16};  // forward, backward
+// What a block's kept rows may take, and its least number of queries that pays. Forward they lie in the third-level
+// cache, from where 8 are read back sooner than their tiles are computed again. Backward each block also reads and
+// writes the sums of K and V: with fewer than 16 queries that costs more than computing twice.
+constexpr int64_t kLeastKeptRows[] = {8, 16};              // forward, backward
+constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // of the least number
+// Of more than the least number: so much where K, V and their sums stay in the third-level cache beside them. Where
+// they do not, as they take more than kNearMemory, a block reads them from memory: 32 queries whose rows come back from
+// there too cost less than 16.
+constexpr int64_t kNearRowBytes = 12 << 20;
+constexpr int64_t kNearMemory = 24 << 20;
 
 }  // namespace
 
@@ -39,16 +44,18 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
-  const auto halve_rows = [&](int64_t bytes, int64_t limit) {
-    while (rows > kQueryGroup && bytes * rows > limit) rows /= 2;
-  };
-  halve_rows(std::max({h_k, h, h_v}) * kChunk * 4, kTileBytes);
-  keep_rows = row_bytes > 0 && row_bytes * std::min(rows, kLeastKeptRows[backward ? 1 : 0]) <= kRowBytes;
-  if (keep_rows) halve_rows(row_bytes, kRowBytes);
+  while (rows > kQueryGroup && std::max({h_k, h, h_v}) * kChunk * 4 * rows > kTileBytes) rows /= 2;
+  // What each block of a backward pass reads and writes of K, V and their sums, in any precision (backward.cc).
+  const int64_t memory_bytes = m_padded() * (4 * h_k * s.d_k + 3 * h_v * s.d_v) * 4;
+  const int64_t least_rows = kLeastKeptRows[backward ? 1 : 0], most_bytes = kMostRowBytes[backward ? 1 : 0];
+  const int64_t enough_bytes = backward && memory_bytes > kNearMemory ? most_bytes : kNearRowBytes;
+  keep_rows = row_bytes > 0 && row_bytes * least_rows <= most_bytes;
+  const auto too_many = [&](int64_t queries) { return queries > least_rows && row_bytes * queries > enough_bytes; };
+  while (keep_rows && too_many(rows)) rows /= 2;
   rows = std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
   const bool computes_twice = s.MixesWeights() && !keep_rows;
   tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
-  while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && row_bytes * rows * tiles > kRowBytes))) --tiles;
+  while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && too_many(rows * tiles)))) --tiles;
   in_place = s.n <= kInPlaceQueries && terms == 1;
   // A mixing by position takes four queries at a time.
   if (in_place && !backward) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;

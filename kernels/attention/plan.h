@@ -55,7 +55,7 @@ struct AttentionPlan {
   int64_t terms = 1;
   int64_t half_pitch = 0;
   // Weights mixing needs the normalisers of all heads before it can begin: keep_rows holds a block's whole rows
-  // meanwhile, in the second-level cache as far as they fit; without it the tiles are computed twice.
+  // meanwhile, in a cache as far as they fit; without it the tiles are computed twice.
   bool keep_rows = false;
   // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
   // them. Backward K too, so that the logits are the same to the last bit. Not in bfloat16, whose pairs are packed.

@@ -136,10 +136,15 @@ TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOfKeysAndValues) {
   }
 }
 
-// Rows too long to be kept, in blocks of several tiles.
+// Rows too long to be kept forward, in blocks of several tiles.
 TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfRowsTooLongForTheCache) {
   EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), Shape(1, 19, 3001, 2, 280, 3, 1, 1)))),
             kTinyTolerance);
+}
+
+// And backward.
+TEST(AttentionBFloat16LongTest, ValuesAndGradientsOfRowsTooLongToBeKept) {
+  EXPECT_LE(LargestError(AttentionProblem(InBFloat16(kKinds[3], Shape(1, 11, 2401, 2, 560, 3, 1, 1)))), kTinyTolerance);
 }
 
 TEST(AttentionBFloat16SubsetsTest, EverySubsetOfTheProjections) {

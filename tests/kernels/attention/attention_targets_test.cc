@@ -119,7 +119,7 @@ TEST_P(AttentionTargetsTest, ExtremeLogits) {
 
 // Rows too long to be kept, which are computed twice, in blocks of several tiles.
 TEST(AttentionTargetsLongTest, RowsTooLongForTheCache) {
-  AttentionShape s = Talking(Shape(1, 9, 3001, 2, 140, 3, 1, 1));
+  AttentionShape s = Talking(Shape(1, 9, 4801, 2, 140, 3, 1, 1));
   s.R_Mw = s.R_Xl = true;
   s.causality = AttentionCausality::kCausal;
   ExpectSameResults(AttentionProblem(s, {.key_padding = true}, 0.2), "computed twice");

@@ -222,11 +222,12 @@ TEST(AttentionTest, BlocksOfSeveralTiles) {
   ExpectEqual(AttentionProblem(s, {}, 0.1));
 }
 
-// Rows too long to be kept: 8 rows of m·h floats pass the limit of the plan. A block then has several tiles.
+// Rows too long to be kept, forward or backward: the least number of queries passes the limits of the plan. A block
+// then has several tiles.
 TEST(AttentionTest, RowsTooLongForTheCache) {
-  AttentionShape s = Talking(Shape(1, 19, 3001, 2, 140, 2, 1, 1));
+  AttentionShape s = Talking(Shape(1, 19, 4801, 2, 140, 2, 1, 1));
   ExpectEqual(AttentionProblem(s));
-  s = Talking(Shape(1, 9, 3001, 2, 140, 3, 1, 1));
+  s = Talking(Shape(1, 9, 4801, 2, 140, 3, 1, 1));
   s.R_Mw = s.R_Xl = true;
   s.causality = AttentionCausality::kCausal;
   ExpectEqual(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
