@@ -19,6 +19,7 @@
 #endif
 
 #include <cstdint>
+#include <type_traits>
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/bfloat16-inl.h"
@@ -101,10 +102,27 @@ struct PrefetchThree {
   }
 };
 
+// sum[R, NV vectors] += A[R] · B[NV vectors]: element r of A at a[r · a_row].
+template <class Terms, int R, int NV>
+HWY_INLINE void BlockStep(const float* HWY_RESTRICT a, int64_t a_row, const float* HWY_RESTRICT b,
+                          hn::Vec<Tag<float>> (&sum)[R][NV]) {
+  const Tag<float> d;
+  hn::Vec<Tag<float>> y[NV];
+  CROSSTALK_UNROLL
+  for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kLanes);
+  CROSSTALK_UNROLL
+  for (int r = 0; r < R; ++r) {
+    const auto x = hn::Set(d, a[r * a_row]);
+    CROSSTALK_UNROLL
+    for (int v = 0; v < NV; ++v) sum[r][v] = Terms::MulAdd(x, y[v], sum[r][v]);
+  }
+}
+
 // C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
 // row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` pieces of
-// `depth`: A is contiguous over all of them, B's are b_segment apart.
-template <class Terms, int R, int NV, bool kAccumulate, class Prefetch = PrefetchNothing>
+// `depth`: A is contiguous over all of them, B's are b_segment apart. kDepth is `depth` where the loop over it is to be
+// unrolled, for one segment; else 0.
+template <class Terms, int R, int NV, bool kAccumulate, int kDepth = 0, class Prefetch = PrefetchNothing>
 HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
                              Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
@@ -117,21 +135,23 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
       sum[r][v] = kAccumulate ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
     }
   }
-  for (int64_t segment = 0; segment < segments; ++segment) {
-    const float* HWY_RESTRICT b_row = b + segment * b_segment;
-    for (int64_t k = 0; k < depth; ++k) {
-      hn::Vec<Tag<float>> y[NV];
-      CROSSTALK_UNROLL
-      for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b_row + v * kLanes);
-      CROSSTALK_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const auto x = hn::Set(d, a[r * a_row]);
-        CROSSTALK_UNROLL
-        for (int v = 0; v < NV; ++v) sum[r][v] = Terms::MulAdd(x, y[v], sum[r][v]);
-      }
+  if constexpr (kDepth > 0) {
+    CROSSTALK_UNROLL
+    for (int k = 0; k < kDepth; ++k) {
+      BlockStep<Terms>(a, a_row, b, sum);
       a += a_depth;
-      b_row += b_depth;
+      b += b_depth;
       prefetch.Next();
+    }
+  } else {
+    for (int64_t segment = 0; segment < segments; ++segment) {
+      const float* HWY_RESTRICT b_row = b + segment * b_segment;
+      for (int64_t k = 0; k < depth; ++k) {
+        BlockStep<Terms>(a, a_row, b_row, sum);
+        a += a_depth;
+        b_row += b_depth;
+        prefetch.Next();
+      }
     }
   }
   CROSSTALK_UNROLL
@@ -160,22 +180,26 @@ HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT 
   }
 }
 
-// One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows.
-template <class Terms, int kMaxRows, bool kAccumulate, class Prefetch>
+// One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows. kDepth: h_in where it is one of
+// a few numbers, else 0. With so few terms to a sum, the loop over them costs a tenth; it is unrolled for the blocks
+// that such numbers of heads usually have.
+template <class Terms, int kMaxRows, bool kAccumulate, int kDepth, class Prefetch>
 HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
                          int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
                          Prefetch& prefetch) {
+  constexpr int kUnrolled = kMaxRows == kDepth || kMaxRows == kMixRows ? kDepth : 0;
   if (rows == kMaxRows) {
     for (int64_t q = 0; q < queries; ++q) {
       for (int j = 0; j < kChunk; j += kStep) {
-        BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate>(h_in, packed + q * query_stride, 1, kMaxRows,
-                                                                 b + q * kChunk + j, pitch, c + q * kChunk + j, pitch,
-                                                                 prefetch);
+        BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate, kUnrolled>(h_in, packed + q * query_stride, 1,
+                                                                            kMaxRows, b + q * kChunk + j, pitch,
+                                                                            c + q * kChunk + j, pitch, prefetch);
         prefetch.Skip(h_in);
       }
     }
   } else if constexpr (kMaxRows > 1) {
-    MixBlock<Terms, kMaxRows - 1, kAccumulate>(rows, queries, h_in, packed, query_stride, b, c, pitch, prefetch);
+    MixBlock<Terms, kMaxRows - 1, kAccumulate, kDepth>(rows, queries, h_in, packed, query_stride, b, c, pitch,
+                                                       prefetch);
   }
 }
 
@@ -188,8 +212,19 @@ HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
-    MixBlock<Terms, kMixRows, kAccumulate>(rows, queries, h_in, packed + first * h_in, query_stride, b,
-                                           c + first * pitch, pitch, prefetch);
+    const auto mix = [&](auto depth) HWY_ATTR {
+      MixBlock<Terms, kMixRows, kAccumulate, depth.value>(rows, queries, h_in, packed + first * h_in, query_stride, b,
+                                                          c + first * pitch, pitch, prefetch);
+    };
+    if (h_in == 4) {
+      mix(std::integral_constant<int, 4>());
+    } else if (h_in == 6) {
+      mix(std::integral_constant<int, 6>());
+    } else if (h_in == 12) {
+      mix(std::integral_constant<int, 12>());
+    } else {
+      mix(std::integral_constant<int, 0>());
+    }
     first += rows;
   }
 }
