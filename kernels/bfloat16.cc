@@ -130,6 +130,11 @@ std::string BFloat16UnitName() {
   return unit == BFloat16Unit::kTiles ? kTilesName : unit == BFloat16Unit::kDotProduct ? kDotProductName : kWidenedName;
 }
 
+bool BFloat16UnitIsHardware() {
+  const BFloat16Unit unit = BFloat16UnitInUse();
+  return unit == BFloat16Unit::kTiles ? TargetHasTiles() : unit == BFloat16Unit::kDotProduct;
+}
+
 std::vector<std::string> SupportedBFloat16Units() {
   std::vector<std::string> names;
   if (HasDotProduct()) names.push_back(kDotProductName);

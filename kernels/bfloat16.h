@@ -37,6 +37,8 @@ BFloat16Unit BFloat16UnitInUse();
 // The same for what tiles do not multiply: kWidened or kDotProduct.
 BFloat16Unit BFloat16PairUnitInUse();
 std::string BFloat16UnitName();
+// Whether the CPU has an instruction for the one in use; else it is the same in software, slower.
+bool BFloat16UnitIsHardware();
 // All that this CPU and the SIMD target in use have, best first, of those that form sums by pairs.
 std::vector<std::string> SupportedBFloat16Units();
 // Computes with `name`, one of those or "tiles", from now on; an empty name gives the choice back. Not while kernels

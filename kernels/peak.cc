@@ -3,46 +3,73 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/peak.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/bfloat16-inl.h"
+#include "crosstalk/kernels/gemm/tiles.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// `rounds` times 12 independent multiply-adds: enough to hide a latency of 4 at two a cycle, few enough for 16
-// registers. `result` keeps the loop alive. Returns the operations done, a multiply-add being two.
-double MultiplyAdds(int64_t rounds, float* result) {
+// `rounds` times 12 independent sums ← next(sum): enough to hide a latency of 4 at two a cycle, few enough for 16
+// registers. `result` keeps the loop alive. Returns the operations done, of which `next` does so many in each lane.
+template <class Next>
+HWY_INLINE double Rounds(int64_t rounds, int operations, const Next& next, float* result) {
   const Tag<float> d;
-  const auto a = hn::Set(d, 0.999f);
-  const auto b = hn::Set(d, 0.001f);
   auto v0 = hn::Set(d, 0.0f), v1 = hn::Set(d, 0.1f), v2 = hn::Set(d, 0.2f), v3 = hn::Set(d, 0.3f);
   auto v4 = hn::Set(d, 0.4f), v5 = hn::Set(d, 0.5f), v6 = hn::Set(d, 0.6f), v7 = hn::Set(d, 0.7f);
   auto v8 = hn::Set(d, 0.8f), v9 = hn::Set(d, 0.9f), v10 = hn::Set(d, 1.1f), v11 = hn::Set(d, 1.2f);
   for (int64_t i = 0; i < rounds; ++i) {
-    v0 = hn::MulAdd(v0, a, b);
-    v1 = hn::MulAdd(v1, a, b);
-    v2 = hn::MulAdd(v2, a, b);
-    v3 = hn::MulAdd(v3, a, b);
-    v4 = hn::MulAdd(v4, a, b);
-    v5 = hn::MulAdd(v5, a, b);
-    v6 = hn::MulAdd(v6, a, b);
-    v7 = hn::MulAdd(v7, a, b);
-    v8 = hn::MulAdd(v8, a, b);
-    v9 = hn::MulAdd(v9, a, b);
-    v10 = hn::MulAdd(v10, a, b);
-    v11 = hn::MulAdd(v11, a, b);
+    v0 = next(v0);
+    v1 = next(v1);
+    v2 = next(v2);
+    v3 = next(v3);
+    v4 = next(v4);
+    v5 = next(v5);
+    v6 = next(v6);
+    v7 = next(v7);
+    v8 = next(v8);
+    v9 = next(v9);
+    v10 = next(v10);
+    v11 = next(v11);
   }
   const auto s0 = hn::Add(hn::Add(v0, v1), hn::Add(v2, v3));
   const auto s1 = hn::Add(hn::Add(v4, v5), hn::Add(v6, v7));
   const auto s2 = hn::Add(hn::Add(v8, v9), hn::Add(v10, v11));
   *result = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, hn::Add(s1, s2))));
-  return static_cast<double>(rounds) * 12 * 2 * static_cast<double>(hn::Lanes(d));
+  return static_cast<double>(rounds) * 12 * operations * static_cast<double>(hn::Lanes(d));
+}
+
+// A multiply-add counts two.
+double MultiplyAdds(int64_t rounds, float* result) {
+  const Tag<float> d;
+  const auto a = hn::Set(d, 0.999f);
+  const auto b = hn::Set(d, 0.001f);
+  return Rounds(
+      rounds, 2, [&](FloatVector v) HWY_ATTR { return hn::MulAdd(v, a, b); }, result);
+}
+
+// Two multiply-adds in each lane.
+template <BFloat16Unit kUnit>
+double ProductsOfPairs(int64_t rounds, float* result) {
+  const Tag<float> d;
+  const auto pair = Pairs<kUnit>::Round(hn::Set(d, 0.75f), hn::Set(d, 0.5f));
+  return Rounds(
+      rounds, 4, [&](FloatVector v) HWY_ATTR { return Pairs<kUnit>::MulAdd(pair, pair, v); }, result);
+}
+
+double PairProducts(int64_t rounds, [[maybe_unused]] BFloat16Unit unit, float* result) {
+#if HWY_TARGET == HWY_AVX3
+  if (unit == BFloat16Unit::kDotProduct) return ProductsOfPairs<BFloat16Unit::kDotProduct>(rounds, result);
+#endif
+  return ProductsOfPairs<BFloat16Unit::kWidened>(rounds, result);
 }
 
 // Reads x[count] and returns some sum of it; count is a multiple of 4 vectors.
@@ -66,6 +93,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(MultiplyAdds);
+HWY_EXPORT(PairProducts);
 HWY_EXPORT(SumOfAll);
 
 namespace {
@@ -77,12 +105,11 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-}  // namespace
-
-double MeasurePeakGflops(int threads, double milliseconds) {
+// The best of a few runs of `milliseconds` in all, each thread calling `compute`, which returns the operations it did
+// and writes something that depends on all of them.
+double MeasureGflops(int threads, double milliseconds, const std::function<double(float* result)>& compute) {
   threads = std::min(threads, AvailableProcessors());
   constexpr int kRuns = 8;
-  constexpr int64_t kRounds = 10000;  // 30 µs at 4 GHz
   const double run_seconds = milliseconds * 1e-3 / kRuns;
   double best = 0;
   std::vector<float> results(threads * 16);  // a cache line each
@@ -93,7 +120,7 @@ double MeasurePeakGflops(int threads, double milliseconds) {
       const double begin = ThreadSeconds();
       double elapsed = 0;
       while (elapsed < run_seconds) {
-        operations += HWY_DYNAMIC_DISPATCH(MultiplyAdds)(kRounds, &results[t * 16]);
+        operations += compute(&results[t * 16]);
         elapsed = ThreadSeconds() - begin;
       }
       rates[t] = operations / elapsed;
@@ -103,6 +130,42 @@ double MeasurePeakGflops(int threads, double milliseconds) {
     best = std::max(best, sum * 1e-9);
   }
   return best;
+}
+
+// `rounds` steps of 32 × 32 sums of 16 pairs.
+template <class Tiles>
+double TileProducts(int64_t rounds, float* result) {
+  constexpr int64_t kPairs = kTileBlock * kTileSize;
+  alignas(64) uint32_t a[kPairs], b[kPairs];
+  alignas(64) float sums[kTileBlock * kTileBlock];
+  std::fill_n(a, kPairs, 0x3f803f80u);  // 1 and 1
+  std::fill_n(b, kPairs, 0x3f803f80u);
+  Tiles tiles;
+  tiles.Clear();
+  for (int64_t i = 0; i < rounds; ++i) tiles.AddStep(a, kTileSize, b, kTileBlock);
+  tiles.Store(sums);
+  *result = sums[0];
+  return static_cast<double>(rounds) * static_cast<double>(2 * kTileBlock * kTileBlock * 2 * kTileSize);
+}
+
+constexpr int64_t kRounds = 10000;    // 30 µs at 4 GHz
+constexpr int64_t kTileRounds = 250;  // 4 µs
+
+}  // namespace
+
+double MeasurePeakGflops(int threads, double milliseconds) {
+  return MeasureGflops(threads, milliseconds,
+                       [](float* result) { return HWY_DYNAMIC_DISPATCH(MultiplyAdds)(kRounds, result); });
+}
+
+double MeasureBFloat16PeakGflops(int threads, double milliseconds) {
+  const BFloat16Unit unit = BFloat16UnitInUse();
+  const bool hardware = BFloat16UnitIsHardware();
+  return MeasureGflops(threads, milliseconds, [unit, hardware](float* result) {
+    if (unit != BFloat16Unit::kTiles) return HWY_DYNAMIC_DISPATCH(PairProducts)(kRounds, unit, result);
+    if (hardware) return TileProducts<HardwareTiles>(kTileRounds, result);
+    return TileProducts<ModelTiles>(kTileRounds, result);
+  });
 }
 
 double MeasureReadGigabytes(int threads, double milliseconds) {

@@ -2,6 +2,7 @@
 
 #include <cctype>
 
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/peak.h"
 #include "gtest/gtest.h"
@@ -70,6 +71,23 @@ TEST(SimdTest, PeakIsPositiveAndWidthMatters) {
   if (SupportedSimdTargets().size() > 1) {
     EXPECT_GT(best, narrowest);
   }
+}
+
+TEST(SimdTest, PeakOfBFloat16IsThatOfTheUnitInUse) {
+  const double of_floats = MeasurePeakGflops(1, 20);
+  RestrictBFloat16Unit("widened");
+  const double widened = MeasureBFloat16PeakGflops(1, 20);
+  for (const std::string& unit : SupportedBFloat16Units()) {
+    RestrictBFloat16Unit(unit);
+    // VDPBF16PS does in one instruction what takes two of floats; half of that gain is left to noise.
+    EXPECT_GT(MeasureBFloat16PeakGflops(1, 20), (unit == "widened" ? 0.7 : 1.5) * widened) << unit;
+  }
+  RestrictBFloat16Unit("tiles");
+  EXPECT_GT(MeasureBFloat16PeakGflops(1, 20), 0);
+  RestrictBFloat16Unit("");
+  // The same multiply-adds, two for each pair: the rest is noise.
+  EXPECT_GT(widened, 0.7 * of_floats);
+  EXPECT_LT(widened, 1.4 * of_floats);
 }
 
 }  // namespace
