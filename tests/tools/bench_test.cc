@@ -2,10 +2,12 @@
 // model alone takes seconds to initialise.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
@@ -26,10 +28,26 @@ std::vector<std::string> Keys(const Json& object) {
   return keys;
 }
 
-const std::vector<std::string> kKeys = {
-    "name",        "forward_ms",    "backward_ms",    "useful_gflop_forward", "useful_gflop_backward",
-    "peak_gflops", "share_forward", "share_backward", "extra_bytes",          "threads",
-    "blas_core",   "simd_target"};
+const std::vector<std::string> kKeys = {"name",
+                                        "precision",
+                                        "forward_ms",
+                                        "backward_ms",
+                                        "useful_gflop_forward",
+                                        "useful_gflop_backward",
+                                        "peak_gflops",
+                                        "share_forward",
+                                        "share_backward",
+                                        "extra_bytes",
+                                        "threads",
+                                        "blas_core",
+                                        "simd_target"};
+
+// In bf16 also which unit multiplied.
+std::vector<std::string> KeysIn(const std::string& precision) {
+  std::vector<std::string> keys = kKeys;
+  if (precision == "bf16") keys.insert(keys.begin() + 2, "bfloat16_unit");
+  return keys;
+}
 
 std::vector<std::string> Tiny(std::vector<std::string> more) {
   more.insert(more.begin(), {"bench", "--batch", "1", "--n", "16", "--repetitions", "1"});
@@ -53,7 +71,7 @@ void ExpectConsistent(const Json& result) {
 }
 
 TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
-  const CommandResult result = RunCommand({"bench", "--list"});
+  const CommandResult result = RunCommand({"bench", "--list", "--precision", "fp32"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) { names.insert(names.end(), {name, name + "-composed"}); };
@@ -78,9 +96,34 @@ TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
     names.push_back(name);
   }
   EXPECT_EQ(Lines(result.output), names);
-  EXPECT_EQ(RunCommand({"bench", "--list", "--filter", "dynamic-12"}).output, "dynamic-12\ndynamic-12-composed\n");
-  EXPECT_EQ(RunCommand({"bench", "--list", "--filter", "memory-8,mix-6"}).output,
-            "mix-6\nmix-6-composed\nmemory-8192\n");
+
+  // In bf16 all but OpenBLAS's products and the mixing of logits, which is in float in any case.
+  std::vector<std::string> in_bf16;
+  for (const std::string& name : names) {
+    if (name.find("-openblas") == std::string::npos && name.rfind("mix-", 0) != 0) in_bf16.push_back(name + "-bf16");
+  }
+  EXPECT_EQ(Lines(RunCommand({"bench", "--list", "--precision", "bf16"}).output), in_bf16);
+
+  // By default both where bf16 has a goal.
+  std::vector<std::string> both;
+  const std::vector<std::string> with_goal = {"multihead-12", "talking-12",  "talking-24",     "talking-48",
+                                              "dynamic-12",   "bilinear-12", "step-talking-16"};
+  for (const std::string& name : names) {
+    both.push_back(name);
+    if (std::find(with_goal.begin(), with_goal.end(), name) != with_goal.end()) both.push_back(name + "-bf16");
+  }
+  EXPECT_EQ(Lines(RunCommand({"bench", "--list"}).output), both);
+}
+
+TEST(BenchTest, AFilterChoosesByTheNamesInBothPrecisions) {
+  const auto list = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {"bench", "--list", "--filter"});
+    return RunCommand(options).output;
+  };
+  EXPECT_EQ(list({"dynamic-24"}), "dynamic-24\ndynamic-24-bf16\ndynamic-24-composed\ndynamic-24-composed-bf16\n");
+  EXPECT_EQ(list({"dynamic-24-bf16"}), "dynamic-24-bf16\n");
+  EXPECT_EQ(list({"memory-8,mix-6", "--precision", "fp32"}), "mix-6\nmix-6-composed\nmemory-8192\n");
+  EXPECT_EQ(list({"memory-8,mix-6", "--precision", "bf16"}), "memory-8192-bf16\n");
 }
 
 TEST(BenchTest, WritesOneObjectForEachBenchmark) {
@@ -88,17 +131,70 @@ TEST(BenchTest, WritesOneObjectForEachBenchmark) {
   const CommandResult result = RunCommand(Tiny({"--filter", "talking-48", "--threads", "2", "--json", dir / "b.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   const Json json = ReadJsonFile(dir / "b.json");
-  ASSERT_EQ(json.AsArray().size(), 2u);
+  std::vector<std::string> names;
   for (const Json& one : json.AsArray()) {
-    EXPECT_EQ(Keys(one), kKeys);
+    EXPECT_EQ(Keys(one), KeysIn(one.At("precision").AsString()));
     ExpectConsistent(one);
+    names.push_back(one.At("name").AsString());
+    EXPECT_EQ(one.At("precision").AsString(), names.back().ends_with("-bf16") ? "bf16" : "fp32");
     EXPECT_EQ(one.At("threads").AsInt(), 2);
-    EXPECT_NE(result.output.find(one.At("name").AsString()), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find(names.back()), std::string::npos) << result.output;
     // 4·16·768² for the projections, 2·16²·768 for the two products, 2·16²·48² for the mixings: multiplications.
     EXPECT_DOUBLE_EQ(one.At("useful_gflop_forward").AsDouble(), 2e-9 * (37748736 + 393216 + 1179648));
   }
-  EXPECT_EQ(json.AsArray()[0].At("name").AsString(), "talking-48");
-  EXPECT_EQ(json.AsArray()[1].At("name").AsString(), "talking-48-composed");
+  EXPECT_EQ(names, std::vector<std::string>(
+                       {"talking-48", "talking-48-bf16", "talking-48-composed", "talking-48-composed-bf16"}));
+}
+
+TEST(BenchTest, BFloat16StandsBesideFloatAndSaysWhatMultiplied) {
+  const TempDir dir;
+  const CommandResult result =
+      RunCommand(Tiny({"--filter", "memory-512,memory-512-bf16", "--threads", "1", "--json", dir / "b.json"}),
+                 {.environment = {"CROSSTALK_BFLOAT16=widened"}});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("\nbfloat16: widened, in software"), std::string::npos) << result.output;
+  const Json json = ReadJsonFile(dir / "b.json");
+  ASSERT_EQ(json.AsArray().size(), 4u);
+  double ms[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const Json& one = json.AsArray()[i];
+    ExpectConsistent(one);
+    ms[i] = one.At("forward_ms").AsDouble() + one.At("backward_ms").AsDouble();
+  }
+  EXPECT_TRUE(json.AsArray()[0].Find("bfloat16_unit") == nullptr);
+  EXPECT_EQ(json.AsArray()[1].At("name").AsString(), "memory-512-bf16");
+  EXPECT_EQ(json.AsArray()[1].At("bfloat16_unit").AsString(), "widened");
+  // What attention keeps is in bfloat16.
+  EXPECT_LT(json.AsArray()[1].At("extra_bytes").AsInt(), json.AsArray()[0].At("extra_bytes").AsInt());
+  // One run of each, so that the ratio is of those times; it has two digits behind the point.
+  for (const std::string& line : Lines(result.output)) {
+    if (line.rfind("memory-512-bf16 ", 0) != 0) continue;
+    EXPECT_NEAR(std::stod(line.substr(line.rfind(' '))), ms[0] / ms[1], 0.0051) << line;
+  }
+}
+
+// Tiles in software take some fifty times as long as multiply-adds of floats: that shows what the timed runs computed
+// in.
+TEST(BenchTest, TimesAreThoseOfThePrecision) {
+  const std::vector<std::string> targets = kernels::SupportedSimdTargets();
+  if (std::find(targets.begin(), targets.end(), "AVX2") == targets.end()) GTEST_SKIP() << "no AVX2";
+  const TempDir dir;
+  const CommandResult result =
+      RunCommand(Tiny({"--filter", "multihead-12", "--threads", "1", "--json", dir / "b.json"}),
+                 {.environment = {"CROSSTALK_BFLOAT16=tiles", "CROSSTALK_SIMD=AVX2"}});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_NE(result.output.find("\nbfloat16: tiles, in software"), std::string::npos) << result.output;
+  const Json json = ReadJsonFile(dir / "b.json");
+  ASSERT_EQ(json.AsArray().size(), 4u);
+  for (const char* pass : {"forward_ms", "backward_ms"}) {
+    EXPECT_GT(json.AsArray()[1].At(pass).AsDouble(), 5 * json.AsArray()[0].At(pass).AsDouble()) << result.output;
+  }
+}
+
+TEST(BenchTest, FloatAloneSaysNothingOfBFloat16) {
+  const CommandResult result = RunCommand(Tiny({"--filter", "product-512x512x512", "--precision", "fp32"}));
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(result.output.find("bfloat16"), std::string::npos) << result.output;
 }
 
 TEST(BenchTest, MeasuresTheHeadMixingAlone) {
@@ -120,7 +216,12 @@ TEST(BenchTest, DecodingStandsBesideTheReadingOfMemory) {
                                            "--threads", "1", "--json", dir / "b.json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_NE(result.output.find("tokens/s"), std::string::npos) << result.output;
-  const Json one = ReadJsonFile(dir / "b.json").AsArray()[0];
+  const Json json = ReadJsonFile(dir / "b.json");
+  ASSERT_EQ(json.AsArray().size(), 2u);
+  EXPECT_EQ(json.AsArray()[1].At("name").AsString(), "decode-lm-256x4-1-bf16");
+  EXPECT_EQ(json.AsArray()[1].At("precision").AsString(), "bf16");
+  const Json& one = json.AsArray()[0];
+  EXPECT_EQ(one.At("precision").AsString(), "fp32");
   EXPECT_EQ(one.At("rows").AsInt(), 1);
   // Of each layer 4 · 256² projections, 2 · 4² mixings, 8 · 256² feed-forward and 2 norms; the table of 1,024 rows, the
   // last norm, and the bias of 4 heads and 32 buckets.
@@ -149,14 +250,25 @@ TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
   EXPECT_EQ(names,
             std::vector<std::string>({"scaling-threads-1", "scaling-threads-2", "scaling-threads-3", "scaling-n-16"}));
   EXPECT_EQ(threads, std::vector<int64_t>({1, 2, 3, 3}));
+
+  const CommandResult in_bf16 =
+      RunCommand(Tiny({"--scaling", "--threads", "1", "--precision", "bf16", "--json", dir / "b.json"}));
+  ASSERT_EQ(in_bf16.exit_code, 0) << in_bf16.errors;
+  EXPECT_NE(in_bf16.output.find("\nbfloat16: "), std::string::npos) << in_bf16.output;
+  EXPECT_EQ(ReadJsonFile(dir / "b.json").AsArray()[0].At("name").AsString(), "scaling-threads-1-bf16");
 }
 
 TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--filter", "chatty"}, "chatty"},  {{"--n", "0"}, "--n"},
-      {{"--batch", "-1"}, "--batch"},      {{"--repetitions", "0"}, "--repetitions"},
-      {{"--filter", "mix,"}, "--filter"},  {{"--scaling", "--filter", "mix"}, "--filter"},
+      {{"--filter", "chatty"}, "chatty"},
+      {{"--n", "0"}, "--n"},
+      {{"--batch", "-1"}, "--batch"},
+      {{"--repetitions", "0"}, "--repetitions"},
+      {{"--filter", "mix,"}, "--filter"},
+      {{"--scaling", "--filter", "mix"}, "--filter"},
       {{"--scaling", "--list"}, "--list"},
+      {{"--precision", "fp8"}, "fp8"},
+      {{"--filter", "mix-6", "--precision", "bf16"}, "bf16"},
   };
   for (const auto& [options, says] : cases) {
     std::vector<std::string> arguments = {"bench"};

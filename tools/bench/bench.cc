@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <memory>
+#include <utility>
 
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -21,6 +22,7 @@ namespace {
 struct Settings {
   BenchSettings bench;
   std::string filter;
+  std::string precision;
   std::optional<std::string> json;
   bool list = false;
   bool scaling = false;
@@ -35,16 +37,35 @@ std::vector<BenchCase> AllCases() {
   return all;
 }
 
-// The cases whose names contain one of the filter's texts; all without a filter.
-std::vector<BenchCase> CasesThatContain(const std::string& filter) {
-  const std::vector<std::string> texts = filter.empty() ? std::vector<std::string>{""} : SplitList("--filter", filter);
-  std::vector<BenchCase> cases;
+// What of a case is measured.
+struct Chosen {
+  BenchCase of;
+  std::vector<Precision> precisions;
+};
+
+// Those whose names, NAME or NAME-bf16, contain one of the filter's texts. Without a filter all in float, and in bf16
+// where there is a goal for it. Only those of --precision, if it is given.
+std::vector<Chosen> ChosenCases(const Settings& settings) {
+  const bool all = settings.filter.empty();
+  const std::vector<std::string> texts = all ? std::vector<std::string>{""} : SplitList("--filter", settings.filter);
+  std::vector<Chosen> chosen;
   for (BenchCase& one : AllCases()) {
-    const auto contains = [&](const std::string& text) { return one.name.find(text) != std::string::npos; };
-    if (std::any_of(texts.begin(), texts.end(), contains)) cases.push_back(std::move(one));
+    std::vector<Precision> precisions;
+    for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+      const bool in_bfloat16 = precision == Precision::kBFloat16;
+      if (in_bfloat16 && !one.in_bfloat16) continue;
+      const std::string name = NameIn(precision, one.name);
+      const auto contained = [&](const std::string& text) { return name.find(text) != std::string::npos; };
+      const bool meant = settings.precision.empty()
+                             ? !all || !in_bfloat16 || !one.bfloat16_goal.empty()
+                             : precision == ParseName<Precision>("--precision", settings.precision);
+      if (meant && std::any_of(texts.begin(), texts.end(), contained)) precisions.push_back(precision);
+    }
+    if (!precisions.empty()) chosen.push_back({std::move(one), std::move(precisions)});
   }
-  CROSSTALK_CHECK(!cases.empty(), "--filter: no benchmark has ", Quoted(filter), " in its name; --list shows them all");
-  return cases;
+  CROSSTALK_CHECK(!chosen.empty(), "--filter: no benchmark", settings.precision.empty() ? "" : " in ",
+                  settings.precision, " has ", Quoted(settings.filter), " in its name; --list shows them all");
+  return chosen;
 }
 
 void CheckRange(const char* option, const std::optional<int64_t>& value, int64_t most) {
@@ -58,33 +79,57 @@ std::string PlatformLine() {
                 " processors, SIMD ", kernels::SimdTargetName(), ", BLAS ", kernels::GetOpenBlas().core, "\n");
 }
 
+// What multiplies in bf16, and so whose peak its shares are of.
+std::string BFloat16Line() {
+  return StrCat("bfloat16: ", kernels::BFloat16UnitName(),
+                kernels::BFloat16UnitIsHardware()
+                    ? ""
+                    : ", in software, as this CPU or SIMD target has no instruction: slower than float",
+                "\n");
+}
+
 std::string Heading() {
   char line[160];
-  std::snprintf(line, sizeof(line), "%-24s %11s %11s %6s %6s %6s %9s %10s %9s\n", "", "forward ms", "backward ms",
-                "fwd %", "bwd %", "goal", "peak GF/s", "extra MiB", "× fused");
+  std::snprintf(line, sizeof(line), "%-24s %11s %11s %6s %6s %6s %9s %10s %8s %7s\n", "", "forward ms", "backward ms",
+                "fwd %", "bwd %", "goal", "peak GF/s", "extra MiB", "x fused", "x fp32");
   return line;
 }
 
-std::string DecodeRow(const std::string& name, const BenchResult::Decode& decode, const std::string& goal) {
-  char line[240];
+double TimeMs(const BenchResult& r) { return r.decode.has_value() ? r.decode->step_ms : r.whole_ms; }
+
+std::string DecodeRow(const std::string& name, const BenchResult::Decode& decode, const std::string& goal,
+                      const std::string& times_fp32) {
+  char line[280];
   std::snprintf(line, sizeof(line),
                 "%-24s %.3f ms a step, %.1f tokens/s; the quickest %.3f ms, %.2f × reading %.1f MB of weights and %.1f "
-                "of cache at %.1f GB/s%s\n",
+                "of cache at %.1f GB/s%s%s\n",
                 name.c_str(), decode.step_ms, decode.tokens_per_second, decode.least_ms, decode.TimesReading(),
                 1e-6 * static_cast<double>(decode.weight_bytes), 1e-6 * static_cast<double>(decode.cache_bytes),
-                decode.gigabytes_per_second, goal.empty() ? "" : (" (goal " + goal + ")").c_str());
+                decode.gigabytes_per_second, goal.empty() ? "" : (" (goal " + goal + ")").c_str(),
+                times_fp32.empty() ? "" : ("; " + times_fp32 + " x fp32").c_str());
   return line;
 }
 
-// `fused`: the same benchmark by the fused path, if it has been run.
-std::string Row(const BenchResult& r, const std::string& goal, const BenchResult* fused) {
-  if (r.decode.has_value()) return DecodeRow(r.name, *r.decode, goal);
-  char ratio[16] = "";
-  if (fused != nullptr) std::snprintf(ratio, sizeof(ratio), "%.1f", r.WholeMs() / fused->WholeMs());
+std::string Ratio(double of, double to) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%.2f", of / to);
+  return text;
+}
+
+// What a row is compared with, each null where it has not been measured.
+struct Compared {
+  const BenchResult* fused = nullptr;    // the same benchmark by the fused path
+  const BenchResult* in_fp32 = nullptr;  // the same in float
+};
+
+std::string Row(const BenchResult& r, const std::string& goal, const Compared& with) {
+  const std::string times_fp32 = with.in_fp32 == nullptr ? "" : Ratio(TimeMs(*with.in_fp32), TimeMs(r));
+  if (r.decode.has_value()) return DecodeRow(r.name, *r.decode, goal, times_fp32);
+  const std::string of_fused = with.fused == nullptr ? "" : Ratio(TimeMs(r), TimeMs(*with.fused));
   char line[200];
-  std::snprintf(line, sizeof(line), "%-24s %11.3f %11.3f %6.1f %6.1f %6s %9.0f %10.2f %8s\n", r.name.c_str(),
+  std::snprintf(line, sizeof(line), "%-24s %11.3f %11.3f %6.1f %6.1f %6s %9.0f %10.2f %8s %7s\n", r.name.c_str(),
                 r.forward_ms, r.backward_ms, 100 * r.ShareForward(), 100 * r.ShareBackward(), goal.c_str(),
-                r.peak_gflops, static_cast<double>(r.extra_bytes) / (1 << 20), ratio);
+                r.peak_gflops, static_cast<double>(r.extra_bytes) / (1 << 20), of_fused.c_str(), times_fp32.c_str());
   if (!r.step.has_value()) return line;
   char step[160];
   std::snprintf(step, sizeof(step), "%-24s %.3f s a step, %.0f tokens/s, at most %.2f GB resident\n", "",
@@ -98,21 +143,34 @@ void WriteJson(const std::string& path, const std::vector<BenchResult>& results)
   WriteFileAtomically(path, list.DumpPretty());
 }
 
-std::vector<BenchResult> RunCases(const std::vector<BenchCase>& cases, const Settings& settings) {
+// As "talking-12" for "talking-12-composed" without "-composed".
+std::string Without(std::string name, const std::string& part) {
+  const size_t at = name.find(part);
+  return at == std::string::npos ? name : name.erase(at, part.size());
+}
+
+void RunCases(const std::vector<Chosen>& cases, const Settings& settings) {
   PrintResult(Heading());
   std::vector<BenchResult> results;
-  std::map<std::string, size_t> index_of;
-  for (const BenchCase& one : cases) {
-    results.push_back(one.run(settings.bench));
+  const auto other = [&](const BenchResult& result, const char* part) -> const BenchResult* {
+    const std::string name = Without(result.name, part);
+    if (name == result.name) return nullptr;
+    const auto found = std::find_if(results.begin(), results.end(), [&](const auto& r) { return r.name == name; });
+    return found == results.end() ? nullptr : &*found;
+  };
+  for (const auto& [of, precisions] : cases) {
+    BenchSettings bench = settings.bench;
+    bench.precisions = precisions;
+    const std::vector<BenchResult> own = of.run(bench);
     ReleaseCachedMemory();
-    index_of[one.name] = results.size() - 1;
-    const size_t suffix = one.name.rfind(kComposedSuffix);
-    const auto fused = suffix == std::string::npos ? index_of.end() : index_of.find(one.name.substr(0, suffix));
-    PrintResult(Row(results.back(), one.goal, fused == index_of.end() ? nullptr : &results[fused->second]));
+    results.insert(results.end(), own.begin(), own.end());
+    for (const BenchResult& result : own) {
+      PrintResult(Row(result, result.precision == Precision::kBFloat16 ? of.bfloat16_goal : of.goal,
+                      {.fused = other(result, kComposedSuffix), .in_fp32 = other(result, kBFloat16Suffix)}));
+    }
     // After every case, so that an interrupted run keeps what it has measured.
     if (settings.json.has_value()) WriteJson(*settings.json, results);
   }
-  return results;
 }
 
 int Run(const Settings& settings) {
@@ -121,20 +179,27 @@ int Run(const Settings& settings) {
   CheckRange("--repetitions", settings.bench.repetitions, 1'000'000);
   CROSSTALK_CHECK(!settings.scaling || (settings.filter.empty() && !settings.list),
                   "--scaling measures one layer: it takes neither --filter nor --list");
-  const std::vector<BenchCase> cases = CasesThatContain(settings.filter);
+  const std::vector<Chosen> cases = ChosenCases(settings);
   if (settings.list) {
-    for (const BenchCase& one : cases) PrintResult(one.name + "\n");
+    for (const auto& [of, precisions] : cases) {
+      for (const Precision precision : precisions) PrintResult(NameIn(precision, of.name) + "\n");
+    }
     return 0;
   }
   const std::string& warning = kernels::GetOpenBlas().warning;
   if (!warning.empty()) PrintMessage(warning);
   PrintResult(PlatformLine());
   if (settings.scaling) {
-    const std::vector<BenchResult> results = RunScaling(settings.bench);
+    BenchSettings bench = settings.bench;
+    if (!settings.precision.empty()) bench.precisions = {ParseName<Precision>("--precision", settings.precision)};
+    if (bench.precisions.front() == Precision::kBFloat16) PrintResult(BFloat16Line());
+    const std::vector<BenchResult> results = RunScaling(bench);
     if (settings.json.has_value()) WriteJson(*settings.json, results);
-  } else {
-    RunCases(cases, settings);
+    return 0;
   }
+  const auto in_bfloat16 = [](const Chosen& one) { return one.precisions.back() == Precision::kBFloat16; };
+  if (std::any_of(cases.begin(), cases.end(), in_bfloat16)) PrintResult(BFloat16Line());
+  RunCases(cases, settings);
   return 0;
 }
 
@@ -145,41 +210,45 @@ constexpr const char* kDescription =
     "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets); layers, mixing, steps and memory up to 2048 "
     "positions also by the composed path (NAME-composed). decode-NAME-ROWS is a step of decoding with so many rows, "
     "the quickest beside the time that reading the weights and the cache takes at the rate at which this process reads "
-    "memory. "
+    "memory. NAME-bf16 is NAME with its products in bfloat16, the two run in turn: of the layers and the step with a "
+    "goal for it, of others where --filter or --precision asks for it. "
     "Times are medians. fwd % and bwd % are shares of the peak: the rate of multiply-adds on registers alone "
-    "(peak GF/s in the table), measured right before and after each benchmark, the larger counts. Only the "
+    "(peak GF/s in the table; in bf16 of what multiplies bfloat16, which the heading names), measured right before and "
+    "after each benchmark, the larger counts. Only the "
     "operations of the paper's pseudocode count, twice those backward. goal is what this project set itself, forward / "
-    "backward. extra MiB is the most memory held beyond inputs and outputs. × fused is the time as a multiple of the "
-    "fused path's. Nothing else should run on the machine meanwhile.";
+    "backward, or in bf16 against float. extra MiB is the most memory held beyond inputs and outputs. x fused is the "
+    "time as a multiple of the fused path's, x fp32 how many times quicker bf16 is than float. Nothing else should run "
+    "on the machine meanwhile.";
 
 }  // namespace
 
 Json ToJson(const BenchResult& r) {
+  Json json = Json::MakeObject({{"name", r.name}, {"precision", Name(r.precision)}});
+  if (r.precision == Precision::kBFloat16) json.Set("bfloat16_unit", kernels::BFloat16UnitName());
   if (r.decode.has_value()) {
-    return Json::MakeObject({{"name", r.name},
-                             {"rows", r.decode->rows},
-                             {"step_ms", r.decode->step_ms},
-                             {"least_ms", r.decode->least_ms},
-                             {"tokens_per_second", r.decode->tokens_per_second},
-                             {"weight_bytes", r.decode->weight_bytes},
-                             {"cache_bytes", r.decode->cache_bytes},
-                             {"gigabytes_per_second", r.decode->gigabytes_per_second},
-                             {"times_reading", r.decode->TimesReading()},
-                             {"threads", r.threads},
-                             {"simd_target", r.simd_target}});
+    json.Set("rows", r.decode->rows);
+    json.Set("step_ms", r.decode->step_ms);
+    json.Set("least_ms", r.decode->least_ms);
+    json.Set("tokens_per_second", r.decode->tokens_per_second);
+    json.Set("weight_bytes", r.decode->weight_bytes);
+    json.Set("cache_bytes", r.decode->cache_bytes);
+    json.Set("gigabytes_per_second", r.decode->gigabytes_per_second);
+    json.Set("times_reading", r.decode->TimesReading());
+    json.Set("threads", r.threads);
+    json.Set("simd_target", r.simd_target);
+    return json;
   }
-  Json json = Json::MakeObject({{"name", r.name},
-                                {"forward_ms", r.forward_ms},
-                                {"backward_ms", r.backward_ms},
-                                {"useful_gflop_forward", r.useful_gflop_forward},
-                                {"useful_gflop_backward", r.useful_gflop_backward},
-                                {"peak_gflops", r.peak_gflops},
-                                {"share_forward", r.ShareForward()},
-                                {"share_backward", r.ShareBackward()},
-                                {"extra_bytes", r.extra_bytes},
-                                {"threads", r.threads},
-                                {"blas_core", r.blas_core},
-                                {"simd_target", r.simd_target}});
+  json.Set("forward_ms", r.forward_ms);
+  json.Set("backward_ms", r.backward_ms);
+  json.Set("useful_gflop_forward", r.useful_gflop_forward);
+  json.Set("useful_gflop_backward", r.useful_gflop_backward);
+  json.Set("peak_gflops", r.peak_gflops);
+  json.Set("share_forward", r.ShareForward());
+  json.Set("share_backward", r.ShareBackward());
+  json.Set("extra_bytes", r.extra_bytes);
+  json.Set("threads", r.threads);
+  json.Set("blas_core", r.blas_core);
+  json.Set("simd_target", r.simd_target);
   if (r.step.has_value()) {
     json.Set("seconds", r.step->seconds);
     json.Set("tokens_per_second", r.step->tokens_per_second);
@@ -195,10 +264,14 @@ Command BenchCommand() {
             options.Group("What");
             options.Add("--filter", &settings->filter, "TEXTS",
                         "Only the benchmarks with one of these in their names, separated by commas.");
-            options.AddFlag("--list", &settings->list, "Print their names and measure nothing.");
+            options.AddFlag("--list", &settings->list,
+                            "Print the names of what would be measured, and measure nothing.");
             options.AddFlag("--scaling", &settings->scaling,
                             "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, with "
                             "the time of an operation and of a byte.");
+            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16"},
+                              "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
+                              "there is a goal for it or --filter has its name.");
             options.Group("Sizes");
             options.Add("--batch", &settings->bench.batch, "N",
                         "Examples; else 4, for memory 1, for steps 8, for scaling 2048 / n; rows of decode-NAME-ROWS.");

@@ -1,5 +1,5 @@
-// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in bench_layers.cc, bench_mixing.cc,
-// bench_products.cc and bench_step.cc; the command, with its table and its JSON, is bench.cc.
+// Benchmarks: what a case is, what it gives, and how it is timed. The cases are in layers.cc, mixing.cc, gemm.cc,
+// step.cc and decode.cc; the command, with its table and its JSON, is bench.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/parallel.h"
@@ -21,13 +22,15 @@ struct BenchSettings {
   std::optional<int64_t> n = {};
   // Else as many as fit in two seconds, between 3 and 50.
   std::optional<int64_t> repetitions = {};
+  // What a case is measured in, in turn: one result for each, in this order.
+  std::vector<Precision> precisions = {Precision::kFloat32};
 };
 
 struct BenchResult {
   struct Step {
     double seconds = 0;  // forward, backward and update
     double tokens_per_second = 0;
-    int64_t peak_resident_bytes = 0;  // of the process, from building the model on
+    int64_t peak_resident_bytes = 0;  // of the process, during one
   };
 
   // A step of decoding, which has no backward pass and reads each weight for a few rows: its limit is memory.
@@ -47,14 +50,16 @@ struct BenchResult {
   };
 
   std::string name;
+  Precision precision = Precision::kFloat32;
   double forward_ms = 0;  // medians
   double backward_ms = 0;
+  double whole_ms = 0;  // with a step's update
   // 10^9 operations of the paper's pseudocode, a multiplication and its addition being two; recomputation is not
   // counted.
   double useful_gflop_forward = 0;
   double useful_gflop_backward = 0;
-  double peak_gflops = 0;   // measured right before, and after: the larger
-  int64_t extra_bytes = 0;  // most that was held beyond inputs and outputs at any time, forward and backward
+  double peak_gflops = 0;   // of `precision`, measured right before, and after: the larger
+  int64_t extra_bytes = 0;  // most that is held beyond inputs and outputs at any time, forward and backward
   int threads = 0;
   std::string blas_core;
   std::string simd_target;
@@ -64,7 +69,6 @@ struct BenchResult {
   // Of the peak; 1 is the limit.
   double ShareForward() const { return useful_gflop_forward / (forward_ms * 1e-3) / peak_gflops; }
   double ShareBackward() const { return useful_gflop_backward / (backward_ms * 1e-3) / peak_gflops; }
-  double WholeMs() const { return forward_ms + backward_ms; }
 };
 
 Json ToJson(const BenchResult& result);
@@ -72,7 +76,12 @@ Json ToJson(const BenchResult& result);
 struct BenchCase {
   std::string name;
   std::string goal;  // "82/75": percent of the peak, forward and backward; "2.3 s": of a whole step; empty: none
-  std::function<BenchResult(const BenchSettings& settings)> run;
+  std::function<std::vector<BenchResult>(const BenchSettings& settings)> run;
+  // Whether its products are rounded in bf16: it can be measured as NAME-bf16 then.
+  bool in_bfloat16 = true;
+  // "x1.7": how many times quicker than in float that is meant to be. Where there is a goal, both are measured unless
+  // the user chooses.
+  std::string bfloat16_goal = {};
 };
 
 // In the order of the table; each followed by the composed path's, NAME-composed, where there is one.
@@ -84,11 +93,13 @@ std::vector<BenchCase> StepBenchCases();
 std::vector<BenchCase> DecodeBenchCases();
 
 inline constexpr const char* kComposedSuffix = "-composed";
+inline constexpr const char* kBFloat16Suffix = "-bf16";
+std::string NameIn(Precision precision, const std::string& name);  // NAME or NAME-bf16
 
 inline constexpr int64_t kBenchWidth = 768;  // d_X = d_M = d_Y of the layers
 // One whole self-attention layer, forward and backward.
-BenchResult MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
-                         const BenchSettings& settings);
+std::vector<BenchResult> MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
+                                      const BenchSettings& settings);
 
 // `crosstalk bench --scaling`: prints speed against the number of threads and against n. Returns the rows.
 std::vector<BenchResult> RunScaling(const BenchSettings& settings);
@@ -110,16 +121,25 @@ Tensor RandomTensor(const Shape& shape, const char* purpose);
 // Seconds since some fixed moment.
 double WallSeconds();
 
+// kernels/peak.h's of `precision`, on all threads.
+double PeakGflops(Precision precision);
+
 struct PassSeconds {
   double forward = 0;
   double backward = 0;
   double whole = 0;  // 0: their sum
 };
 
-// Runs `pass` once for warming up, measures the peak, and fills a result with the medians of further runs, the useful
-// operations (twice `multiplications` forward, twice that backward) and what it all ran on. *median_whole (may be null)
-// is the median of PassSeconds::whole.
-BenchResult MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
-                          const std::function<PassSeconds()>& pass, double* median_whole = nullptr);
+struct MeasuredPasses {
+  std::function<PassSeconds()> run;
+  // Runs it once more, not timed, to fill in how much memory it takes; may be empty.
+  std::function<void(BenchResult& result)> measure_memory = {};
+};
+
+// In each of the precisions: runs the passes once for warming up, measures the peak, and fills a result with the
+// medians of further runs, which take turns, the useful operations (twice `multiplications` forward, twice that
+// backward) and what it all ran on.
+std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
+                                       const MeasuredPasses& passes);
 
 }  // namespace crosstalk

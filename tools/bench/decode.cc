@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/kernels/peak.h"
@@ -69,19 +70,20 @@ int64_t WeightBytes(const Model& model) {
   return bytes;
 }
 
-BenchResult MeasureDecode(const std::string& name, const DecodeCase& of, int64_t own_rows,
+BenchResult MeasureDecode(const std::string& name, const Model& model, Precision precision, int64_t own_rows,
                           const BenchSettings& settings) {
-  const std::unique_ptr<Model> model = of.make_model();
-  const std::unique_ptr<Decoder> decoder = model->MakeDecoder({});
+  const std::unique_ptr<Decoder> decoder = model.MakeDecoder({});
   const int64_t rows = settings.batch.value_or(own_rows), n = settings.n.value_or(kRead);
   const int64_t steps = settings.repetitions.value_or(kSteps);
   const NoGradScope no_grad;
   const SumsByTermsScope as_a_search;
+  const PrecisionScope products(precision);
   BenchResult result;
-  result.name = name;
+  result.name = NameIn(precision, name);
+  result.precision = precision;
   result.threads = NumThreads();
   result.simd_target = kernels::SimdTargetName();
-  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(*model)};
+  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(model)};
   decode.gigabytes_per_second = kernels::MeasureReadGigabytes(NumThreads());
   const int64_t before = GetMemoryStats().live_bytes;
   decoder->Start(Tensor::Full({rows, n}, 5, DType::kInt32), Tensor::Full({rows, n}, 1, DType::kBool));
@@ -110,8 +112,15 @@ std::vector<BenchCase> DecodeBenchCases() {
   const auto add = [&cases](const char* name, const DecodeCase& of, const std::vector<int64_t>& row_counts) {
     for (const int64_t rows : row_counts) {
       const std::string full = StrCat("decode-", name, "-", rows);
-      cases.push_back({full, rows == 1 ? "1.5" : "",
-                       [=](const BenchSettings& settings) { return MeasureDecode(full, of, rows, settings); }});
+      const auto run = [=](const BenchSettings& settings) {
+        const std::unique_ptr<Model> model = of.make_model();
+        std::vector<BenchResult> results;
+        for (const Precision precision : settings.precisions) {
+          results.push_back(MeasureDecode(full, *model, precision, rows, settings));
+        }
+        return results;
+      };
+      cases.push_back({.name = full, .goal = rows == 1 ? "1.5" : "", .run = run});
     }
   };
   add("t5-768x12", T5Of("multihead", 768, 12), {1, 32});

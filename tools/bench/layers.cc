@@ -58,42 +58,48 @@ class LayerPass {
 };
 
 using MeasureFunction =
-    std::function<BenchResult(const std::string& name, const AttentionConfig&, const BenchSettings&)>;
+    std::function<std::vector<BenchResult>(const std::string& name, const AttentionConfig&, const BenchSettings&)>;
 
-void AddCase(std::string name, const std::string& goal, AttentionConfig config, AttentionImplementation implementation,
+struct Goals {
+  std::string of_peak = {}, of_float = {};
+};
+
+void AddCase(std::string name, const Goals& goals, AttentionConfig config, AttentionImplementation implementation,
              const MeasureFunction& measure, std::vector<BenchCase>& cases) {
   config.implementation = implementation;
   if (implementation == AttentionImplementation::kComposed) name += kComposedSuffix;
-  cases.push_back({name, goal, [=](const BenchSettings& settings) { return measure(name, config, settings); }});
+  cases.push_back({.name = name,
+                   .goal = goals.of_peak,
+                   .run = [=](const BenchSettings& settings) { return measure(name, config, settings); },
+                   .bfloat16_goal = goals.of_float});
 }
 
 }  // namespace
 
-BenchResult MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
-                         const BenchSettings& settings) {
+std::vector<BenchResult> MeasureLayer(const std::string& name, const AttentionConfig& config, int64_t batch, int64_t n,
+                                      const BenchSettings& settings) {
   LayerPass pass(config, batch, n);
-  const int64_t extra_bytes = pass.MeasureExtraBytes();
   const double multiplications = static_cast<double>(CostOf(config, n, n).multiplications) * static_cast<double>(batch);
-  BenchResult result = MeasurePasses(name, settings, multiplications, [&] { return pass.Run(); });
-  result.extra_bytes = extra_bytes;
-  return result;
+  return MeasurePasses(name, settings, multiplications,
+                       {.run = [&] { return pass.Run(); },
+                        .measure_memory = [&](BenchResult& result) { result.extra_bytes = pass.MeasureExtraBytes(); }});
 }
 
 std::vector<BenchCase> LayerBenchCases() {
   struct Layer {
     const char* name;
-    const char* goal;
+    Goals goals;
     AttentionOptions options;
   };
   const std::vector<Layer> layers = {
-      {"multihead-12", "82/75", {.kind = AttentionKind::kMultihead, .heads = 12}},
-      {"talking-12", "82/75", {.kind = AttentionKind::kTalking, .heads = 12}},
-      {"talking-24", "82/72", {.kind = AttentionKind::kTalking, .heads = 24}},
-      {"talking-48", "82/65", {.kind = AttentionKind::kTalking, .heads = 48}},
-      {"talking-6-24-6", "", {.kind = AttentionKind::kTalking, .heads = 24, .key_heads = 6, .value_heads = 6}},
-      {"dynamic-12", "70/60", {.kind = AttentionKind::kDynamic, .heads = 12}},
-      {"dynamic-24", "", {.kind = AttentionKind::kDynamic, .heads = 24}},
-      {"bilinear-12", "80/75", {.kind = AttentionKind::kBilinear, .heads = 12}},
+      {"multihead-12", {"82/75", "x1.7"}, {.kind = AttentionKind::kMultihead, .heads = 12}},
+      {"talking-12", {"82/75", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
+      {"talking-24", {"82/72", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
+      {"talking-48", {"82/65", "x1.5"}, {.kind = AttentionKind::kTalking, .heads = 48}},
+      {"talking-6-24-6", {}, {.kind = AttentionKind::kTalking, .heads = 24, .key_heads = 6, .value_heads = 6}},
+      {"dynamic-12", {"70/60", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
+      {"dynamic-24", {}, {.kind = AttentionKind::kDynamic, .heads = 24}},
+      {"bilinear-12", {"80/75", "x1.75"}, {.kind = AttentionKind::kBilinear, .heads = 12}},
   };
   const MeasureFunction measure = [](const std::string& name, const AttentionConfig& config,
                                      const BenchSettings& settings) {
@@ -102,8 +108,8 @@ std::vector<BenchCase> LayerBenchCases() {
   std::vector<BenchCase> cases;
   for (const Layer& layer : layers) {
     const AttentionConfig config = MakeAttentionConfig(layer.options, kBenchWidth);
-    AddCase(layer.name, layer.goal, config, AttentionImplementation::kFused, measure, cases);
-    AddCase(layer.name, "", config, AttentionImplementation::kComposed, measure, cases);
+    AddCase(layer.name, layer.goals, config, AttentionImplementation::kFused, measure, cases);
+    AddCase(layer.name, {}, config, AttentionImplementation::kComposed, measure, cases);
   }
   return cases;
 }
@@ -118,8 +124,8 @@ std::vector<BenchCase> MemoryBenchCases() {
       return MeasureLayer(name, of, settings.batch.value_or(1), n, settings);
     };
     const std::string name = StrCat("memory-", n);
-    AddCase(name, "", config, AttentionImplementation::kFused, measure, cases);
-    if (n <= kLongestComposed) AddCase(name, "", config, AttentionImplementation::kComposed, measure, cases);
+    AddCase(name, {}, config, AttentionImplementation::kFused, measure, cases);
+    if (n <= kLongestComposed) AddCase(name, {}, config, AttentionImplementation::kComposed, measure, cases);
   }
   return cases;
 }

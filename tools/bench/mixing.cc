@@ -1,5 +1,6 @@
 // The head mixing alone: L = J·P_l and its gradients for as many tiles as a layer has, each thread on one tile that
-// stays in its cache. The composed one is the einsum over whole tensors.
+// stays in its cache. The composed one is the einsum over whole tensors. Logits are mixed in float, whatever products
+// are rounded to.
 #include <algorithm>
 
 #include "crosstalk/autograd/einsum/einsum.h"
@@ -40,7 +41,8 @@ struct ThreadTiles {
   Tensor dP_l;                       // [h, h, kPartialSums]
 };
 
-BenchResult MeasureFused(const std::string& name, const MixingSizes& sizes, const BenchSettings& settings) {
+std::vector<BenchResult> MeasureFused(const std::string& name, const MixingSizes& sizes,
+                                      const BenchSettings& settings) {
   const kernels::AttentionPlan plan({.b = sizes.batch,
                                      .n = sizes.n,
                                      .m = sizes.n,
@@ -61,8 +63,6 @@ BenchResult MeasureFused(const std::string& name, const MixingSizes& sizes, cons
   const Tensor P_l = RandomTensor({sizes.h, sizes.h}, "bench.P_l");
   std::vector<ThreadTiles> own;
   for (int64_t i = 0; i < threads; ++i) own.emplace_back(plan, P_l);
-  ResetPeakMemory();
-  const int64_t live = GetMemoryStats().live_bytes;
   const auto pass = [&] {
     const double begin = WallSeconds();
     ParallelFor(threads, [&](int64_t thread) {
@@ -82,12 +82,16 @@ BenchResult MeasureFused(const std::string& name, const MixingSizes& sizes, cons
     });
     return PassSeconds{.forward = middle - begin, .backward = WallSeconds() - middle};
   };
-  BenchResult result = MeasurePasses(name, settings, multiplications, pass);
-  result.extra_bytes = GetMemoryStats().peak_bytes - live;
-  return result;
+  return MeasurePasses(name, settings, multiplications, {.run = pass, .measure_memory = [&](BenchResult& result) {
+                                                           ResetPeakMemory();
+                                                           const int64_t live = GetMemoryStats().live_bytes;
+                                                           pass();
+                                                           result.extra_bytes = GetMemoryStats().peak_bytes - live;
+                                                         }});
 }
 
-BenchResult MeasureComposed(const std::string& name, const MixingSizes& sizes, const BenchSettings& settings) {
+std::vector<BenchResult> MeasureComposed(const std::string& name, const MixingSizes& sizes,
+                                         const BenchSettings& settings) {
   const Shape shape{sizes.batch, sizes.h, sizes.n, sizes.n};
   const Variable J(RandomTensor(shape, "bench.J"), Variable::RequiresGrad::kYes);
   const Variable P_l(RandomTensor({sizes.h, sizes.h}, "bench.P_l"), Variable::RequiresGrad::kYes);
@@ -108,9 +112,11 @@ BenchResult MeasureComposed(const std::string& name, const MixingSizes& sizes, c
         std::max<int64_t>(0, GetMemoryStats().peak_bytes - live - outputs * static_cast<int64_t>(sizeof(float)));
     return PassSeconds{.forward = middle - begin, .backward = end - middle};
   };
-  BenchResult result = MeasurePasses(name, settings, sizes.multiplications(), pass);
-  result.extra_bytes = extra_bytes;
-  return result;
+  return MeasurePasses(name, settings, sizes.multiplications(),
+                       {.run = pass, .measure_memory = [&](BenchResult& result) {
+                          pass();
+                          result.extra_bytes = extra_bytes;
+                        }});
 }
 
 }  // namespace
@@ -122,8 +128,14 @@ std::vector<BenchCase> MixingBenchCases() {
       return MixingSizes{h, settings.batch.value_or(kBatch), settings.n.value_or(kN)};
     };
     const std::string name = StrCat("mix-", h), composed = name + kComposedSuffix;
-    cases.push_back({name, "90/90", [=](const BenchSettings& s) { return MeasureFused(name, sizes(s), s); }});
-    cases.push_back({composed, "", [=](const BenchSettings& s) { return MeasureComposed(composed, sizes(s), s); }});
+    cases.push_back({.name = name,
+                     .goal = "90/90",
+                     .run = [=](const BenchSettings& s) { return MeasureFused(name, sizes(s), s); },
+                     .in_bfloat16 = false});
+    cases.push_back({.name = composed,
+                     .goal = "",
+                     .run = [=](const BenchSettings& s) { return MeasureComposed(composed, sizes(s), s); },
+                     .in_bfloat16 = false});
   }
   return cases;
 }

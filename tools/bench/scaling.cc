@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "crosstalk/kernels/peak.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/tensor.h"
 #include "tools/bench/bench.h"
@@ -40,7 +39,7 @@ double LeastBytes(const AttentionConfig& config, int64_t batch, int64_t n) {
 }
 
 std::string Row(const std::string& label, const BenchResult& r, double least_bytes, double speed_up) {
-  const double seconds = r.WholeMs() * 1e-3, gflop = r.useful_gflop_forward + r.useful_gflop_backward;
+  const double seconds = r.whole_ms * 1e-3, gflop = r.useful_gflop_forward + r.useful_gflop_backward;
   char line[160];
   std::snprintf(line, sizeof(line), "%-18s %10.2f %10.2f %9.1f %6.0f %6.0f %8.2f %10.3f %9.3f", label.c_str(),
                 r.forward_ms, r.backward_ms, gflop / seconds, 100 * r.ShareForward(), 100 * r.ShareBackward(), speed_up,
@@ -65,7 +64,7 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
   const int all_threads = NumThreads();
   std::vector<BenchResult> results;
 
-  const double peak = kernels::MeasurePeakGflops(NumThreads());
+  const double peak = PeakGflops(settings.precisions.front());
   const double seconds_per_byte = SecondsPerByte();
   char limits[256];
   std::snprintf(
@@ -74,7 +73,7 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
       "%.1f operations in the time of a byte.\n",
       NumThreads(), 1e3 / peak, peak, seconds_per_byte * 1e9, 1e-9 / seconds_per_byte, seconds_per_byte * peak * 1e9);
   PrintResult(
-      StrCat("Layer: ", ToString(config),
+      StrCat("Layer: ", ToString(config), ", ", Name(settings.precisions.front()),
              "\nTimes in ms, shares of the peak on as many threads; operations are the useful ones, bytes those "
              "of inputs, outputs and gradients.\n",
              limits));
@@ -85,20 +84,20 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
   for (int count = 1; count > 0;
        count = count == all_threads ? 0 : std::min(all_threads, count + std::max(1, count / 2))) {
     const ThreadsScope threads(count);
-    results.push_back(MeasureLayer(StrCat("scaling-threads-", count), config, batch_of(n), n, settings));
+    results.push_back(MeasureLayer(StrCat("scaling-threads-", count), config, batch_of(n), n, settings).front());
     PrintResult(Row(std::to_string(count), results.back(), LeastBytes(config, batch_of(n), n),
-                    results.front().WholeMs() / results.back().WholeMs()));
+                    results.front().whole_ms / results.back().whole_ms));
   }
 
   PrintResult("\n" + Heading("n (batch)"));
   const size_t first_row = results.size();
   for (int64_t length = std::min<int64_t>(64, longest); length <= longest; length *= 2) {
     const int64_t batch = batch_of(length);
-    results.push_back(MeasureLayer(StrCat("scaling-n-", length), config, batch, length, settings));
+    results.push_back(MeasureLayer(StrCat("scaling-n-", length), config, batch, length, settings).front());
     const BenchResult& first = results[first_row];
     const BenchResult& last = results.back();
     PrintResult(Row(StrCat(length, " (", batch, ")"), last, LeastBytes(config, batch, length),
-                    last.useful_gflop_forward / last.WholeMs() / (first.useful_gflop_forward / first.WholeMs())));
+                    last.useful_gflop_forward / last.whole_ms / (first.useful_gflop_forward / first.whole_ms)));
   }
   return results;
 }

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/peak.h"
 #include "crosstalk/kernels/simd.h"
@@ -30,36 +32,64 @@ double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-BenchResult MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
-                          const std::function<PassSeconds()>& pass, double* median_whole) {
-  pass();
-  BenchResult result;
-  result.name = name;
-  result.threads = NumThreads();
-  result.blas_core = kernels::GetOpenBlas().core;
-  result.simd_target = kernels::SimdTargetName();
-  result.useful_gflop_forward = 2e-9 * multiplications;
-  result.useful_gflop_backward = 2 * result.useful_gflop_forward;
-  result.peak_gflops = kernels::MeasurePeakGflops(NumThreads());
+std::string NameIn(Precision precision, const std::string& name) {
+  return precision == Precision::kBFloat16 ? name + kBFloat16Suffix : name;
+}
 
-  std::vector<double> forward, backward, whole;
-  const double begin = WallSeconds();
+double PeakGflops(Precision precision) {
+  return precision == Precision::kBFloat16 ? kernels::MeasureBFloat16PeakGflops(NumThreads())
+                                           : kernels::MeasurePeakGflops(NumThreads());
+}
+
+std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSettings& settings, double multiplications,
+                                       const MeasuredPasses& passes) {
+  struct Times {
+    BenchResult result;
+    std::vector<double> forward = {}, backward = {}, whole = {};
+  };
+  std::vector<Times> all;
+  for (const Precision precision : settings.precisions) {
+    const PrecisionScope scope(precision);
+    passes.run();
+    BenchResult result;
+    result.name = NameIn(precision, name);
+    result.precision = precision;
+    result.threads = NumThreads();
+    result.blas_core = kernels::GetOpenBlas().core;
+    result.simd_target = kernels::SimdTargetName();
+    result.useful_gflop_forward = 2e-9 * multiplications;
+    result.useful_gflop_backward = 2 * result.useful_gflop_forward;
+    result.peak_gflops = PeakGflops(precision);
+    if (passes.measure_memory) passes.measure_memory(result);
+    all.push_back({std::move(result)});
+  }
+
+  const double begin = WallSeconds(), most_seconds = kSecondsPerCase * static_cast<double>(all.size());
   const auto enough = [&](int64_t done) {
     if (settings.repetitions.has_value()) return done >= *settings.repetitions;
-    return done >= kMostRepetitions || (done >= kFewestRepetitions && WallSeconds() - begin > kSecondsPerCase);
+    return done >= kMostRepetitions || (done >= kFewestRepetitions && WallSeconds() - begin > most_seconds);
   };
   for (int64_t done = 0; !enough(done); ++done) {
-    const PassSeconds seconds = pass();
-    forward.push_back(seconds.forward);
-    backward.push_back(seconds.backward);
-    whole.push_back(seconds.whole > 0 ? seconds.whole : seconds.forward + seconds.backward);
+    for (Times& times : all) {
+      const PrecisionScope scope(times.result.precision);
+      const PassSeconds seconds = passes.run();
+      times.forward.push_back(seconds.forward);
+      times.backward.push_back(seconds.backward);
+      times.whole.push_back(seconds.whole > 0 ? seconds.whole : seconds.forward + seconds.backward);
+    }
   }
-  // Once more: a peak measured while something else held a processor would flatter.
-  result.peak_gflops = std::max(result.peak_gflops, kernels::MeasurePeakGflops(NumThreads()));
-  result.forward_ms = 1e3 * Median(forward);
-  result.backward_ms = 1e3 * Median(backward);
-  if (median_whole != nullptr) *median_whole = Median(whole);
-  return result;
+
+  std::vector<BenchResult> results;
+  for (Times& times : all) {
+    BenchResult& result = times.result;
+    // Once more: a peak measured while something else held a processor would flatter.
+    result.peak_gflops = std::max(result.peak_gflops, PeakGflops(result.precision));
+    result.forward_ms = 1e3 * Median(times.forward);
+    result.backward_ms = 1e3 * Median(times.backward);
+    result.whole_ms = 1e3 * Median(times.whole);
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace crosstalk
