@@ -1,5 +1,5 @@
-// Products of operands that are rounded to bfloat16: the blocked product over pairs of terms, on the unit in use. A sum
-// has one order for any number of rows, as in float, so that also a product of few rows packs what it reads.
+// Products of operands that are rounded to bfloat16: the blocked product over pairs of terms, on the unit in use, or
+// for very few rows the thin one. A sum has one order for any number of rows, as in float.
 #include <memory>
 #include <vector>
 
@@ -15,16 +15,26 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/gemm/blocked-inl.h"
 #include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/thin_rounded-inl.h"
 #include "crosstalk/kernels/gemm/tiled-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
+template <BFloat16Unit kUnit>
+void PairsProduct(const GemmArguments<float>& g) {
+  if (IsThinRounded(g, kUnit)) {
+    ThinRoundedProduct<kUnit>(g);
+  } else {
+    BlockedProduct<RoundedPairs<kUnit>>(g);
+  }
+}
+
 void RoundedProduct(const GemmArguments<float>& g, BFloat16Unit unit) {
 #if HWY_TARGET == HWY_AVX3
-  if (unit == BFloat16Unit::kDotProduct) return BlockedProduct<RoundedPairs<BFloat16Unit::kDotProduct>>(g);
+  if (unit == BFloat16Unit::kDotProduct) return PairsProduct<BFloat16Unit::kDotProduct>(g);
 #endif
-  if (unit != BFloat16Unit::kTiles) return BlockedProduct<RoundedPairs<BFloat16Unit::kWidened>>(g);
+  if (unit != BFloat16Unit::kTiles) return PairsProduct<BFloat16Unit::kWidened>(g);
 #if HWY_TARGET == HWY_AVX3
   if (HasTiles()) return BlockedProduct<TiledPairs<HardwareTiles>>(g);
 #endif
@@ -33,6 +43,7 @@ void RoundedProduct(const GemmArguments<float>& g, BFloat16Unit unit) {
 
 std::vector<int64_t> RoundedBuffers(const GemmArguments<float>& g, BFloat16Unit unit, int64_t threads) {
   if (unit == BFloat16Unit::kTiles) return BufferSizes<TiledPairs<ModelTiles>>(g, threads);
+  if (IsThinRounded(g, unit)) return {};
   return BufferSizes<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);  // VDPBF16PS's too
 }
 

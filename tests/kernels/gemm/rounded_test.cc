@@ -57,10 +57,11 @@ struct Problem {
 struct Shape {
   int64_t m, n, k;
 };
-// Odd lengths of every dimension, one pair and less, few rows and many, several blocks of k, and a sliced k.
-const std::vector<Shape> kShapes = {{1, 1, 1},     {3, 5, 2},       {7, 1, 5},     {17, 19, 23},
-                                    {31, 33, 65},  {61, 67, 39},    {13, 48, 301}, {49, 35, 521},
-                                    {53, 37, 769}, {223, 70, 1037}, {3, 4133, 53}, {5, 12, 8201}};
+// Odd lengths of every dimension, one pair and less, few rows and many, very few with long rows of B, several blocks of
+// k, and a sliced k.
+const std::vector<Shape> kShapes = {{1, 1, 1},     {3, 5, 2},     {7, 1, 5},     {17, 19, 23},  {31, 33, 65},
+                                    {61, 67, 39},  {13, 48, 301}, {49, 35, 521}, {53, 37, 769}, {223, 70, 1037},
+                                    {3, 4133, 53}, {5, 12, 8201}, {1, 389, 131}, {3, 267, 901}, {8, 131, 257}};
 
 // Operands of size 1 are rounded by 2^-9 of themselves before, and not again: against the product of the rounded ones
 // the bound is that of sums in float.
@@ -159,18 +160,21 @@ TEST(RoundedGemmTargetsTest, SameBitsOnEveryUnitWhereverMultiplyAddsAreFused) {
 
 // Decoding a token gives the bits that it has among many.
 TEST_P(RoundedGemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
-  for (const Transpose tb : kBoth) {
-    const Problem many(150, 83, 1101, Transpose::kNo, tb);
+  for (const auto& [n, tb] : std::vector<std::pair<int64_t, Transpose>>{
+           {83, Transpose::kNo}, {83, Transpose::kYes}, {261, Transpose::kNo}, {261, Transpose::kYes}}) {
+    const Problem many(150, n, 1101, Transpose::kNo, tb);
     const std::vector<float> whole = many.Compute();
-    for (const int64_t rows : {1, 2, 7, 13, 48, 49, 100}) {
+    for (const int64_t rows : {1, 2, 7, 8, 13, 48, 49, 100}) {
       constexpr int64_t kFirst = 37;
       GemmArguments<float> g = many.g;
       std::vector<float> c(static_cast<size_t>(rows * g.ldc), 0.0f);
       g.m = rows, g.a = many.a.data() + kFirst * g.lda, g.b = many.b.data(), g.c = c.data();
       Gemm(g);
       for (int64_t i = 0; i < rows; ++i) {
-        ASSERT_EQ(std::memcmp(c.data() + i * g.ldc, whole.data() + (kFirst + i) * g.ldc, 83 * sizeof(float)), 0)
-            << rows << " rows, row " << i;
+        ASSERT_EQ(std::memcmp(c.data() + i * g.ldc, whole.data() + (kFirst + i) * g.ldc,
+                              static_cast<size_t>(n) * sizeof(float)),
+                  0)
+            << rows << " rows, row " << i << ", n=" << n;
       }
     }
   }

@@ -1,0 +1,122 @@
+// The product of very few rows whose operands are rounded to bfloat16: B is read row after row as in thin-inl.h, and
+// rounded in registers on the way. The bits are those of the blocked product of pairs. Compiled once per target.
+#if defined(CROSSTALK_GEMM_THIN_ROUNDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_THIN_ROUNDED_INL_H_
+#undef CROSSTALK_GEMM_THIN_ROUNDED_INL_H_
+#else
+#define CROSSTALK_GEMM_THIN_ROUNDED_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "crosstalk/kernels/flush_subnormals.h"
+#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/thin-inl.h"
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// Tiles form sums in another order.
+inline bool IsThinRounded(const GemmArguments<float>& g, BFloat16Unit unit) {
+  return IsThin(g) && g.transpose_a == Transpose::kNo && unit != BFloat16Unit::kTiles;
+}
+
+// sums[R][columns] += Σ_k a[R][k] · b[k, columns], k < depth, pair after pair. a[r][p] holds the terms 2p and 2p + 1;
+// whole vectors of sums are read and written.
+template <BFloat16Unit kUnit, int R, typename Source>
+HWY_NOINLINE void AddThinPairs(int64_t depth, const uint32_t* a, int64_t a_stride, const Source* HWY_RESTRICT b,
+                               int64_t ldb, int64_t columns, float* HWY_RESTRICT sums, int64_t sums_stride) {
+  const Tag<float> d;
+  const Tag<uint32_t> du;
+  // `terms`: of each pair, 1 for an odd last one.
+  const auto add = [&](auto streams, auto terms, int64_t first) HWY_ATTR {
+    constexpr int kPairs = decltype(streams)::value, kTerms = decltype(terms)::value;
+    uint32_t x[R][kPairs];
+    for (int r = 0; r < R; ++r) {
+      for (int i = 0; i < kPairs; ++i) x[r][i] = a[r * a_stride + first + i];
+    }
+    const Source* const rows = b + 2 * first * ldb;
+    for (int64_t column = 0; column < columns; column += kLanesOf<float>) {
+      FloatVector sum[R];
+      CROSSTALK_UNROLL
+      for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, sums + r * sums_stride + column);
+      CROSSTALK_UNROLL
+      for (int i = 0; i < kPairs; ++i) {
+        const Source* const even = rows + 2 * i * ldb + column;
+        const auto y = PairRows<kUnit>(even, kTerms == 2 ? even + ldb : nullptr, columns - column);
+        CROSSTALK_UNROLL
+        for (int r = 0; r < R; ++r) sum[r] = Pairs<kUnit>::MulAdd(hn::Set(du, x[r][i]), y, sum[r]);
+      }
+      CROSSTALK_UNROLL
+      for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, sums + r * sums_stride + column);
+    }
+  };
+  constexpr int kPairStreams = kStreams / 2;
+  using Whole = std::integral_constant<int, 2>;
+  int64_t p = 0;
+  for (; p + kPairStreams <= depth / 2; p += kPairStreams) add(std::integral_constant<int, kPairStreams>(), Whole(), p);
+  for (; p < depth / 2; ++p) add(std::integral_constant<int, 1>(), Whole(), p);
+  if (depth % 2 != 0) add(std::integral_constant<int, 1>(), std::integral_constant<int, 1>(), p);
+}
+
+// AddThinPairs for a run-time number of rows ≤ R.
+template <BFloat16Unit kUnit, int R, typename Source>
+HWY_INLINE void AddThinPairsOf(int64_t rows, int64_t depth, const uint32_t* a, int64_t a_stride, const Source* b,
+                               int64_t ldb, int64_t columns, float* sums, int64_t sums_stride) {
+  if (rows == R) {
+    AddThinPairs<kUnit, R>(depth, a, a_stride, b, ldb, columns, sums, sums_stride);
+  } else if constexpr (R > 1) {
+    AddThinPairsOf<kUnit, R - 1>(rows, depth, a, a_stride, b, ldb, columns, sums, sums_stride);
+  }
+}
+
+// What a task needs is on the stack: its columns' sums, and the rows of A in pairs, which it makes itself.
+template <BFloat16Unit kUnit>
+void ThinRoundedProduct(const GemmArguments<float>& g) {
+  constexpr int64_t kSums = 4096, kRoom = kSums + kThinRows * 16;
+  constexpr int64_t kPairsOfBlock = kKC / 2 + 1, kAllPairs = kThinRows * kPairsOfBlock;
+  const Tag<float> d;
+  const Blocks depths(g.k, kKC, 2);
+  const int64_t grain = std::min(ThinGrain<float>(g, kNR<float>), kSums / g.m / kNR<float> * kNR<float>);
+  ParallelForRange(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+    const FlushSubnormals arithmetic;
+    alignas(kAlignment) float sums[kRoom];
+    uint32_t a[kAllPairs];
+    const int64_t columns = end - begin, stride = RoundUp<int64_t>(columns, 16);
+    for (int64_t k = 0; k < g.k; k += depths.size) {
+      const int64_t depth = std::min(depths.size, g.k - k);
+      for (int64_t r = 0; r < g.m; ++r) {
+        if (g.a_rounded != nullptr) {
+          PairNeighbours<kUnit>(g.a_rounded + r * g.lda + k, depth, a + r * kPairsOfBlock);
+        } else {
+          PairNeighbours<kUnit>(g.a + r * g.lda + k, depth, a + r * kPairsOfBlock);
+        }
+      }
+      std::fill_n(sums, g.m * stride, 0.0f);
+      if (g.b_rounded != nullptr) {
+        AddThinPairsOf<kUnit, kThinRows>(g.m, depth, a, kPairsOfBlock, g.b_rounded + k * g.ldb + begin, g.ldb, columns,
+                                         sums, stride);
+      } else {
+        AddThinPairsOf<kUnit, kThinRows>(g.m, depth, a, kPairsOfBlock, g.b + k * g.ldb + begin, g.ldb, columns, sums,
+                                         stride);
+      }
+      const Update<float> update = {g.alpha, k == 0 ? g.beta : 1.0f,
+                                    g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + begin};
+      for (int64_t r = 0; r < g.m; ++r) {
+        for (int64_t column = 0; column < columns; column += kLanesOf<float>) {
+          StoreUpdated(update, column, hn::LoadU(d, sums + r * stride + column), static_cast<size_t>(columns - column),
+                       g.c + r * g.ldc + begin + column);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
