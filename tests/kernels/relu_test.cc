@@ -18,10 +18,11 @@ void CheckAgainstItsDefinition(int64_t n) {
   Guarded<uint8_t> positive(SignBytes(n));
   Relu(n, in.data(), out.data(), positive.data());
   ReluGradient(n, positive.data(), grad_in.data(), grad_out.data());
+  const std::vector<T> results = out.values(), gradients = grad_out.values();
   for (int64_t i = 0; i < n; ++i) {
-    const T y = out.values()[i];
+    const T y = results[i];
     ASSERT_TRUE(std::isnan(x[i]) ? std::isnan(y) : y == (x[i] > 0 ? x[i] : 0)) << x[i] << " at " << i << " of " << n;
-    ASSERT_EQ(grad_out.values()[i], x[i] > 0 ? dy[i] : 0) << x[i] << " at " << i << " of " << n;
+    ASSERT_EQ(gradients[i], x[i] > 0 ? dy[i] : 0) << x[i] << " at " << i << " of " << n;
   }
   ASSERT_TRUE(out.GuardsIntact() && grad_out.GuardsIntact() && positive.GuardsIntact()) << n;
 }
