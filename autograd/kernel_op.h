@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -28,17 +27,15 @@ Variable KernelOp(const char* name, const Variable& input, const Shape& shape, c
   const Tensor x = math::Contiguous(input.value());
   const Tensor y = Tensor::Empty(shape, x.dtype());
   const bool empty = x.num_elements() == 0;
-  const bool rounded = saves.rounded_in_bfloat16 && CurrentPrecision() == Precision::kBFloat16 && GradEnabled() &&
-                       x.dtype() == DType::kFloat32;
   Launch(name, x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if (!empty) forward(static_cast<const T*>(x.data<T>()), y.data<T>());
   });
-  const Tensor kept_x = !saves.x ? Tensor() : rounded ? math::Rounded(x) : x;
+  const Tensor kept_x = !saves.x ? Tensor() : saves.rounded_in_bfloat16 ? KeptForProducts(x) : x;
   return MakeOp(name, y, {input},
                 [name, backward, empty, shape = x.shape(), kept_x, y = saves.y ? y : Tensor()](const Tensor& dy_strided,
                                                                                                Gradients& gradients) {
-                  const Tensor x = kept_x.defined() ? math::Widened(kept_x) : kept_x;
+                  const Tensor x = kept_x.defined() ? Widened(kept_x) : kept_x;
                   const Tensor dy = math::Contiguous(dy_strided);
                   const Tensor dx = Tensor::Empty(shape, dy.dtype());
                   Launch(name, dy.dtype(), [&](auto zero) {

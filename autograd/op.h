@@ -51,9 +51,8 @@ struct OpTraits {
   bool captures_leaves = false;
 };
 
-// `name` must outlive the program (a literal). dy has the value's shape and dtype (float32 for
-// bfloat16) and may be strided.
-// Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
+// `name` must outlive the program (a literal). dy has the value's shape and dtype (float32 for bfloat16) and may be
+// strided. Records nothing if no input requires a gradient (but see OpTraits) or recording is off.
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits = {});
 

@@ -6,7 +6,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -169,22 +169,21 @@ bool RoundsAlike(double scale) {
 Call Kept(const Call& call, const std::vector<Variable>& given) {
   Call kept = call;
   if (call.shape.MixesWeights()) kept.O = Tensor();
-  if (call.shape.precision != Precision::kBFloat16 || !GradEnabled()) return kept;
   for (const Input i : {kQ, kK, kV}) {
     const Tensor& value = given[i].value();
     if (value.dtype() == DType::kBFloat16) {
       kept.values[i] = value;
     } else if (i != kQ || RoundsAlike(call.scale)) {
       const bool is_K = i == kV && call.values[kV].raw_data() == call.values[kK].raw_data();  // tied, or the memory
-      kept.values[i] = is_K ? kept.values[kK] : math::Rounded(call.values[i]);
+      kept.values[i] = is_K ? kept.values[kK] : KeptForProducts(call.values[i]);
     }
   }
   return kept;
 }
 
 // The call as the kernel reads it.
-Call Widened(Call kept) {
-  for (const Input i : {kQ, kK, kV}) kept.values[i] = math::Widened(kept.values[i]);
+Call WithFloats(Call kept) {
+  for (const Input i : {kQ, kK, kV}) kept.values[i] = Widened(kept.values[i]);
   return kept;
 }
 
@@ -193,7 +192,7 @@ Tensor Workspace(size_t bytes) {
 }
 
 void Backpropagate(const Call& kept, const Tensor& dO, Gradients& gradients) {
-  const Call call = Widened(kept);
+  const Call call = WithFloats(kept);
   // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
   std::array<Tensor, kNumInputs> d;
   for (int i = 0; i < kNumInputs; ++i) {
@@ -245,7 +244,7 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
                     "; the composed implementation takes both");
     inputs.push_back(given[i]);
     const bool in_rows = i <= kV || i == kR_Ml || i == kR_Mw;
-    const Tensor value = math::Widened(given[i].value());
+    const Tensor value = Widened(given[i].value());
     call.values[i] = in_rows ? InRows(value) : math::Contiguous(value);
   }
   if (in.bias_table.defined()) call.distance_bucket = CheckedBuckets(in.distance_bucket, call.shape.buckets);

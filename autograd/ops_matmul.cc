@@ -5,7 +5,7 @@
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
@@ -42,13 +42,6 @@ Labelled Label(const Tensor& x, const Shape& batch, int first, int second) {
   result.tensor = view;
   return result;
 }
-
-// A product's operand is one of the two; the other is null.
-template <typename T>
-const T* ValuesOf(const Tensor& x) {
-  return x.dtype() == DType::kBFloat16 ? nullptr : x.data<T>();
-}
-const uint16_t* RoundedOf(const Tensor& x) { return x.dtype() == DType::kBFloat16 ? x.data<uint16_t>() : nullptr; }
 
 }  // namespace
 
@@ -104,9 +97,7 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
   CROSSTALK_CHECK(dtype == ResultDType(b.dtype()) && dtype == bias.dtype(), "matmul_add: A is ", a.dtype(), ", B is ",
                   b.dtype(), " and the bias is ", bias.dtype(), "; convert them to one");
   const int64_t rows = dims["rows"], k = dims["k"], n = dims["n"];
-  const bool rounded = CurrentPrecision() == Precision::kBFloat16;
-  const Tensor left = math::Contiguous(rounded ? a.value() : math::Widened(a.value()));
-  const Tensor right = math::Contiguous(rounded ? b.value() : math::Widened(b.value()));
+  const Tensor left = math::Contiguous(ReadByProducts(a.value())), right = math::Contiguous(ReadByProducts(b.value()));
   const Tensor term = math::Contiguous(bias.value());
   const Tensor y = Tensor::Empty({rows, n}, dtype);
   CountMultiplications(SaturatingProduct(rows, k, n));
@@ -114,8 +105,8 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     using T = decltype(zero);
     kernels::GemmArguments<T> gemm;
     gemm.m = rows, gemm.n = n, gemm.k = k;
-    gemm.a = ValuesOf<T>(left), gemm.a_rounded = RoundedOf(left), gemm.lda = std::max<int64_t>(1, k);
-    gemm.b = ValuesOf<T>(right), gemm.b_rounded = RoundedOf(right), gemm.ldb = std::max<int64_t>(1, n);
+    SetA(gemm, ProductOperand<T>(left), std::max<int64_t>(1, k), kernels::Transpose::kNo);
+    SetB(gemm, ProductOperand<T>(right), std::max<int64_t>(1, n), kernels::Transpose::kNo);
     gemm.c = y.data<T>(), gemm.ldc = std::max<int64_t>(1, n);
     gemm.bias = term.data<T>();
     gemm.slicing = CurrentSlicing();
@@ -132,9 +123,9 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
 }
 
 Variable AsOperand(const Variable& x) {
-  if (CurrentPrecision() != Precision::kBFloat16 || x.dtype() != DType::kFloat32 || !GradEnabled()) return x;
-  return MakeOp("as_operand", math::Rounded(x.value()), {x},
-                [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
+  const Tensor kept = KeptForProducts(x.value());
+  if (kept.dtype() == x.dtype()) return x;
+  return MakeOp("as_operand", kept, {x}, [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
 }
 
 }  // namespace crosstalk

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/reduce.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk::math {
 namespace {
-
-constexpr int64_t kRoundedTile = 1 << 15;  // elements of a task that rounds or widens
 
 Tensor CombineTensors(const char* name, kernels::BinaryOp op, const Tensor& a, const Tensor& b) {
   CROSSTALK_CHECK(a.dtype() == b.dtype(), name, ": ", a.dtype(), a.shape(), " and ", b.dtype(), b.shape(),
@@ -164,29 +160,6 @@ Tensor Contiguous(const Tensor& x) {
   Tensor y = Tensor::Empty(x.shape(), x.dtype());
   CopyTo(x, y);
   return y;
-}
-
-Tensor Rounded(const Tensor& x) {
-  const Tensor from = Contiguous(x);
-  const Tensor to = Tensor::Empty(x.shape(), DType::kBFloat16);
-  Launch([&] {
-    ParallelForRange(from.num_elements(), kRoundedTile, [&](int64_t begin, int64_t end) {
-      kernels::RoundToBFloat16(end - begin, from.data<float>() + begin, to.data<uint16_t>() + begin);
-    });
-  });
-  return to;
-}
-
-Tensor Widened(const Tensor& x) {
-  if (x.dtype() != DType::kBFloat16) return x;
-  const Tensor from = Contiguous(x);
-  const Tensor to = Tensor::Empty(x.shape(), DType::kFloat32);
-  Launch([&] {
-    ParallelForRange(from.num_elements(), kRoundedTile, [&](int64_t begin, int64_t end) {
-      kernels::WidenBFloat16(end - begin, from.data<uint16_t>() + begin, to.data<float>() + begin);
-    });
-  });
-  return to;
 }
 
 void CopyTo(const Tensor& x, const Tensor& target) {

@@ -39,10 +39,6 @@ Tensor Unbroadcast(const Tensor& x, const Shape& shape);
 // A contiguous copy in the order of x's shape: Contiguous() at memory speed for permuted float and double tensors.
 // Itself if already contiguous. Any dtype.
 Tensor Contiguous(const Tensor& x);
-// float32 rounded to bfloat16, as products in bfloat16 round what they read (kernels/bfloat16.h); contiguous.
-Tensor Rounded(const Tensor& x);
-// bfloat16 as float32, exactly, contiguous; any other tensor itself.
-Tensor Widened(const Tensor& x);
 // Copies x into `target` (same shape and dtype, any strides), threaded, by tiles where both are permuted.
 void CopyTo(const Tensor& x, const Tensor& target);
 // Contiguous copies joined along `dim`.

@@ -5,6 +5,7 @@
 
 #include "crosstalk/autograd/einsum/contraction_plan.h"
 #include "crosstalk/autograd/precision.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
@@ -134,22 +135,9 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
   });
 }
 
-// An operand's elements: `rounded` where they are bfloat16, else `values`.
 template <typename T>
-struct Elements {
-  const T* values = nullptr;
-  const uint16_t* rounded = nullptr;
-};
-
-template <typename T>
-Elements<T> ElementsOf(const Tensor& x) {
-  if (x.dtype() == DType::kBFloat16) return {.values = nullptr, .rounded = x.data<uint16_t>()};
-  return {.values = x.data<T>(), .rounded = nullptr};
-}
-
-template <typename T>
-void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const Elements<T>& a,
-             const Elements<T>& b, T* c) {
+void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const ProductOperand<T>& a,
+             const ProductOperand<T>& b, T* c) {
   const int64_t m = GroupSize(axes, plan.rows);
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
@@ -177,13 +165,12 @@ void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, co
   gemm.ldc = view_c.ld;
   if (view_c.transpose == kernels::Transpose::kNo) {
     gemm.m = m, gemm.n = n;
-    gemm.a = a.values, gemm.a_rounded = a.rounded, gemm.lda = view_a.ld, gemm.transpose_a = view_a.transpose;
-    gemm.b = b.values, gemm.b_rounded = b.rounded, gemm.ldb = view_b.ld, gemm.transpose_b = view_b.transpose;
+    SetA(gemm, a, view_a.ld, view_a.transpose);
+    SetB(gemm, b, view_b.ld, view_b.transpose);
   } else {  // Cᵀ = Bᵀ Aᵀ
     gemm.m = n, gemm.n = m;
-    gemm.a = b.values, gemm.a_rounded = b.rounded, gemm.lda = view_b.ld;
-    gemm.b = a.values, gemm.b_rounded = a.rounded, gemm.ldb = view_a.ld;
-    gemm.transpose_a = flipped(view_b.transpose), gemm.transpose_b = flipped(view_a.transpose);
+    SetA(gemm, b, view_b.ld, flipped(view_b.transpose));
+    SetB(gemm, a, view_a.ld, flipped(view_a.transpose));
     std::swap(offsets_a, offsets_b);
   }
   if (looped.empty()) {
@@ -226,11 +213,9 @@ bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
   return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && PartialSums(axes, plan) == 1;
 }
 
-// What a plan reads of an operand: matrix products in bfloat16 read bfloat16 where it lies, all others float.
+// What a plan reads of an operand: matrix products read bfloat16 where it lies, all others and copies float.
 Tensor Readable(const Tensor& x, const ContractPlan& plan, bool copied) {
-  const bool in_place =
-      plan.method == ContractPlan::Method::kGemm && !copied && CurrentPrecision() == Precision::kBFloat16;
-  return in_place ? x : Widened(x);
+  return plan.method == ContractPlan::Method::kGemm && !copied ? ReadByProducts(x) : Widened(x);
 }
 
 // c = beta · c + a · b; beta is 0 unless AddsInPlace.
@@ -263,7 +248,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
   if (plan.method == ContractPlan::Method::kInterleaved) {
     RunInterleaved<T>(effective, plan, operand_a.data<T>(), operand_b.data<T>(), products);
   } else {
-    RunGemm<T>(effective, plan, beta, ElementsOf<T>(operand_a), ElementsOf<T>(operand_b), products);
+    RunGemm<T>(effective, plan, beta, ProductOperand<T>(operand_a), ProductOperand<T>(operand_b), products);
   }
   if (partial_sums > 1) {
     T* sums = c;
