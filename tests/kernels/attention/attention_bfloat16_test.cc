@@ -10,6 +10,7 @@
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
 #include "gtest/gtest.h"
+#include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"
 #include "tests/support/close.h"
 #include "tests/support/fusing_targets.h"
@@ -21,26 +22,9 @@ namespace {
 using testing::SameBits;
 using Results = AttentionResults<float>;
 
-// One of the family.
-struct Kind {
-  const char* name;
-  bool P_l, P_w, dynamic, multi_query;
-};
-constexpr Kind kKinds[] = {
-    {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
-    {"weights", false, true, false, false},     {"talking", true, true, false, false},
-    {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
-    {"bilinear", false, false, false, true},
-};
-
-AttentionShape InBFloat16(const Kind& kind, AttentionShape s) {
-  s.precision = Precision::kBFloat16;
-  s.P_l = kind.P_l, s.P_w = kind.P_w;
-  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
-  if (!s.MixesLogits()) s.h_k = s.h;
-  if (!s.MixesWeights()) s.h_v = s.h;
-  if (kind.multi_query) s.memory_heads = MemoryHeads::kMultiQuery;
-  return s;
+AttentionShape InBFloat16(const Kind& kind, AttentionShape sizes) {
+  sizes.precision = Precision::kBFloat16;
+  return OfKind(kind, sizes);
 }
 
 // The worst errors of any result of a problem: of one element as a share of that result's largest magnitude, but of
@@ -77,11 +61,8 @@ Errors ErrorsOf(const AttentionProblem& p, double smallest = 0.1) {
 double LargestError(const AttentionProblem& p, double smallest = 0.1) { return ErrorsOf(p, smallest).largest; }
 
 class AttentionBFloat16Test : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionBFloat16Test, ::testing::ValuesIn(kKinds), [](const auto& info) {
-  std::string name = info.param.name;
-  std::erase_if(name, [](char c) { return c == ' ' || c == '-'; });
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionBFloat16Test, ::testing::ValuesIn(kKinds),
+                         [](const auto& info) { return TestName(info.param); });
 
 // Rounding to bfloat16 is off by 2^-9 of a value at most, 1.1e-3 in the root of the mean square. Logits of sums of many
 // terms, whose deviation here is 1, are off by 1.6e-3 by Q and K and their weights by as large a share; W, P_w, V and

@@ -7,6 +7,7 @@
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/runtime/random.h"
 #include "gtest/gtest.h"
+#include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/kernel_test.h"
@@ -31,35 +32,9 @@ void ExpectSameResults(const AttentionProblem& p, const std::string& what) {
   }
 }
 
-// One of the family.
-struct Kind {
-  const char* name;
-  bool P_l, P_w, dynamic, multi_query;
-};
-constexpr Kind kKinds[] = {
-    {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
-    {"weights", false, true, false, false},     {"talking", true, true, false, false},
-    {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
-    {"bilinear", false, false, false, true},
-};
-
-// `sizes` of a kind, with as many heads of each sort as it can have.
-AttentionShape OfKind(const Kind& kind, AttentionShape sizes) {
-  AttentionShape s = sizes;
-  s.P_l = kind.P_l, s.P_w = kind.P_w;
-  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
-  if (!s.MixesLogits()) s.h_k = s.h;
-  if (!s.MixesWeights()) s.h_v = s.h;
-  if (kind.multi_query) s.memory_heads = MemoryHeads::kMultiQuery;
-  return s;
-}
-
 class AttentionTargetsTest : public ::testing::TestWithParam<Kind> {};
-INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionTargetsTest, ::testing::ValuesIn(kKinds), [](const auto& info) {
-  std::string name = info.param.name;
-  std::erase_if(name, [](char c) { return std::isalpha(c) == 0; });
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionTargetsTest, ::testing::ValuesIn(kKinds),
+                         [](const auto& info) { return TestName(info.param); });
 
 TEST_P(AttentionTargetsTest, MasksBiasesAndDropout) {
   const AttentionShape sizes = Shape(2, 19, 37, 3, 5, 7, 11, 13);

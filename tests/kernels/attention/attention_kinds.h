@@ -1,0 +1,41 @@
+// The kinds of attention that the kernel's tests go through.
+#pragma once
+
+#include <cctype>
+#include <string>
+
+#include "crosstalk/kernels/attention/attention.h"
+
+namespace crosstalk::kernels {
+
+// One of the family.
+struct Kind {
+  const char* name;
+  bool P_l, P_w, dynamic, multi_query;
+};
+inline constexpr Kind kKinds[] = {
+    {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
+    {"weights", false, true, false, false},     {"talking", true, true, false, false},
+    {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
+    {"bilinear", false, false, false, true},
+};
+
+// `sizes` of a kind, with as many heads of each sort as it can have.
+inline AttentionShape OfKind(const Kind& kind, AttentionShape sizes) {
+  AttentionShape s = sizes;
+  s.P_l = kind.P_l, s.P_w = kind.P_w;
+  s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
+  if (!s.MixesLogits()) s.h_k = s.h;
+  if (!s.MixesWeights()) s.h_v = s.h;
+  if (kind.multi_query) s.memory_heads = MemoryHeads::kMultiQuery;
+  return s;
+}
+
+// Its letters, for GoogleTest's names.
+inline std::string TestName(const Kind& kind) {
+  std::string name = kind.name;
+  std::erase_if(name, [](char c) { return std::isalpha(c) == 0; });
+  return name;
+}
+
+}  // namespace crosstalk::kernels
