@@ -22,6 +22,15 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Contains;
 
+const std::vector<std::string> kRows = {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"};
+
+// A text of another kind than the built-in corpus.
+std::string LinesOfText() {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "Line " + std::to_string(i) + " of a text of another kind.\n\n";
+  return text;
+}
+
 class ReproduceTest : public ::testing::Test {
  protected:
   ReproduceTest() {
@@ -53,9 +62,15 @@ class ReproduceTest : public ::testing::Test {
   std::string CellFolder(const std::string& row, int seed) const {
     return StrCat(dir_ / "my table/cells/t5-", row, "/seed-", seed);
   }
+  void ExpectOtherTextIsRefused() const {
+    WriteBytes(dir_ / "text.txt", LinesOfText());
+    const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
+    EXPECT_EQ(other.exit_code, 2) << other.errors;
+    EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
+  }
   // What the cells hold by these names.
   void RemoveFromCells(const std::vector<std::string>& names) const {
-    for (const char* row : {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"}) {
+    for (const std::string& row : kRows) {
       for (int seed = 1; seed <= 2; ++seed) {
         for (const std::string& name : names) fs::remove_all(CellFolder(row, seed) + "/" + name);
       }
@@ -75,15 +90,7 @@ class ReproduceTest : public ::testing::Test {
   TempDir dir_;
 };
 
-const std::vector<std::string> kRows = {"multihead-24x32", "talking-encoder-24x32", "dynamic-encoder-24x32"};
 const std::vector<std::string> kFiles = {"table.md", "table.csv", "table.json", "report.html", "figure.svg"};
-
-// A text of another kind than the built-in corpus.
-std::string LinesOfText() {
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += "Line " + std::to_string(i) + " of a text of another kind.\n\n";
-  return text;
-}
 
 // Every element of an XML text is closed, in order; a "<" that begins none is an element that is not.
 std::string WhatIsNotClosed(const std::string& xml) {
@@ -283,10 +290,7 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
   EXPECT_TRUE(Contains(Result().At("missing").AsArray()[0].At("reason").AsString(), "steps: 9 here, 8 there"));
   WriteScale(8);
-  WriteBytes(dir_ / "text.txt", LinesOfText());
-  const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
-  EXPECT_EQ(other.exit_code, 2) << other.errors;
-  EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
+  ExpectOtherTextIsRefused();
 }
 
 TEST_F(ReproduceTest, AnotherFinetuningIsNotMixedIn) {
@@ -385,10 +389,7 @@ TEST_F(ReproduceTest, WhatWasMeasuredOutlivesTheRuns) {
   ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not counted: ")) << ReasonOfMissing(0);
   WriteScale(8);
-  WriteBytes(dir_ / "text.txt", LinesOfText());
-  const CommandResult text = RunCommand(Table({"--data", dir_ / "text.txt"}));
-  EXPECT_EQ(text.exit_code, 2) << text.errors;
-  EXPECT_TRUE(Contains(text.errors, "was trained on other text")) << text.errors;
+  ExpectOtherTextIsRefused();
 }
 
 TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
