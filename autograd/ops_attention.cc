@@ -28,7 +28,7 @@ enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTab
 // results.
 struct Call {
   AttentionShape shape;
-  std::array<Tensor, kNumInputs> values;  // float, but as Kept says
+  std::array<Tensor, kNumInputs> values;  // Q, K and V may be bfloat16, as in that precision
   Tensor distance_bucket, memory_mask, pair_mask;
   double scale = 1.0;
   double dropout_rate = 0.0;
@@ -115,7 +115,10 @@ Tensor InRows(const Tensor& x) {
   return x;
 }
 
-ConstRows RowsOf(const Tensor& x) { return {x.data<float>(), x.strides()[1], x.strides()[0]}; }
+ConstRows RowsOf(const Tensor& x) {
+  const bool rounded = x.dtype() == DType::kBFloat16;
+  return {rounded ? nullptr : x.data<float>(), x.strides()[1], x.strides()[0], rounded ? x.data<uint16_t>() : nullptr};
+}
 ConstRows RowsOrNone(const Tensor& x) { return x.defined() ? RowsOf(x) : ConstRows{}; }
 // Of a contiguous tensor.
 Rows WritableRowsOf(const Tensor& x) { return {x.data<float>(), x.strides()[1]}; }
@@ -166,24 +169,15 @@ bool RoundsAlike(double scale) {
 
 // What backward keeps of a call. In bfloat16 the kernel rounds scale · Q, K and V as it packs them, and so they are
 // kept rounded, in half the bytes: to the bits of what is computed of them that is no difference.
-Call Kept(const Call& call, const std::vector<Variable>& given) {
+Call Kept(const Call& call) {
   Call kept = call;
   if (call.shape.MixesWeights()) kept.O = Tensor();
-  for (const Input i : {kQ, kK, kV}) {
-    const Tensor& value = given[i].value();
-    if (value.dtype() == DType::kBFloat16) {
-      kept.values[i] = value;
-    } else if (i != kQ || RoundsAlike(call.scale)) {
-      const bool is_K = i == kV && call.values[kV].raw_data() == call.values[kK].raw_data();  // tied, or the memory
-      kept.values[i] = is_K ? kept.values[kK] : KeptForProducts(call.values[i]);
-    }
-  }
-  return kept;
-}
-
-// The call as the kernel reads it.
-Call WithFloats(Call kept) {
-  for (const Input i : {kQ, kK, kV}) kept.values[i] = Widened(kept.values[i]);
+  const auto& values = call.values;
+  // of tied projections, or the memory itself
+  const bool one_tensor = values[kV].raw_data() == values[kK].raw_data() && values[kV].shape() == values[kK].shape();
+  if (RoundsAlike(call.scale)) kept.values[kQ] = KeptForProducts(values[kQ]);
+  kept.values[kK] = KeptForProducts(values[kK]);
+  kept.values[kV] = one_tensor ? kept.values[kK] : KeptForProducts(values[kV]);
   return kept;
 }
 
@@ -191,8 +185,7 @@ Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
 
-void Backpropagate(const Call& kept, const Tensor& dO, Gradients& gradients) {
-  const Call call = WithFloats(kept);
+void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
   // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
   std::array<Tensor, kNumInputs> d;
   for (int i = 0; i < kNumInputs; ++i) {
@@ -244,7 +237,7 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
                     "; the composed implementation takes both");
     inputs.push_back(given[i]);
     const bool in_rows = i <= kV || i == kR_Ml || i == kR_Mw;
-    const Tensor value = Widened(given[i].value());
+    const Tensor value = ReadByProducts(given[i].value());
     call.values[i] = in_rows ? InRows(value) : math::Contiguous(value);
   }
   if (in.bias_table.defined()) call.distance_bucket = CheckedBuckets(in.distance_bucket, call.shape.buckets);
@@ -269,7 +262,7 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
     CountMultiplications(EquationMultiplications(s));
   }
   const Tensor O = call.O;
-  return MakeOp("fused_attention", O, inputs, [kept = Kept(call, given)](const Tensor& dO, Gradients& gradients) {
+  return MakeOp("fused_attention", O, inputs, [kept = Kept(call)](const Tensor& dO, Gradients& gradients) {
     Backpropagate(kept, dO, gradients);  // recomputes J … U tile by tile from the statistics
   });
 }

@@ -10,6 +10,7 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd-inl.h"
@@ -49,6 +50,19 @@ HWY_INLINE FloatVector RoundedToBFloat16(FloatVector x) { return hn::BitCast(Tag
 HWY_INLINE FloatVector FirstOfPairs(PairVector p) { return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(p)); }
 HWY_INLINE FloatVector SecondOfPairs(PairVector p) {
   return hn::BitCast(Tag<float>(), hn::And(p, hn::Set(Tag<uint32_t>(), 0xffff0000u)));
+}
+
+// x[i … i + lanes) of `count` bfloat16 as floats; zeros stand for what is not there.
+HWY_INLINE FloatVector LoadWidened(const uint16_t* x, int64_t i, int64_t count) {
+  const Tag<uint32_t> du;
+  const HalfTag dh;
+  const auto widened = [&](const uint16_t* from) HWY_ATTR {
+    return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
+  };
+  if (i + kLanesOf<float> <= count) return widened(x + i);
+  HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
+  if (i < count) std::memcpy(last, x + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
+  return widened(last);
 }
 
 template <BFloat16Unit kUnit>

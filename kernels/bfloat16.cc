@@ -35,18 +35,9 @@ void RoundAll(int64_t count, const float* x, uint16_t* y) {
 
 void WidenAll(int64_t count, const uint16_t* x, float* y) {
   const Tag<float> d;
-  const Tag<uint32_t> du;
-  const HalfTag dh;
-  const auto widened = [&](const uint16_t* from) HWY_ATTR {
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
-  };
   ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(widened(x + i), d, y + i); },
-      [&](int64_t i, size_t n) HWY_ATTR {
-        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
-        std::memcpy(last, x + i, n * sizeof(uint16_t));
-        StoreFirst(widened(last), d, y + i, n);
-      });
+      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(LoadWidened(x, i, count), d, y + i); },
+      [&](int64_t i, size_t n) HWY_ATTR { StoreFirst(LoadWidened(x, i, count), d, y + i, n); });
 }
 
 bool TargetHasDotProduct() { return kHasDotProduct; }

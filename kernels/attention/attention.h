@@ -56,9 +56,16 @@ struct ConstRows {
   const float* data = nullptr;
   int64_t stride = 0;
   int64_t batch = kDense;
+  const uint16_t* rounded = nullptr;  // Q, K, V in bfloat16: their elements where `data` is null
 
-  const float* Row(int64_t b, int64_t i, int64_t positions) const {
-    return data + b * (batch == kDense ? positions * stride : batch) + i * stride;
+  // The rows from row i of batch row b on.
+  ConstRows From(int64_t b, int64_t i, int64_t positions) const {
+    return Behind(b * (batch == kDense ? positions * stride : batch) + i * stride);
+  }
+  const float* Row(int64_t b, int64_t i, int64_t positions) const { return From(b, i, positions).data; }
+  ConstRows Behind(int64_t elements) const {
+    return {data == nullptr ? nullptr : data + elements, stride, batch,
+            rounded == nullptr ? nullptr : rounded + elements};
   }
 };
 // A result's rows: row i begins at data + i · stride.

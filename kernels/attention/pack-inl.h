@@ -32,9 +32,13 @@ HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int6
 }
 
 // Asks for rows that will be packed soon: their lines lie apart, out of the hardware prefetchers' sight.
-HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const float* in, int64_t in_stride) {
+HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const ConstRows& in) {
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in + r * in_stride + c);
+    if (in.rounded != nullptr) {
+      for (int64_t c = 0; c < cols; c += 2 * kLine) hwy::Prefetch(in.rounded + r * in.stride + c);
+    } else {
+      for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in.data + r * in.stride + c);
+    }
   }
 }
 
@@ -42,11 +46,12 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const float* in, int64_
 // there.
 template <class Terms>
 HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int64_t rows, int64_t cols, int64_t width,
-                             const float* in, int64_t in_stride, float* out) {
+                             const ConstRows& in, float* out) {
   const Tag<float> d;
   const auto load = [&](int64_t row, int64_t c) HWY_ATTR {
     if (row >= rows || c >= cols) return hn::Zero(d);
-    const float* from = in + row * in_stride + c;
+    if (in.rounded != nullptr) return LoadWidened(in.rounded + row * in.stride, c, cols);
+    const float* from = in.data + row * in.stride + c;
     return c + kLanes <= cols ? hn::LoadU(d, from) : LoadFirst(d, from, static_cast<size_t>(cols - c));
   };
   for (int64_t p = 0; p < pairs; ++p) {
@@ -61,14 +66,19 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
 // out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros stand for what is not there.
 // Whole vectors are stored, one behind the last row where kWidth is less.
 template <class Terms, int kWidth>
-HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const float* in, int64_t in_stride, float scale,
-                                float* out) {
+HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in, float scale, float* out) {
   const Tag<float> d;
   constexpr int64_t kPart = 32;  // columns, transposed at a time
   HWY_ALIGN float part[kPart * kWidth + kMaxLanes] = {};
+  HWY_ALIGN float widened[kWidth * kPart];
   for (int64_t c = 0; c < cols; c += kPart) {
     const int64_t columns = std::min(kPart, cols - c);
-    TransposeScaled<float>(rows, kWidth, columns, in + c, in_stride, scale, part, kWidth);
+    for (int64_t r = 0; in.rounded != nullptr && r < rows; ++r) {
+      const uint16_t* row = in.rounded + r * in.stride + c;
+      for (int64_t j = 0; j < kPart; j += kLanes) hn::Store(LoadWidened(row, j, columns), d, widened + r * kPart + j);
+    }
+    const float* from = in.rounded != nullptr ? widened : in.data + c;
+    TransposeScaled<float>(rows, kWidth, columns, from, in.rounded != nullptr ? kPart : in.stride, scale, part, kWidth);
     if (columns % 2 != 0) std::fill_n(part + columns * kWidth, kWidth, 0.0f);
     for (int64_t i = 0; i < columns; i += 2) {
       for (int64_t j = 0; j < kWidth; j += kLanes) {
@@ -81,16 +91,16 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const float* in, int
 
 // Queries for TileNT: out[group][size][kQueryGroup], scaled; in pairs [size / 2].
 template <class Terms>
-HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const float* in, int64_t in_stride,
-                            float scale, float* out) {
-  PrefetchRows(rows, size, in, in_stride);
+HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const ConstRows& in, float scale,
+                            float* out) {
+  PrefetchRows(rows, size, in);
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled<float>(valid, kQueryGroup, size, in + q * in_stride, in_stride, scale, out + q * size,
+      TransposeScaled<float>(valid, kQueryGroup, size, in.data + q * in.stride, in.stride, scale, out + q * size,
                              kQueryGroup);
     } else {
-      PackColumnPairs<Terms, kQueryGroup>(valid, size, in + q * in_stride, in_stride, scale,
+      PackColumnPairs<Terms, kQueryGroup>(valid, size, in.Behind(q * in.stride), scale,
                                           out + q * CeilDivide<int64_t>(size, 2));
     }
   }
@@ -168,46 +178,43 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
-  const float* K = in.K.Row(b, first, s.m);
-  const float* V = in.V.Row(b, first, s.m);
-  const auto by_position = [&](const float* head, int64_t stride, int64_t size, float* out) HWY_ATTR {
+  const ConstRows K = in.K.From(b, first, s.m), V = in.V.From(b, first, s.m);
+  const auto by_position = [&](const ConstRows& head, int64_t size, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled(valid, kChunk, size, head, stride, 1.0f, out, kChunk);
+      TransposeScaled(valid, kChunk, size, head.data, head.stride, 1.0f, out, kChunk);
     } else {
-      PackColumnPairs<Terms, kChunk>(valid, size, head, stride, 1.0f, out);
+      PackColumnPairs<Terms, kChunk>(valid, size, head, 1.0f, out);
     }
   };
-  const auto by_size = [&](const float* head, int64_t stride, int64_t size, int64_t padded, float* out) HWY_ATTR {
+  const auto by_size = [&](const ConstRows& head, int64_t size, int64_t padded, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
-      CopyPadded(valid, kChunk, size, padded, head, stride, out);
+      CopyPadded(valid, kChunk, size, padded, head.data, head.stride, out);
     } else {
-      PackRowPairs<Terms>(kChunk / 2, 1, kChunk / 2, valid, size, padded, head, stride, out);
+      PackRowPairs<Terms>(kChunk / 2, 1, kChunk / 2, valid, size, padded, head, out);
     }
   };
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
-      const float* head = K + (g * plan.h_k + k) * s.d_k;
+      const ConstRows head = K.Behind((g * plan.h_k + k) * s.d_k);
       const int64_t at = tile * plan.h_k + k;
-      PrefetchRows(valid, s.d_k, head, in.K.stride);
+      PrefetchRows(valid, s.d_k, head);
       if (packed.K_by_position != nullptr) {
-        by_position(head, in.K.stride, s.d_k, packed.K_by_position + at * plan.Lanes(s.d_k) * kChunk);
+        by_position(head, s.d_k, packed.K_by_position + at * plan.Lanes(s.d_k) * kChunk);
       }
       if (packed.K_by_size != nullptr) {
-        by_size(head, in.K.stride, s.d_k, plan.d_k_padded,
-                packed.K_by_size + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
+        by_size(head, s.d_k, plan.d_k_padded, packed.K_by_size + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
       }
     }
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
-      const float* head = V + (g * plan.h_v + k) * s.d_v;
+      const ConstRows head = V.Behind((g * plan.h_v + k) * s.d_v);
       const int64_t at = tile * plan.h_v + k;
-      PrefetchRows(valid, s.d_v, head, in.V.stride);
+      PrefetchRows(valid, s.d_v, head);
       if (packed.V_by_size != nullptr) {
-        by_size(head, in.V.stride, s.d_v, plan.d_v_padded,
-                packed.V_by_size + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
+        by_size(head, s.d_v, plan.d_v_padded, packed.V_by_size + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
       }
       if (packed.V_by_position != nullptr) {
-        by_position(head, in.V.stride, s.d_v, packed.V_by_position + at * plan.Lanes(s.d_v) * kChunk);
+        by_position(head, s.d_v, packed.V_by_position + at * plan.Lanes(s.d_v) * kChunk);
       }
     }
   }

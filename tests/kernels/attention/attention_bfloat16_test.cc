@@ -1,6 +1,7 @@
 // The fused attention in bfloat16: near kernels/reference in double for every member of the family, and of the same
 // bits whatever computes it.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -158,6 +159,34 @@ TEST(AttentionBFloat16OperandsTest, InputsRoundedBeforehandGiveTheSameBits) {
       });
     }
   }
+}
+
+// Q, K and V that are kept in bfloat16 are read where they lie.
+TEST_P(AttentionBFloat16Test, InputsInBFloat16GiveTheBitsOfTheSameInFloat) {
+  for (const std::string& target : SupportedSimdTargets()) {
+    RestrictSimdTarget(target);
+    for (const int64_t n : {3, 41}) {
+      AttentionProblem p(InBFloat16(GetParam(), Shape(2, n, 70, 3, 4, 5, 37, 9)), {.key_padding = true}, 0.25);
+      std::array<std::vector<uint16_t>, 3> rounded;
+      const std::array<Floats*, 3> floats = {&p.Q, &p.K, &p.V};
+      for (size_t i = 0; i < floats.size(); ++i) {
+        rounded[i].resize(floats[i]->size());
+        RoundToBFloat16(static_cast<int64_t>(floats[i]->size()), floats[i]->data(), rounded[i].data());
+        WidenBFloat16(static_cast<int64_t>(floats[i]->size()), rounded[i].data(), floats[i]->data());
+      }
+      const Results widened = FusedAttention(p);
+      const std::array<ConstRows*, 3> rows = {&p.inputs.Q, &p.inputs.K, &p.inputs.V};
+      for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i]->data = nullptr;
+        rows[i]->rounded = rounded[i].data();
+      }
+      const Results results = FusedAttention(p);
+      Results::ForEach([&](const char* name, Floats Results::*member) {
+        EXPECT_TRUE(SameBits(results.*member, widened.*member)) << name << ", " << target << " n=" << n;
+      });
+    }
+  }
+  RestrictSimdTarget("");
 }
 
 // What is multiplied adds up to one: a weighted mean of ones is 1 but for roundings of float, 2^-24 for each of the sum
