@@ -97,7 +97,8 @@ FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
-REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP
+# Each SIMD target compiles every kernel once more. SCALAR stands in for SSSE3.
+REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=HWY_SSSE3
 # Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi

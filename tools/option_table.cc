@@ -328,9 +328,8 @@ void OptionTable::AddThreads() {
   impl_->computes = true;
   Add("--threads", &impl_->threads, "N", "Threads to compute with; all processors by default. Never changes a bit.");
   Add("--simd", &impl_->simd, "NAME",
-      "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4, SSSE3 or SCALAR, in any case; the CPU's best by "
-      "default. AVX2 and AVX3, which fuse multiply-adds, give the same bits, and the others, which do not, the same "
-      "others.");
+      "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4 or SCALAR, in any case; the CPU's best by default. "
+      "AVX2 and AVX3, which fuse multiply-adds, give the same bits, and the others, which do not, the same others.");
 }
 
 OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments) {
