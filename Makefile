@@ -14,10 +14,10 @@ DESTDIR ?=
 ifeq ($(origin CXX),default)  # make's own default is no choice of the user's
 CXX := g++
 endif
-CXXFLAGS ?= -O2 -g1
+SANITIZE :=
+CXXFLAGS ?= $(if $(SANITIZE),-Og,-O2) -g1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS := 2
-SANITIZE :=
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
@@ -97,8 +97,10 @@ FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD
 # Portable: SIMD is chosen at run time, so there is no -march here. No -ffast-math: runtime/check.cc refuses it.
 # Our own headers are "crosstalk/nn/module.h" here as in a program that has them installed, by way of links to the
 # layers' folders; -I. is for tools/ and tests/, which nobody else includes.
-# Each SIMD target compiles every kernel once more. SCALAR stands in for SSSE3.
-REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=HWY_SSSE3
+# Each SIMD target compiles every kernel once more. SCALAR stands in for SSSE3. What sanitizers look for depends on the
+# width of the vectors alone: SCALAR, AVX2 and AVX3 have three.
+DISABLED_SIMD := HWY_SSSE3$(if $(SANITIZE),+HWY_SSE4)
+REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=$(DISABLED_SIMD)
 # Hidden: what a public header declares is marked CROSSTALK_PUBLIC, and the shared library exports nothing else.
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
@@ -128,10 +130,17 @@ $(EMBEDDED): $(BUILD)/include/embedded/%.inc: %
 	@mkdir -p $(@D)
 	@{ printf 'R"EMBEDDED('; cat $<; printf ')EMBEDDED"\n'; } > $@
 
+# OBJECT_FLAGS: those of some objects.
+OBJECT_FLAGS :=
 $(BUILD)/objects/%.o: %.cc $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
 	@mkdir -p $(@D)
 	@echo "  compile $<"
-	@$(COMPILE) -c $< -o $@
+	@$(COMPILE) $(OBJECT_FLAGS) -c $< -o $@
+
+# To check the scopes of a kernel's thousands of vectors takes as long to compile as all the rest of it.
+ifneq ($(findstring address,$(SANITIZE)),)
+$(BUILD)/objects/kernels/%.o: OBJECT_FLAGS := -fno-sanitize-address-use-after-scope
+endif
 
 # Objects depend on the flags they were compiled with: the file is made anew where it says something else.
 COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))

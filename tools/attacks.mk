@@ -6,7 +6,7 @@ THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/at
     nn/attention/attention nn/attention/fused models/objectives/batches models/training/trainer
 .PHONY: test-threads
 test-threads:  ## run the tests of what threads share under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-thread SANITIZE=thread CXXFLAGS='-O1 -g1' \
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-thread SANITIZE=thread \
 	  $(THREAD_TESTS:%=$(BUILD)-thread/tests/%_test)
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" sh tests/run.sh $(BUILD)-thread $(TEST_JOBS)
 
