@@ -28,7 +28,7 @@ enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTab
 // results.
 struct Call {
   AttentionShape shape;
-  std::array<Tensor, kNumInputs> values;  // Q, K and V may be bfloat16, as in that precision
+  std::array<Tensor, kNumInputs> values;  // float; Q, K and V also bfloat16, in that precision
   Tensor distance_bucket, memory_mask, pair_mask;
   double scale = 1.0;
   double dropout_rate = 0.0;
@@ -116,8 +116,8 @@ Tensor InRows(const Tensor& x) {
 }
 
 ConstRows RowsOf(const Tensor& x) {
-  const bool rounded = x.dtype() == DType::kBFloat16;
-  return {rounded ? nullptr : x.data<float>(), x.strides()[1], x.strides()[0], rounded ? x.data<uint16_t>() : nullptr};
+  const ProductOperand<float> operand(x);
+  return {operand.values, x.strides()[1], x.strides()[0], operand.rounded};
 }
 ConstRows RowsOrNone(const Tensor& x) { return x.defined() ? RowsOf(x) : ConstRows{}; }
 // Of a contiguous tensor.

@@ -52,17 +52,18 @@ HWY_INLINE FloatVector SecondOfPairs(PairVector p) {
   return hn::BitCast(Tag<float>(), hn::And(p, hn::Set(Tag<uint32_t>(), 0xffff0000u)));
 }
 
-// x[i … i + lanes) of `count` bfloat16 as floats; zeros stand for what is not there.
-HWY_INLINE FloatVector LoadWidened(const uint16_t* x, int64_t i, int64_t count) {
+// The first `count` of x, each in the lower half of a lane; zeros stand for what is not there.
+HWY_INLINE PairVector LoadHalves(const uint16_t* x, int64_t count) {
   const Tag<uint32_t> du;
   const HalfTag dh;
-  const auto widened = [&](const uint16_t* from) HWY_ATTR {
-    return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
-  };
-  if (i + kLanesOf<float> <= count) return widened(x + i);
+  if (count >= kLanesOf<float>) return hn::PromoteTo(du, hn::LoadU(dh, x));
   HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
-  if (i < count) std::memcpy(last, x + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
-  return widened(last);
+  if (count > 0) std::memcpy(last, x, static_cast<size_t>(count) * sizeof(uint16_t));
+  return hn::PromoteTo(du, hn::LoadU(dh, last));
+}
+// The same as floats.
+HWY_INLINE FloatVector LoadHalvesWidened(const uint16_t* x, int64_t count) {
+  return FirstOfPairs(LoadHalves(x, count));
 }
 
 template <BFloat16Unit kUnit>

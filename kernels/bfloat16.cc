@@ -36,8 +36,8 @@ void RoundAll(int64_t count, const float* x, uint16_t* y) {
 void WidenAll(int64_t count, const uint16_t* x, float* y) {
   const Tag<float> d;
   ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(LoadWidened(x, i, count), d, y + i); },
-      [&](int64_t i, size_t n) HWY_ATTR { StoreFirst(LoadWidened(x, i, count), d, y + i, n); });
+      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(LoadHalvesWidened(x + i, count - i), d, y + i); },
+      [&](int64_t i, size_t n) HWY_ATTR { StoreFirst(LoadHalvesWidened(x + i, count - i), d, y + i, n); });
 }
 
 bool TargetHasDotProduct() { return kHasDotProduct; }

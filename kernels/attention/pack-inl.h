@@ -50,7 +50,7 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
   const Tag<float> d;
   const auto load = [&](int64_t row, int64_t c) HWY_ATTR {
     if (row >= rows || c >= cols) return hn::Zero(d);
-    if (in.rounded != nullptr) return LoadWidened(in.rounded + row * in.stride, c, cols);
+    if (in.rounded != nullptr) return LoadHalvesWidened(in.rounded + row * in.stride + c, cols - c);
     const float* from = in.data + row * in.stride + c;
     return c + kLanes <= cols ? hn::LoadU(d, from) : LoadFirst(d, from, static_cast<size_t>(cols - c));
   };
@@ -75,7 +75,9 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in,
     const int64_t columns = std::min(kPart, cols - c);
     for (int64_t r = 0; in.rounded != nullptr && r < rows; ++r) {
       const uint16_t* row = in.rounded + r * in.stride + c;
-      for (int64_t j = 0; j < kPart; j += kLanes) hn::Store(LoadWidened(row, j, columns), d, widened + r * kPart + j);
+      for (int64_t j = 0; j < kPart; j += kLanes) {
+        hn::Store(LoadHalvesWidened(row + j, columns - j), d, widened + r * kPart + j);
+      }
     }
     const float* from = in.rounded != nullptr ? widened : in.data + c;
     TransposeScaled<float>(rows, kWidth, columns, from, in.rounded != nullptr ? kPart : in.stride, scale, part, kWidth);

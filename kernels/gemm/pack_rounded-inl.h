@@ -33,15 +33,8 @@ HWY_INLINE PairVector PairRows(const float* first, const float* second, int64_t 
 }
 template <BFloat16Unit kUnit>
 HWY_INLINE PairVector PairRows(const uint16_t* first, const uint16_t* second, int64_t count) {
-  const Tag<uint32_t> d;
-  const HalfTag dh;
-  const auto load = [&](const uint16_t* row) HWY_ATTR {
-    if (row == nullptr) return hn::Zero(d);
-    if (count >= kLanesOf<float>) return hn::PromoteTo(d, hn::LoadU(dh, row));
-    HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)] = {};
-    std::memcpy(last, row, static_cast<size_t>(count) * sizeof(uint16_t));
-    return hn::PromoteTo(d, hn::LoadU(dh, last));
-  };
+  const auto load = [&](const uint16_t* row)
+                        HWY_ATTR { return row == nullptr ? hn::Zero(Tag<uint32_t>()) : LoadHalves(row, count); };
   return hn::Or(load(first), hn::ShiftLeft<16>(load(second)));
 }
 
