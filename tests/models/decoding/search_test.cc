@@ -274,7 +274,7 @@ TEST(SearchTest, AnAnswerDependsOnItsInputAlone) {
         SCOPED_TRACE(::testing::Message() << ToString(config.encoder_self) << ", " << options.beams << " beams");
         // Threads beyond the processors take long.
         const bool all = kind == std::string("dynamic") && options.answers == 5;
-        const std::vector<int> thread_counts = all ? std::vector<int>{1, 2, 3} : std::vector<int>{2};
+        const std::vector<int> thread_counts = all ? std::vector<int>{1, 2, 3, 5, 8} : std::vector<int>{2};
         ExpectIndependentAnswers(t5, options, thread_counts);
         ExpectIndependentAnswers(lm, options, thread_counts);
       }
