@@ -31,7 +31,7 @@ Variable KernelOp(const char* name, const Variable& input, const Shape& shape, c
     using T = decltype(zero);
     if (!empty) forward(static_cast<const T*>(x.data<T>()), y.data<T>());
   });
-  const Tensor kept_x = !saves.x ? Tensor() : saves.rounded_in_bfloat16 ? KeptForProducts(x) : x;
+  const Tensor kept_x = !saves.x ? Tensor() : saves.rounded_in_bfloat16 ? KeptForBackward(x) : x;
   return MakeOp(name, y, {input},
                 [name, backward, empty, shape = x.shape(), kept_x, y = saves.y ? y : Tensor()](const Tensor& dy_strided,
                                                                                                Gradients& gradients) {

@@ -175,9 +175,9 @@ Call Kept(const Call& call) {
   const auto& values = call.values;
   // of tied projections, or the memory itself
   const bool one_tensor = values[kV].raw_data() == values[kK].raw_data() && values[kV].shape() == values[kK].shape();
-  if (RoundsAlike(call.scale)) kept.values[kQ] = KeptForProducts(values[kQ]);
-  kept.values[kK] = KeptForProducts(values[kK]);
-  kept.values[kV] = one_tensor ? kept.values[kK] : KeptForProducts(values[kV]);
+  if (RoundsAlike(call.scale)) kept.values[kQ] = KeptForBackward(values[kQ]);
+  kept.values[kK] = KeptForBackward(values[kK]);
+  kept.values[kV] = one_tensor ? kept.values[kK] : KeptForBackward(values[kV]);
   return kept;
 }
 

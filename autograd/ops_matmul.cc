@@ -123,7 +123,7 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
 }
 
 Variable AsOperand(const Variable& x) {
-  const Tensor kept = KeptForProducts(x.value());
+  const Tensor kept = KeptForBackward(x.value());
   if (kept.dtype() == x.dtype()) return x;
   return MakeOp("as_operand", kept, {x}, [](const Tensor& dy, Gradients& gradients) { gradients.Add(0, dy); });
 }

@@ -33,7 +33,7 @@ Tensor Rounded(const Tensor& x) { return Converted(x, kernels::RoundToBFloat16);
 
 Tensor Widened(const Tensor& x) { return x.dtype() == DType::kBFloat16 ? Converted(x, kernels::WidenBFloat16) : x; }
 
-Tensor KeptForProducts(const Tensor& x) {
+Tensor KeptForBackward(const Tensor& x) {
   return RoundsProducts() && GradEnabled() && x.dtype() == DType::kFloat32 ? Rounded(x) : x;
 }
 

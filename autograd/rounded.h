@@ -13,8 +13,8 @@ Tensor Rounded(const Tensor& x);
 // bfloat16 as float32, exactly, contiguous; any other tensor itself.
 Tensor Widened(const Tensor& x);
 
-// x as backward keeps it where products alone read it: rounded, under bfloat16 and where ops are recorded; else itself.
-Tensor KeptForProducts(const Tensor& x);
+// x as backward keeps it where it may be rounded: so under bfloat16 and where ops are recorded; else itself.
+Tensor KeptForBackward(const Tensor& x);
 // x as a matrix product under the current precision can read it: bfloat16 as it lies, or widened where nothing is
 // rounded.
 Tensor ReadByProducts(const Tensor& x);
