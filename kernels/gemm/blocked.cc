@@ -24,7 +24,7 @@ void ElementsProduct(const GemmArguments<T>& g) {
   if (IsThin(g)) {
     ThinProduct(g);
   } else if (IsDots(g)) {
-    DotsProduct(g);
+    DotsProduct<Elements<T>>(g);
   } else {
     BlockedProduct<Elements<T>>(g);
   }

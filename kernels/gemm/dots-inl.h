@@ -1,6 +1,7 @@
 // The product of very few rows with a transposed B: an element is the dot product of two rows as they lie in memory. A
 // vector holds as many columns of C, so that each adds up in the order of k; B's rows are transposed in registers,
-// which is quicker than memory hands them out. Compiled once per target.
+// which is quicker than memory hands them out. Of elements, or of pairs of bfloat16 (dots_rounded-inl.h). Compiled once
+// per target.
 #if defined(CROSSTALK_GEMM_DOTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_DOTS_INL_H_
 #undef CROSSTALK_GEMM_DOTS_INL_H_
@@ -10,7 +11,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
+#include "crosstalk/kernels/gemm/pack-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/kernels/gemm/tile-inl.h"
 #include "crosstalk/runtime/math.h"
@@ -28,29 +31,66 @@ bool IsDots(const GemmArguments<T>& g) {
   return g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes;
 }
 
-// Elements of 16 bytes, the unit in which vectors are interleaved.
+// What dot products need of a policy of operands (tile-inl.h): its packed operands as they lie in memory, kTerms of
+// Source each, and A's rows.
+template <class Operands>
+struct DotOperands;
+
 template <typename T>
-constexpr int kDotUnit = std::min<int>(kLanesOf<T>, 16 / int{sizeof(T)});
+struct DotOperands<Elements<T>> {
+  using Source = T;
+  static const T* B(const GemmArguments<T>& g) { return g.b; }
+  // op(A)[…, k … k + depth].
+  void Set(const GemmArguments<T>& g, int64_t k, int64_t /*depth*/) { SetThinRows(g, k, rows); }
+  ThinRow<T> rows[kDotRows];
+};
+
+// Packed operands of 16 bytes, the unit in which vectors are interleaved.
+template <typename Packed>
+constexpr int kDotUnit = std::min<int>(kLanesOf<Packed>, 16 / int{sizeof(Packed)});
 
 // The vector whose unit i is the one at p + i · stride.
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> LoadUnits(D d, const T* p, [[maybe_unused]] int64_t stride) {
-#if HWY_TARGET != HWY_SCALAR
-  constexpr int64_t kUnits = static_cast<int64_t>(hn::MaxLanes(D())) / kDotUnit<T>;
+template <class D, typename Source>
+HWY_INLINE hn::Vec<D> LoadUnits(D d, const Source* p, [[maybe_unused]] int64_t stride) {
+  using Packed = hn::TFromD<D>;
+#if HWY_TARGET == HWY_SCALAR
+  Packed packed;
+  std::memcpy(&packed, p, sizeof(packed));
+  return hn::Set(d, packed);
+#else
+  constexpr int64_t kUnits = static_cast<int64_t>(hn::MaxLanes(D())) / kDotUnit<Packed>;
   if constexpr (kUnits > 1) {
     const hn::Half<D> half;
     return hn::Combine(d, LoadUnits(half, p + kUnits / 2 * stride, stride), LoadUnits(half, p, stride));
+  } else {
+    return hn::BitCast(d, hn::LoadU(hn::Repartition<Source, D>(), p));
   }
 #endif
-  return hn::LoadU(d, p);
 }
 
-// sums[r] += Σ_i a[r][i] · b[column · ldb + i], i < kDotUnit, each in the order of i; a vector's lanes are columns.
-template <int R, typename T>
-HWY_INLINE void AddUnit(const ThinRow<T>* a, int64_t k, const T* b, int64_t ldb, hn::Vec<Tag<T>>* sums) {
-  constexpr int kUnit = kDotUnit<T>;
-  const Tag<T> d;
-  hn::Vec<Tag<T>> y[kUnit];
+// sums[r] += a[r][k] · y.
+template <int R, class Operands, typename Packed = typename Operands::Packed, typename Sum = typename Operands::Sum>
+HWY_INLINE void AddTerms(const ThinRow<Packed>* a, int64_t k, hn::Vec<Tag<Packed>> y, hn::Vec<Tag<Sum>>* sums) {
+  const Tag<Packed> d;
+  CROSSTALK_UNROLL
+  for (int pass = 0; pass < Operands::kPasses; ++pass) {
+    const auto part = Operands::PartOf(pass, y);
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const auto x = Operands::PartOf(pass, hn::Set(d, a[r].data[k * a[r].stride]));
+      sums[r] = Operands::MulAdd(x, part, sums[r]);
+    }
+  }
+}
+
+// sums[r] += Σ_i a[r][k + i] · b[column · ldb + i · kTerms], i < kDotUnit, each in the order of i; a vector's lanes are
+// columns.
+template <int R, class Operands, typename Packed = typename Operands::Packed, typename Sum = typename Operands::Sum>
+HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename DotOperands<Operands>::Source* b,
+                        int64_t ldb, hn::Vec<Tag<Sum>>* sums) {
+  constexpr int kUnit = kDotUnit<Packed>;
+  const Tag<Packed> d;
+  hn::Vec<Tag<Packed>> y[kUnit];
   CROSSTALK_UNROLL
   for (int i = 0; i < kUnit; ++i) y[i] = LoadUnits(d, b + i * ldb, kUnit * ldb);
 #if HWY_TARGET != HWY_SCALAR
@@ -59,7 +99,7 @@ HWY_INLINE void AddUnit(const ThinRow<T>* a, int64_t k, const T* b, int64_t ldb,
     y[0] = hn::InterleaveLower(d, y0, y[1]);
     y[1] = hn::InterleaveUpper(d, y0, y[1]);
   } else if constexpr (kUnit == 4) {
-    const hn::Repartition<double, Tag<T>> pairs;
+    const hn::Repartition<double, Tag<Packed>> pairs;
     const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, y[0], y[1]));
     const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, y[2], y[3]));
     const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, y[0], y[1]));
@@ -71,25 +111,20 @@ HWY_INLINE void AddUnit(const ThinRow<T>* a, int64_t k, const T* b, int64_t ldb,
   }
 #endif
   CROSSTALK_UNROLL
-  for (int i = 0; i < kUnit; ++i) {
-    CROSSTALK_UNROLL
-    for (int r = 0; r < R; ++r) {
-      sums[r] = hn::MulAdd(hn::Set(d, a[r].data[(k + i) * a[r].stride]), y[i], sums[r]);
-    }
-  }
+  for (int i = 0; i < kUnit; ++i) AddTerms<R, Operands>(a, k + i, y[i], sums);
 }
 
 // The lines of rows that will be read next, asked for one after the other, as they lie: a dozen streams that each jump
 // from row to row are more than the processor follows by itself.
-template <typename T>
+template <typename Source>
 struct RowsAhead {
-  const T* row;
+  const Source* row;
   int64_t rows, stride, length;  // stride and length of a row in elements
   int64_t at = 0;
   HWY_INLINE void Next() {
     if (rows <= 0) return;
     __builtin_prefetch(row + at, 0, 2);
-    at += 64 / int64_t{sizeof(T)};
+    at += 64 / int64_t{sizeof(Source)};
     if (at < length) return;
     at = 0;
     row += stride;
@@ -99,42 +134,48 @@ struct RowsAhead {
 
 // sums[R][G vectors] = Σ_k a[R][k] · b[column · ldb + k], k < depth, each in the order of k. `ahead` is asked for as
 // many lines as are read.
-template <int R, int G, typename T>
-HWY_NOINLINE void Dots(int64_t depth, const ThinRow<T>* rows, const T* HWY_RESTRICT b, int64_t ldb,
-                       T* HWY_RESTRICT sums, RowsAhead<T>* next) {
-  constexpr int kLanes = kLanesOf<T>, kUnit = kDotUnit<T>;
-  constexpr int64_t kLine = 64 / int64_t{sizeof(T)};
+template <int R, int G, class Operands, typename Packed = typename Operands::Packed,
+          typename Source = typename DotOperands<Operands>::Source, typename T = typename Operands::Sum>
+HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source* HWY_RESTRICT b, int64_t ldb,
+                       T* HWY_RESTRICT sums, RowsAhead<Source>* next) {
+  constexpr int kLanes = kLanesOf<T>, kUnit = kDotUnit<Packed>, kTerms = Operands::kTerms;
+  constexpr int64_t kLine = 64 / int64_t{sizeof(Packed)};
   const Tag<T> d;
-  ThinRow<T> a[R];
+  ThinRow<Packed> a[R];
   for (int r = 0; r < R; ++r) a[r] = rows[r];
-  RowsAhead<T> ahead = *next;
+  RowsAhead<Source> ahead = *next;
   hn::Vec<Tag<T>> sum[G][R];
   CROSSTALK_UNROLL
   for (int g = 0; g < G; ++g) {
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) sum[g][r] = hn::Zero(d);
   }
+  const int64_t whole = depth / kTerms;
   int64_t k = 0;
   // A line of each row is read to its end before the next row's: the rows of a table whose width is a power of two
   // share a few sets of the first-level cache.
-  for (; k + kLine <= depth; k += kLine) {
+  for (; k + kLine <= whole; k += kLine) {
     CROSSTALK_UNROLL
     for (int g = 0; g < G; ++g) {
       for (int lane = 0; lane < kLanes; ++lane) ahead.Next();
       CROSSTALK_UNROLL
-      for (int64_t i = 0; i < kLine; i += kUnit) AddUnit<R>(a, k + i, b + g * kLanes * ldb + k + i, ldb, sum[g]);
+      for (int64_t i = 0; i < kLine; i += kUnit) {
+        AddUnit<R, Operands>(a, k + i, b + g * kLanes * ldb + (k + i) * kTerms, ldb, sum[g]);
+      }
     }
   }
-  for (; k + kUnit <= depth; k += kUnit) {
+  for (; k + kUnit <= whole; k += kUnit) {
     CROSSTALK_UNROLL
-    for (int g = 0; g < G; ++g) AddUnit<R>(a, k, b + g * kLanes * ldb + k, ldb, sum[g]);
+    for (int g = 0; g < G; ++g) AddUnit<R, Operands>(a, k, b + g * kLanes * ldb + k * kTerms, ldb, sum[g]);
   }
-  for (; k < depth; ++k) {
+  for (; k * kTerms < depth; ++k) {
+    const auto terms = static_cast<size_t>(std::min<int64_t>(kTerms, depth - k * kTerms));
     for (int g = 0; g < G; ++g) {
-      HWY_ALIGN T column[kLanes];
-      for (int lane = 0; lane < kLanes; ++lane) column[lane] = b[(g * kLanes + lane) * ldb + k];
-      const auto y = hn::Load(d, column);
-      for (int r = 0; r < R; ++r) sum[g][r] = hn::MulAdd(hn::Set(d, a[r].data[k * a[r].stride]), y, sum[g][r]);
+      HWY_ALIGN Packed column[kLanes] = {};
+      for (int lane = 0; lane < kLanes; ++lane) {
+        std::memcpy(column + lane, b + (g * kLanes + lane) * ldb + k * kTerms, terms * sizeof(Source));
+      }
+      AddTerms<R, Operands>(a, k, hn::Load(Tag<Packed>(), column), sum[g]);
     }
   }
   CROSSTALK_UNROLL
@@ -146,51 +187,60 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<T>* rows, const T* HWY_RESTR
 }
 
 // Dots for a run-time number of rows ≤ R.
-template <int R, int G, typename T>
-HWY_INLINE void DotsOf(int64_t rows, int64_t depth, const ThinRow<T>* a, const T* b, int64_t ldb, T* sums,
-                       RowsAhead<T>* next) {
+template <int R, int G, class Operands, typename Packed = typename Operands::Packed,
+          typename Source = typename DotOperands<Operands>::Source, typename T = typename Operands::Sum>
+HWY_INLINE void DotsOf(int64_t rows, int64_t depth, const ThinRow<Packed>* a, const Source* b, int64_t ldb, T* sums,
+                       RowsAhead<Source>* next) {
   if (rows == R) {
-    Dots<R, G>(depth, a, b, ldb, sums, next);
+    Dots<R, G, Operands>(depth, a, b, ldb, sums, next);
   } else if constexpr (R > 1) {
-    DotsOf<R - 1, G>(rows, depth, a, b, ldb, sums, next);
+    DotsOf<R - 1, G, Operands>(rows, depth, a, b, ldb, sums, next);
   }
 }
 
-// Columns [column, column + G vectors), of which `columns` are C's: where that is less, the last ones of B are read,
-// and those in front of `column` left out.
-template <int G, typename T>
-HWY_INLINE void DotColumns(const GemmArguments<T>& g, int64_t column, int64_t columns) {
+// The terms [k, k + depth) of columns [column, column + G vectors), of which `columns` are C's: where that is less, the
+// last ones of B are read, and those in front of `column` left out.
+template <int G, class Operands, typename T = typename Operands::Sum>
+HWY_INLINE void DotColumns(const GemmArguments<T>& g, const DotOperands<Operands>& operands, int64_t k, int64_t depth,
+                           int64_t column, int64_t columns) {
+  using Source = typename DotOperands<Operands>::Source;
   constexpr int64_t kLanes = kLanesOf<T>, kWhole = G * kLanes;
   const Tag<T> d;
   const int64_t before = kWhole - columns;  // 0, but for one vector at the end
-  const Blocks depths(g.k, kKC, 1);
-  T sums[kDotRows * kWhole + kLanes];  // whole vectors are read
-  for (int64_t k = 0; k < g.k; k += depths.size) {
-    const int64_t depth = std::min(depths.size, g.k - k);
-    ThinRow<T> a[kDotRows];
-    SetThinRows(g, k, a);
-    const int64_t after = column + columns;
-    RowsAhead<T> next = {g.b + after * g.ldb + k, std::min(kWhole, g.n - after), g.ldb, depth};
-    DotsOf<kDotRows, G>(g.m, depth, a, g.b + (column - before) * g.ldb + k, g.ldb, sums, &next);
-    const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
-                              g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column};
-    for (int64_t r = 0; r < g.m; ++r) {
-      for (int64_t at = 0; at < columns; at += kLanes) {
-        StoreUpdated(update, at, hn::LoadU(d, sums + r * kWhole + before + at), static_cast<size_t>(columns - at),
-                     g.c + r * g.ldc + column + at);
-      }
+  T sums[kDotRows * kWhole + kLanes];       // whole vectors are read
+  const Source* const b = DotOperands<Operands>::B(g) + k;
+  const int64_t after = column + columns;
+  RowsAhead<Source> next = {b + after * g.ldb, std::min(kWhole, g.n - after), g.ldb, depth};
+  DotsOf<kDotRows, G, Operands>(g.m, depth, operands.rows, b + (column - before) * g.ldb, g.ldb, sums, &next);
+  const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
+                            g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column};
+  for (int64_t r = 0; r < g.m; ++r) {
+    for (int64_t at = 0; at < columns; at += kLanes) {
+      StoreUpdated(update, at, hn::LoadU(d, sums + r * kWhole + before + at), static_cast<size_t>(columns - at),
+                   g.c + r * g.ldc + column + at);
     }
   }
 }
 
 // Very few rows, and B's rows as they lie.
-template <typename T>
+template <class Operands, typename T = typename Operands::Sum>
 void DotsProduct(const GemmArguments<T>& g) {
   constexpr int64_t kLanes = kLanesOf<T>, kPair = kDotGroups * kLanes;
+  const Blocks depths(g.k, kKC, Operands::kTerms);
   ParallelForRange(g.n, ThinGrain(g, kPair), [&](int64_t begin, int64_t end) HWY_ATTR {
-    int64_t column = begin;
-    for (; column + kPair <= end; column += kPair) DotColumns<kDotGroups>(g, column, kPair);
-    for (; column < end; column += kLanes) DotColumns<1>(g, column, std::min(kLanes, end - column));
+    [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
+    DotOperands<Operands> operands;
+    for (int64_t k = 0; k < g.k; k += depths.size) {
+      const int64_t depth = std::min(depths.size, g.k - k);
+      operands.Set(g, k, depth);
+      int64_t column = begin;
+      for (; column + kPair <= end; column += kPair) {
+        DotColumns<kDotGroups, Operands>(g, operands, k, depth, column, kPair);
+      }
+      for (; column < end; column += kLanes) {
+        DotColumns<1, Operands>(g, operands, k, depth, column, std::min(kLanes, end - column));
+      }
+    }
   });
 }
 

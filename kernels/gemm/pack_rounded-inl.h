@@ -20,22 +20,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Lane l: the pair of first[l] and second[l], or of first[l] and 0 where there is no second row. `count`: elements of
-// the rows from here on, of which a vector may have more.
+// A vector of a row, of which `count` elements are left: it may have more.
+HWY_INLINE FloatVector LoadFloats(const float* row, int64_t count) {
+  const Tag<float> d;
+  return count >= kLanesOf<float> ? hn::LoadU(d, row) : LoadFirst(d, row, static_cast<size_t>(count));
+}
+HWY_INLINE FloatVector LoadRounded(const float* row, int64_t count) {
+  return RoundedToBFloat16(LoadFloats(row, count));
+}
+HWY_INLINE FloatVector LoadRounded(const uint16_t* row, int64_t count) { return LoadHalvesWidened(row, count); }
+
+// Lane l: the pair of first[l] and second[l], or of first[l] and 0 where there is no second row.
 template <BFloat16Unit kUnit>
 HWY_INLINE PairVector PairRows(const float* first, const float* second, int64_t count) {
-  const Tag<float> d;
-  const auto load = [&](const float* row) HWY_ATTR {
-    if (row == nullptr) return hn::Zero(d);
-    return count >= kLanesOf<float> ? hn::LoadU(d, row) : LoadFirst(d, row, static_cast<size_t>(count));
-  };
-  return Pairs<kUnit>::Round(load(first), load(second));
+  return Pairs<kUnit>::Round(LoadFloats(first, count),
+                             second == nullptr ? hn::Zero(Tag<float>()) : LoadFloats(second, count));
 }
 template <BFloat16Unit kUnit>
 HWY_INLINE PairVector PairRows(const uint16_t* first, const uint16_t* second, int64_t count) {
-  const auto load = [&](const uint16_t* row)
-                        HWY_ATTR { return row == nullptr ? hn::Zero(Tag<uint32_t>()) : LoadHalves(row, count); };
-  return hn::Or(load(first), hn::ShiftLeft<16>(load(second)));
+  const auto lower = LoadHalves(first, count);
+  return second == nullptr ? lower : hn::Or(lower, hn::ShiftLeft<16>(LoadHalves(second, count)));
 }
 
 // The pairs of neighbours in a row of `count` elements; the last one's is 0 where count is odd. Writes nothing else.

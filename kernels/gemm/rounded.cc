@@ -1,5 +1,5 @@
 // Products of operands that are rounded to bfloat16: the blocked product over pairs of terms, on the unit in use, or
-// for very few rows the thin one. A sum has one order for any number of rows, as in float.
+// for very few rows one that reads B as it lies. A sum has one order for any number of rows, as in float.
 #include <memory>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/gemm/blocked-inl.h"
+#include "crosstalk/kernels/gemm/dots_rounded-inl.h"
 #include "crosstalk/kernels/gemm/pack_rounded-inl.h"
 #include "crosstalk/kernels/gemm/thin_rounded-inl.h"
 #include "crosstalk/kernels/gemm/tiled-inl.h"
@@ -25,6 +26,8 @@ template <BFloat16Unit kUnit>
 void PairsProduct(const GemmArguments<float>& g) {
   if (IsThinRounded(g, kUnit)) {
     ThinRoundedProduct<kUnit>(g);
+  } else if (IsDotsRounded(g, kUnit)) {
+    DotsProduct<RoundedPairs<kUnit>>(g);
   } else {
     BlockedProduct<RoundedPairs<kUnit>>(g);
   }
@@ -43,7 +46,7 @@ void RoundedProduct(const GemmArguments<float>& g, BFloat16Unit unit) {
 
 std::vector<int64_t> RoundedBuffers(const GemmArguments<float>& g, BFloat16Unit unit, int64_t threads) {
   if (unit == BFloat16Unit::kTiles) return BufferSizes<TiledPairs<ModelTiles>>(g, threads);
-  if (IsThinRounded(g, unit)) return {};
+  if (IsThinRounded(g, unit) || IsDotsRounded(g, unit)) return {};
   return BufferSizes<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);  // VDPBF16PS's too
 }
 

@@ -61,7 +61,8 @@ struct Shape {
 // k, and a sliced k.
 const std::vector<Shape> kShapes = {{1, 1, 1},     {3, 5, 2},     {7, 1, 5},     {17, 19, 23},  {31, 33, 65},
                                     {61, 67, 39},  {13, 48, 301}, {49, 35, 521}, {53, 37, 769}, {223, 70, 1037},
-                                    {3, 4133, 53}, {5, 12, 8201}, {1, 389, 131}, {3, 267, 901}, {8, 131, 257}};
+                                    {3, 4133, 53}, {5, 12, 8201}, {1, 389, 131}, {3, 267, 901}, {8, 131, 257},
+                                    {2, 150, 262}, {4, 131, 770}};
 
 // Operands of size 1 are rounded by 2^-9 of themselves before, and not again: against the product of the rounded ones
 // the bound is that of sums in float.
