@@ -2,6 +2,7 @@
 
 #include "crosstalk/autograd/kernel_op.h"
 #include "crosstalk/autograd/op.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/relu.h"
@@ -37,6 +38,15 @@ Tensor Inverted(const Tensor& mask) {
     for (int64_t i = 0; i < values.num_elements(); ++i) to[i] = from[i] == 0;
   });
   return result;
+}
+
+Tensor GeluTanhOf(const Tensor& x) {
+  const Tensor y = Tensor::Empty(x.shape(), x.dtype());
+  Launch("gated_gelu", x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    kernels::Unary<T>(UnaryOp::kGeluTanh, x.num_elements(), x.data<T>(), y.data<T>());
+  });
+  return y;
 }
 
 }  // namespace
@@ -120,6 +130,27 @@ Variable Relu(const Variable& input) {
     });
     gradients.Add(0, dx);
   });
+}
+
+Variable GatedGelu(const Variable& gate, const Variable& x) {
+  CROSSTALK_CHECK(gate.shape() == x.shape(), "gated_gelu: gate", gate.shape(), " and x", x.shape(),
+                  " must have the same shape");
+  const Tensor a = math::Contiguous(gate.value()), b = x.value();
+  const Tensor kept_a = KeptForBackward(a), kept_b = gate.requires_grad() ? KeptForBackward(b) : Tensor();
+  return MakeOp("gated_gelu", math::Mul(GeluTanhOf(a), b), {gate, x},
+                [kept_a, kept_b](const Tensor& dy, Gradients& gradients) {
+                  const Tensor a = Widened(kept_a);
+                  if (gradients.Needs(1)) gradients.Add(1, math::Mul(dy, GeluTanhOf(a)));
+                  if (!gradients.Needs(0)) return;
+                  const Tensor dgelu = math::Contiguous(math::Mul(dy, Widened(kept_b)));
+                  const Tensor da = Tensor::Empty(a.shape(), a.dtype());
+                  Launch("gated_gelu", a.dtype(), [&](auto zero) {
+                    using T = decltype(zero);
+                    kernels::UnaryGradient<T>(UnaryOp::kGeluTanh, a.num_elements(), a.data<T>(), nullptr,
+                                              dgelu.data<T>(), da.data<T>());
+                  });
+                  gradients.Add(0, da);
+                });
 }
 
 Variable MaskedFill(const Variable& x, const Tensor& mask, double value) {

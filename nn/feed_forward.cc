@@ -45,7 +45,7 @@ Variable Activate(FeedForwardKind kind, const Variable& x) {
 
 Variable FeedForward::Hidden(const Variable& x) const {
   if (!gated()) return Activate(config_.kind, ApplyWeight(x, wi_, wi_bias_));
-  return Mul(GeluTanh(ApplyWeight(x, wi_gate_, wi_gate_bias_)), ApplyWeight(x, wi_, wi_bias_));
+  return GatedGelu(ApplyWeight(x, wi_gate_, wi_gate_bias_), ApplyWeight(x, wi_, wi_bias_));
 }
 
 Variable FeedForward::Forward(const Variable& x, const ForwardContext& context) const {

@@ -110,6 +110,8 @@ TEST(ElementwiseTest, MistakesAreNamed) {
   EXPECT_NE(MessageOf([&] { Add(a, b); }).find("[3, 5]"), std::string::npos);
   EXPECT_EQ(MessageOf([&] { Mul(a, c); }),
             "mul: float32[3, 5] and float64[3, 5] have different element types; convert one");
+  EXPECT_EQ(MessageOf([&] { GatedGelu(a, b); }), "gated_gelu: gate[3, 5] and x[4] must have the same shape");
+  EXPECT_NE(MessageOf([&] { GatedGelu(a, c); }).find("convert one"), std::string::npos);
   EXPECT_EQ(MessageOf([&] { MaskedFill(a, a.value(), 0); }), "masked_fill: the mask is float32[3, 5], not bool");
   EXPECT_EQ(MessageOf([&] {
               MaskedFill(b, Tensor::Zeros({3, 1}, DType::kBool), 0);

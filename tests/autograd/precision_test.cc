@@ -191,6 +191,49 @@ TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {
   EXPECT_THROW(Exp(operand), Error);
 }
 
+TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
+  const Tensor dy = Random({5, 31}, 3);
+  const auto bits = [&](Variable (*gated)(const Variable&, const Variable&)) {
+    const Variable gate = Leaf(Random({5, 31}, 1)), x = Leaf(Random({5, 31}, 2));
+    const Variable y = gated(gate, x);
+    Backward(y, dy);
+    return std::vector{Values(y.value()), Values(gate.grad()), Values(x.grad())};
+  };
+  EXPECT_EQ(bits(GatedGelu), bits([](const Variable& gate, const Variable& x) { return Mul(GeluTanh(gate), x); }));
+}
+
+TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {
+  const Variable a = Leaf(Random({64, 128}, 1));
+  const PrecisionScope scope(Precision::kBFloat16);
+  const auto kept = [&](const Variable& gate) {
+    const int64_t before = GetMemoryStats().live_bytes;
+    const Variable y = GatedGelu(gate.requires_grad() ? Scale(gate, 2) : gate, Scale(a, 3));
+    return GetMemoryStats().live_bytes - before - 64 * 128 * 4;  // the result
+  };
+  EXPECT_EQ(kept(a), 2 * 64 * 128 * 2);
+  EXPECT_EQ(kept(Variable(a.value())), 64 * 128 * 2);
+}
+
+// Factors within 2^-9 of themselves; the result is of the factors themselves.
+TEST(GatedGeluTest, RoundingTouchesGradientsAlone) {
+  const Tensor dy = Random({5, 31}, 3);
+  const auto results = [&] {
+    const Variable gate = Leaf(Random({5, 31}, 1)), x = Leaf(Random({5, 31}, 2));
+    const Variable y = GatedGelu(gate, x);
+    Backward(y, dy);
+    return std::vector{Values(y.value()), Values(gate.grad()), Values(x.grad())};
+  };
+  const std::vector<std::vector<float>> exact = results();
+  const PrecisionScope scope(Precision::kBFloat16);
+  const std::vector<std::vector<float>> rounded = results();
+  EXPECT_TRUE(testing::SameBits(rounded[0], exact[0]));
+  for (const size_t i : {1u, 2u}) {
+    const std::vector<double> expected(exact[i].begin(), exact[i].end());
+    EXPECT_FALSE(testing::SameBits(rounded[i], exact[i]));
+    EXPECT_TRUE(testing::CloseToLargest(rounded[i], expected, 0x1p-7));
+  }
+}
+
 TEST(PrecisionTest, DoubleIsNotRounded) {
   const Variable a(Random({3, 31}, 1).To(DType::kFloat64)), b(Random({31, 5}, 2).To(DType::kFloat64));
   const Tensor plain = MatMul(a, b).value();

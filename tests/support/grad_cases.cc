@@ -80,6 +80,10 @@ void AddElementwise(Table& table) {
     table.Add(op.name, {op.x}, function);
     table.Add(std::string(op.name) + "_strided", {Strided(op.x)}, function);
   }
+  const auto gated_gelu = [](const Inputs& in) { return GatedGelu(in[0], in[1]); };
+  table.Add("gated_gelu", {wide, RandomTensor("x", {5, 11})}, gated_gelu);
+  table.Add("gated_gelu_strided", {Strided(wide), Strided(RandomTensor("x", {5, 11}))}, gated_gelu);
+  table.Add("gated_gelu_of_itself", {wide}, [](const Inputs& in) { return GatedGelu(in[0], in[0]); });
   const Tensor mask = Bool({5, 1}, {1, 0, 1, 1, 0});
   table.Add("masked_fill", {a}, [mask](const Inputs& in) { return MaskedFill(in[0], mask, -3); });
   table.Add("masked_fill_unless", {a}, [mask](const Inputs& in) { return MaskedFillUnless(in[0], mask, 2); });
