@@ -5,6 +5,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/precision.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
 #include "crosstalk/kernels/elementwise.h"
@@ -95,7 +96,7 @@ int64_t ChunkRows(int64_t classes) {
 // The tensors of a LinearCrossEntropy, contiguous.
 struct Linear {
   Tensor hidden;  // [rows, d]
-  Tensor table;   // [at least num_classes, d]
+  Tensor table;   // [at least num_classes, d]; may be bfloat16
   Tensor bias;    // [num_classes], or undefined
   Tensor targets;
   double scale = 1;
@@ -109,11 +110,10 @@ struct Linear {
 template <typename T>
 void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) {
   kernels::GemmArguments<T> gemm;
-  gemm.transpose_b = kernels::Transpose::kYes;
   gemm.m = count, gemm.n = linear.classes(), gemm.k = linear.d();
   gemm.alpha = static_cast<T>(linear.scale);
   gemm.a = linear.hidden.data<T>() + begin * linear.d(), gemm.lda = linear.d();
-  gemm.b = linear.table.data<T>(), gemm.ldb = linear.d();
+  SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kYes);
   gemm.c = logits, gemm.ldc = linear.classes();
   gemm.bias = linear.bias.defined() ? linear.bias.data<T>() : nullptr;
   gemm.precision = CurrentPrecision();
@@ -166,14 +166,14 @@ void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& op
     gemm.precision = CurrentPrecision();
     if (d.hidden.defined()) {  // dH = scale · dlogits · table
       gemm.m = count, gemm.k = linear.classes();
-      gemm.b = linear.table.data<T>(), gemm.ldb = linear.d();
+      SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kNo);
       gemm.c = d.hidden.data<T>() + begin * linear.d(), gemm.ldc = linear.d();
       kernels::Gemm<T>(gemm);
     }
     if (d.table.defined()) {  // dtable += scale · dlogitsᵀ · H
       gemm.transpose_a = kernels::Transpose::kYes;
       gemm.m = linear.classes(), gemm.k = count;
-      gemm.b = linear.hidden.data<T>() + begin * linear.d(), gemm.ldb = linear.d();
+      gemm.b = linear.hidden.data<T>() + begin * linear.d(), gemm.b_rounded = nullptr, gemm.ldb = linear.d();
       gemm.beta = begin == 0 ? T{0} : T{1};
       gemm.c = d.table.data<T>(), gemm.ldc = linear.d();
       kernels::Gemm<T>(gemm);
@@ -228,8 +228,8 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                   "linear_cross_entropy: num_classes = ", options.num_classes,
                   ", but table[classes, d] = ", table.shape());
   const int64_t num_classes = options.num_classes > 0 ? options.num_classes : dims["classes"];
-  CROSSTALK_CHECK(hidden.dtype() == table.dtype(), "linear_cross_entropy: hidden is ", hidden.dtype(), ", table is ",
-                  table.dtype(), "; convert one");
+  CROSSTALK_CHECK(hidden.dtype() == ResultDType(table.dtype()), "linear_cross_entropy: hidden is ", hidden.dtype(),
+                  ", table is ", table.dtype(), "; convert one");
   CROSSTALK_CHECK(dims["classes"] > 0, "linear_cross_entropy: table[classes, d] = ", table.shape(), " has no classes");
   std::vector<Variable> inputs = {hidden, table};
   if (bias.defined()) {
@@ -242,7 +242,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
       CheckTargets("linear_cross_entropy", targets, dims["rows"], num_classes, options.ignore_index);
   const kernels::CrossEntropyOptions kernel_options = KernelOptions(options);
   const Linear linear = {.hidden = math::Contiguous(hidden.value()),
-                         .table = math::Contiguous(table.value()),
+                         .table = math::Contiguous(ReadByProducts(table.value())),
                          .bias = bias.defined() ? math::Contiguous(bias.value()) : Tensor(),
                          .targets = checked.classes,
                          .scale = scale,

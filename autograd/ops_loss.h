@@ -32,7 +32,8 @@ CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, c
 
 // CrossEntropy(scale · hidden[rows, d] · table[classes, d]ᵀ + bias[classes], targets) without ever holding
 // [rows, classes] numbers: rows are taken in chunks; forward keeps log Z[rows], and the gradient computes each chunk's
-// logits again. The bias has an element for each class that counts (num_classes); undefined: none.
+// logits again. The table may be bfloat16 (autograd/rounded.h). The bias has an element for each class that counts
+// (num_classes); undefined: none.
 CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& table, const Tensor& targets,
                                       double scale, const CrossEntropyOptions& options = {}, const Variable& bias = {});
 

@@ -53,8 +53,8 @@ void Variable::SetGrad(Tensor gradient) const {
 
 void Variable::SetValue(Tensor value) const {
   CROSSTALK_CHECK(is_leaf(), "Variable: SetValue on the result of an op");
-  CROSSTALK_CHECK(value.defined() && value.shape() == shape() && value.dtype() == dtype(), "Variable: SetValue needs ",
-                  dtype(), shape());
+  CROSSTALK_CHECK(value.defined() && value.shape() == shape() && ResultDType(value.dtype()) == ResultDType(dtype()),
+                  "Variable: SetValue needs ", dtype(), shape());
   impl_->value = std::move(value);
 }
 

@@ -37,7 +37,8 @@ class Variable {
   const Tensor& grad() const;
   void ZeroGrad() const;                // makes grad() undefined
   void SetGrad(Tensor gradient) const;  // leaf only; same shape and dtype
-  void SetValue(Tensor value) const;    // leaf only; same shape and dtype
+  // Leaf only; same shape and dtype. A float32 leaf may become bfloat16, which products alone read, and back.
+  void SetValue(Tensor value) const;
 
   Variable Detach() const;  // the same value, off the tape
 

@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
 
@@ -25,8 +26,13 @@ Classifier::Classifier(ClassifierKind kind, int64_t classes, const Child<Embeddi
   if (kind == ClassifierKind::kTied) {
     scale_ = form.tied_scale == ClassifierForm::TiedScale::kInverseRoot ? root : 1.0;
   } else {
-    table_ = AddParameter("table", {rows, d}, InitialValues::Normal(root));
+    table_ = AddWeight("table", {rows, d}, InitialValues::Normal(root));
   }
+}
+
+void Classifier::RoundWeights() {
+  Module::RoundWeights();
+  if (table_.dtype() == DType::kFloat32) rounded_table_ = Variable(Rounded(table_.value()));
 }
 
 Variable Classifier::Logits(const Variable& hidden) const {
@@ -36,7 +42,7 @@ Variable Classifier::Logits(const Variable& hidden) const {
   Shape shape = hidden.shape();
   const int64_t d = shape[shape.rank() - 1];
   const Variable rows = Reshape(hidden, {d == 0 ? 0 : hidden.value().num_elements() / d, d});
-  const Variable table = Slice(table_, 0, 0, classes_);  // the rows beyond are no classes
+  const Variable table = Slice(weight(), 0, 0, classes_);  // the rows beyond are no classes
   const Variable logits = MatMul(Scale(rows, scale_), table, kernels::Transpose::kNo, kernels::Transpose::kYes);
   shape[shape.rank() - 1] = classes_;
   return Reshape(bias_.defined() ? Add(logits, bias_) : logits, shape);
@@ -46,7 +52,7 @@ CrossEntropyResult Classifier::Loss(const Variable& hidden, const Tensor& target
   const LayerScope scope("classifier");
   const int64_t rows = targets.num_elements();
   options.num_classes = classes_;
-  return LinearCrossEntropy(Reshape(hidden, {rows, table_.size(1)}), table_, targets.Reshape({rows}), scale_, options,
+  return LinearCrossEntropy(Reshape(hidden, {rows, table_.size(1)}), weight(), targets.Reshape({rows}), scale_, options,
                             bias_);
 }
 

@@ -47,15 +47,21 @@ class Classifier : public Module {
   Classifier(ClassifierKind kind, int64_t classes, const Child<EmbeddingLayer>& embedding, const ClassifierForm& form,
              const Initializer& init);
 
+  // Of a tied table there is a copy then: look-ups read it unrounded.
+  void RoundWeights() override;
+
   // hidden[…, d] → logits[…, classes].
   Variable Logits(const Variable& hidden) const;
   // hidden[…, d], targets int32[…]; those that are options.ignore_index count nothing. num_classes is set here.
   CrossEntropyResult Loss(const Variable& hidden, const Tensor& targets, CrossEntropyOptions options) const;
 
  private:
+  const Variable& weight() const { return rounded_table_.defined() ? rounded_table_ : table_; }
+
   int64_t classes_;
   double scale_;
   Variable table_, bias_;
+  Variable rounded_table_;  // of the tied table, after RoundWeights
 };
 
 }  // namespace crosstalk

@@ -20,9 +20,9 @@ FeedForward::FeedForward(const FeedForwardConfig& config, const Initializer& ini
   CROSSTALK_CHECK(config.d_model > 0 && config.d_ff > 0, "feed-forward: d_model = ", config.d_model,
                   " and d_ff = ", config.d_ff, " must be positive");
   const InitialValues in = Weights(config.stddev, config.d_model), out = Weights(config.stddev, config.d_ff);
-  if (gated()) wi_gate_ = AddParameter("wi_0", {config.d_model, config.d_ff}, in);
-  wi_ = AddParameter(gated() ? "wi_1" : "wi", {config.d_model, config.d_ff}, in);
-  wo_ = AddParameter("wo", {config.d_ff, config.d_model}, out);
+  if (gated()) wi_gate_ = AddWeight("wi_0", {config.d_model, config.d_ff}, in);
+  wi_ = AddWeight(gated() ? "wi_1" : "wi", {config.d_model, config.d_ff}, in);
+  wo_ = AddWeight("wo", {config.d_ff, config.d_model}, out);
   if (config.bias == LinearBias::kNo) return;
   if (gated()) wi_gate_bias_ = AddParameter("wi_0_bias", {config.d_ff}, InitialValues::Zeros());
   wi_bias_ = AddParameter(gated() ? "wi_1_bias" : "wi_bias", {config.d_ff}, InitialValues::Zeros());

@@ -26,7 +26,7 @@ Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, const Initializer& 
 
 Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, double stddev, const Initializer& init) : Module(init) {
   CROSSTALK_CHECK(d_in > 0 && d_out > 0, "linear: d_in = ", d_in, " and d_out = ", d_out, " must be positive");
-  weight_ = AddParameter("weight", {d_in, d_out}, InitialValues::TruncatedNormal(stddev));
+  weight_ = AddWeight("weight", {d_in, d_out}, InitialValues::TruncatedNormal(stddev));
   if (bias == LinearBias::kYes) bias_ = AddParameter("bias", {d_out}, InitialValues::Zeros());
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/nn/modules_by_path.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -87,6 +88,13 @@ Variable Module::AddParameter(std::string_view name, Tensor value, const Shape& 
   return variable;
 }
 
+Variable Module::AddWeight(std::string_view name, const Shape& shape, const InitialValues& values,
+                           const Shape& matrix_shape) {
+  const Variable weight = AddParameter(name, shape, values, matrix_shape);
+  entries_.back().weight = true;
+  return weight;
+}
+
 Variable Module::AddVector(std::string_view name, const Shape& shape, const InitialValues& values) {
   const Variable vector = AddParameter(name, shape, values);
   entries_.back().matrix_shape = {};
@@ -168,6 +176,18 @@ void Module::SetTrainable(std::string_view path, Trainable trainable) {
   for (const NamedParameter& parameter : Parameters()) parts.insert(Split(parameter.name, '.')[0]);
   Fail(ErrorKind::kUsage, "there is no parameter ", Quoted(path), ", nor any under that path",
        DidYouMean(path, PathsOf(Parameters())), "; the model's parts are ", Join({parts.begin(), parts.end()}, ", "));
+}
+
+void Module::RoundWeights() {
+  for (Entry& entry : entries_) {
+    if (entry.module != nullptr) {
+      entry.module->RoundWeights();
+      continue;
+    }
+    entry.trainable = false;
+    entry.value.SetRequiresGrad(Variable::RequiresGrad::kNo);
+    if (entry.weight && entry.value.dtype() == DType::kFloat32) entry.value.SetValue(Rounded(entry.value.value()));
+  }
 }
 
 RandomKey ForwardContext::DropoutKey(std::string_view site) const {

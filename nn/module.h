@@ -66,6 +66,11 @@ class Module {
   enum class Trainable { kNo, kYes };
   void SetTrainable(std::string_view path, Trainable trainable);
 
+  // Rounds what AddWeight made to bfloat16 (autograd/rounded.h) and makes nothing trainable, for a model that is used
+  // and no longer trained: the weights take half the memory, and in bfloat16 (autograd/precision.h), where products
+  // round them in any case, results keep their bits.
+  virtual void RoundWeights();
+
   // Where the module stands in the model that it was made in: "encoder.block_0".
   const std::string& path() const { return init_.path(); }
   DType dtype() const { return init_.dtype(); }
@@ -81,6 +86,9 @@ class Module {
                         const Shape& matrix_shape = {});
   // The same with values that the caller has.
   Variable AddParameter(std::string_view name, Tensor value, const Shape& matrix_shape = {});
+  // The same for a weight, which matrix products alone read.
+  Variable AddWeight(std::string_view name, const Shape& shape, const InitialValues& values,
+                     const Shape& matrix_shape = {});
   // The same for what optimizers see as a vector, of whatever rank it is: a bias per head, say.
   Variable AddVector(std::string_view name, const Shape& shape, const InitialValues& values);
   // Registers a module that is another's child too, under a name that it has here. It stays one set of parameters.
@@ -96,6 +104,7 @@ class Module {
     Variable value;
     Shape matrix_shape;
     bool trainable = true;
+    bool weight = false;
   };
   void AddModule(std::string_view name, std::shared_ptr<Module> module);
   void CheckName(std::string_view name) const;

@@ -74,8 +74,11 @@ TrainedModel LoadChosenModel(const ChosenModel& chosen) {
   return trained;
 }
 
-Precision PrecisionOf(const ChosenModel& chosen, const TrainingConfig& config) {
-  return chosen.precision.empty() ? config.precision : ParseName<Precision>("precision", chosen.precision);
+Precision PrecisionFor(const ChosenModel& chosen, const TrainingConfig& config, Model* model) {
+  const Precision precision =
+      chosen.precision.empty() ? config.precision : ParseName<Precision>("precision", chosen.precision);
+  if (precision == Precision::kBFloat16) model->RoundWeights();
+  return precision;
 }
 
 }  // namespace crosstalk

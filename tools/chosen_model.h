@@ -20,7 +20,7 @@ void AddChosenModel(OptionTable& options, ChosenModel* chosen);
 // Says which damaged checkpoints were passed over. Error(kData) where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
 
-// What the command is to compute in.
-Precision PrecisionOf(const ChosenModel& chosen, const TrainingConfig& config);
+// What the command is to compute in, and the model made ready for it: in bfloat16 its weights are rounded once.
+Precision PrecisionFor(const ChosenModel& chosen, const TrainingConfig& config, Model* model);
 
 }  // namespace crosstalk

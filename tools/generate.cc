@@ -51,10 +51,11 @@ struct Writing {
 
 Writing FromRun(ChosenModel chosen) {
   TrainedModel trained = LoadChosenModel(chosen);
+  const Precision precision = PrecisionFor(chosen, trained.config, trained.model.get());
   return {.model = std::move(trained.model),
           .tokenizer = std::move(trained.tokenizer),
           .writer = nullptr,
-          .precision = PrecisionOf(chosen, trained.config)};
+          .precision = precision};
 }
 
 Writing Load(const GenerateSettings& settings) {
@@ -67,10 +68,9 @@ Writing Load(const GenerateSettings& settings) {
   }
   CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
-  Writing writing = {.model = std::move(any.model),
-                     .tokenizer = any.tokenizer,
-                     .writer = nullptr,
-                     .precision = PrecisionOf(chosen, TrainingConfig())};
+  const Precision precision = PrecisionFor(chosen, TrainingConfig(), any.model.get());
+  Writing writing = {
+      .model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr, .precision = precision};
   if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {
     std::vector<std::string> remarks;
     writing.tokenizer = PublishedTokenizer(HuggingFaceFolder(settings.model), *writing.model, *any.form, &remarks);

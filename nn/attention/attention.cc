@@ -148,8 +148,11 @@ AttentionModule::AttentionModule(const AttentionConfig& config, const Initialize
     if (!IsPresent(projection, config)) continue;
     const Shape shape = ShapeOf(projection, config), matrix = MatrixShapeOf(projection, config);
     const InitialValues values = InitialValuesOf(projection, config);
-    parameters_.*projection.parameter = matrix.rank() == 0 ? AddVector(projection.name(), shape, values)
-                                                           : AddParameter(projection.name(), shape, values, matrix);
+    parameters_.*projection.parameter = [&] {
+      if (matrix.rank() == 0) return AddVector(projection.name(), shape, values);
+      return projection.source == ProjectionSource::kStatic ? AddParameter(projection.name(), shape, values, matrix)
+                                                            : AddWeight(projection.name(), shape, values, matrix);
+    }();
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/recompute.h"
@@ -114,6 +115,8 @@ TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
   const Variable x = Leaf(Random({24, 31}, 1)), w = Leaf(Random({31, 19}, 2)), bias = Leaf(Random({19}, 3));
   const Variable p = Leaf(Random({5, 31, 64}, 4)), q = Leaf(Random({31, 7, 64}, 5));
   const Variable batch = Leaf(Random({3, 1, 24, 31}, 6)), b = Leaf(Random({1, 5, 19, 31}, 7));
+  const Variable table = Leaf(Random({9, 31}, 8));
+  const Tensor targets = Tensor::Full({24}, 7, DType::kInt32);
   const PrecisionScope scope(Precision::kBFloat16);
   using Operand = std::function<Variable(const Variable&)>;
   const std::vector<std::function<Variable(const Operand&)>> products = {
@@ -133,8 +136,9 @@ TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
       [&](const Operand& op) {
         return MatMul(Reshape(op(x), {4, 6, 31}), op(w));
       },
+      [&](const Operand& op) { return LinearCrossEntropy(x, op(table), targets, 0.5, {}).loss; },
   };
-  const std::vector<Variable> leaves = {x, w, bias, p, q, batch, b};
+  const std::vector<Variable> leaves = {x, w, bias, p, q, batch, b, table};
   const auto values = [&](const Variable& y) {
     Backward(y, Random(y.shape(), 99));
     std::vector<std::vector<float>> all = {Values(y.value())};

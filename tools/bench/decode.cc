@@ -58,14 +58,15 @@ DecodeCase LmOf(const char* kind, int64_t d_model, int64_t layers) {
 }
 
 // Of the parameters that a step reads whole: not the encoder's, and not what the memory was projected with. The table
-// of the embedding is the classifier's.
-int64_t WeightBytes(const Model& model) {
+// of the embedding is the classifier's. In bfloat16 all that is large is rounded.
+int64_t WeightBytes(const Model& model, Precision precision) {
+  const size_t size = precision == Precision::kBFloat16 ? sizeof(uint16_t) : sizeof(float);
   int64_t bytes = 0;
   for (const NamedParameter& parameter : model.Parameters()) {
     const auto has = [&](const char* part) { return parameter.name.find(part) != std::string::npos; };
     const bool of_memory = has("cross_attention.P_k") || has("cross_attention.P_v") || has("cross_attention.P_M");
     if (has("encoder.") || of_memory) continue;
-    bytes += parameter.value.value().num_elements() * static_cast<int64_t>(sizeof(float));
+    bytes += parameter.value.value().num_elements() * static_cast<int64_t>(size);
   }
   return bytes;
 }
@@ -83,7 +84,7 @@ BenchResult MeasureDecode(const std::string& name, const Model& model, Precision
   result.precision = precision;
   result.threads = NumThreads();
   result.simd_target = kernels::SimdTargetName();
-  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(model)};
+  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(model, precision)};
   decode.gigabytes_per_second = kernels::MeasureReadGigabytes(NumThreads());
   const int64_t before = GetMemoryStats().live_bytes;
   decoder->Start(Tensor::Full({rows, n}, 5, DType::kInt32), Tensor::Full({rows, n}, 1, DType::kBool));
@@ -113,9 +114,10 @@ std::vector<BenchCase> DecodeBenchCases() {
     for (const int64_t rows : row_counts) {
       const std::string full = StrCat("decode-", name, "-", rows);
       const auto run = [=](const BenchSettings& settings) {
-        const std::unique_ptr<Model> model = of.make_model();
         std::vector<BenchResult> results;
         for (const Precision precision : settings.precisions) {
+          const std::unique_ptr<Model> model = of.make_model();
+          if (precision == Precision::kBFloat16) model->RoundWeights();
           results.push_back(MeasureDecode(full, *model, precision, rows, settings));
         }
         return results;

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
@@ -278,6 +280,22 @@ TEST(SearchTest, AnAnswerDependsOnItsInputAlone) {
         ExpectIndependentAnswers(t5, options, thread_counts);
         ExpectIndependentAnswers(lm, options, thread_counts);
       }
+    }
+  }
+}
+
+TEST(SearchTest, RoundedWeightsWriteTheSameInBFloat16) {
+  const PrecisionScope precision(Precision::kBFloat16);
+  const std::vector<SearchInput> inputs = Inputs(TinyIds(3, 9, 40, 1));
+  for (const char* kind : kKinds) {
+    T5 t5(TinyT5(kind), 2);
+    Lm lm(TinyLm(kind, 40, 30), 2);
+    for (Model* model : std::initializer_list<Model*>{&t5, &lm}) {
+      const SearchOptions options = {.max_length = 9, .beams = 3, .answers = 3};
+      const auto expected = Search(*model, inputs, options);
+      model->RoundWeights();
+      const auto got = Search(*model, inputs, options);
+      for (size_t i = 0; i < inputs.size(); ++i) ExpectSameAnswers(got[i], expected[i]);
     }
   }
 }
