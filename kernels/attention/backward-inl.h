@@ -20,68 +20,88 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// J, W, dU, dW, and D_sums += W·dW unless that is null, as it is without weights mixing. In bfloat16, where weights are
-// mixed, W is not normalised, and lies in scratch.W_tile too.
+// dU = dO·Vᵀ, heads `pitch` lanes apart.
+template <class Terms, Result kResult>
+HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, int64_t pitch, float* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
+  const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  for (int64_t k = 0; k < plan.h_v; ++k) {
+    TileNT<Terms, kResult>(plan.rows - first_row, depth, tile.dO + (k * plan.rows + first_row) * depth, V + k * V_size,
+                           dU + k * pitch + first_row * kColumns<kResult>,
+                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+  }
+}
+
+// Dropout's factors, and dU times them.
+HWY_INLINE void DropGradients(const BackwardTile& tile, const ChunkTile& at, float* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  DropoutFactorsTile(tile, at.chunk, at.extent.first_row, tile.scratch->dropout);
+  MultiplyTile(plan.h_v, plan.rows, at.extent.first_row, plan.pitch, tile.scratch->dropout, dU);
+}
+
+// RecomputeTile in bfloat16.
 template <class Terms>
-HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
+HWY_INLINE void RecomputeTileOfPairs(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   const BackwardScratch& scratch = *tile.scratch;
-  float* dW = at.dW;
-  if constexpr (Terms::kTerms == 1) {
-    LogitsTile<Terms>(tile, at.chunk, at.extent, at.J, at.W);
-    ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
-  } else {
-    float* W = s.MixesWeights() ? scratch.W_tile : at.W;
-    LogitsTile<Terms>(tile, at.chunk, at.extent, scratch.J_tile, W);
-    RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, W, tile.row_max);
-    if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J);
-    if (s.MixesWeights()) {
-      PairHeads<Terms>(plan, plan.h, first_row, W, at.W);
-      dW = scratch.dW_tile;
-    } else {
-      ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, W);
-    }
+  float* L = s.MixesWeights() ? scratch.L_tile : at.W;
+  LogitsTile<Terms>(tile, at.chunk, at.extent, scratch.J_tile, L);
+  if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J);
+  if (!s.MixesWeights()) {
+    RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, L, tile.row_max);
+    ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, at.W);
+    ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
+    if (tile.in->dropout_rate > 0) DropGradients(tile, at, at.dU);
+    return;
   }
-  const int64_t depth = plan.Lanes(s.d_v), V_size = depth * kChunk;
-  const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
-  for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNT<Terms, false>(plan.rows - first_row, depth, tile.dO + (k * plan.rows + first_row) * depth, V + k * V_size,
-                         at.dU + k * plan.pitch + first_row * kChunk,
-                         NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
-  }
+  PairExponentials<Terms>(plan, plan.h, first_row, L, tile.row_max, at.W);
   if (tile.in->dropout_rate > 0) {
-    DropoutFactorsTile(tile, at.chunk, first_row, scratch.dropout);
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, at.dU);
+    ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, scratch.U_tile);
+    DropGradients(tile, at, scratch.U_tile);
+    PairPositions<Terms>(plan, plan.h_v, first_row, scratch.U_tile, at.dU);
+  } else {
+    ValueGradients<Terms, Result::kPositionPairs>(tile, at, plan.half_pitch, at.dU);
   }
-  if (!s.MixesWeights()) return;
-  const float* dU = at.dU;
-  if constexpr (Terms::kTerms > 1) {
-    PairHeads<Terms>(plan, s.h_v, first_row, at.dU, scratch.head_pairs);
-    dU = scratch.head_pairs;
-  }
+  HeadsOfPositions(plan, s.h_v, first_row, at.dU, scratch.head_pairs);
   const int64_t h_in = plan.Lanes(s.h_v);
   if (tile.weights_back.data != nullptr) {
-    MixTile<Terms, false>(plan, h_in, s.h, tile.weights_back, first_row, dU, dW);
+    MixTile<Terms, Result::kSet>(plan, h_in, s.h, tile.weights_back, first_row, scratch.head_pairs, scratch.dW_tile);
   } else {
-    ClearTile(plan, s.h, first_row, dW);
+    ClearTile(plan, s.h, first_row, scratch.dW_tile);
   }
   if (s.R_Mw) {
-    const int64_t chunk = tile.b * plan.chunks + at.chunk;
-    if constexpr (Terms::kTerms == 1) {
-      const float* R = tile.packed->R_Mw + chunk * s.h * s.h_v * kChunk;
-      MixHeadsPerKey<Terms>(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, dU, dW);
-    } else {
-      const float* R = tile.packed->R_Mw_back + chunk * h_in * s.h * kChunk;
-      MixHeadsPerKey<Terms>(plan, h_in, s.h, R, s.h * kChunk, kChunk, first_row, dU, dW);
-    }
+    const float* R = tile.packed->R_Mw_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h * kChunk;
+    MixHeadsPerKey<Terms>(plan, h_in, s.h, R, s.h * kChunk, kChunk, first_row, scratch.head_pairs, scratch.dW_tile);
   }
-  if constexpr (Terms::kTerms > 1) {
-    PairGradients<Terms>(plan, s.h, first_row, at.W, dW, at.dW, D_sums);
-  } else if (D_sums != nullptr) {
-    AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, at.W, dW, D_sums);
+  PairGradients<Terms>(plan, s.h, first_row, at.W, scratch.dW_tile, at.dW, D_sums);
+}
+
+// J, W, dU, dW, and D_sums += W·dW unless that is null, as it is without weights mixing. In bfloat16, where weights are
+// mixed, W is not normalised.
+template <class Terms>
+HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
+  if constexpr (Terms::kTerms > 1) return RecomputeTileOfPairs<Terms>(tile, at, D_sums);
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const int64_t first_row = at.extent.first_row;
+  LogitsTile<Terms>(tile, at.chunk, at.extent, at.J, at.W);
+  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
+  ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
+  if (tile.in->dropout_rate > 0) DropGradients(tile, at, at.dU);
+  if (!s.MixesWeights()) return;
+  if (tile.weights_back.data != nullptr) {
+    MixTile<Terms, Result::kSet>(plan, s.h_v, s.h, tile.weights_back, first_row, at.dU, at.dW);
+  } else {
+    ClearTile(plan, s.h, first_row, at.dW);
   }
+  if (s.R_Mw) {
+    const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
+    MixHeadsPerKey<Terms>(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
+  }
+  if (D_sums != nullptr) AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, at.W, at.dW, D_sums);
 }
 
 // The piece of HeadMixingGradient, in steps of kPartialSums: as many rows of both operands as stay in the first-level
@@ -153,52 +173,52 @@ HWY_INLINE void AddPositionGradientsOfPairs(const BackwardTile& tile, const Chun
   }
 }
 
-// U, and the gradients of the weights mixing, in bfloat16.
+// U in pairs of queries, and the gradients of the weights mixing, in bfloat16.
 template <class Terms>
 HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
-  const int64_t first_row = at.extent.first_row;
+  const int64_t first_row = at.extent.first_row, h_in = plan.Lanes(s.h);
+  const bool drops = tile.in->dropout_rate > 0;
   float* U = scratch.U_tile;
-  if (s.MixesWeights()) {
-    const float* W = at.W;
-    const int64_t h_in = plan.Lanes(s.h);
-    if (s.R_Mw) {
-      ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, scratch.W_tile);
-      PairHeads<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.head_pairs);
-      W = scratch.head_pairs;
-    }
-    if (tile.weights.data != nullptr) {
-      MixTile<Terms, false>(plan, h_in, s.h_v, tile.weights, first_row, W, U);
-    } else {
-      ClearTile(plan, s.h_v, first_row, U);
-    }
-    if (s.R_Mw) {
-      const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * h_in * s.h_v * kChunk;
-      MixHeadsPerKey<Terms>(plan, h_in, s.h_v, R, s.h_v * kChunk, kChunk, first_row, W, U);
-    }
-  } else if (tile.in->dropout_rate > 0) {
-    std::copy_n(at.W, plan.TileFloats(plan.h_v), U);
+  if (s.MixesWeights() && !s.R_Mw && !drops) {
+    MixTile<Terms, Result::kPositionPairs>(plan, h_in, s.h_v, tile.weights, first_row, at.W, at.U);
+    QueriesOfPositions(plan, s.h_v, first_row, at.U, at.U);
   } else {
-    U = at.W;
+    if (s.MixesWeights()) {
+      const float* W = at.W;
+      if (s.R_Mw) {
+        ScaleHeadPairs<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.head_pairs);
+        W = scratch.head_pairs;
+      }
+      if (tile.weights.data != nullptr) {
+        MixTile<Terms, Result::kSet>(plan, h_in, s.h_v, tile.weights, first_row, W, U);
+      } else {
+        ClearTile(plan, s.h_v, first_row, U);
+      }
+      if (s.R_Mw) {
+        const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * h_in * s.h_v * kChunk;
+        MixHeadsPerKey<Terms>(plan, h_in, s.h_v, R, s.h_v * kChunk, kChunk, first_row, W, U);
+      }
+    } else if (drops) {
+      std::copy_n(at.W, plan.TileFloats(plan.h_v), U);
+    } else {
+      U = at.W;
+    }
+    if (drops) MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
+    PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
   }
-  if (tile.in->dropout_rate > 0) {
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
+  const bool by_positions = scratch.P_w != nullptr || tile.R_Xw != nullptr, by_queries = sums.R_Mw != nullptr;
+  if (!by_positions && !by_queries) return;
+  ScalePositionsOfHeads<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.first_pairs);
+  if (by_positions) {
+    AddMixingGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, at.dU, scratch.P_w, tile.R_Xw);
   }
-  PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
-  if (scratch.P_w != nullptr || tile.R_Xw != nullptr) {
-    // Normalised, as it is already for a mixing by position.
-    PairPositions<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs,
-                         s.R_Mw ? nullptr : tile.inv_row_sum);
-    PairPositions<Terms>(plan, s.h_v, first_row, at.dU, scratch.second_pairs);
-    AddMixingGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, scratch.second_pairs, scratch.P_w,
-                                     tile.R_Xw);
-  }
-  if (sums.R_Mw != nullptr) {
-    PairQueries<Terms>(plan, s.h, first_row, scratch.W_tile, scratch.first_pairs);
-    PairQueries<Terms>(plan, s.h_v, first_row, at.dU, scratch.second_pairs);
-    AddPositionGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, scratch.second_pairs, sums.R_Mw);
+  if (by_queries) {
+    QueriesOfPositions(plan, s.h, first_row, scratch.first_pairs, scratch.first_pairs);
+    QueriesOfPositions(plan, s.h_v, first_row, at.dU, at.dU);
+    AddPositionGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, at.dU, sums.R_Mw);
   }
 }
 
@@ -211,7 +231,7 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const int64_t first_row = at.extent.first_row;
   if (s.MixesWeights()) {
     if (tile.weights.data != nullptr) {
-      MixTile<FloatTerms, false>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
+      MixTile<FloatTerms, Result::kSet>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
     } else {
       ClearTile(plan, s.h_v, first_row, at.U);
     }
@@ -280,6 +300,27 @@ HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, cons
   }
 }
 
+// dJ = dL·P_lᵀ of dL in pairs of heads, in pairs of positions.
+template <class Terms>
+HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const float* dL, float* dJ) {
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const int64_t first_row = at.extent.first_row, h_in = plan.Lanes(s.h);
+  if (!s.R_Ml) {
+    return MixTile<Terms, Result::kPositionPairs>(plan, h_in, s.h_k, tile.logits_back, first_row, dL, dJ,
+                                                  NextKept<Terms>(tile, at));
+  }
+  float* sum = tile.scratch->J_tile;
+  if (tile.logits_back.data != nullptr) {
+    MixTile<Terms, Result::kSet>(plan, h_in, s.h_k, tile.logits_back, first_row, dL, sum, NextKept<Terms>(tile, at));
+  } else {
+    ClearTile(plan, s.h_k, first_row, sum);
+  }
+  const float* R = tile.packed->R_Ml_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h_k * kChunk;
+  MixHeadsPerKey<Terms>(plan, h_in, s.h_k, R, s.h_k * kChunk, kChunk, first_row, dL, sum);
+  PairPositions<Terms>(plan, s.h_k, first_row, sum, dJ);
+}
+
 // LogitGradients in bfloat16.
 template <class Terms>
 HWY_INLINE void LogitGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
@@ -287,43 +328,33 @@ HWY_INLINE void LogitGradientsOfPairs(const BackwardTile& tile, const ChunkTile&
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t first_row = at.extent.first_row;
-  float* dL = at.dW;
+  const bool wants_bias = tile.dbias != nullptr || tile.distances != nullptr;
+  float *dL = scratch.second_pairs, *dL_heads = s.MixesLogits() ? scratch.head_pairs : nullptr;
   if (s.MixesWeights()) {
-    dL = scratch.dW_tile;
-    SoftmaxGradientOfPairs(plan, first_row, at.W, tile.inv_row_sum, at.dW, tile.D, dL);
+    float* dL_tile = wants_bias ? scratch.dW_tile : nullptr;
+    SoftmaxGradientOfPairs<Terms>(plan, first_row, at.W, tile.inv_row_sum, at.dW, tile.D, dL, dL_heads, dL_tile);
+    if (wants_bias) BiasGradients(tile, at, dL_tile);
   } else {
-    SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, dL);
-  }
-  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, dL);
-  const float* dJ = dL;
-  if (s.MixesLogits()) {
-    const int64_t h_in = plan.Lanes(s.h);
-    PairHeads<Terms>(plan, s.h, first_row, dL, scratch.head_pairs);
-    if (tile.logits_back.data != nullptr) {
-      MixTile<Terms, false>(plan, h_in, s.h_k, tile.logits_back, first_row, scratch.head_pairs, scratch.J_tile,
-                            NextKept<Terms>(tile, at));
-    } else {
-      ClearTile(plan, s.h_k, first_row, scratch.J_tile);
-    }
-    if (s.R_Ml) {
-      const float* R = tile.packed->R_Ml_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h_k * kChunk;
-      MixHeadsPerKey<Terms>(plan, h_in, s.h_k, R, s.h_k * kChunk, kChunk, first_row, scratch.head_pairs,
-                            scratch.J_tile);
-    }
-    dJ = scratch.J_tile;
+    SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
+    if (wants_bias) BiasGradients(tile, at, at.dW);
+    PairPositions<Terms>(plan, plan.h, first_row, at.dW, dL);
+    if (dL_heads != nullptr) HeadsOfPositions(plan, s.h, first_row, dL, dL_heads);
   }
   if (scratch.P_l != nullptr || tile.R_Xl != nullptr) {
-    PairPositions<Terms>(plan, s.h, first_row, dL, scratch.second_pairs);
-    AddMixingGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, scratch.second_pairs, scratch.P_l, tile.R_Xl);
+    AddMixingGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, dL, scratch.P_l, tile.R_Xl);
   }
   if (sums.R_Ml != nullptr) {
-    RepairByQueries(plan, s.h_k, first_row, at.J, scratch.first_pairs);
-    PairQueries<Terms>(plan, s.h, first_row, dL, scratch.second_pairs);
-    AddPositionGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, scratch.first_pairs, scratch.second_pairs, sums.R_Ml);
+    QueriesOfPositions(plan, s.h_k, first_row, at.J, at.J);
+    QueriesOfPositions(plan, s.h, first_row, dL, dL);
+    AddPositionGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, dL, sums.R_Ml);
   }
-  PairQueries<Terms>(plan, plan.h_k, first_row, dJ, at.dJ);
-  PairPositions<Terms>(plan, plan.h_k, first_row, dJ, scratch.first_pairs);
-  AddToQueries<Terms>(tile, at, scratch.first_pairs, plan.half_pitch);
+  float* dJ = dL;
+  if (s.MixesLogits()) {
+    dJ = scratch.first_pairs;
+    MixGradientsOfPairs<Terms>(tile, at, dL_heads, dJ);
+  }
+  QueriesOfPositions(plan, plan.h_k, first_row, dJ, at.dJ);
+  AddToQueries<Terms>(tile, at, dJ, plan.half_pitch);
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
@@ -337,8 +368,8 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, at.dW);
   if (s.MixesLogits()) {
     if (tile.logits_back.data != nullptr) {
-      MixTile<FloatTerms, false>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ,
-                                 NextKept<FloatTerms>(tile, at));
+      MixTile<FloatTerms, Result::kSet>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ,
+                                        NextKept<FloatTerms>(tile, at));
     } else {
       ClearTile(plan, s.h_k, first_row, at.dJ);
     }
@@ -372,9 +403,9 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
       const float* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
       const float* next = sum + heads * size * kChunk;
       if (first) {
-        TileTN<Terms, false>(rows, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, Result::kSet>(rows, end - t, tile_floats, size, a, b, sum, next);
       } else {
-        TileTN<Terms, true>(rows, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, Result::kAdd>(rows, end - t, tile_floats, size, a, b, sum, next);
       }
     }
     first = false;

@@ -75,14 +75,14 @@ struct BackwardScratch {
     U = arena.Floats((pairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)) * plan.tiles);
     if (pairs) {
       J_tile = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
-      W_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
+      L_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       dW_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       U_tile = arena.Floats(plan.TileFloats(plan.h_v));
       head_pairs = arena.Floats(plan.HeadPairs(std::max(plan.h, plan.h_v)));
       first_pairs = arena.Floats(plan.HalfTile(std::max(plan.h_k, plan.h)));
-      second_pairs = arena.Floats(plan.HalfTile(std::max(plan.h, plan.h_v)));
+      second_pairs = arena.Floats(plan.HalfTile(plan.h));
     }
-    dU = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
+    dU = arena.Floats(row_pairs ? plan.HalfTile(plan.h_v) : s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
     dJ = arena.Floats(pairs             ? plan.HalfTile(plan.h_k) * plan.tiles
                       : s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles
                                         : 0);
@@ -115,9 +115,9 @@ struct BackwardScratch {
   float *J, *W, *dW;
   float *U, *dJ;  // [tile] tiles; in bfloat16 in pairs of queries
   // One tile of each in float, and what pairs of heads, and of positions or queries, products of it read; in bfloat16.
-  float *J_tile = nullptr, *W_tile = nullptr, *dW_tile = nullptr, *U_tile = nullptr;
+  float *J_tile = nullptr, *L_tile = nullptr, *dW_tile = nullptr, *U_tile = nullptr;
   float *head_pairs = nullptr, *first_pairs = nullptr, *second_pairs = nullptr;
-  float *dU, *dropout;         // tiles
+  float *dU, *dropout;         // tiles; in bfloat16, where weights are mixed, dU in pairs of positions
   float* distances = nullptr;  // [h][BlockDistances()]
   float* buckets = nullptr;    // [h][buckets]
   float* P_l = nullptr;        // [h_k][h][kPartialSums]

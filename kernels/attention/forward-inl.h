@@ -95,6 +95,21 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
   return tile;
 }
 
+// O += U · V for one chunk, U as TileNN reads it: heads `pitch` lanes apart.
+template <class Terms>
+HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, const float* U,
+                            int64_t pitch) {
+  const AttentionPlan& plan = *tile.plan;
+  constexpr int64_t kDepth = kChunk / Terms::kTerms;
+  const int64_t V_size = kDepth * plan.d_v_padded;
+  const float* V = tile.packed->V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
+  for (int64_t k = 0; k < plan.h_v; ++k) {
+    TileNN<Terms>(plan.rows - extent.first_row, plan.d_v_padded, U + k * pitch + extent.first_row * kDepth,
+                  V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
+                  NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+  }
+}
+
 // O += U · V for one chunk, U with dropout.
 template <class Terms>
 HWY_INLINE void AddValues(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk,
@@ -106,22 +121,11 @@ HWY_INLINE void AddValues(const ForwardTile& tile, const ForwardScratch& scratch
   }
   if (plan.in_place) {
     AddValuesInPlace(tile, chunk, U, tile.O);
-    return;
-  }
-  constexpr int64_t kDepth = kChunk / Terms::kTerms;
-  const float* operand = U;
-  int64_t pitch = plan.pitch;
-  if constexpr (Terms::kTerms > 1) {
+  } else if constexpr (Terms::kTerms > 1) {
     PairPositions<Terms>(plan, plan.h_v, extent.first_row, U, scratch.U_pairs);
-    operand = scratch.U_pairs;
-    pitch = plan.half_pitch;
-  }
-  const int64_t V_size = kDepth * plan.d_v_padded;
-  const float* V = tile.packed->V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
-  for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNN<Terms>(plan.rows - extent.first_row, plan.d_v_padded, operand + k * pitch + extent.first_row * kDepth,
-                  V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
-                  NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+    AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
+  } else {
+    AddProducts<Terms>(tile, chunk, extent, U, plan.pitch);
   }
 }
 
@@ -200,10 +204,14 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
   if constexpr (Terms::kTerms > 1) {
     if (!plan.keep_rows) {
       LogitsTile<Terms>(tile, chunk, extent, scratch.J, scratch.L);
-      RoundedExponentials<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, scratch.L, tile.row_max);
-      PairHeads<Terms>(plan, plan.h, extent.first_row, scratch.L, W);
+      PairExponentials<Terms>(plan, plan.h, extent.first_row, scratch.L, tile.row_max, W);
     }
-    if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W);
+    if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W, W);
+    if (!s.R_Mw && tile.in->dropout_rate == 0) {
+      MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W,
+                                             scratch.U_pairs);
+      return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
+    }
   } else if (!plan.keep_rows) {
     LogitsTile<Terms>(tile, chunk, extent, scratch.J, W);
     ExponentialsGiven(plan.h, plan.rows, extent.first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
@@ -211,7 +219,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
     ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.inv_row_sum, W);
   }
   if (tile.weights.data != nullptr) {
-    MixTile<Terms, false>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W, scratch.U);
+    MixTile<Terms, Result::kSet>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W, scratch.U);
   } else {
     ClearTile(plan, s.h_v, extent.first_row, scratch.U);
   }

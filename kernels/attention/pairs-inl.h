@@ -33,22 +33,18 @@ HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t fi
   }
 }
 
-// pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kChunk / 2], each times factors[head][row] where
-// factors are given.
+// pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kHalf].
 template <class Terms>
 HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                                float* pairs, const float* factors = nullptr) {
+                                float* pairs) {
   const Tag<float> d;
-  constexpr int kHalf = kChunk / 2;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = tile + k * plan.pitch + q * kChunk;
       float* out = pairs + k * plan.half_pitch + q * kHalf;
-      const auto factor = hn::Set(d, factors == nullptr ? 1.0f : factors[k * plan.rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
-        hn::Store(Terms::Round(hn::Mul(hn::Load(d, row + j), factor), hn::Mul(hn::Load(d, row + kHalf + j), factor)), d,
-                  out + j);
+        hn::Store(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kHalf + j)), d, out + j);
       }
     }
   }
@@ -71,21 +67,41 @@ HWY_NOINLINE void PairQueries(const AttentionPlan& plan, int64_t heads, int64_t 
   }
 }
 
-// Pairs of queries of the same values as `positions`, pairs of positions.
-HWY_NOINLINE inline void RepairByQueries(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                         const float* positions, float* queries) {
+// The numbers of two vectors of pairs paired across: both first ones, and both second ones.
+HWY_INLINE void PairAcross(FloatVector a, FloatVector b, float* firsts, float* seconds) {
   const Tag<float> d;
   const Tag<uint32_t> du;
-  constexpr int kHalf = kChunk / 2;
   const auto lower = hn::Set(du, 0x0000ffffu);
+  const auto x = hn::BitCast(du, a), y = hn::BitCast(du, b);
+  hn::Store(hn::BitCast(d, hn::Or(hn::And(x, lower), hn::ShiftLeft<16>(y))), d, firsts);
+  hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(x), hn::AndNot(lower, y))), d, seconds);
+}
+
+// Pairs of queries of the same values as `positions`, pairs of positions; may be the same tile.
+HWY_NOINLINE inline void QueriesOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
+                                            const float* positions, float* queries) {
+  const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; q += 2) {
-      const float* rows = positions + k * plan.half_pitch + q * kHalf;
-      float* out = queries + k * plan.half_pitch + q / 2 * kChunk;
+      const int64_t at = k * plan.half_pitch + q * kHalf;
+      for (int64_t j = at; j < at + kHalf; j += kLanes) {
+        PairAcross(hn::Load(d, positions + j), hn::Load(d, positions + kHalf + j), queries + j, queries + kHalf + j);
+      }
+    }
+  }
+}
+
+// Pairs of heads of the same values as `positions`, pairs of positions; zeros beside an odd last head.
+HWY_NOINLINE inline void HeadsOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
+                                          const float* positions, float* pairs) {
+  const Tag<float> d;
+  for (int64_t k = 0; k < heads; k += 2) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      const float* row = positions + k * plan.half_pitch + q * kHalf;
+      float* out = pairs + k / 2 * plan.pitch + q * kChunk;
       for (int j = 0; j < kHalf; j += kLanes) {
-        const auto a = hn::BitCast(du, hn::Load(d, rows + j)), b = hn::BitCast(du, hn::Load(d, rows + kHalf + j));
-        hn::Store(hn::BitCast(d, hn::Or(hn::And(a, lower), hn::ShiftLeft<16>(b))), d, out + j);
-        hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(a), hn::AndNot(lower, b))), d, out + kHalf + j);
+        const auto second = k + 1 < heads ? hn::Load(d, row + plan.half_pitch + j) : hn::Zero(d);
+        PairAcross(hn::Load(d, row + j), second, out + j, out + kHalf + j);
       }
     }
   }
@@ -111,20 +127,43 @@ HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, float* row) {
   }
 }
 
-// Each row of each head in pairs of heads times its factor, factors[head][row].
+// scaled = each row of each head in pairs of heads times its factor, factors[head][row]; may be `pairs` itself.
 template <class Terms>
 HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* factors,
-                                 float* pairs) {
+                                 const float* pairs, float* scaled) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const auto first = hn::Set(d, factors[k * plan.rows + q]);
       const auto second = k + 1 < heads ? hn::Set(d, factors[(k + 1) * plan.rows + q]) : hn::Zero(d);
-      float* row = pairs + k / 2 * plan.pitch + q * kChunk;
+      const int64_t at = k / 2 * plan.pitch + q * kChunk;
       CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        const auto pair = hn::Load(d, row + j);
-        hn::Store(Terms::Round(hn::Mul(FirstTerms(pair), first), hn::Mul(SecondTerms(pair), second)), d, row + j);
+      for (int64_t j = at; j < at + kChunk; j += kLanes) {
+        const auto pair = hn::Load(d, pairs + j);
+        hn::Store(Terms::Round(hn::Mul(FirstTerms(pair), first), hn::Mul(SecondTerms(pair), second)), d, scaled + j);
+      }
+    }
+  }
+}
+
+// The same in pairs of positions: positions[head][row][j] = factor · pairs of position j beside that of j + kHalf.
+template <class Terms>
+HWY_NOINLINE void ScalePositionsOfHeads(const AttentionPlan& plan, int64_t heads, int64_t first_row,
+                                        const float* factors, const float* pairs, float* positions) {
+  const Tag<float> d;
+  for (int64_t k = 0; k < heads; k += 2) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      const float* row = pairs + k / 2 * plan.pitch + q * kChunk;
+      float* out = positions + k * plan.half_pitch + q * kHalf;
+      const auto first = hn::Set(d, factors[k * plan.rows + q]);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kHalf; j += kLanes) {
+        const auto a = hn::Load(d, row + j), b = hn::Load(d, row + kHalf + j);
+        hn::Store(Terms::Round(hn::Mul(FirstTerms(a), first), hn::Mul(FirstTerms(b), first)), d, out + j);
+        if (k + 1 == heads) continue;
+        const auto second = hn::Set(d, factors[(k + 1) * plan.rows + q]);
+        hn::Store(Terms::Round(hn::Mul(SecondTerms(a), second), hn::Mul(SecondTerms(b), second)), d,
+                  out + plan.half_pitch + j);
       }
     }
   }
@@ -142,6 +181,28 @@ HWY_NOINLINE void RoundedExponentials(int64_t heads, int64_t rows, int64_t first
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
         hn::Store(Terms::Rounded(Exponential(d, hn::Sub(hn::Load(d, row + j), max))), d, row + j);
+      }
+    }
+  }
+}
+
+// The same in pairs of heads.
+template <class Terms>
+HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* L,
+                                   const float* row_max, float* pairs) {
+  const Tag<float> d;
+  for (int64_t k = 0; k < heads; k += 2) {
+    for (int64_t q = first_row; q < plan.rows; ++q) {
+      const float* row = L + k * plan.pitch + q * kChunk;
+      float* out = pairs + k / 2 * plan.pitch + q * kChunk;
+      const auto first_max = hn::Set(d, row_max[k * plan.rows + q]);
+      const auto second_max = hn::Set(d, k + 1 < heads ? row_max[(k + 1) * plan.rows + q] : 0.0f);
+      CROSSTALK_UNROLL
+      for (int j = 0; j < kChunk; j += kLanes) {
+        const auto first = Exponential(d, hn::Sub(hn::Load(d, row + j), first_max));
+        const auto second =
+            k + 1 < heads ? Exponential(d, hn::Sub(hn::Load(d, row + plan.pitch + j), second_max)) : hn::Zero(d);
+        hn::Store(Terms::Round(first, second), d, out + j);
       }
     }
   }
@@ -179,22 +240,45 @@ HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_
   }
 }
 
-// dL = W·(dW - D) of W, not normalised, and dW in pairs of heads; SoftmaxGradientTile says why it is 0 where W is 1.
-HWY_NOINLINE inline void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const float* W,
-                                                const float* inv_row_sum, const float* dW, const float* D, float* dL) {
+// dL = W·(dW - D) of W, not normalised, and dW in pairs of heads: in pairs of positions and, where they are not null,
+// in pairs of heads and in float. SoftmaxGradientTile says why it is 0 where W is 1.
+template <class Terms>
+HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const float* W,
+                                         const float* inv_row_sum, const float* dW, const float* D, float* positions,
+                                         float* pairs, float* dL) {
   const Tag<float> d;
   const auto whole = hn::Set(d, kWholeWeight);
-  for (int64_t k = 0; k < plan.h; ++k) {
+  const auto gradient = [&](FloatVector weight, FloatVector inverse, FloatVector dW_term, FloatVector shift) HWY_ATTR {
+    const auto w = hn::Mul(weight, inverse);
+    return hn::IfThenZeroElse(hn::Ge(w, whole), hn::Mul(w, hn::Sub(dW_term, shift)));
+  };
+  for (int64_t k = 0; k < plan.h; k += 2) {
+    const bool two = k + 1 < plan.h;
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      const int64_t at = k / 2 * plan.pitch + q * kChunk;
-      const auto inverse = hn::Set(d, inv_row_sum[k * plan.rows + q]), shift = hn::Set(d, D[k * plan.rows + q]);
-      float* row = dL + k * plan.pitch + q * kChunk;
+      const int64_t at = k / 2 * plan.pitch + q * kChunk, i = k * plan.rows + q;
+      const auto first_inverse = hn::Set(d, inv_row_sum[i]), first_shift = hn::Set(d, D[i]);
+      const auto second_inverse = hn::Set(d, two ? inv_row_sum[i + plan.rows] : 0.0f);
+      const auto second_shift = hn::Set(d, two ? D[i + plan.rows] : 0.0f);
+      float* out = positions + k * plan.half_pitch + q * kHalf;
       CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        const auto weights = hn::Load(d, W + at + j), gradients = hn::Load(d, dW + at + j);
-        const auto w = hn::Mul(k % 2 == 0 ? FirstTerms(weights) : SecondTerms(weights), inverse);
-        const auto gradient = k % 2 == 0 ? FirstTerms(gradients) : SecondTerms(gradients);
-        hn::Store(hn::IfThenZeroElse(hn::Ge(w, whole), hn::Mul(w, hn::Sub(gradient, shift))), d, row + j);
+      for (int j = 0; j < kHalf; j += kLanes) {
+        const auto W_a = hn::Load(d, W + at + j), W_b = hn::Load(d, W + at + kHalf + j);
+        const auto dW_a = hn::Load(d, dW + at + j), dW_b = hn::Load(d, dW + at + kHalf + j);
+        const auto first_a = gradient(FirstTerms(W_a), first_inverse, FirstTerms(dW_a), first_shift);
+        const auto first_b = gradient(FirstTerms(W_b), first_inverse, FirstTerms(dW_b), first_shift);
+        const auto second_a = gradient(SecondTerms(W_a), second_inverse, SecondTerms(dW_a), second_shift);
+        const auto second_b = gradient(SecondTerms(W_b), second_inverse, SecondTerms(dW_b), second_shift);
+        const auto first = Terms::Round(first_a, first_b), second = Terms::Round(second_a, second_b);
+        hn::Store(first, d, out + j);
+        if (two) hn::Store(second, d, out + plan.half_pitch + j);
+        if (pairs != nullptr) PairAcross(first, second, pairs + at + j, pairs + at + kHalf + j);
+        if (dL == nullptr) continue;
+        float* row = dL + k * plan.pitch + q * kChunk + j;
+        hn::Store(first_a, d, row);
+        hn::Store(first_b, d, row + kHalf);
+        if (!two) continue;
+        hn::Store(second_a, d, row + plan.pitch);
+        hn::Store(second_b, d, row + plan.pitch + kHalf);
       }
     }
   }

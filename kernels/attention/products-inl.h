@@ -43,6 +43,8 @@ inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;  // rows of the other pro
 inline constexpr int kLaneRows = kLanes >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
 inline constexpr int kLaneCols = 4;
 
+inline constexpr int kHalf = kChunk / 2;  // pairs of positions in a row of a tile: position j beside j + kHalf
+
 // What a lane of 32 bits of an operand holds: one term of a sum, in float.
 struct FloatTerms {
   static constexpr int kTerms = 1;
@@ -102,14 +104,21 @@ struct PrefetchThree {
   }
 };
 
-// sum[R, NV vectors] += A[R] · B[NV vectors]: element r of A at a[r · a_row].
-template <class Terms, int R, int NV>
+// What becomes of a register block's sums: they take C's place, are added to it, or take it in pairs of positions,
+// which are half as many columns.
+enum class Result { kSet, kAdd, kPositionPairs };
+// How far apart in B the two vectors of columns are that a register block computes.
+template <Result kResult>
+inline constexpr int kApart = kResult == Result::kPositionPairs ? kHalf : kLanes;
+
+// sum[R, NV vectors] += A[R] · B[NV vectors, kApart apart]: element r of A at a[r · a_row].
+template <class Terms, int kApart, int R, int NV>
 HWY_INLINE void BlockStep(const float* HWY_RESTRICT a, int64_t a_row, const float* HWY_RESTRICT b,
                           hn::Vec<Tag<float>> (&sum)[R][NV]) {
   const Tag<float> d;
   hn::Vec<Tag<float>> y[NV];
   CROSSTALK_UNROLL
-  for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kLanes);
+  for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kApart);
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
     const auto x = hn::Set(d, a[r * a_row]);
@@ -118,11 +127,11 @@ HWY_INLINE void BlockStep(const float* HWY_RESTRICT a, int64_t a_row, const floa
   }
 }
 
-// C[R, NV vectors] (+)= Σ_k A[k, R] · B[k, NV vectors]:  element (r, k) of A at a[r · a_row + k · a_depth], vector v of
-// row k of B at b[k · b_depth + v · lanes], row r of C at c[r · c_row]. The sum goes on over `segments` pieces of
+// C[R, NV vectors] = or += Σ_k A[k, R] · B[k, NV vectors]: element (r, k) of A at a[r · a_row + k · a_depth], vector v
+// of row k of B at b[k · b_depth + v · kApart], row r of C at c[r · c_row]. The sum goes on over `segments` pieces of
 // `depth`: A is contiguous over all of them, B's are b_segment apart. kDepth is `depth` where the loop over it is to be
 // unrolled, for one segment; else 0.
-template <class Terms, int R, int NV, bool kAccumulate, int kDepth = 0, class Prefetch = PrefetchNothing>
+template <class Terms, int R, int NV, Result kResult, int kDepth = 0, class Prefetch = PrefetchNothing>
 HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
                              Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
@@ -132,13 +141,13 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
   for (int r = 0; r < R; ++r) {
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) {
-      sum[r][v] = kAccumulate ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
+      sum[r][v] = kResult == Result::kAdd ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
     }
   }
   if constexpr (kDepth > 0) {
     CROSSTALK_UNROLL
     for (int k = 0; k < kDepth; ++k) {
-      BlockStep<Terms>(a, a_row, b, sum);
+      BlockStep<Terms, kApart<kResult>>(a, a_row, b, sum);
       a += a_depth;
       b += b_depth;
       prefetch.Next();
@@ -147,7 +156,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
     for (int64_t segment = 0; segment < segments; ++segment) {
       const float* HWY_RESTRICT b_row = b + segment * b_segment;
       for (int64_t k = 0; k < depth; ++k) {
-        BlockStep<Terms>(a, a_row, b_row, sum);
+        BlockStep<Terms, kApart<kResult>>(a, a_row, b_row, sum);
         a += a_depth;
         b_row += b_depth;
         prefetch.Next();
@@ -156,8 +165,13 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
   }
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
-    CROSSTALK_UNROLL
-    for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, c + r * c_row + v * kLanes);
+    if constexpr (kResult == Result::kPositionPairs) {
+      static_assert(NV == 2);
+      hn::Store(Terms::Round(sum[r][0], sum[r][1]), d, c + r * c_row);
+    } else {
+      CROSSTALK_UNROLL
+      for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, c + r * c_row + v * kLanes);
+    }
   }
 }
 
@@ -166,55 +180,60 @@ inline constexpr int kChunkVectors = kChunk / kLanes;
 inline constexpr int kStepVectors = kChunkVectors >= 2 ? 2 : 1;
 inline constexpr int kStep = kStepVectors * kLanes;
 inline constexpr int kChunkSteps = kChunk / kPartialSums;  // of HeadMixingGradient
+// Columns of C that a register block of a chunk yields, of the kColumns in a row.
+template <Result kResult>
+inline constexpr int kStepColumns = kResult == Result::kPositionPairs ? kLanes : kStep;
+template <Result kResult>
+inline constexpr int kColumns = kResult == Result::kPositionPairs ? kHalf : kChunk;
 
-// C[rows, kChunk] (+)= Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
-template <class Terms, int kMaxRows, bool kAccumulate>
+// C[rows, kChunk] = or += Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
+template <class Terms, int kMaxRows, Result kResult>
 HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT a, int64_t a_depth,
                              const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
   if (rows == kMaxRows) {
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
+      BlockProduct<Terms, kMaxRows, kStepVectors, kResult>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
     }
   } else if constexpr (kMaxRows > 1) {
-    ChunkProduct<Terms, kMaxRows - 1, kAccumulate>(rows, depth, a, a_depth, b, b_depth, c, c_row);
+    ChunkProduct<Terms, kMaxRows - 1, kResult>(rows, depth, a, a_depth, b, b_depth, c, c_row);
   }
 }
 
 // One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows. kDepth: h_in where it is one of
 // a few numbers, else 0. With so few terms to a sum, the loop over them costs a tenth; it is unrolled for the blocks
 // that such numbers of heads usually have.
-template <class Terms, int kMaxRows, bool kAccumulate, int kDepth, class Prefetch>
+template <class Terms, int kMaxRows, Result kResult, int kDepth, class Prefetch>
 HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                         int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
-                         Prefetch& prefetch) {
+                         int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
+                         int64_t c_pitch, Prefetch& prefetch) {
   constexpr int kUnrolled = kMaxRows == kDepth || kMaxRows == kMixRows ? kDepth : 0;
   if (rows == kMaxRows) {
     for (int64_t q = 0; q < queries; ++q) {
-      for (int j = 0; j < kChunk; j += kStep) {
-        BlockProduct<Terms, kMaxRows, kStepVectors, kAccumulate, kUnrolled>(h_in, packed + q * query_stride, 1,
-                                                                            kMaxRows, b + q * kChunk + j, pitch,
-                                                                            c + q * kChunk + j, pitch, prefetch);
+      for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
+        BlockProduct<Terms, kMaxRows, kStepVectors, kResult, kUnrolled>(
+            h_in, packed + q * query_stride, 1, kMaxRows, b + q * kChunk + j, b_pitch, c + q * kColumns<kResult> + j,
+            c_pitch, prefetch);
         prefetch.Skip(h_in);
       }
     }
   } else if constexpr (kMaxRows > 1) {
-    MixBlock<Terms, kMaxRows - 1, kAccumulate, kDepth>(rows, queries, h_in, packed, query_stride, b, c, pitch,
-                                                       prefetch);
+    MixBlock<Terms, kMaxRows - 1, kResult, kDepth>(rows, queries, h_in, packed, query_stride, b, b_pitch, c, c_pitch,
+                                                   prefetch);
   }
 }
 
-// C[h_out, q, kChunk] (+)= Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing) in
-// blocks of rows, query q's at packed + q · query_stride; heads of B and C are `pitch` floats apart.
-template <class Terms, bool kAccumulate, class Prefetch>
+// C[h_out, q, kChunk] = or += Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing)
+// in blocks of rows, query q's at packed + q · query_stride; heads of B are b_pitch lanes apart, those of C c_pitch.
+template <class Terms, Result kResult, class Prefetch>
 HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                           int64_t query_stride, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t pitch,
-                           Prefetch& prefetch) {
+                           int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
+                           int64_t c_pitch, Prefetch& prefetch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
     const auto mix = [&](auto depth) HWY_ATTR {
-      MixBlock<Terms, kMixRows, kAccumulate, depth.value>(rows, queries, h_in, packed + first * h_in, query_stride, b,
-                                                          c + first * pitch, pitch, prefetch);
+      MixBlock<Terms, kMixRows, kResult, depth.value>(rows, queries, h_in, packed + first * h_in, query_stride, b,
+                                                      b_pitch, c + first * c_pitch, c_pitch, prefetch);
     };
     if (h_in == 4) {
       mix(std::integral_constant<int, 4>());
@@ -229,18 +248,18 @@ HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_
   }
 }
 
-// C[rows, kChunk] (+)= Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup]. `next`:
-// `share` floats that will be asked for soon.
-template <class Terms, bool kAccumulate>
+// C[rows, kChunk] = or += Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup].
+// `next`: `share` floats that will be asked for soon.
+template <class Terms, Result kResult>
 HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, const float* next, int64_t share) {
   const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
   PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
   for (int64_t q = 0; q < rows; q += kTileRows) {
     const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
-    for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<Terms, kTileRows, kStepVectors, kAccumulate>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
-                                                                c + q * kChunk + j, kChunk, prefetch);
+    for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
+      BlockProduct<Terms, kTileRows, kStepVectors, kResult>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
+                                                            c + q * kColumns<kResult> + j, kColumns<kResult>, prefetch);
       prefetch.Skip(depth);
     }
   }
@@ -256,22 +275,23 @@ HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const float* HWY_RE
   int64_t v = 0;
   for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
-      BlockProduct<Terms, kTileRows, 2, true>(kDepth, a + q * kDepth, kDepth, 1, b + v, width, c + q * width + v, width,
-                                              prefetch);
+      BlockProduct<Terms, kTileRows, 2, Result::kAdd>(kDepth, a + q * kDepth, kDepth, 1, b + v, width,
+                                                      c + q * width + v, width, prefetch);
       prefetch.Skip(kDepth);
     }
   }
   if (v < width) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
-      BlockProduct<Terms, kTileRows, 1, true>(kDepth, a + q * kDepth, kDepth, 1, b + v, width, c + q * width + v, width,
-                                              prefetch);
+      BlockProduct<Terms, kTileRows, 1, Result::kAdd>(kDepth, a + q * kDepth, kDepth, 1, b + v, width,
+                                                      c + q * width + v, width, prefetch);
       prefetch.Skip(kDepth);
     }
   }
 }
 
-// C[size, kChunk] (+)= Σ_q A[q, size] · B[q, kChunk] over `tiles` tiles of `rows` queries; B's are tile_floats apart.
-template <class Terms, bool kAccumulate>
+// C[size, kChunk] = or += Σ_q A[q, size] · B[q, kChunk] over `tiles` tiles of `rows` queries; B's are tile_floats
+// apart.
+template <class Terms, Result kResult>
 HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
                                 const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
                                 const float* next) {
@@ -280,17 +300,17 @@ HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats
   int64_t e = 0;
   for (; e + kTileRows <= size; e += kTileRows) {
     for (int j = 0; j < kChunk; j += kStep) {
-      BlockProduct<Terms, kTileRows, kStepVectors, kAccumulate>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j,
-                                                                kChunk, prefetch, tiles, tile_floats);
+      BlockProduct<Terms, kTileRows, kStepVectors, kResult>(rows, a + e, 1, size, b + j, kChunk, c + e * kChunk + j,
+                                                            kChunk, prefetch, tiles, tile_floats);
       prefetch.from += kBlockFloats;
     }
   }
   if (e == size) return;
   const int rest = static_cast<int>(size - e);
-  ChunkProduct<Terms, kTileRows - 1, kAccumulate>(rest, rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
+  ChunkProduct<Terms, kTileRows - 1, kResult>(rest, rows, a + e, size, b, kChunk, c + e * kChunk, kChunk);
   for (int64_t t = 1; t < tiles; ++t) {
-    ChunkProduct<Terms, kTileRows - 1, true>(rest, rows, a + t * rows * size + e, size, b + t * tile_floats, kChunk,
-                                             c + e * kChunk, kChunk);
+    ChunkProduct<Terms, kTileRows - 1, Result::kAdd>(rest, rows, a + t * rows * size + e, size, b + t * tile_floats,
+                                                     kChunk, c + e * kChunk, kChunk);
   }
 }
 

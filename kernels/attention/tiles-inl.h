@@ -242,17 +242,18 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
   }
 }
 
-// to[out][row] (+)= Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time, whose
-// operand stays in the first-level cache for all blocks of output heads.
-template <class Terms, bool kAccumulate, class Prefetch = PrefetchNothing>
+// to[out][row] = or += Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time,
+// whose operand stays in the first-level cache for all blocks of output heads.
+template <class Terms, Result kResult, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
                         int64_t first_row, const float* from, float* to, Prefetch prefetch = {}) {
   constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
-    MixHeads<Terms, kAccumulate>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
-                                 mixing.query_stride, from + q * kChunk, to + q * kChunk, plan.pitch, prefetch);
+    MixHeads<Terms, kResult>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
+                             mixing.query_stride, from + q * kChunk, plan.pitch, to + q * kColumns<kResult>,
+                             kResult == Result::kPositionPairs ? plan.half_pitch : plan.pitch, prefetch);
   }
 }
 
@@ -350,19 +351,19 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
     const float* Q = queries.Q + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
-      TileNT<Terms, false>(rows, depth, Q, K_head, J + at, next, share);
+      TileNT<Terms, Result::kSet>(rows, depth, Q, K_head, J + at, next, share);
     } else if (extent.starts) {
-      TileNT<Terms, true>(rows, depth, Q, K_head, L + at, next, share);
+      TileNT<Terms, Result::kAdd>(rows, depth, Q, K_head, L + at, next, share);
     } else {
-      TileNT<Terms, false>(rows, depth, Q, K_head, L + at, next, share);
+      TileNT<Terms, Result::kSet>(rows, depth, Q, K_head, L + at, next, share);
     }
   }
   if (!s.MixesLogits()) return;
   const bool by_query = queries.logits.data != nullptr;
   if (by_query && extent.starts) {
-    MixTile<FloatTerms, true>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+    MixTile<FloatTerms, Result::kAdd>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
   } else if (by_query) {
-    MixTile<FloatTerms, false>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
+    MixTile<FloatTerms, Result::kSet>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
   }
   if (s.R_Ml) {
     if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
