@@ -45,6 +45,8 @@ bool AnyRequiresGrad(const std::vector<Variable>& inputs) {
 
 }  // namespace
 
+bool IsRecorded(const std::vector<Variable>& inputs) { return GradEnabled() && AnyRequiresGrad(inputs); }
+
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits) {
   if (internal::FiniteChecksOn() && !traits.captures_leaves) CheckResult(name, value, inputs, traits);

@@ -35,6 +35,7 @@ struct Call {
   RandomKey dropout_key;
   Tensor O;                      // [b, n, h_v, d_v]; not read where the weights are mixed
   Tensor reference, reciprocal;  // [b, h, n]: the rows' statistics
+  Tensor L;                      // where it is kept (kernels::KeptLogits)
 };
 
 AttentionShape BindShape(const FusedAttentionInputs& in) {
@@ -181,6 +182,11 @@ Call Kept(const Call& call) {
   return kept;
 }
 
+kernels::SoftmaxStats StatsOf(const Call& call) {
+  return {call.reference.data<float>(), call.reciprocal.data<float>(),
+          call.L.defined() ? call.L.data<float>() : nullptr};
+}
+
 Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
@@ -210,8 +216,7 @@ void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
   Launch([&] {
-    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOrNone(call.O),
-                               {call.reference.data<float>(), call.reciprocal.data<float>()}, RowsOf(dO_rows), out,
+    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOrNone(call.O), StatsOf(call), RowsOf(dO_rows), out,
                                workspace.raw_data(), threads);
   });
   for (int i = 0; i < kNumInputs; ++i) {
@@ -251,12 +256,13 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
   call.O = Tensor::Empty({s.b, s.n, s.h_v, s.d_v}, DType::kFloat32);
   call.reference = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
   call.reciprocal = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
+  const int64_t kept_logits = IsRecorded(inputs) ? kernels::KeptLogits(s) : 0;
+  if (kept_logits > 0) call.L = Tensor::Empty({kept_logits}, DType::kFloat32);
   {
     const int threads = NumThreads();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
     Launch([&] {
-      kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O),
-                                {call.reference.data<float>(), call.reciprocal.data<float>()}, workspace.raw_data(),
+      kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O), StatsOf(call), workspace.raw_data(),
                                 threads);
     });
     CountMultiplications(EquationMultiplications(s));

@@ -1,5 +1,6 @@
 // The fused attention (kernels/attention) as one differentiable operation: from projected queries, keys and values to
-// O, with every mixing of heads, keeping nothing of size n·m. float only; the composed form in nn/ is its reference.
+// O, with every mixing of heads, keeping nothing of size n·m but L where it is no larger than Q. float only; the
+// composed form in nn/ is its reference.
 #pragma once
 
 #include "crosstalk/autograd/variable.h"

@@ -1,5 +1,6 @@
 // The fused attention: everything between the input projections and the output projection, for the whole family, with
-// nothing of size n·m kept. Pointers and sizes only; kernels/reference/attention.h is its specification.
+// nothing of size n·m kept but L where it is no larger than Q. Pointers and sizes only; kernels/reference/attention.h
+// is its specification.
 //
 //   J[b, n, m, h_k] = scale · Q·K              L[b, n, m, h]   = J·P_l + J·R_Xl + J·R_Ml + bias, masked
 //   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
@@ -107,7 +108,14 @@ struct AttentionInputs {
 struct SoftmaxStats {
   float* row_max = nullptr;
   float* inv_row_sum = nullptr;
+  // L itself, KeptLogits(shape) elements, for backward to read instead of computing it again; null: it does.
+  float* L = nullptr;
 };
+
+// How many elements of L are worth keeping: [b, h, n, m], m rounded up to whole chunks, where nothing is mixed and keys
+// are at least as long as that, so that L takes no more room than Q in float; a fifth of backward's products is saved.
+// 0 elsewhere, and for the few queries of decoding.
+int64_t KeptLogits(const AttentionShape& shape);
 
 // Gradients, overwritten. Q, K, V always; of the others those that are not null (where the shape has them).
 struct AttentionGradients {

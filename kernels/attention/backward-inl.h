@@ -48,7 +48,11 @@ HWY_INLINE void RecomputeTileOfPairs(const BackwardTile& tile, const ChunkTile& 
   const int64_t first_row = at.extent.first_row;
   const BackwardScratch& scratch = *tile.scratch;
   float* L = s.MixesWeights() ? scratch.L_tile : at.W;
-  LogitsTile<Terms>(tile, at.chunk, at.extent, scratch.J_tile, L);
+  if (tile.L != nullptr) {
+    TakeLogits(tile, at.chunk, first_row, L);
+  } else {
+    LogitsTile<Terms>(tile, at.chunk, at.extent, scratch.J_tile, L);
+  }
   if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J);
   if (!s.MixesWeights()) {
     RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, L, tile.row_max);
@@ -87,7 +91,11 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, flo
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
-  LogitsTile<Terms>(tile, at.chunk, at.extent, at.J, at.W);
+  if (tile.L != nullptr) {
+    TakeLogits(tile, at.chunk, first_row, at.W);
+  } else {
+    LogitsTile<Terms>(tile, at.chunk, at.extent, at.J, at.W);
+  }
   ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
   ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
   if (tile.in->dropout_rate > 0) DropGradients(tile, at, at.dU);

@@ -1,5 +1,5 @@
 // The fused attention, backward, by recomputation: from the inputs, O, dO and two numbers a query and head (its softmax
-// stats), without an array of size n·m.
+// stats), without an array of size n·m, but for L where forward kept it.
 //
 // What happens. A task is a block of queries, as in the forward pass. For each chunk of 32 memory positions it computes
 // J, W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and adds to dQ (its own) and to dK,
@@ -41,7 +41,8 @@ void BackwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Cons
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
   Arena arena(workspace);
-  const PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  if (stats.L != nullptr) packed.K_by_position = nullptr;  // of the logits' products alone
   const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
@@ -57,9 +58,10 @@ void BackwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Cons
   OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
   const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
-  ParallelForWithScratch(tasks, threads, [&](int64_t task, int slot) {
+  const TaskOrder order(plan, wanted, threads);
+  ParallelForWithScratch(tasks, threads, [&](int64_t i, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], task);
+    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], order.Task(i));
   });
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });

@@ -53,6 +53,28 @@ struct BackwardSums {
   float* P_w = nullptr;  // [task][h][h_v]
 };
 
+// The order in which the tasks (b, group, block) begin: that of their numbers, but where all heads share K and V. There
+// a batch row's tasks all add to the same sums, one after the other; as many rows as there are threads take turns, so
+// that none waits for another. As a row's own order stays, no bit depends on it.
+class TaskOrder {
+ public:
+  TaskOrder(const AttentionPlan& plan, const WantedGradients& wanted, int threads)
+      : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
+    // The gradient of a table of biases is added up row after row.
+    const bool in_turns = plan.memory_groups < plan.groups && !wanted.distances;
+    abreast_ = in_turns ? std::min<int64_t>(threads, rows_) : 1;
+  }
+  // The number of the task that begins i-th.
+  int64_t Task(int64_t i) const {
+    const int64_t first_row = i / (abreast_ * length_) * abreast_, among = i % (abreast_ * length_);
+    const int64_t abreast = std::min(abreast_, rows_ - first_row);
+    return (first_row + among % abreast) * length_ + among / abreast;
+  }
+
+ private:
+  int64_t rows_, length_, abreast_ = 1;
+};
+
 struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;

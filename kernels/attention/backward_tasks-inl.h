@@ -44,7 +44,7 @@ HWY_INLINE void SumBuckets(const AttentionPlan& plan, const int32_t* distance_bu
   }
 }
 
-// Task (b, group, block), in that order: one block of queries.
+// Task (b, group, block), numbered in that order: one block of queries.
 template <class Terms>
 HWY_NOINLINE void BackwardTask(const BackwardCall& call, const BackwardScratch& shared, int64_t task) {
   const AttentionPlan& plan = call.plan;
@@ -81,7 +81,7 @@ HWY_NOINLINE void BackwardTask(const BackwardCall& call, const BackwardScratch& 
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t) {
-    tile[t] = {MakeQueryTile(plan, call.in, call.packed, b, group, block, t)};
+    tile[t] = {MakeQueryTile(plan, call.in, call.packed, call.stats, b, group, block, t)};
     tile[t].scratch = &scratch;
     tile[t].out = &call.out;
     tile[t].dbias = dense_bias ? call.out.dbias : nullptr;

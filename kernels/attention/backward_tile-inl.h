@@ -122,7 +122,9 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   };
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const ConstRows head = in.Q.From(tile.b, tile.first_query, s.n).Behind((tile.group * plan.h_k + k) * s.d_k);
-    if (!plan.in_place) PackQueries<Terms>(rows, plan.rows, s.d_k, head, in.scale, Q + k * Q_size);
+    if (!plan.in_place && tile.L == nullptr) {
+      PackQueries<Terms>(rows, plan.rows, s.d_k, head, in.scale, Q + k * Q_size);
+    }
     copy_rows(s.d_k, head, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {

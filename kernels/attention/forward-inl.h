@@ -65,10 +65,10 @@ struct ForwardTile : QueryTile {
 
 template <class Terms>
 HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
-                                 const ForwardScratch& scratch, int64_t b, int64_t group, int64_t block,
-                                 int64_t index) {
+                                 const ForwardScratch& scratch, const SoftmaxStats& stats, int64_t b, int64_t group,
+                                 int64_t block, int64_t index) {
   const AttentionShape& s = plan.shape;
-  ForwardTile tile{MakeQueryTile(plan, in, packed, b, group, block, index)};
+  ForwardTile tile{MakeQueryTile(plan, in, packed, stats, b, group, block, index)};
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
@@ -84,13 +84,13 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInput
   } else if (s.P_l) {
     tile.logits = {packed.logits, 0};
   }
-  const int64_t stats = plan.h * plan.rows;
+  const int64_t head_rows = plan.h * plan.rows;
   tile.O = scratch.O + index * O_size;
-  tile.row_max = scratch.row_max + index * stats;
-  tile.inv_row_sum = scratch.inv_row_sum + index * stats;
-  tile.sums = scratch.sums + index * stats * kPartialSums;
-  std::fill_n(tile.row_max, stats, kNoRowMax);
-  std::fill_n(tile.sums, stats * kPartialSums, 0.0f);
+  tile.row_max = scratch.row_max + index * head_rows;
+  tile.inv_row_sum = scratch.inv_row_sum + index * head_rows;
+  tile.sums = scratch.sums + index * head_rows * kPartialSums;
+  std::fill_n(tile.row_max, head_rows, kNoRowMax);
+  std::fill_n(tile.sums, head_rows * kPartialSums, 0.0f);
   std::fill_n(tile.O, O_size, 0.0f);
   return tile;
 }
@@ -141,6 +141,7 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
   float* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
   float* L = Terms::kTerms > 1 ? scratch.L : W;
   LogitsTile<Terms>(tile, chunk, extent, scratch.J, L);
+  if (tile.L != nullptr) KeepLogits(tile, chunk, extent.first_row, L);
   ExponentialsOnline<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, L, tile.row_max, tile.sums,
                             [&](int64_t k, int64_t q, float factor) {
                               if (!mixes) {
@@ -242,7 +243,7 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs&
   const bool normalise = s.R_Mw || (!plan.keep_rows && Terms::kTerms == 1);
 
   std::array<ForwardTile, kMostTiles> tile;
-  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile<Terms>(plan, in, packed, scratch, b, group, index, t);
+  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile<Terms>(plan, in, packed, scratch, stats, b, group, index, t);
   for (int64_t c = 0; c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) FirstPass<Terms>(tile[t], scratch, c);
   }

@@ -1,5 +1,5 @@
 // The fused attention, forward: O = dropout(softmax(Q·Kᵀ·P_l + bias)·P_w)·V and its family, without an array of size
-// n·m.
+// n·m, but for L where that is no larger than Q (KeptLogits).
 //
 // What happens. K, V and the mixings are packed once. A task is one block of queries of one batch row and head group
 // (one head, or all heads where they are mixed). It walks the memory in chunks of 32 positions; for each chunk a tile

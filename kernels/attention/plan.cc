@@ -71,6 +71,12 @@ BFloat16Unit UnitOf(const AttentionShape& shape) {
   return shape.precision == Precision::kBFloat16 ? BFloat16PairUnitInUse() : BFloat16Unit::kWidened;
 }
 
+int64_t KeptLogits(const AttentionShape& s) {
+  const int64_t m_padded = RoundUp<int64_t>(s.m, kChunk);
+  const bool keeps = !s.MixesLogits() && !s.MixesWeights() && m_padded <= s.d_k && s.n > kInPlaceQueries;
+  return keeps ? s.b * s.h * s.n * m_padded : 0;
+}
+
 void CheckAttentionShape(const AttentionShape& s) {
   CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
                   "attention: every dimension must be at least 1, got b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k,

@@ -34,6 +34,7 @@ struct QueryTile {
   int64_t first_query = 0, valid_rows = 0;
   const float* Q = nullptr;  // PackQueries of each head: [h_k][rows/8][d_k][8]
   PackedMixing logits;       // P_l + R_Xl
+  float* L = nullptr;        // of row 0 and the one head, rows m_padded() apart, where the call keeps them
 
   int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
   // First element of row 0 and this group's head `k` in a [b, h, n] array.
@@ -43,16 +44,18 @@ struct QueryTile {
 };
 
 inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
-                               int64_t b, int64_t group, int64_t block, int64_t index) {
+                               const SoftmaxStats& stats, int64_t b, int64_t group, int64_t block, int64_t index) {
   const int64_t first = block * plan.block + index * plan.rows;
-  return {.plan = &plan,
-          .in = &in,
-          .packed = &packed,
-          .b = b,
-          .group = group,
-          .index = index,
-          .first_query = first,
-          .valid_rows = std::min(plan.rows, plan.shape.n - first)};
+  QueryTile tile{.plan = &plan,
+                 .in = &in,
+                 .packed = &packed,
+                 .b = b,
+                 .group = group,
+                 .index = index,
+                 .first_query = first,
+                 .valid_rows = std::min(plan.rows, plan.shape.n - first)};
+  if (stats.L != nullptr) tile.L = stats.L + tile.StatsOffset(0) * plan.m_padded();
+  return tile;
 }
 
 // The part of an operand of the next chunk that this tile's products should prefetch, `floats` of the whole.
@@ -369,6 +372,22 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
     if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
     const float* R = queries.packed->R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
     MixHeadsPerKey<FloatTerms>(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
+  }
+}
+
+// A chunk's logits of the one head to where the call keeps them, and back.
+HWY_INLINE void KeepLogits(const QueryTile& queries, int64_t chunk, int64_t first_row, const float* tile) {
+  for (int64_t q = first_row; q < queries.valid_rows; ++q) {
+    std::copy_n(tile + q * kChunk, kChunk, queries.L + q * queries.plan->m_padded() + chunk * kChunk);
+  }
+}
+HWY_INLINE void TakeLogits(const QueryTile& queries, int64_t chunk, int64_t first_row, float* tile) {
+  for (int64_t q = first_row; q < queries.plan->rows; ++q) {
+    if (q < queries.valid_rows) {
+      std::copy_n(queries.L + q * queries.plan->m_padded() + chunk * kChunk, kChunk, tile + q * kChunk);
+    } else {
+      std::fill_n(tile + q * kChunk, kChunk, 0.0f);
+    }
   }
 }
 

@@ -231,8 +231,12 @@ inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
 // kInputs: dQ, dK and dV alone, which are always written.
 enum class WantedResults { kAll, kInputs };
 
+// kKept: from forward to backward, where KeptLogits says that this pays.
+enum class Logits { kKept, kComputedAgain };
+
 // The fused kernels on the same problem. Everything that they should write starts as NaN.
-inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedResults wanted = WantedResults::kAll) {
+inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedResults wanted = WantedResults::kAll,
+                                              Logits logits = Logits::kKept) {
   const AttentionShape& s = p.shape;
   AttentionResults<float> r(p);
   AttentionResults<float>::ForEach([&](const char*, Floats AttentionResults<float>::*member) {
@@ -240,7 +244,8 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
   });
   const int threads = NumThreads();
   Floats row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
-  const SoftmaxStats stats{row_max.data(), inv_row_sum.data()};
+  Floats L(logits == Logits::kKept ? KeptLogits(s) : 0, std::numeric_limits<float>::quiet_NaN());
+  const SoftmaxStats stats{row_max.data(), inv_row_sum.data(), L.empty() ? nullptr : L.data()};
   const auto workspace = [&](size_t bytes) {
     // NaN everywhere: nothing may be read before it is written.
     std::vector<float> memory(bytes / sizeof(float) + 32, std::numeric_limits<float>::quiet_NaN());

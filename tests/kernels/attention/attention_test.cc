@@ -351,7 +351,11 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   AttentionShape multi_query = Shape(3, 150, 50, 5, 5, 5, 5, 6);
   multi_query.memory_heads = MemoryHeads::kMultiQuery;
   multi_query.bias = AttentionBias::kDense;
-  for (const AttentionShape& s : {talking, dynamic, multi_query}) {
+  AttentionShape wide = multi_query;  // L is kept
+  wide.d_k = 70;
+  wide.bias = AttentionBias::kRelativePosition;
+  wide.buckets = 5;
+  for (const AttentionShape& s : {talking, dynamic, multi_query, wide}) {
     const AttentionProblem p(s, {}, 0.1);
     const testing::ThreadsScope one_thread(1);
     const AttentionResults<float> one = FusedAttention(p);
@@ -363,6 +367,37 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
       });
     }
   }
+}
+
+TEST(AttentionTest, KeptLogitsGiveTheBitsOfThoseComputedAgain) {
+  for (const MemoryHeads heads : {MemoryHeads::kPerHead, MemoryHeads::kMultiQuery}) {
+    for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
+      for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+        AttentionShape s = Shape(3, 75, 83, 3, 3, 3, 101, 7);
+        s.memory_heads = heads;
+        s.causality = causality;
+        s.precision = precision;
+        s.bias = AttentionBias::kRelativePosition;
+        s.buckets = 5;
+        ASSERT_EQ(KeptLogits(s), 3 * 3 * 75 * 96);
+        const AttentionProblem p(s, {.key_padding = true, .attention = true}, 0.1);
+        const AttentionResults<float> kept = FusedAttention(p);
+        const AttentionResults<float> again = FusedAttention(p, WantedResults::kAll, Logits::kComputedAgain);
+        AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+          EXPECT_EQ(kept.*member, again.*member) << name << ", " << Describe(s);
+        });
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, LogitsAreKeptOnlyWhereTheyTakeNoMoreRoomThanQ) {
+  const AttentionShape s = Shape(2, 9, 40, 3, 3, 3, 64, 5);
+  EXPECT_EQ(KeptLogits(s), 2 * 3 * 9 * 64);
+  EXPECT_EQ(KeptLogits(Shape(2, 9, 40, 3, 3, 3, 63, 5)), 0);
+  EXPECT_EQ(KeptLogits(Shape(2, 9, 65, 3, 3, 3, 64, 5)), 0);
+  EXPECT_EQ(KeptLogits(Shape(2, 4, 40, 3, 3, 3, 64, 5)), 0) << "K is read in place";
+  EXPECT_EQ(KeptLogits(Talking(s)), 0);
 }
 
 TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
