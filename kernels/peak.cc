@@ -187,7 +187,7 @@ double MeasureReadGigabytes(int threads, double milliseconds) {
           const auto floats = kPart / static_cast<int64_t>(sizeof(float));
           results[static_cast<size_t>(part)] = HWY_DYNAMIC_DISPATCH(SumOfAll)(memory.data() + part * floats, floats);
         },
-        threads);
+        TileOrder::kLocal, threads);
     best = std::max(best, 1e-9 * static_cast<double>(kBytes) / (now() - before));
   } while (now() - begin < 1e-3 * milliseconds);
   return best;

@@ -8,10 +8,11 @@
 // the process lives:
 //
 //   caller: publishes a loop, takes tiles like everybody, and leaves when the last tile is done
-//   thread: waits for a loop, spinning for some 100 µs and then asleep, and takes tiles from it, in order, by an atomic
-//           counter
+//   thread: waits for a loop, spinning for some 100 µs and then asleep, and takes tiles from it by atomic counters
 //
-// A tile is one thread's from start to end, so no bit depends on who takes it.
+// There is one counter for tiles that begin in order; of a local loop each thread has one, of its own part of the
+// tiles, and goes on with the others' parts. A tile is one thread's from start to end, so no bit depends on who takes
+// it.
 #include "crosstalk/runtime/parallel.h"
 
 #include <omp.h>
@@ -39,6 +40,7 @@ namespace {
 
 std::atomic<int> g_threads{0};            // 0: not set yet
 thread_local bool t_in_parallel = false;  // this thread is running a body
+thread_local int t_index = 0;             // of the pool's threads 1, 2, …; 0 for callers
 
 // How often to look before sleeping: some 100 µs, longer than the gaps between the loops of a training step. None where
 // the user asks OpenMP's threads to wait passively.
@@ -71,25 +73,37 @@ void AwaitChange(const std::atomic<int>& value, int old) {
 // is done; nobody calls it after that.
 class Loop {
  public:
-  Loop(int64_t tiles, const std::function<void(int64_t)>& body, int helpers)
-      : tiles_(tiles), body_(body), helpers_(helpers), failed_tile_(tiles) {}
+  // `parts`: 1 for tiles that begin in order.
+  Loop(int64_t tiles, int64_t parts, const std::function<void(int64_t)>& body, int helpers)
+      : tiles_(tiles), body_(body), helpers_(helpers), parts_(static_cast<size_t>(parts)), failed_tile_(tiles) {
+    for (int64_t i = 0; i < parts; ++i) {
+      Part& part = parts_[static_cast<size_t>(i)];
+      part.next.store(tiles * i / parts, std::memory_order_relaxed);
+      part.end = tiles * (i + 1) / parts;
+    }
+  }
 
   // True if the calling thread may take part.
   bool Join() {
-    return next_.load(std::memory_order_relaxed) < tiles_ && helpers_.fetch_sub(1, std::memory_order_relaxed) > 0;
+    const bool any = std::any_of(parts_.begin(), parts_.end(),
+                                 [](const Part& part) { return part.next.load(std::memory_order_relaxed) < part.end; });
+    return any && helpers_.fetch_sub(1, std::memory_order_relaxed) > 0;
   }
 
-  // Takes tiles until none is left.
+  // Takes tiles until none is left, those of the thread's own part first.
   void Work() {
-    for (;;) {
-      const int64_t tile = next_.fetch_add(1, std::memory_order_relaxed);
-      if (tile >= tiles_) return;
-      // Tiles above one that threw are not begun. Those below still are, so that which exception is kept does not
-      // depend on the threads.
-      if (tile <= failed_tile_.load(std::memory_order_relaxed)) Run(tile);
-      if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tiles_) {
-        done_.store(1, std::memory_order_release);
-        done_.notify_all();
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[(static_cast<size_t>(t_index) + i) % parts_.size()];
+      for (;;) {
+        const int64_t tile = part.next.fetch_add(1, std::memory_order_relaxed);
+        if (tile >= part.end) break;
+        // Tiles above one that threw are not begun. Those below still are, so that which exception is kept does not
+        // depend on the threads.
+        if (tile <= failed_tile_.load(std::memory_order_relaxed)) Run(tile);
+        if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tiles_) {
+          done_.store(1, std::memory_order_release);
+          done_.notify_all();
+        }
       }
     }
   }
@@ -102,6 +116,12 @@ class Loop {
   }
 
  private:
+  // A range of tiles, and which of them begins next. Each has cache lines of its own.
+  struct alignas(64) Part {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+
   void Run(int64_t tile) {
     t_in_parallel = true;
     try {
@@ -119,7 +139,8 @@ class Loop {
   const int64_t tiles_;
   const std::function<void(int64_t)>& body_;
   std::atomic<int> helpers_;  // how many threads beside the caller may still join
-  std::atomic<int64_t> next_{0}, finished_{0};
+  std::vector<Part> parts_;
+  std::atomic<int64_t> finished_{0};
   std::atomic<int> done_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -190,6 +211,7 @@ class ThreadPool {
       try {
         std::thread([this, index = threads_ + 1] {
           BindToPlace(index);
+          t_index = index;
           Serve();
         }).detach();
       } catch (const std::system_error& error) {
@@ -256,22 +278,24 @@ void SetNumThreads(int threads) {
   g_threads.store(threads, std::memory_order_relaxed);
 }
 
-void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, int most_threads) {
+void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOrder order, int most_threads) {
   const int helpers = std::min(NumThreads(), most_threads) - 1;
   if (helpers <= 0 || tiles <= 1 || t_in_parallel) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }
-  GetPool().Run(std::make_shared<Loop>(tiles, body, helpers), helpers);
+  const int64_t parts = order == TileOrder::kInOrder ? 1 : std::min<int64_t>(helpers + 1, tiles);
+  GetPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   CROSSTALK_DCHECK(grain >= 1);
   const int64_t tiles = CeilDivide(count, grain);
-  ParallelFor(tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); });
+  ParallelFor(
+      tiles, [&](int64_t tile) { body(tile * grain, std::min(count, (tile + 1) * grain)); }, TileOrder::kLocal);
 }
 
-void ParallelForWithScratch(int64_t tasks, int slots, const std::function<void(int64_t, int)>& body) {
+void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std::function<void(int64_t, int)>& body) {
   std::vector<std::atomic<bool>> taken(static_cast<size_t>(slots));
   // There are as many slots as threads, so one is free.
   const auto take = [&] {
@@ -288,7 +312,7 @@ void ParallelForWithScratch(int64_t tasks, int slots, const std::function<void(i
     body(task, static_cast<int>(slot));
     taken[slot].store(false, std::memory_order_release);
   };
-  ParallelFor(tasks, run, slots);
+  ParallelFor(tasks, run, order, slots);
 }
 
 }  // namespace crosstalk

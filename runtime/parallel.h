@@ -20,19 +20,24 @@ int AvailableProcessors();
 int NumThreads();
 void SetNumThreads(int threads);  // 1 … 4096, else a usage error
 
-// Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. Tiles are begun in order, and a
-// thread runs one to its end: a tile may wait for lower ones, as long as none of them throws. An exception in a body is
-// rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested call runs on the
-// calling thread alone. `most_threads`: where there is working memory for so many only.
-void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body,
+// kInOrder: tiles are begun in order, so that a tile may wait for lower ones, as long as none of them throws.
+// kLocal: each thread begins with a part of the tiles of its own, the same part in each loop, before it helps with the
+// others', so that it finds in its cache what it wrote there in the loop before. No tile may wait for another.
+enum class TileOrder { kInOrder, kLocal };
+
+// Runs body(tile) for tile = 0 … tiles-1, each once, on up to NumThreads() threads. A thread runs a tile to its end. An
+// exception in a body is rethrown here after all threads have stopped (the one of the lowest tile that threw). A nested
+// call runs on the calling thread alone. `most_threads`: where there is working memory for so many only.
+void ParallelFor(int64_t tiles, const std::function<void(int64_t tile)>& body, TileOrder order = TileOrder::kInOrder,
                  int most_threads = std::numeric_limits<int>::max());
 
-// The same over [0, count) in ranges of `grain` (the last one shorter): body(begin, end). `grain` must not depend on
-// the number of threads where the bits of the result could.
+// The same over [0, count) in ranges of `grain` (the last one shorter), in local order: body(begin, end). `grain` must
+// not depend on the number of threads where the bits of the result could.
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
-// The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1, begun in that order, on at
-// most `slots` threads; of the tasks that run at the same time no two have the same slot, 0 … slots - 1.
-void ParallelForWithScratch(int64_t tasks, int slots, const std::function<void(int64_t task, int slot)>& body);
+// The same for tasks that need working memory: body(task, slot) for task = 0 … tasks - 1 on at most `slots` threads; of
+// the tasks that run at the same time no two have the same slot, 0 … slots - 1.
+void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order,
+                            const std::function<void(int64_t task, int slot)>& body);
 
 }  // namespace crosstalk

@@ -59,7 +59,7 @@ void BackwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Cons
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
   const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
   const TaskOrder order(plan, wanted, threads);
-  ParallelForWithScratch(tasks, threads, [&](int64_t i, int slot) {
+  ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], order.Task(i));
   });

@@ -44,7 +44,8 @@ void ForwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Rows&
   PackStatic<Terms>(plan, in, packed);
   ParallelFor(plan.shape.b * plan.chunks,
               [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
-  ParallelForWithScratch(plan.shape.b * plan.groups * plan.blocks, threads, [&](int64_t task, int slot) {
+  const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
+  ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;

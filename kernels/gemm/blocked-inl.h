@@ -26,8 +26,9 @@
 #define CROSSTALK_KERNELS_GEMM_BLOCKED_SHARED_
 namespace crosstalk::kernels {
 
-constexpr int64_t kLeastMC = 48;  // below, reading B's panels costs too much
-constexpr int64_t kFewRows = 48;  // up to here B is not worth packing for all
+constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs too much
+constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
+constexpr int64_t kLeastPacked = 1 << 13;  // elements of B that a thread packs at a time
 
 }  // namespace crosstalk::kernels
 #endif
@@ -166,12 +167,12 @@ void ManyRowsProduct(const Product<Operands>& g) {
     const Shares<Operands> shares(g.m, kMC<T>, panels);
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k), panel = kPanel * PackedDepth<Operands>(depth);
-      ParallelForRange(panels, 4, [&](int64_t begin, int64_t end) HWY_ATTR {
+      ParallelForRange(panels, CeilDivide(kLeastPacked, panel), [&](int64_t begin, int64_t end) HWY_ATTR {
         for (int64_t p = begin; p < end; ++p) {
           Operands::PackPanel(g, column + p * kPanel, k, depth, packed_b.data() + p * panel);
         }
       });
-      ParallelFor(shares.rows * shares.columns, [&](int64_t task) HWY_ATTR {
+      const auto multiply = [&](int64_t task) HWY_ATTR {
         typename Operands::Arithmetic arithmetic;
         const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
         const int64_t row = shares.FirstRow(row_share);
@@ -182,7 +183,8 @@ void ManyRowsProduct(const Product<Operands>& g) {
           PanelTiles<Operands>(arithmetic, g, row, rows, packed_a.data(), column + p * kPanel,
                                packed_b.data() + p * panel, kPanel, k, depth, packed_b.data() + (p + 1) * panel);
         }
-      });
+      };
+      ParallelFor(shares.rows * shares.columns, multiply, TileOrder::kLocal);
     }
   }
 }

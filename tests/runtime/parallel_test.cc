@@ -23,6 +23,7 @@ namespace crosstalk {
 namespace {
 
 constexpr int kThreadCounts[] = {1, 2, 3, 8};
+constexpr TileOrder kOrders[] = {TileOrder::kInOrder, TileOrder::kLocal};
 
 class ParallelTest : public ::testing::Test {
  protected:
@@ -37,9 +38,12 @@ TEST_F(ParallelTest, EveryTileRunsOnce) {
     SetNumThreads(threads);
     EXPECT_EQ(NumThreads(), threads);
     for (int64_t tiles : {0, 1, 2, 7, 8, 9, 1000}) {
-      std::vector<std::atomic<int>> runs(tiles);
-      ParallelFor(tiles, [&](int64_t tile) { ++runs[tile]; });
-      for (int64_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(runs[tile], 1) << threads << " threads, tile " << tile;
+      for (const TileOrder order : kOrders) {
+        std::vector<std::atomic<int>> runs(tiles);
+        ParallelFor(
+            tiles, [&](int64_t tile) { ++runs[tile]; }, order);
+        for (int64_t tile = 0; tile < tiles; ++tile) ASSERT_EQ(runs[tile], 1) << threads << " threads, tile " << tile;
+      }
     }
   }
 }
@@ -103,12 +107,13 @@ TEST_F(ParallelTest, OfManyExceptionsTheLowestTilesArrives) {
     SetNumThreads(threads);
     for (int repeat = 0; repeat < 20; ++repeat) {
       try {
-        ParallelFor(64, [repeat](int64_t tile) {
+        const auto fail = [repeat](int64_t tile) {
           if (tile < 5) return;
           // The lowest one throws last in one round and first in the next.
           if ((tile == 5) == (repeat % 2 == 0)) std::this_thread::sleep_for(std::chrono::microseconds(300));
           throw std::runtime_error(std::to_string(tile));
-        });
+        };
+        ParallelFor(64, fail, kOrders[repeat / 2 % 2]);
         FAIL() << "nothing was thrown";
       } catch (const std::runtime_error& error) {
         ASSERT_STREQ(error.what(), "5") << threads << " threads";
@@ -228,14 +233,16 @@ TEST_F(ParallelTest, TasksAtTheSameTimeHaveDifferentScratch) {
   for (int threads : kThreadCounts) {
     SetNumThreads(threads);
     for (int slots : {1, 2, 5}) {
-      std::vector<std::atomic<int>> users(slots);
-      std::atomic<int> runs{0};
-      ParallelForWithScratch(100, slots, [&](int64_t, int slot) {
-        EXPECT_EQ(users[slot].fetch_add(1), 0) << slot;
-        ++runs;
-        --users[slot];
-      });
-      EXPECT_EQ(runs, 100);
+      for (const TileOrder order : kOrders) {
+        std::vector<std::atomic<int>> users(slots);
+        std::atomic<int> runs{0};
+        ParallelForWithScratch(100, slots, order, [&](int64_t, int slot) {
+          EXPECT_EQ(users[slot].fetch_add(1), 0) << slot;
+          ++runs;
+          --users[slot];
+        });
+        EXPECT_EQ(runs, 100);
+      }
     }
   }
 }
