@@ -1,0 +1,110 @@
+// Steps of a backward tile that are the same in float and in bfloat16. Compiled once per target.
+#if defined(CROSSTALK_ATTENTION_BACKWARD_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_BACKWARD_STEPS_INL_H_
+#undef CROSSTALK_ATTENTION_BACKWARD_STEPS_INL_H_
+#else
+#define CROSSTALK_ATTENTION_BACKWARD_STEPS_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "crosstalk/kernels/attention/backward_tile-inl.h"
+#include "crosstalk/kernels/attention/tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+// L as forward had it: from where it is kept, or computed again, and J with it.
+template <class Terms>
+HWY_INLINE void LogitsAgain(const BackwardTile& tile, const ChunkTile& at, float* J, float* L) {
+  if (tile.L != nullptr) {
+    TakeLogits(tile, at.chunk, at.extent.first_row, L);
+  } else {
+    LogitsTile<Terms>(tile, at.chunk, at.extent, J, L);
+  }
+}
+
+// dU = dO·Vᵀ, heads `pitch` lanes apart.
+template <class Terms, Result kResult>
+HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, int64_t pitch, float* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
+  const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  for (int64_t k = 0; k < plan.h_v; ++k) {
+    TileNT<Terms, kResult>(plan.rows - first_row, depth, tile.dO + (k * plan.rows + first_row) * depth, V + k * V_size,
+                           dU + k * pitch + first_row * kColumns<kResult>,
+                           NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
+  }
+}
+
+// Dropout's factors, and dU times them.
+HWY_INLINE void DropGradients(const BackwardTile& tile, const ChunkTile& at, float* dU) {
+  const AttentionPlan& plan = *tile.plan;
+  DropoutFactorsTile(tile, at.chunk, at.extent.first_row, tile.scratch->dropout);
+  MultiplyTile(plan.h_v, plan.rows, at.extent.first_row, plan.pitch, tile.scratch->dropout, dU);
+}
+
+// The piece of HeadMixingGradient, in steps of kPartialSums: as many rows of both operands as stay in the first-level
+// cache, but no fewer than make visiting the sums cheap, each of whose vectors is a visit of its own.
+HWY_INLINE int64_t MixingGradientPiece(int64_t a_heads, int64_t b_heads, int64_t rows) {
+  constexpr int64_t kOperandFloats = 6144, kLeastRows = int64_t{kQueryGroup} * kSumVectors;
+  if (a_heads * b_heads > 32 * 32) return rows * kChunkSteps;
+  return std::clamp(kOperandFloats / ((a_heads + b_heads) * kChunk), std::min(kLeastRows, rows), rows) * kChunkSteps;
+}
+
+// dbias += dL for a tile.
+HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile& at, const float* all_dL) {
+  const Tag<float> d;
+  const AttentionPlan& plan = *tile.plan;
+  const AttentionShape& s = plan.shape;
+  const int64_t first = at.chunk * kChunk;
+  for (int64_t k = 0; k < plan.h; ++k) {
+    const int64_t head = tile.group * plan.h + k;
+    for (int64_t q = at.extent.first_row; q < tile.valid_rows; ++q) {
+      const int64_t i = tile.first_query + q;
+      const float* dL = all_dL + k * plan.pitch + q * kChunk;
+      if (tile.dbias != nullptr) {
+        float* to = tile.dbias + (head * s.n + i) * s.m + first;
+        const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
+        for (int64_t j = 0; j < valid; ++j) to[j] += dL[j];
+      } else {
+        const int64_t block_row = tile.index * plan.rows + q;
+        float* to = tile.distances + k * plan.BlockDistances() + (first - block_row + plan.block - 1);
+        for (int j = 0; j < kChunk; j += kLanes) {
+          hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::Load(d, dL + j)), d, to + j);
+        }
+      }
+    }
+  }
+}
+
+// What the first pass kept of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
+// computes.
+template <class Terms>
+HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {
+  const AttentionPlan& plan = *tile.plan;
+  const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
+  const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.Lanes(plan.h);
+  const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
+  return {{at.W + tiles * sizes.W, at.dW + tiles * sizes.W, at.J + tiles * sizes.J},
+          std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
+}
+
+// dQ += dJ·K of a tile, dJ as TileNN reads it: heads `pitch` apart, rows of `row` lanes.
+template <class Terms>
+HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const float* dJ, int64_t pitch) {
+  const AttentionPlan& plan = *tile.plan;
+  constexpr int kRow = kChunk / Terms::kTerms;
+  const int64_t first_row = at.extent.first_row, K_size = kRow * plan.d_k_padded;
+  const float* K = tile.packed->K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  for (int64_t k = 0; k < plan.h_k; ++k) {
+    TileNN<Terms>(plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow, K + k * K_size,
+                  tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
+                  NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
+  }
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
