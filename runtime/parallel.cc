@@ -309,8 +309,15 @@ void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std
   };
   const auto run = [&](int64_t task) {
     const size_t slot = take();
-    body(task, static_cast<int>(slot));
-    taken[slot].store(false, std::memory_order_release);
+    // Given back where the body throws too: in local order the thread goes on with lower tasks.
+    const auto give_back = [&] { taken[slot].store(false, std::memory_order_release); };
+    try {
+      body(task, static_cast<int>(slot));
+    } catch (...) {
+      give_back();
+      throw;
+    }
+    give_back();
   };
   ParallelFor(tasks, run, order, slots);
 }

@@ -247,6 +247,25 @@ TEST_F(ParallelTest, TasksAtTheSameTimeHaveDifferentScratch) {
   }
 }
 
+TEST_F(ParallelTest, TasksThatThrowGiveTheirScratchBack) {
+  for (int threads : kThreadCounts) {
+    SetNumThreads(threads);
+    for (const TileOrder order : kOrders) {
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        try {
+          ParallelForWithScratch(100, 2, order, [](int64_t task, int) {
+            if (task == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+            throw std::runtime_error(std::to_string(task));
+          });
+          FAIL() << "nothing was thrown";
+        } catch (const std::runtime_error& error) {
+          ASSERT_STREQ(error.what(), "0") << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
 TEST_F(ParallelTest, AnOrderedReductionAddsInTheOrderOfTheTiles) {
   for (int threads : kThreadCounts) {
     SetNumThreads(threads);
