@@ -269,7 +269,7 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
   }
   const Tensor O = call.O;
   return MakeOp("fused_attention", O, inputs, [kept = Kept(call)](const Tensor& dO, Gradients& gradients) {
-    Backpropagate(kept, dO, gradients);  // recomputes J … U tile by tile from the statistics
+    Backpropagate(kept, dO, gradients);  // recomputes W and U tile by tile from the statistics, and J but where L is kept
   });
 }
 

@@ -2,10 +2,10 @@
 // stats), without an array of size n·m, but for L where forward kept it.
 //
 // What happens. A task is a block of queries, as in the forward pass. For each chunk of 32 memory positions it computes
-// J, W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and adds to dQ (its own) and to dK,
-// dV and the gradients of dynamic mixings (shared by all tasks of a batch row and group: they add in the order of the
-// tasks). backward_tile-inl.h has a tile, backward-inl.h a block, backward_pairs-inl.h its stages in bfloat16,
-// backward_tasks-inl.h the sums that tasks share, plan.cc the sizes.
+// J (or takes L, where it is kept), W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and
+// adds to dQ (its own) and to dK, dV and the gradients of dynamic mixings (shared by all tasks of a batch row and
+// group: they add in the order of the tasks). backward_tile-inl.h has a tile, backward-inl.h a block,
+// backward_pairs-inl.h its stages in bfloat16, backward_tasks-inl.h the sums that tasks share, plan.cc the sizes.
 //
 // Bytes, in float. For each block and chunk: K is read in two layouts (for J and for dQ) and V in one; the sums of dK
 // and dV are read and written. That is 4·32·(4·h_k·d_k + 3·h_v·d_v) bytes from the third-level cache or memory, for
@@ -14,8 +14,8 @@
 // them (J, W, U and their gradients) are at work. With weights mixing D needs whole rows: J, W and dW of a block's rows
 // are kept, 4·(2·h + h_k)·m bytes a query, at most 80 MiB a block; longer rows are computed twice.
 //
-// In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float, and so are the
-// tiles between products.
+// In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float;
+// the tiles between products are float where something but a product reads them, else pairs.
 #include <algorithm>
 #include <vector>
 
@@ -105,7 +105,7 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
 void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
                        const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
                        void* workspace, int threads) {
-  CheckAttentionShape(shape);
+  CheckAttentionCall(shape, stats);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   HWY_DYNAMIC_DISPATCH(Backward)(plan, UnitOf(shape), inputs, O, stats, dO, gradients, workspace, threads);
 }

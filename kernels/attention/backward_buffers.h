@@ -55,13 +55,13 @@ struct BackwardSums {
 
 // The order in which the tasks (b, group, block) begin: that of their numbers, but where all heads share K and V. There
 // a batch row's tasks all add to the same sums, one after the other; as many rows as there are threads take turns, so
-// that none waits for another. As a row's own order stays, no bit depends on it.
+// that hardly one waits for another. As a row's own order stays, no bit depends on it.
 class TaskOrder {
  public:
   TaskOrder(const AttentionPlan& plan, const WantedGradients& wanted, int threads)
       : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
-    // The gradient of a table of biases is added up row after row.
-    const bool in_turns = plan.memory_groups < plan.groups && !wanted.distances;
+    // The gradient of a bias is added up row after row.
+    const bool in_turns = plan.memory_groups < plan.groups && !wanted.distances && !wanted.bias;
     abreast_ = in_turns ? std::min<int64_t>(threads, rows_) : 1;
   }
   // The number of the task that begins i-th.

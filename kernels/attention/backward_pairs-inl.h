@@ -132,7 +132,7 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
   }
   if (by_queries) {
     QueriesOfPositions(plan, s.h, first_row, scratch.first_pairs, scratch.first_pairs);
-    QueriesOfPositions(plan, s.h_v, first_row, at.dU, at.dU);
+    QueriesOfPositions(plan, s.h_v, first_row, at.dU, at.dU);  // the last use of dU, as of J below
     AddPositionGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, at.dU, sums.R_Mw);
   }
 }

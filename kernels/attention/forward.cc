@@ -14,8 +14,8 @@
 // second-level cache of 1 MiB: 48 KiB for 12 heads and 32 rows. W of a block's rows, which waits for the second pass,
 // is 4·h·m bytes a query, at most 12 MiB; rows longer than that are computed twice, by blocks of 128 queries.
 //
-// In bfloat16 (pairs-inl.h) K, V and the kept W are half as large; tiles at work stay in float, and what a product
-// reads of one is rounded and paired on the way to it.
+// In bfloat16 (pairs-inl.h) K, V and the kept W are half as large; J, L and W at work stay in float and are
+// rounded and paired on their way to a product, and U leaves its mixing in pairs.
 #include <algorithm>
 #include <vector>
 
@@ -78,7 +78,7 @@ size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) 
 
 void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
                       const SoftmaxStats& stats, void* workspace, int threads) {
-  CheckAttentionShape(shape);
+  CheckAttentionCall(shape, stats);
   const AttentionPlan plan(shape, AttentionPass::kForward);
   SettleSimdTarget();
   HWY_DYNAMIC_DISPATCH(Forward)(plan, UnitOf(shape), inputs, O, stats, workspace, threads);

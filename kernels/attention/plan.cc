@@ -93,6 +93,13 @@ void CheckAttentionShape(const AttentionShape& s) {
                   "attention: a relative position bias needs buckets ≥ 1, got ", s.buckets);
 }
 
+void CheckAttentionCall(const AttentionShape& s, const SoftmaxStats& stats) {
+  CheckAttentionShape(s);
+  CROSSTALK_CHECK(stats.L == nullptr || KeptLogits(s) > 0,
+                  "attention: there is a place for L, but L is not kept with m=", s.m, ", d_k=", s.d_k, ", n=", s.n,
+                  s.MixesLogits() || s.MixesWeights() ? " and mixed heads" : "");
+}
+
 PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena) {
   const AttentionShape& s = plan.shape;
   const bool backward = pass == AttentionPass::kBackward;

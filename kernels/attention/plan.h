@@ -77,6 +77,8 @@ struct AttentionPlan {
 BFloat16Unit UnitOf(const AttentionShape& shape);
 // Throws a usage error unless `shape` is one of the family.
 void CheckAttentionShape(const AttentionShape& shape);
+// The same, and unless logits are kept only where they may be.
+void CheckAttentionCall(const AttentionShape& shape, const SoftmaxStats& stats);
 
 // A bump allocator: hands out aligned pieces of the workspace; over a null base it only counts.
 class Arena {

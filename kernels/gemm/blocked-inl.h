@@ -28,7 +28,7 @@ namespace crosstalk::kernels {
 
 constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
-constexpr int64_t kLeastPacked = 1 << 13;  // elements of B that a thread packs at a time
+constexpr int64_t kLeastPacked = 1 << 13;  // elements of packed B that a thread packs at a time
 
 }  // namespace crosstalk::kernels
 #endif

@@ -1,5 +1,5 @@
 // The fused implementation: the same function as nn/attention/composed.h, with everything between the projections in
-// one kernel that keeps nothing of size n·m. float, and without the weights W.
+// one kernel that keeps nothing of size n·m, but where that is no larger than Q. float, and without the weights W.
 #pragma once
 
 #include <optional>

@@ -398,6 +398,10 @@ TEST(AttentionTest, LogitsAreKeptOnlyWhereTheyTakeNoMoreRoomThanQ) {
   EXPECT_EQ(KeptLogits(Shape(2, 9, 65, 3, 3, 3, 64, 5)), 0);
   EXPECT_EQ(KeptLogits(Shape(2, 4, 40, 3, 3, 3, 64, 5)), 0) << "K is read in place";
   EXPECT_EQ(KeptLogits(Talking(s)), 0);
+  AttentionInputs none;
+  float place = 0;
+  EXPECT_THROW(AttentionForward(Talking(s), none, {}, {.L = &place}, nullptr, 1), Error);
+  EXPECT_THROW(AttentionBackward(Talking(s), none, {}, {.L = &place}, {}, {}, nullptr, 1), Error);
 }
 
 TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
