@@ -51,7 +51,8 @@ struct OpTraits {
   bool captures_leaves = false;
 };
 
-// Whether MakeOp records an op of these inputs that captures no leaves: what it would keep for its gradient is not worth computing otherwise.
+// Whether MakeOp records an op of these inputs that captures no leaves: what it would keep for its gradient is not
+// worth computing otherwise.
 bool IsRecorded(const std::vector<Variable>& inputs);
 
 // `name` must outlive the program (a literal). dy has the value's shape and dtype (float32 for bfloat16) and may be

@@ -269,7 +269,8 @@ Variable FusedAttention(const FusedAttentionInputs& in) {
   }
   const Tensor O = call.O;
   return MakeOp("fused_attention", O, inputs, [kept = Kept(call)](const Tensor& dO, Gradients& gradients) {
-    Backpropagate(kept, dO, gradients);  // recomputes W and U tile by tile from the statistics, and J but where L is kept
+    // Recomputes W and U tile by tile from the statistics, and J but where L is kept.
+    Backpropagate(kept, dO, gradients);
   });
 }
 
