@@ -92,12 +92,12 @@ std::vector<BenchCase> LayerBenchCases() {
     AttentionOptions options;
   };
   const std::vector<Layer> layers = {
-      {"multihead-12", {"82/75", "x1.7"}, {.kind = AttentionKind::kMultihead, .heads = 12}},
-      {"talking-12", {"82/75", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
-      {"talking-24", {"82/72", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
-      {"talking-48", {"82/65", "x1.5"}, {.kind = AttentionKind::kTalking, .heads = 48}},
+      {"multihead-12", {"90/85", "x1.7"}, {.kind = AttentionKind::kMultihead, .heads = 12}},
+      {"talking-12", {"90/85", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
+      {"talking-24", {"88/78", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
+      {"talking-48", {"86/70", "x1.5"}, {.kind = AttentionKind::kTalking, .heads = 48}},
       {"talking-6-24-6", {}, {.kind = AttentionKind::kTalking, .heads = 24, .key_heads = 6, .value_heads = 6}},
-      {"dynamic-12", {"70/60", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
+      {"dynamic-12", {"86/75", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
       {"dynamic-24", {}, {.kind = AttentionKind::kDynamic, .heads = 24}},
       {"bilinear-12", {"80/75", "x1.75"}, {.kind = AttentionKind::kBilinear, .heads = 12}},
   };
