@@ -16,80 +16,21 @@
 //
 // In bfloat16 (pairs-inl.h) K, V and the kept rows are half as large. The sums of dK and dV are float;
 // the tiles between products are float where something but a product reads them, else pairs.
-#include <algorithm>
-#include <vector>
-
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/simd.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/backward.cc"
-#include "hwy/foreach_target.h"
-// after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/attention/backward_tasks-inl.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/ordered_reduction.h"
-#include "crosstalk/runtime/parallel.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-template <class Terms>
-void BackwardIn(const AttentionPlan& plan, const AttentionInputs& in, const ConstRows& O, const SoftmaxStats& stats,
-                const ConstRows& dO, const AttentionGradients& out, void* workspace, int threads) {
-  const AttentionShape& s = plan.shape;
-  const WantedGradients wanted(s, out);
-  Arena arena(workspace);
-  PackedMemory packed(plan, AttentionPass::kBackward, arena);
-  if (stats.L != nullptr) packed.K_by_position = nullptr;  // of the logits' products alone
-  const BackwardSums sums(plan, wanted, arena);
-  std::vector<BackwardScratch> scratch;
-  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
-
-  PackStatic<Terms>(plan, in, packed);
-  ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
-  if (wanted.bias) {
-    ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
-  }
-  if (wanted.distances) std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
-  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
-  OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
-      bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
-  const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
-  const TaskOrder order(plan, wanted, threads);
-  ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
-    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], order.Task(i));
-  });
-  ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
-
-  const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
-    std::fill_n(total, size, 0.0f);
-    for (int64_t task = 0; task < tasks; ++task) {
-      for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
-    }
-  };
-  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
-  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
-}
-
-void Backward(const AttentionPlan& plan, BFloat16Unit unit, const AttentionInputs& in, const ConstRows& O,
-              const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& out, void* workspace,
-              int threads) {
-  WithTerms(plan.shape.precision, unit,
-            [&](auto terms) { BackwardIn<decltype(terms)>(plan, in, O, stats, dO, out, workspace, threads); });
-}
-
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace crosstalk::kernels {
+namespace {
 
-HWY_EXPORT(Backward);
+auto* BackwardOfUnit(const AttentionShape& shape) {
+  if (shape.precision == Precision::kFloat32) return &BackwardInFloat;
+  return UnitOf(shape) == BFloat16Unit::kDotProduct ? &BackwardInDotProducts : &BackwardWidened;
+}
+
+}  // namespace
 
 size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads) {
   CheckAttentionShape(shape);
@@ -107,8 +48,8 @@ void AttentionBackward(const AttentionShape& shape, const AttentionInputs& input
                        void* workspace, int threads) {
   CheckAttentionCall(shape, stats);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
-  HWY_DYNAMIC_DISPATCH(Backward)(plan, UnitOf(shape), inputs, O, stats, dO, gradients, workspace, threads);
+  SettleSimdTarget();
+  BackwardOfUnit(shape)({plan, inputs, O, stats, dO, gradients, workspace, threads});
 }
 
 }  // namespace crosstalk::kernels
-#endif  // HWY_ONCE

@@ -9,9 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "crosstalk/kernels/attention/backward-inl.h"
 #include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/runtime/ordered_reduction.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
@@ -127,6 +131,48 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
   const int64_t tile = b * plan.chunks + chunk, l = s.h_k * s.h, w = s.h * s.h_v;
   if (sums.R_Ml != nullptr) finish(sums.R_Ml + tile * l * kChunk, l, 1.0f, out.dR_Ml + position * l, l);
   if (sums.R_Mw != nullptr) finish(sums.R_Mw + tile * w * kChunk, w, 1.0f, out.dR_Mw + position * w, w);
+}
+
+// The whole pass, with the operands of products as Terms says.
+template <class Terms>
+void BackwardIn(const BackwardArguments& arguments) {
+  const auto& [plan, in, O, stats, dO, out, workspace, threads] = arguments;
+  const AttentionShape& s = plan.shape;
+  const WantedGradients wanted(s, out);
+  Arena arena(workspace);
+  PackedMemory packed(plan, AttentionPass::kBackward, arena);
+  if (stats.L != nullptr) packed.K_by_position = nullptr;  // of the logits' products alone
+  const BackwardSums sums(plan, wanted, arena);
+  std::vector<BackwardScratch> scratch;
+  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
+
+  PackStatic<Terms>(plan, in, packed);
+  ParallelFor(s.b * plan.chunks,
+              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+  if (wanted.bias) {
+    ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
+  }
+  if (wanted.distances) std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
+  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
+  OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
+      bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
+  const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
+  const TaskOrder order(plan, wanted, threads);
+  ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
+    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
+    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], order.Task(i));
+  });
+  ParallelFor(s.b * plan.chunks,
+              [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
+
+  const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
+    std::fill_n(total, size, 0.0f);
+    for (int64_t task = 0; task < tasks; ++task) {
+      for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
+    }
+  };
+  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
+  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -8,48 +8,15 @@
 #define CROSSTALK_ATTENTION_FORWARD_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
+#include "crosstalk/kernels/attention/forward_scratch.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
+#include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/tiles-inl.h"
-
-#ifndef CROSSTALK_ATTENTION_FORWARD_SCRATCH_
-#define CROSSTALK_ATTENTION_FORWARD_SCRATCH_
-namespace crosstalk::kernels {
-
-// What one thread needs for a block of queries; [tile] is that of the block.
-struct ForwardScratch {
-  ForwardScratch(const AttentionPlan& plan, Arena& arena) {
-    const AttentionShape& s = plan.shape;
-    const bool pairs = plan.terms > 1;
-    const int64_t kept = plan.keep_rows ? plan.chunks * plan.tiles : 1;
-    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
-    J = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
-    W = arena.Floats((pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
-    if (pairs) L = arena.Floats(plan.TileFloats(plan.h));
-    if (pairs) U_pairs = arena.Floats(plan.HalfTile(plan.h_v));
-    U = arena.Floats(s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dropout = arena.Floats(plan.TileFloats(plan.h_v));
-    O = arena.Floats(plan.h_v * plan.block * plan.d_v_padded);
-    row_max = arena.Floats(plan.h * plan.block);
-    inv_row_sum = arena.Floats(plan.h * plan.block);
-    sums = arena.Floats(plan.h * plan.block * kPartialSums);
-    logits = arena.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
-    weights = arena.Floats(s.MixesWeights() ? plan.block * plan.Lanes(s.h) * s.h_v : 0);
-    matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
-  }
-  float* Q;                    // [tile][h_k], see PackQueries
-  float *J, *W, *U, *dropout;  // tiles; W of all [chunk][tile] if rows are kept, in bfloat16 in pairs of heads
-  float *L = nullptr, *U_pairs = nullptr;  // tiles, in bfloat16: L becomes W; U in pairs of positions
-  float* O;                                // [tile][h_v][rows][d_v_padded]
-  float *row_max, *inv_row_sum;            // [tile][h][rows]
-  float* sums;                             // [tile][h][rows][kPartialSums]
-  float *logits, *weights;                 // [tile][rows], packed mixings
-  float* matrix;
-};
-
-}  // namespace crosstalk::kernels
-#endif
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
@@ -260,6 +227,26 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs&
       }
     }
   }
+}
+
+// The whole pass, with the operands of products as Terms says.
+template <class Terms>
+void ForwardIn(const ForwardCall& call) {
+  const auto& [plan, in, O, stats, workspace, threads] = call;
+  Arena arena(workspace);
+  const PackedMemory packed(plan, AttentionPass::kForward, arena);
+  std::vector<ForwardScratch> scratch;
+  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
+  PackStatic<Terms>(plan, in, packed);
+  ParallelFor(plan.shape.b * plan.chunks,
+              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+  const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
+  ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
+    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
+    const int64_t b = task / plan.blocks / plan.groups;
+    const int64_t group = task / plan.blocks % plan.groups;
+    ForwardBlock<Terms>(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
+  });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -16,56 +16,22 @@
 //
 // In bfloat16 (pairs-inl.h) K, V and the kept W are half as large; J, L and W at work stay in float and are
 // rounded and paired on their way to a product, and U leaves its mixing in pairs.
-#include <algorithm>
-#include <vector>
-
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/forward_scratch.h"
+#include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/forward.cc"
-#include "hwy/foreach_target.h"
-// after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/attention/forward-inl.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-template <class Terms>
-void ForwardIn(const AttentionPlan& plan, const AttentionInputs& in, const Rows& O, const SoftmaxStats& stats,
-               void* workspace, int threads) {
-  Arena arena(workspace);
-  const PackedMemory packed(plan, AttentionPass::kForward, arena);
-  std::vector<ForwardScratch> scratch;
-  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
-  PackStatic<Terms>(plan, in, packed);
-  ParallelFor(plan.shape.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
-  const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
-  ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
-    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    const int64_t b = task / plan.blocks / plan.groups;
-    const int64_t group = task / plan.blocks % plan.groups;
-    ForwardBlock<Terms>(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
-  });
-}
-
-void Forward(const AttentionPlan& plan, BFloat16Unit unit, const AttentionInputs& in, const Rows& O,
-             const SoftmaxStats& stats, void* workspace, int threads) {
-  WithTerms(plan.shape.precision, unit,
-            [&](auto terms) { ForwardIn<decltype(terms)>(plan, in, O, stats, workspace, threads); });
-}
-
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace crosstalk::kernels {
 
-HWY_EXPORT(Forward);
+namespace {
+
+auto* ForwardOfUnit(const AttentionShape& shape) {
+  if (shape.precision == Precision::kFloat32) return &ForwardInFloat;
+  return UnitOf(shape) == BFloat16Unit::kDotProduct ? &ForwardInDotProducts : &ForwardWidened;
+}
+
+}  // namespace
 
 size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) {
   CheckAttentionShape(shape);
@@ -81,8 +47,7 @@ void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs
   CheckAttentionCall(shape, stats);
   const AttentionPlan plan(shape, AttentionPass::kForward);
   SettleSimdTarget();
-  HWY_DYNAMIC_DISPATCH(Forward)(plan, UnitOf(shape), inputs, O, stats, workspace, threads);
+  ForwardOfUnit(shape)({plan, inputs, O, stats, workspace, threads});
 }
 
 }  // namespace crosstalk::kernels
-#endif  // HWY_ONCE

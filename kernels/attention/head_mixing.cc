@@ -1,5 +1,7 @@
 #include "crosstalk/kernels/attention/head_mixing.h"
 
+#define CROSSTALK_ATTENTION_COMPILES_MIX_HEADS
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/head_mixing.cc"
 #include "hwy/foreach_target.h"
@@ -8,6 +10,9 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
+
+CROSSTALK_MIX_HEADS(Result::kSet);
+CROSSTALK_MIX_HEADS(Result::kAdd);
 
 void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
   MixTile<FloatTerms, Result::kSet>(plan, plan.shape.h_k, plan.shape.h, {packed, 0}, 0, J, L);

@@ -37,10 +37,11 @@ inline constexpr int kLanes = kLanesOf<float>;
 inline constexpr int kSumVectors = kSumRegisters<float>;  // of kPartialSums
 static_assert(kPartialSums == kSumLanes<float>);
 
-// Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors.
-inline constexpr int kMixRows = kLanes >= 16 ? 12 : 6;  // rows of a head mixing
-inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;  // rows of the other products; divides kQueryGroup
-inline constexpr int kLaneRows = kLanes >= 16 ? 6 : 3;  // InterleavedProduct: kLaneRows × 4 accumulators
+// Registers: 32 with AVX-512 and SVE-like targets, else 16. Accumulators are kRowsMax × 2 vectors; without vectors
+// there are just enough to hide latency, as each number of rows is a function to compile.
+inline constexpr int kMixRows = kLanes >= 16 ? 12 : kLanes > 1 ? 6 : 3;  // rows of a head mixing
+inline constexpr int kTileRows = kLanes >= 16 ? 8 : 4;                   // of the other products; divides kQueryGroup
+inline constexpr int kLaneRows = kLanes >= 16 ? 6 : kLanes > 1 ? 3 : 2;  // InterleavedProduct: × kLaneCols accumulators
 inline constexpr int kLaneCols = 4;
 
 inline constexpr int kHalf = kChunk / 2;  // pairs of positions in a row of a tile: position j beside j + kHalf
@@ -48,7 +49,8 @@ inline constexpr int kHalf = kChunk / 2;  // pairs of positions in a row of a ti
 // What a lane of 32 bits of an operand holds: one term of a sum, in float.
 struct FloatTerms {
   static constexpr int kTerms = 1;
-  struct Arithmetic {};  // what lives while a task computes
+  static constexpr bool kEmulated = false;  // a multiply-add is one instruction, on targets that have it
+  struct Arithmetic {};                     // what lives while a task computes
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
   static HWY_INLINE FloatVector Rounded(FloatVector x) { return x; }
 };
@@ -57,6 +59,7 @@ struct FloatTerms {
 template <BFloat16Unit kUnit>
 struct PairTerms {
   static constexpr int kTerms = 2;
+  static constexpr bool kEmulated = kUnit == BFloat16Unit::kWidened;
   using Arithmetic = FlushSubnormals;
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) {
     const Tag<uint32_t> du;
@@ -71,16 +74,6 @@ struct PairTerms {
     return Round(hn::Zero(Tag<float>()), x);
   }
 };
-
-// Calls f with the terms of a precision: f(FloatTerms()) and so on.
-template <class F>
-HWY_INLINE void WithTerms(Precision precision, [[maybe_unused]] BFloat16Unit unit, F f) {
-  if (precision == Precision::kFloat32) return f(FloatTerms());
-#if HWY_TARGET == HWY_AVX3
-  if (unit == BFloat16Unit::kDotProduct) return f(PairTerms<BFloat16Unit::kDotProduct>());
-#endif
-  f(PairTerms<BFloat16Unit::kWidened>());
-}
 
 // What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
@@ -199,27 +192,50 @@ HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT 
   }
 }
 
-// One block of the output heads of MixHeads, for a run-time number of them ≤ kMaxRows. kDepth: h_in where it is one of
-// a few numbers, else 0. With so few terms to a sum, the loop over them costs a tenth; it is unrolled for the blocks
-// that such numbers of heads usually have.
-template <class Terms, int kMaxRows, Result kResult, int kDepth, class Prefetch>
-HWY_INLINE void MixBlock(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                         int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
-                         int64_t c_pitch, Prefetch& prefetch) {
-  constexpr int kUnrolled = kMaxRows == kDepth || kMaxRows == kMixRows ? kDepth : 0;
-  if (rows == kMaxRows) {
-    for (int64_t q = 0; q < queries; ++q) {
-      for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
-        BlockProduct<Terms, kMaxRows, kStepVectors, kResult, kUnrolled>(
-            h_in, packed + q * query_stride, 1, kMaxRows, b + q * kChunk + j, b_pitch, c + q * kColumns<kResult> + j,
-            c_pitch, prefetch);
-        prefetch.Skip(h_in);
-      }
+// Whether the loop over a sum of kDepth terms is unrolled in a block of R output heads. With so few terms the loop
+// costs a tenth; the blocks are those that such numbers of heads usually have. Where a multiply-add is several
+// instructions the loop does not show.
+template <class Terms, int R, int kDepth>
+inline constexpr bool kUnrollsMixing = !Terms::kEmulated && (R == kDepth || R == kMixRows);
+
+// One block of R output heads of MixHeads. kDepth: h_in, or 0 for a run-time one.
+template <class Terms, int R, Result kResult, int kDepth, class Prefetch>
+HWY_INLINE void MixBlock(int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed, int64_t query_stride,
+                         const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c, int64_t c_pitch,
+                         Prefetch& prefetch) {
+  for (int64_t q = 0; q < queries; ++q) {
+    for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
+      BlockProduct<Terms, R, kStepVectors, kResult, kDepth>(h_in, packed + q * query_stride, 1, R, b + q * kChunk + j,
+                                                            b_pitch, c + q * kColumns<kResult> + j, c_pitch, prefetch);
+      prefetch.Skip(h_in);
     }
-  } else if constexpr (kMaxRows > 1) {
-    MixBlock<Terms, kMaxRows - 1, kResult, kDepth>(rows, queries, h_in, packed, query_stride, b, b_pitch, c, c_pitch,
-                                                   prefetch);
   }
+}
+
+// MixBlock for a run-time number of rows ≤ R.
+template <class Terms, int R, Result kResult, class Prefetch>
+HWY_INLINE void MixBlockOf(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
+                           int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
+                           int64_t c_pitch, Prefetch& prefetch) {
+  if (rows < R) {
+    if constexpr (R > 1) {
+      MixBlockOf<Terms, R - 1, kResult>(rows, queries, h_in, packed, query_stride, b, b_pitch, c, c_pitch, prefetch);
+    }
+    return;
+  }
+  const auto mix = [&](auto depth) HWY_ATTR {
+    MixBlock<Terms, R, kResult, depth.value>(queries, h_in, packed, query_stride, b, b_pitch, c, c_pitch, prefetch);
+  };
+  if constexpr (kUnrollsMixing<Terms, R, 4>) {
+    if (h_in == 4) return mix(std::integral_constant<int, 4>());
+  }
+  if constexpr (kUnrollsMixing<Terms, R, 6>) {
+    if (h_in == 6) return mix(std::integral_constant<int, 6>());
+  }
+  if constexpr (kUnrollsMixing<Terms, R, 12>) {
+    if (h_in == 12) return mix(std::integral_constant<int, 12>());
+  }
+  mix(std::integral_constant<int, 0>());
 }
 
 // C[h_out, q, kChunk] = or += Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing)
@@ -231,22 +247,21 @@ HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
-    const auto mix = [&](auto depth) HWY_ATTR {
-      MixBlock<Terms, kMixRows, kResult, depth.value>(rows, queries, h_in, packed + first * h_in, query_stride, b,
-                                                      b_pitch, c + first * c_pitch, c_pitch, prefetch);
-    };
-    if (h_in == 4) {
-      mix(std::integral_constant<int, 4>());
-    } else if (h_in == 6) {
-      mix(std::integral_constant<int, 6>());
-    } else if (h_in == 12) {
-      mix(std::integral_constant<int, 12>());
-    } else {
-      mix(std::integral_constant<int, 0>());
-    }
+    MixBlockOf<Terms, kMixRows, kResult>(rows, queries, h_in, packed + first * h_in, query_stride, b, b_pitch,
+                                         c + first * c_pitch, c_pitch, prefetch);
     first += rows;
   }
 }
+
+// Of floats without a prefetch, all passes share them: head_mixing.cc compiles them.
+#define CROSSTALK_MIX_HEADS(result) \
+  template void MixHeads<FloatTerms, result>(const HeadBlocks&, int64_t, int64_t, const float* HWY_RESTRICT, int64_t, \
+                                             const float* HWY_RESTRICT, int64_t, float* HWY_RESTRICT, int64_t, \
+                                             PrefetchNothing&)
+#ifndef CROSSTALK_ATTENTION_COMPILES_MIX_HEADS
+extern CROSSTALK_MIX_HEADS(Result::kSet);
+extern CROSSTALK_MIX_HEADS(Result::kAdd);
+#endif
 
 // C[rows, kChunk] = or += Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup].
 // `next`: `share` floats that will be asked for soon.

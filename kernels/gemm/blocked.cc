@@ -4,44 +4,10 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/pack_buffer.h"
+#include "crosstalk/kernels/gemm/products.h"
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/storage.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/blocked.cc"
-#include "hwy/foreach_target.h"
-// after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/dispatch-inl.h"
-#include "crosstalk/kernels/gemm/blocked-inl.h"
-#include "crosstalk/kernels/gemm/dots-inl.h"
-#include "crosstalk/kernels/gemm/pack-inl.h"
-#include "crosstalk/kernels/gemm/thin-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-template <typename T>
-void ElementsProduct(const GemmArguments<T>& g) {
-  if (IsThin(g)) {
-    ThinProduct(g);
-  } else if (IsDots(g)) {
-    DotsProduct<Elements<T>>(g);
-  } else {
-    BlockedProduct<Elements<T>>(g);
-  }
-}
-
-template <typename T>
-std::vector<int64_t> ElementsBuffers(const GemmArguments<T>& g, int64_t threads) {
-  return IsThin(g) || IsDots(g) ? std::vector<int64_t>() : BufferSizes<Elements<T>>(g, threads);
-}
-
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-CROSSTALK_DISPATCH(ElementsProduct)
-CROSSTALK_DISPATCH(ElementsBuffers)
-
-#if HWY_ONCE
 namespace crosstalk::kernels {
 namespace {
 
@@ -64,7 +30,8 @@ void BlockedGemm(const GemmArguments<T>& g) {
   if (g.k == 0 || g.alpha == T(0)) {
     ScaleResult(g);
   } else {
-    ElementsProductOnTarget<T>()(g);
+    SettleSimdTarget();
+    ProductOfElements(g);
   }
 }
 
@@ -72,7 +39,8 @@ template <typename T>
 void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products) {
   if (g.k == 0 || g.alpha == T(0)) return;
   std::vector<std::shared_ptr<Storage>> buffers;
-  const std::vector<int64_t> sizes = ElementsBuffersOnTarget<T>()(g, threads);
+  SettleSimdTarget();
+  const std::vector<int64_t> sizes = BuffersOfElements(g, threads);
   for (int64_t i = 0; i < products; ++i) {
     for (const int64_t elements : sizes) buffers.push_back(PackBuffer<T>::FromPool(elements));
   }
@@ -84,4 +52,3 @@ template void AllocateAsBlockedGemm<float>(const GemmArguments<float>&, int64_t,
 template void AllocateAsBlockedGemm<double>(const GemmArguments<double>&, int64_t, int64_t);
 
 }  // namespace crosstalk::kernels
-#endif  // HWY_ONCE

@@ -28,7 +28,7 @@ constexpr int kDotGroups = 2;  // vectors of columns side by side: each waits fo
 
 template <typename T>
 bool IsDots(const GemmArguments<T>& g) {
-  return g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes;
+  return kHasThin && g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes;
 }
 
 // What dot products need of a policy of operands (tile-inl.h): its packed operands as they lie in memory, kTerms of

@@ -94,10 +94,14 @@ HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, in
   }
 }
 
+// Rows of a tile: half as many where a multiply-add is several instructions, which hide its latency.
+template <BFloat16Unit kUnit>
+constexpr int kPairRows = kUnit == BFloat16Unit::kWidened ? std::min(kMR<float>, 6) : kMR<float>;
+
 // Operands rounded to bfloat16.
 template <BFloat16Unit kUnit>
-struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t> {
-  using Base = RegisterTiles<RoundedPairs<kUnit>, float, uint32_t>;
+struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairRows<kUnit>> {
+  using Base = RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairRows<kUnit>>;
   using Sum = float;
   using Packed = uint32_t;
   static constexpr int kTerms = 2;

@@ -23,9 +23,13 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 constexpr int kThinRows = 8;
 constexpr int64_t kThinSize = 128;  // of k and n, at least
 
+// Each number of rows is a function to compile: on processors without AVX2 the blocked product serves these too, with
+// the same bits.
+constexpr bool kHasThin = HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_SCALAR;
+
 template <typename T>
 bool IsThin(const GemmArguments<T>& g) {
-  return g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo;
+  return kHasThin && g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo;
 }
 
 // Rows of B that are read side by side, each a stream of its own: what a load and a store of the sums is shared by.

@@ -14,8 +14,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// MR rows × two vectors of accumulators: of 32 registers with AVX-512, of 16 elsewhere.
-constexpr int kMR = kLanesOf<float> >= 16 ? 12 : 6;
+// MR rows × two vectors of accumulators: of 32 registers with AVX-512, of 16 elsewhere. Each number of rows up to MR is
+// a function to compile. Where speed is not the point there are just enough to hide the latency of a multiply-add: in
+// double, which checks float, and without vectors.
+template <typename T>
+constexpr int kMR = kLanesOf<float> == 1    ? 3
+                    : sizeof(T) == 8        ? 4
+                    : kLanesOf<float> >= 16 ? 12
+                                            : 6;
 template <typename T>
 constexpr int kNR = 2 * kLanesOf<T>;
 
@@ -137,9 +143,9 @@ HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const
 }
 
 // What all policies whose sums are in registers have in common.
-template <class Operands, typename T, typename Packed_>
+template <class Operands, typename T, typename Packed_, int kRows = HWY_NAMESPACE::kMR<T>>
 struct RegisterTiles {
-  static constexpr int kMR = HWY_NAMESPACE::kMR, kNR = HWY_NAMESPACE::kNR<T>;
+  static constexpr int kMR = kRows, kNR = HWY_NAMESPACE::kNR<T>;
   template <class Arithmetic>
   static HWY_INLINE void TileOf(Arithmetic& /*arithmetic*/, RowLayout layout, int64_t rows, int64_t depth,
                                 const Packed_* a, const Packed_* b, int64_t b_depth, T* c, int64_t ldc, int64_t columns,

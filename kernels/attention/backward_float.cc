@@ -1,0 +1,25 @@
+// The fused attention, backward, in float.
+#include "crosstalk/kernels/attention/passes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/backward_float.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/attention/backward_tasks-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void BackwardInFloatOnTarget(const BackwardArguments& arguments) { BackwardIn<FloatTerms>(arguments); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(BackwardInFloatOnTarget);
+void BackwardInFloat(const BackwardArguments& arguments) { HWY_DYNAMIC_DISPATCH(BackwardInFloatOnTarget)(arguments); }
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,25 @@
+// The fused attention, forward, in bfloat16, widened to float.
+#include "crosstalk/kernels/attention/passes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/attention/forward_widened.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/attention/forward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void ForwardWidenedOnTarget(const ForwardCall& call) { ForwardIn<PairTerms<BFloat16Unit::kWidened>>(call); }
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(ForwardWidenedOnTarget);
+void ForwardWidened(const ForwardCall& call) { HWY_DYNAMIC_DISPATCH(ForwardWidenedOnTarget)(call); }
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,34 @@
+// Products in double: elements-inl.h.
+#include "crosstalk/kernels/gemm/products.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/elements_double.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/elements-inl.h"
+#include "crosstalk/kernels/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void DoubleProduct(const GemmArguments<double>& g) { ElementsProduct(g); }
+std::vector<int64_t> DoubleBuffers(const GemmArguments<double>& g, int64_t threads) {
+  return ElementsBuffers(g, threads);
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(DoubleProduct);
+HWY_EXPORT(DoubleBuffers);
+
+void ProductOfElements(const GemmArguments<double>& g) { HWY_DYNAMIC_DISPATCH(DoubleProduct)(g); }
+std::vector<int64_t> BuffersOfElements(const GemmArguments<double>& g, int64_t threads) {
+  return HWY_DYNAMIC_DISPATCH(DoubleBuffers)(g, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

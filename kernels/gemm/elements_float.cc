@@ -1,0 +1,34 @@
+// Products in float: elements-inl.h.
+#include "crosstalk/kernels/gemm/products.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/elements_float.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/elements-inl.h"
+#include "crosstalk/kernels/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void FloatProduct(const GemmArguments<float>& g) { ElementsProduct(g); }
+std::vector<int64_t> FloatBuffers(const GemmArguments<float>& g, int64_t threads) {
+  return ElementsBuffers(g, threads);
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(FloatProduct);
+HWY_EXPORT(FloatBuffers);
+
+void ProductOfElements(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(FloatProduct)(g); }
+std::vector<int64_t> BuffersOfElements(const GemmArguments<float>& g, int64_t threads) {
+  return HWY_DYNAMIC_DISPATCH(FloatBuffers)(g, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

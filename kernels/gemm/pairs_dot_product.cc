@@ -1,0 +1,43 @@
+// Products of pairs of bfloat16 by the instruction for their dot products: pairs-inl.h.
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/gemm/products.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_dot_product.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/pairs-inl.h"
+#include "crosstalk/runtime/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX3
+void DotProductsProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kDotProduct>(g); }
+std::vector<int64_t> DotProductsBuffers(const GemmArguments<float>& g, int64_t threads) {
+  return PairsBuffers<BFloat16Unit::kDotProduct>(g, threads);
+}
+#else  // without the instruction: BFloat16UnitInUse() does not choose it
+void DotProductsProduct(const GemmArguments<float>& /*g*/) { CROSSTALK_DCHECK(false); }
+std::vector<int64_t> DotProductsBuffers(const GemmArguments<float>& /*g*/, int64_t /*threads*/) {
+  CROSSTALK_DCHECK(false);
+  return {};
+}
+#endif
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(DotProductsProduct);
+HWY_EXPORT(DotProductsBuffers);
+
+void ProductOfDotProducts(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(DotProductsProduct)(g); }
+std::vector<int64_t> BuffersOfDotProducts(const GemmArguments<float>& g, int64_t threads) {
+  return HWY_DYNAMIC_DISPATCH(DotProductsBuffers)(g, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

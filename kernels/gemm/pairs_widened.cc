@@ -1,0 +1,35 @@
+// Products of pairs of bfloat16 that are widened to float: pairs-inl.h.
+#include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/kernels/gemm/products.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_widened.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/pairs-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void WidenedProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kWidened>(g); }
+
+std::vector<int64_t> WidenedBuffers(const GemmArguments<float>& g, int64_t threads) {
+  return PairsBuffers<BFloat16Unit::kWidened>(g, threads);
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(WidenedProduct);
+HWY_EXPORT(WidenedBuffers);
+
+void ProductOfWidened(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(WidenedProduct)(g); }
+std::vector<int64_t> BuffersOfWidened(const GemmArguments<float>& g, int64_t threads) {
+  return HWY_DYNAMIC_DISPATCH(WidenedBuffers)(g, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE

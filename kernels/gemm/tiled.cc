@@ -1,0 +1,40 @@
+// Products of pairs of bfloat16 in matrix tiles, the processor's or their model: tiled-inl.h.
+#include "crosstalk/kernels/gemm/products.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/tiled.cc"
+#include "hwy/foreach_target.h"
+// after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/blocked-inl.h"
+#include "crosstalk/kernels/gemm/tiled-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace crosstalk::kernels::HWY_NAMESPACE {
+
+void TilesProduct(const GemmArguments<float>& g) {
+#if HWY_TARGET == HWY_AVX3
+  if (HasTiles()) return BlockedProduct<TiledPairs<HardwareTiles>>(g);
+#endif
+  BlockedProduct<TiledPairs<ModelTiles>>(g);
+}
+
+std::vector<int64_t> TilesBuffers(const GemmArguments<float>& g, int64_t threads) {
+  return BufferSizes<TiledPairs<ModelTiles>>(g, threads);
+}
+
+}  // namespace crosstalk::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace crosstalk::kernels {
+
+HWY_EXPORT(TilesProduct);
+HWY_EXPORT(TilesBuffers);
+
+void ProductOfTiles(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(TilesProduct)(g); }
+std::vector<int64_t> BuffersOfTiles(const GemmArguments<float>& g, int64_t threads) {
+  return HWY_DYNAMIC_DISPATCH(TilesBuffers)(g, threads);
+}
+
+}  // namespace crosstalk::kernels
+#endif  // HWY_ONCE
