@@ -194,7 +194,15 @@ std::vector<std::string> ListDirectory(const std::string& path) {
   return names;
 }
 
-DirectoryTransaction::DirectoryTransaction(std::string path) : path_(WithoutTrailingSlash(std::move(path))) {
+void CheckNewDirectory(const std::string& path) {
+  const PathKind kind = KindOf(path);
+  if (kind == PathKind::kNothing || (kind == PathKind::kDirectory && ListDirectory(path).empty())) return;
+  Fail(ErrorKind::kUsage, path, kind == PathKind::kDirectory ? ": is a folder that holds something" : ": is a file",
+       " already; name another");
+}
+
+DirectoryTransaction::DirectoryTransaction(std::string path, OldDirectory old)
+    : path_(WithoutTrailingSlash(std::move(path))), old_(old) {
   CreateDirectories(ParentOf(path_));
   temporary_path_ = TemporaryBeside(path_);
   if (RetryInterrupted([&] { return mkdir(temporary_path_.c_str(), 0777); }) != 0) {
@@ -214,32 +222,38 @@ DirectoryTransaction::~DirectoryTransaction() {
 void DirectoryTransaction::Commit() {
   CROSSTALK_CHECK(!committed_, path_, ": committed twice");
   SyncDirectory(temporary_path_);
-  const std::string parent = ParentOf(path_);
-  if (Rename(temporary_path_, path_)) {
-    committed_ = true;
-    SyncDirectory(parent);
-    return;
+  // In one step in the place of nothing or of an empty directory, and of nothing else.
+  const bool placed = Rename(temporary_path_, path_);
+  if (!placed) {
+    const int error = errno;
+    if (old_ == OldDirectory::kKept) CheckNewDirectory(path_);
+    if (old_ == OldDirectory::kKept || (error != ENOTEMPTY && error != EEXIST)) {
+      FailWriting("put in place", path_, error);
+    }
+    Exchange();
   }
-  if (errno != ENOTEMPTY && errno != EEXIST) FailWriting("put in place", path_, errno);
+  committed_ = true;
+  SyncDirectory(ParentOf(path_));
+  if (!placed) RemoveTree(temporary_path_);  // the old one; what cannot be removed is RemoveTemporaries' to take
+}
+
+// Exchanges the temporary directory and the one that is at `path_`.
+void DirectoryTransaction::Exchange() {
   const auto exchange = [&] {
     return renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE);
   };
-  if (RetryInterrupted(exchange) != 0) {
-    if (errno != EINVAL && errno != ENOSYS) FailWriting("replace", path_, errno);
-    // A file system that cannot exchange: for a moment there is neither, and a crash then leaves the old one under
-    // a temporary name.
-    const std::string aside = TemporaryBeside(path_);
-    if (!Rename(path_, aside)) FailWriting("replace", path_, errno);
-    if (!Rename(temporary_path_, path_)) {
-      const int error = errno;
-      Rename(aside, path_);
-      FailWriting("replace", path_, error);
-    }
-    temporary_path_ = aside;
+  if (RetryInterrupted(exchange) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS) FailWriting("replace", path_, errno);
+  // A file system that cannot exchange: for a moment there is neither, and a crash then leaves the old one under
+  // a temporary name.
+  const std::string aside = TemporaryBeside(path_);
+  if (!Rename(path_, aside)) FailWriting("replace", path_, errno);
+  if (!Rename(temporary_path_, path_)) {
+    const int error = errno;
+    Rename(aside, path_);
+    FailWriting("replace", path_, error);
   }
-  committed_ = true;
-  SyncDirectory(parent);
-  RemoveTree(temporary_path_);  // the old directory; what cannot be removed is RemoveTemporaries' to take
+  temporary_path_ = aside;
 }
 
 bool IsTemporaryName(std::string_view name) {

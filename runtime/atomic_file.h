@@ -121,12 +121,18 @@ void RemoveAll(const std::string& path);
 // The names in a directory, sorted, without "." and "..". Error(kData) if there is no directory.
 std::vector<std::string> ListDirectory(const std::string& path);
 
+// What a new directory does to one of its name that holds something.
+enum class OldDirectory { kReplaced, kKept };
+
+// Error(kUsage) unless there is nothing at the path, or an empty directory.
+void CheckNewDirectory(const std::string& path);
+
 // A directory that appears whole: fill temporary_path(), then Commit(). Until then `path` is untouched; without
 // Commit the destructor removes what was written.
 class DirectoryTransaction {
  public:
   // Creates the parents of `path` where they are missing, and an empty temporary directory beside it.
-  explicit DirectoryTransaction(std::string path);
+  DirectoryTransaction(std::string path, OldDirectory old);
   ~DirectoryTransaction();
   DirectoryTransaction(const DirectoryTransaction&) = delete;
   DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
@@ -134,13 +140,17 @@ class DirectoryTransaction {
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_path_; }
   // Synchronises the temporary directory, renames it to `path` and synchronises the parent. Files in it must have
-  // been finished. A directory that was at `path` is exchanged for the new one in one step, then removed, or left under
-  // a temporary name where that fails.
+  // been finished. A directory that holds something at that moment, whoever has put it there, is exchanged for the new
+  // one in one step, then removed, or left under a temporary name where that fails; or, where it is to be kept,
+  // Error(kUsage) as CheckNewDirectory's.
   void Commit();
 
  private:
+  void Exchange();
+
   std::string path_;
   std::string temporary_path_;
+  OldDirectory old_;
   bool committed_ = false;
 };
 

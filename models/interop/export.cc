@@ -208,7 +208,7 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
 }
 
 ExportResult ExportModel(const AnyModel& any, const std::string& out, const ExportOptions& options) {
-  CheckNewFolder(out);
+  CheckNewDirectory(out);
   const Json ours = any.model->ConfigJson();
   CROSSTALK_CHECK(any.form != nullptr, any.source, ": is a model of the kind ", Excerpt(ours.At("model").Dump()),
                   ", which has no published form");
@@ -243,7 +243,7 @@ ExportResult ExportModel(const AnyModel& any, const std::string& out, const Expo
   }
   const std::string config = ConfigText(any, options.extensions, !refused.empty());
   ThrowIfStopped(options.stop);
-  DirectoryTransaction transaction(out);
+  DirectoryTransaction transaction(out, OldDirectory::kKept);
   const std::string& folder = transaction.temporary_path();
   WriteFile(folder, out, kHfConfigName, [&](FileWriter& file) { file.Write(config); });
   for (const KeptFile& kept : files) {

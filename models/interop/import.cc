@@ -142,15 +142,8 @@ std::vector<CheckpointFile> CheckpointFilesOf(const PublishedModel& published, c
 
 }  // namespace
 
-void CheckNewFolder(const std::string& out) {
-  const PathKind kind = KindOf(out);
-  if (kind == PathKind::kNothing || (kind == PathKind::kDirectory && ListDirectory(out).empty())) return;
-  Fail(ErrorKind::kUsage, out, kind == PathKind::kDirectory ? ": is a folder that holds something" : ": is a file",
-       " already; name another");
-}
-
 ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options) {
-  CheckNewFolder(out);
+  CheckNewDirectory(out);
   const HuggingFaceFolder folder(path);
   PublishedModel published = LoadPublishedModel(folder, {.attention = options.attention});
   ThrowIfStopped(options.stop);
@@ -165,7 +158,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   const std::unique_ptr<Tokenizer> tokenizer =
       PublishedTokenizer(folder, *published.model, *published.form, &result.remarks);
   ThrowIfStopped(options.stop);
-  DirectoryTransaction transaction(out);
+  DirectoryTransaction transaction(out, OldDirectory::kKept);
   CheckpointStore store(RunFolder(transaction.temporary_path()).CheckpointDirectory());
   store.Save(0, CheckpointFilesOf(published, tokenizer.get(), training, kept));
   ThrowIfStopped(options.stop);

@@ -26,7 +26,8 @@ struct ImportResult {
 };
 
 // Makes the folder `out`, with one checkpoint in it, whole or not at all. Error(kUsage) where `out` holds something
-// already; Error(kData) for a folder that cannot be used; Interrupted where `stop` says so.
+// already, at the beginning or at the end; Error(kData) for a folder that cannot be used; Interrupted where `stop` says
+// so.
 ImportResult ImportModel(const std::string& folder, const std::string& out, const ImportOptions& options);
 
 // The tokenizer of a published model's folder; null where it has none that can be read here, with the reason in
@@ -44,8 +45,5 @@ struct ImportedFiles {
   std::vector<KeptFile> files;  // the tokenizer's and others beside the weights
 };
 std::optional<ImportedFiles> ReadImportedFiles(const Checkpoint& checkpoint);
-
-// Error(kUsage) unless there is nothing at the path, or an empty folder.
-void CheckNewFolder(const std::string& out);
 
 }  // namespace crosstalk

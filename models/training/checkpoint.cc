@@ -186,7 +186,7 @@ Checkpoint CheckpointStore::Save(int64_t step, std::span<const CheckpointFile> f
   CROSSTALK_CHECK(step >= 0 && step <= kMaxStep, "checkpoint: step ", step, " is not 0 … ", kMaxStep);
   Manifest manifest{step, score && std::isfinite(*score) ? score : std::nullopt, {}};
   const std::string path = PathOf(step);
-  DirectoryTransaction transaction(path);
+  DirectoryTransaction transaction(path, OldDirectory::kReplaced);
   std::set<std::string> names;
   for (const CheckpointFile& file : files) {
     CheckFileName(file.name);

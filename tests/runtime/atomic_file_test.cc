@@ -28,7 +28,8 @@ TEST(DirectoryTransactionTest, OneThatIsGivenUpNeedsNoMemory) {
   bool gone = false;
   for (int64_t successes = 0; !gone; ++successes) {
     ASSERT_LT(successes, 100);
-    auto transaction = std::make_unique<DirectoryTransaction>(dir / "checkpoint-with-a-long-name");
+    auto transaction =
+        std::make_unique<DirectoryTransaction>(dir / "checkpoint-with-a-long-name", OldDirectory::kReplaced);
     const std::string temporary = transaction->temporary_path();
     FileWriter(temporary + "/a-file-with-a-long-name").Finish();
     {
@@ -221,11 +222,11 @@ TEST(AtomicFileTest, RemovingDoesNotFollowLinks) {
 TEST(AtomicFileTest, ADirectoryAppearsWholeOrNotAtAll) {
   const TempDir dir;
   {
-    DirectoryTransaction abandoned(dir / "runs/one");
+    DirectoryTransaction abandoned(dir / "runs/one", OldDirectory::kReplaced);
     WriteFileAtomically(abandoned.temporary_path() + "/file", "x");
   }
   EXPECT_EQ(ListDirectory(dir / "runs"), Names{});
-  DirectoryTransaction transaction(dir / "runs/one/");
+  DirectoryTransaction transaction(dir / "runs/one/", OldDirectory::kReplaced);
   WriteFileAtomically(transaction.temporary_path() + "/file", "1");
   EXPECT_FALSE(std::filesystem::exists(dir / "runs/one"));
   transaction.Commit();
@@ -236,7 +237,7 @@ TEST(AtomicFileTest, ADirectoryAppearsWholeOrNotAtAll) {
 TEST(AtomicFileTest, ADirectoryReplacesAnOldOne) {
   const TempDir dir;
   for (const char* content : {"1", "2"}) {
-    DirectoryTransaction transaction(dir / "one");
+    DirectoryTransaction transaction(dir / "one", OldDirectory::kReplaced);
     WriteFileAtomically(transaction.temporary_path() + "/file-" + content, content);
     transaction.Commit();
   }
@@ -244,11 +245,27 @@ TEST(AtomicFileTest, ADirectoryReplacesAnOldOne) {
   EXPECT_EQ(ListDirectory(dir.path()), Names{"one"});
 }
 
+// Whatever has come to its place since it was begun.
+TEST(AtomicFileTest, ADirectoryThatMustBeNewReplacesNothing) {
+  const TempDir dir;
+  DirectoryTransaction first(dir / "one", OldDirectory::kKept), second(dir / "one/", OldDirectory::kKept);
+  for (DirectoryTransaction* one : {&first, &second}) WriteFileAtomically(one->temporary_path() + "/file", one->path());
+  CreateDirectories(dir / "one");  // an empty one is none
+  first.Commit();
+  EXPECT_EQ(MessageOf([&] { second.Commit(); }, ErrorKind::kUsage),
+            dir / "one: is a folder that holds something already; name another");
+  WriteFileAtomically(dir / "two", "file");
+  DirectoryTransaction third(dir / "two", OldDirectory::kKept);
+  EXPECT_EQ(MessageOf([&] { third.Commit(); }, ErrorKind::kUsage), dir / "two: is a file already; name another");
+  EXPECT_EQ(ListDirectory(dir / "one"), Names{"file"});
+  EXPECT_EQ(ReadFile(dir / "two"), "file");
+}
+
 TEST(AtomicFileTest, ADirectoryDoesNotReplaceAFile) {
   const TempDir dir;
   WriteFileAtomically(dir / "one", "file");
   {
-    DirectoryTransaction transaction(dir / "one");
+    DirectoryTransaction transaction(dir / "one", OldDirectory::kReplaced);
     MessageOf([&] { transaction.Commit(); }, ErrorKind::kFailure);
   }
   EXPECT_EQ(ReadFile(dir / "one"), "file");
@@ -266,7 +283,7 @@ TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
 
 TEST(AtomicFileTest, TransactionsUseTemporaryNames) {
   const TempDir dir;
-  const DirectoryTransaction transaction(dir / "one");
+  const DirectoryTransaction transaction(dir / "one", OldDirectory::kReplaced);
   const AtomicFile file(dir / "two");
   const Names names = ListDirectory(dir.path());
   ASSERT_EQ(names.size(), 2u);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -452,6 +453,19 @@ TEST_F(ImportExportTest, FoldersThatHoldSomethingAreLeftAlone) {
   EXPECT_EQ(RunCommand({"export", Model(), "--out", In()}).exit_code, 2);
   EXPECT_EQ(RunCommand({"export", Model(), "--out", In() + "/config.json"}).exit_code, 2);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_.path()), std::filesystem::directory_iterator()), 2);
+}
+
+TEST_F(ImportExportTest, OfSeveralAtOnceOneMakesTheFolder) {
+  std::filesystem::copy(ParityFolder("t5_relu_tied"), In());
+  std::vector<std::unique_ptr<RunningCommand>> imports;
+  for (int i = 0; i < 4; ++i) {
+    imports.push_back(std::make_unique<RunningCommand>(std::vector<std::string>{"import", In(), "--out", Model()}));
+  }
+  std::vector<int> codes;
+  for (const auto& one : imports) codes.push_back(one->Wait().exit_code);
+  std::sort(codes.begin(), codes.end());
+  EXPECT_EQ(codes, (std::vector<int>{0, 2, 2, 2}));
+  EXPECT_EQ(Export().exit_code, 0);
 }
 
 }  // namespace
