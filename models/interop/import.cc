@@ -9,6 +9,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"
@@ -157,6 +158,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   const std::vector<KeptFile> kept = CompanionsOf(folder);
   const std::unique_ptr<Tokenizer> tokenizer =
       PublishedTokenizer(folder, *published.model, *published.form, &result.remarks);
+  if (tokenizer != nullptr) CheckKept(*tokenizer, ObjectiveOf(training).tokenizer.sentinels);
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
   CheckpointStore store(RunFolder(transaction.temporary_path()).CheckpointDirectory());

@@ -176,7 +176,7 @@ std::unique_ptr<Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReade
   wordpiece.pieces = ReadPieceMap(model);
   wordpiece.unknown = model.String("unk_token");
   wordpiece.prefix = model.String("continuing_subword_prefix");
-  wordpiece.longest_word = model.Int("max_input_chars_per_word", 1, 10'000);
+  wordpiece.longest_word = model.Int("max_input_chars_per_word", 1, kMaxWordCharacters);
   model.RejectUnread();
 
   if (!file.Value("normalizer").is_null()) {
@@ -222,12 +222,10 @@ void ReadReplace(const JsonReader& step, UnigramRules* rules) {
     }
     rules->drops_spaces = true;
   } else {
-    const std::u32string from = ToUtf32(pattern.String("String")), by = ToUtf32(content);
-    if (from.empty() || from.size() > 64 || by.size() > from.size()) {
-      step.FailAt("content", "must not be longer than what it replaces, nor that empty");
-    }
+    Rewrite replacement{RewriteKind::kReplace, ToUtf32(pattern.String("String")), ToUtf32(content)};
+    if (const std::string wrong = WhatIsWrong(replacement); !wrong.empty()) step.FailAt("content", wrong);
     if (rules->has_table) step.FailAt("type", "Replace of a text behind Precompiled is not understood");
-    rules->rewrites.push_back({RewriteKind::kReplace, from, by});
+    rules->rewrites.push_back(std::move(replacement));
   }
   pattern.RejectUnread();
 }
@@ -238,7 +236,6 @@ void ReadNormalizer(const JsonReader& step, const std::string& name, UnigramRule
     if (rules->has_table) step.FailAt("type", type, " behind Precompiled is not understood");
     rules->rewrites.push_back({kind});
   };
-  if (rules->rewrites.size() > 8) step.FailAt("type", "more steps than are understood");
   if (type == "Sequence") {
     for (const Json& one : step.Array("normalizers")) {
       if (!one.is_object()) step.FailAt("normalizers", "must hold objects");
@@ -345,6 +342,7 @@ std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader&
   if (!file.Value("normalizer").is_null()) ReadNormalizer(file.Object("normalizer"), name, &rules);
   unigram.charsmap = rules.charsmap;
   unigram.space_before = ReadPreTokenizer(file.Object("pre_tokenizer"), name, &rules);
+  if (rules.rewrites.size() > kMaxRewrites) file.FailAt("normalizer", "has more than ", kMaxRewrites, " steps");
   if (!rules.drops_spaces) file.FailAt("pre_tokenizer", "keeps repeated spaces, which is not understood");
   if (file.Has("decoder") && !file.Value("decoder").is_null()) ReadMetaspace(file.Object("decoder"));
 

@@ -180,6 +180,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string kind() const override { return "sentencepiece"; }
+  std::vector<std::string> RuleTexts() const override { return crosstalk::RuleTexts(ruled_.rules()); }
   std::vector<PublishedFile> PublishedFiles() const override { return {{"spiece.model", model_}}; }
   std::string FileName() const override { return has_rules_ ? "tokenizer.json" : "tokenizer.model"; }
   std::string FileContents() const override {

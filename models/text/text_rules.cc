@@ -12,8 +12,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr size_t kMaxRewrites = 16;
-
 // The byte at which the white space that ends behind `end` begins, at least `least`.
 size_t WhiteSpaceBefore(std::string_view text, size_t least, size_t end) {
   while (end > least) {
@@ -155,9 +153,8 @@ TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const 
       const JsonReader replace(one, name + ": rewrites");
       rules.rewrites.push_back({RewriteKind::kReplace, ToUtf32(replace.String("from")), ToUtf32(replace.String("by"))});
       replace.RejectUnread();
-      const crosstalk::Rewrite& rewrite = rules.rewrites.back();
-      if (rewrite.from.empty() || rewrite.from.size() > kMaxRewrites || rewrite.by.size() > rewrite.from.size()) {
-        reader.FailAt("rewrites", "what replaces ", Quoted(replace.String("from")), " must not be longer than it");
+      if (const std::string wrong = WhatIsWrong(rules.rewrites.back()); !wrong.empty()) {
+        reader.FailAt("rewrites", wrong);
       }
     } else {
       if (!one.is_string()) reader.FailAt("rewrites", "must hold names and replacements");
@@ -183,6 +180,15 @@ TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const 
   return rules;
 }
 
+std::string WhatIsWrong(const Rewrite& replacement) {
+  const size_t taken = replacement.from.size();
+  const std::string from = Quoted(ToUtf8(replacement.from));
+  if (taken == 0) return "a replacement of no text";
+  if (taken > kMaxReplaced) return StrCat("the replacement of ", from, ", more than ", kMaxReplaced, " characters");
+  if (replacement.by.size() > taken) return StrCat("what replaces ", from, " is longer than it");
+  return "";
+}
+
 std::string WhatIsWrong(const std::vector<LiteralToken>& tokens) {
   std::unordered_set<std::string_view> texts;
   for (const LiteralToken& token : tokens) {
@@ -194,6 +200,20 @@ std::string WhatIsWrong(const std::vector<LiteralToken>& tokens) {
     if (!texts.insert(token.text).second) return StrCat("the token ", Quoted(token.text), " twice");
   }
   return "";
+}
+
+std::vector<std::string> RuleTexts(const TextRules& rules) {
+  std::vector<std::string> texts;
+  for (const Rewrite& rewrite : rules.rewrites) {
+    if (rewrite.kind != RewriteKind::kReplace) continue;
+    const std::string from = ToUtf8(rewrite.from);
+    texts.push_back(from);
+    texts.push_back(StrCat("a", from, from, "b ", from, " c"));
+  }
+  for (const LiteralToken& token : rules.literal) {
+    texts.push_back(StrCat(token.text, "  a", token.text, "b  ", token.text, "  c"));
+  }
+  return texts;
 }
 
 }  // namespace crosstalk

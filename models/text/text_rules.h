@@ -41,8 +41,12 @@ struct LiteralToken {
   friend bool operator==(const LiteralToken&, const LiteralToken&) = default;
 };
 
+// What a tokenizer may have, whichever form it is read from: what a published file says, a run keeps in its own form
+// and must be able to read again.
 inline constexpr size_t kMaxPieceBytes = 512;
 inline constexpr size_t kMaxVocabulary = 2'000'000;
+inline constexpr size_t kMaxRewrites = 16;
+inline constexpr size_t kMaxReplaced = 64;  // characters that one replacement takes
 
 // Finds literal tokens: the leftmost, and of those that begin there the longest.
 class LiteralTokens {
@@ -70,6 +74,8 @@ struct TextRules {
   std::vector<Rewrite> rewrites = {};
   std::vector<LiteralToken> literal = {};
   bool split_numbers = false;  // of a SentencePiece model: it reads text as WithoutNumbersBeforeCommas does
+
+  friend bool operator==(const TextRules&, const TextRules&) = default;
 };
 
 // Applies them. Thread-safe once made.
@@ -98,7 +104,13 @@ class RuledText {
 Json ToJson(const TextRules& rules);
 TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const std::string& name);
 
+// A replacement takes 1 to kMaxReplaced characters and makes no more of them: what is wrong with one, or "".
+std::string WhatIsWrong(const Rewrite& replacement);
+
 // The texts of literal tokens must be UTF-8 of 1 to kMaxPieceBytes bytes, each once: what is wrong with them, or "".
 std::string WhatIsWrong(const std::vector<LiteralToken>& tokens);
+
+// Texts that these rules, and few others, make something of: see Tokenizer::RuleTexts.
+std::vector<std::string> RuleTexts(const TextRules& rules);
 
 }  // namespace crosstalk

@@ -32,6 +32,8 @@ struct TokenSpan {
   int32_t id;
   int64_t begin;
   int64_t end;
+
+  friend bool operator==(const TokenSpan&, const TokenSpan&) = default;
 };
 
 // Thread-safe once made: all calls are const. Ids run from 0 to vocab_size() - 1: special tokens and tokens of text in
@@ -80,6 +82,9 @@ class Tokenizer {
   // "tokenizer.model", its own format, which says nothing of sentinels.
   virtual std::string FileName() const = 0;
   virtual std::string FileContents() const = 0;
+  // Texts that show rules of its own, which no one list of texts for all tokenizers would: a tokenizer without one of
+  // these rules reads one of these texts otherwise. See TokenizerDifference.
+  virtual std::vector<std::string> RuleTexts() const { return {}; }
   // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: spiece.model, or
   // vocab.txt with tokenizer_config.json. None where there is no such form: bytes and characters.
   struct PublishedFile {
@@ -116,6 +121,9 @@ class Tokenizer {
 // the sentinels (vocabulary 259 or 262, and sentinels).
 std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentinels,
                                              MaskTokens mask_tokens = MaskTokens::kNo);
+
+// The most that is read: of the largest model, the descriptor that keeps it, which is 4/3 as large.
+inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{96} << 20;
 
 // From the contents of a file, by what they are: a descriptor kept with a run (FileName() and FileContents()), a
 // published `tokenizer.json` of BERT, T5 or ALBERT (published_tokenizer.h), a `.model`, or the lines of a `vocab.txt`,

@@ -143,7 +143,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
 }
 
 std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels) {
-  return LoadTokenizer(ReadFile(path, kMaxSentencePieceModelBytes), path, num_sentinels);
+  return LoadTokenizer(ReadFile(path, kMaxTokenizerFileBytes), path, num_sentinels);
 }
 
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels) {
@@ -159,7 +159,7 @@ std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentin
     }
     file = (std::filesystem::path(path) / *found).string();
   }
-  const std::string contents = ReadFile(file, kMaxSentencePieceModelBytes);
+  const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
   switch (KindOfFile(contents, file)) {
     case FileKind::kVocabulary:
       return OpenVocabulary(contents, file, num_sentinels);

@@ -50,6 +50,8 @@ enum class RewriteKind {
 struct Rewrite {
   RewriteKind kind;
   std::u32string from = {}, by = {};  // of kReplace
+
+  friend bool operator==(const Rewrite&, const Rewrite&) = default;
 };
 void Apply(const Rewrite& rewrite, TracedText* text);
 

@@ -12,8 +12,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr int64_t kMostCharacters = 10'000;  // of longest_word
-
 // Decode puts no space before these.
 constexpr std::string_view kAttached[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
 
@@ -79,6 +77,19 @@ class WordPieceTokenizer : public Tokenizer {
   }
 
   std::string kind() const override { return "wordpiece"; }
+  std::vector<std::string> RuleTexts() const override {
+    std::vector<std::string> texts = crosstalk::RuleTexts(model_.rules);
+    const auto [word, more] = SpelledWord();
+    if (more.empty()) return texts;
+    const auto characters = static_cast<int64_t>(ToUtf32(more).size());
+    std::string longest = word;
+    for (auto length = static_cast<int64_t>(ToUtf32(word).size()); length + characters <= model_.longest_word;
+         length += characters) {
+      longest += more;
+    }
+    texts.push_back(longest + " " + longest + more);
+    return texts;
+  }
   std::vector<PublishedFile> PublishedFiles() const override {
     const auto has = [&](RewriteKind kind) {
       const std::vector<Rewrite>& list = model_.rules.rewrites;
@@ -108,6 +119,25 @@ class WordPieceTokenizer : public Tokenizer {
   }
 
  private:
+  // The shortest piece that begins a word, and the shortest that goes on with it; "" where there is none.
+  std::pair<std::string, std::string> SpelledWord() const {
+    const auto shortest = [this](const std::unordered_map<std::string_view, int32_t>& pieces,
+                                 const std::string& before) {
+      std::string found;
+      int32_t found_id = kNoToken;
+      for (const auto& [piece, id] : pieces) {
+        const bool shorter = found_id == kNoToken || std::pair(piece.size(), id) < std::pair(found.size(), found_id);
+        if (IsNoText(id) || !shorter) continue;
+        const std::vector<int32_t> ids = Encode(before + std::string(piece));
+        if (ids.empty() || ids.back() != id || ids.size() != (before.empty() ? 1 : 2)) continue;
+        found = piece;
+        found_id = id;
+      }
+      return found;
+    };
+    const std::string word = shortest(first_, "");
+    return {word, word.empty() ? "" : shortest(next_, word)};
+  }
   bool ContinuesWord(int32_t, int32_t id) const override { return Continues(id); }
   bool Continues(int32_t id) const {
     return static_cast<size_t>(id) < model_.pieces.size() &&
@@ -296,7 +326,7 @@ std::unique_ptr<Tokenizer> WordPieceFromJson(const JsonReader& reader, const std
       TextRulesFromJson(reader.Object("rules"), static_cast<int64_t>(model.pieces.size() + model.more.size()), name);
   model.unknown = reader.String("unknown");
   model.prefix = reader.String("prefix");
-  model.longest_word = reader.Int("longest_word", 1, kMostCharacters);
+  model.longest_word = reader.Int("longest_word", 1, kMaxWordCharacters);
   model.clean_up = reader.Bool("clean_up");
   return MakeWordPieceTokenizer(std::move(model), name, num_sentinels);
 }

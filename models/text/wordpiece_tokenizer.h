@@ -14,6 +14,8 @@
 
 namespace crosstalk {
 
+inline constexpr int64_t kMaxWordCharacters = 10'000;  // the most that WordPieceModel::longest_word may be
+
 // The rules are those of Hugging Face's "tokenizers" library, which all of BERT's descendants are trained with today;
 // they differ from the original's Python in corners only, of which (1) and (2) are the ones that real text may meet:
 //   special tokens  that stand literally in a text are those tokens: "[MASK]" is one, whatever is around it

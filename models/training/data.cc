@@ -9,6 +9,7 @@
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
+#include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/math.h"
@@ -154,6 +155,7 @@ TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<cons
   } else {
     data.tokenizer = LoadNamedTokenizer(config);
   }
+  CheckKept(*data.tokenizer, ObjectiveOf(config).tokenizer.sentinels);
   return data;
 }
 
@@ -170,6 +172,7 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});
   }
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
+  if (data.tokenizer != nullptr) CheckKept(*data.tokenizer, needs.sentinels);
   const std::shared_ptr<const Tokenizer> tokenizer =
       data.tokenizer ? data.tokenizer : MakeByteTokenizer(needs.sentinels, needs.mask_tokens);
   if (data.tasks == nullptr) MakeEvaluation(config, data.corpus.validation, tokenizer);

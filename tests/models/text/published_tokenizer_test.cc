@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
+#include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/crafted_model.h"
@@ -219,6 +220,33 @@ TEST(PublishedTokenizerTest, WhatIsPublishedIsReadAgain) {
     EXPECT_EQ(OpenTokenizer(to.path(), 0)->FileContents(), tokenizer->FileContents()) << config;
   }
   EXPECT_TRUE(MakeByteTokenizer()->PublishedFiles().empty());
+}
+
+// What a published file may say, the file that a run keeps must be able to say.
+TEST(PublishedTokenizerTest, WhatIsReadCanBeKept) {
+  const auto replacing = [](size_t characters) {
+    return Changed(kAlbert, "\"String\": \"``\"", "\"String\": \"" + std::string(characters, '`') + "\"");
+  };
+  for (const size_t characters : {1, 16, 17, 64}) {
+    const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(replacing(characters), "x", 0);
+    CheckKept(*tokenizer, 0);
+    ExpectKept(*tokenizer, "cafe " + std::string(characters, '`') + "s");
+  }
+  testing::MessageOf([&] { LoadTokenizer(replacing(65), "x", 0); }, ErrorKind::kData);
+  const auto with_steps = [](int steps) {
+    std::string more;
+    for (int i = 0; i < steps; ++i) more += "{\"type\": \"Lowercase\"}, ";
+    return Changed(kAlbert, "{\"type\": \"NFKD\"}", more + "{\"type\": \"NFKD\"}");
+  };
+  CheckKept(*LoadTokenizer(with_steps(12), "x", 0), 0);
+  testing::MessageOf([&] { LoadTokenizer(with_steps(13), "x", 0); }, ErrorKind::kData);
+}
+
+TEST(PublishedTokenizerTest, WhatWouldNotComeBackIsNotKept) {
+  const std::unique_ptr<Tokenizer> tokenizer = MakeSentencePieceTokenizer(AlbertModel(), "x", 5);
+  CheckKept(*tokenizer, 5);
+  EXPECT_EQ(testing::MessageOf([&] { CheckKept(*tokenizer, 7); }, ErrorKind::kData),
+            "tokenizer: it cannot be kept, for its file would give one that has 17 ids, not 15");
 }
 
 TEST(PublishedTokenizerTest, AFolderWithoutATokenizerSaysWhatItLooksFor) {

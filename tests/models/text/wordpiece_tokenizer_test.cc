@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -11,9 +10,6 @@
 
 namespace crosstalk {
 
-bool operator==(const TokenSpan& a, const TokenSpan& b) {
-  return std::tie(a.id, a.begin, a.end) == std::tie(b.id, b.begin, b.end);
-}
 void PrintTo(const TokenSpan& span, std::ostream* out) {
   *out << "{" << span.id << ", " << span.begin << ", " << span.end << "}";
 }

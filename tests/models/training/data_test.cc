@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -156,6 +157,24 @@ TEST(TrainingDataTest, ATokenizerThatDoesNotKnowATextIsSaid) {
   const std::string warning = UnknownTokensWarning(*source, *MakeCharacterTokenizer("abcdef \n", "x", 0));
   EXPECT_EQ(warning.rfind("22 % of the tokens of ", 0), 0u) << warning;
   EXPECT_EQ(UnknownTokensWarning(*source, *MakeByteTokenizer()), "");
+}
+
+// Before it is trained on: a tokenizer whose sentinels its own file does not say.
+TEST(TrainingDataTest, ATokenizerThatWouldNotComeBackIsRefused) {
+  const TempDir dir;
+  Write(dir / "text.txt", Words(2000));
+  const TrainingConfig config = ConfigOf(dir / "text.txt", "sentencepiece");
+  const std::string model = OpenTrainingData(config, nullptr).tokenizer->FileContents();
+  const auto tokenizer_of = [&](int sentinels) {
+    return std::shared_ptr<const Tokenizer>(LoadTokenizer(model, "x", sentinels));
+  };
+  EXPECT_NO_THROW(OpenTrainingData(config, tokenizer_of(100)));
+  const std::function<void()> opens[] = {[&] { OpenTrainingData(config, tokenizer_of(90)); },
+                                         [&] { CheckTrainingData(config, tokenizer_of(90)); }};
+  for (const auto& open : opens) {
+    const std::string message = testing::MessageOf(open, ErrorKind::kData);
+    EXPECT_TRUE(Contains(message, "tokenizer: it cannot be kept")) << message;
+  }
 }
 
 }  // namespace

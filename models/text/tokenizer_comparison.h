@@ -1,0 +1,19 @@
+// Whether two tokenizers are the same one: what is written of a tokenizer is read back and compared before anything
+// depends on it.
+#pragma once
+
+#include <string>
+
+#include "crosstalk/models/text/tokenizer.h"
+
+namespace crosstalk {
+
+// "has 12 ids, not 13": how `other` differs from `expected` in its ids, or in what it makes of texts that show the
+// rules of either, its vocabulary among them; "" where it differs in nothing of these.
+std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& other);
+
+// Error(kData) of the field "tokenizer" unless the file that keeps it (FileName and FileContents) gives the same
+// tokenizer again, read as the file of a run with so many sentinels is.
+void CheckKept(const Tokenizer& tokenizer, int num_sentinels);
+
+}  // namespace crosstalk
