@@ -11,6 +11,7 @@
 #include "crosstalk/models/interop/published_names.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -174,6 +175,35 @@ std::string ConfigText(const AnyModel& any, Extensions extensions, bool extended
   return config.DumpPretty();
 }
 
+// The tokenizer's files: those that the model came with, else those that publish its tokenizer.
+std::vector<KeptFile> TokenizerFiles(const AnyModel& any, ExportResult* result) {
+  if (any.imported && !any.imported->files.empty()) return any.imported->files;
+  std::vector<KeptFile> files;
+  if (any.tokenizer == nullptr) return files;
+  try {
+    for (auto& [name, contents] : any.tokenizer->PublishedFiles()) files.push_back({name, contents});
+  } catch (const Error& error) {
+    Fail(error.kind(), any.source, ": its tokenizer cannot be written: ", error.what());
+  }
+  if (files.empty()) {
+    result->remarks.push_back(
+        StrCat("a tokenizer of kind ", any.tokenizer->kind(), " has no published form; it is not written"));
+  }
+  return files;
+}
+
+// Whoever reads the folder must read text as the model does.
+void CheckWrittenTokenizer(const AnyModel& any, const std::string& folder) {
+  std::vector<std::string> remarks;
+  const std::unique_ptr<Tokenizer> written =
+      PublishedTokenizer(HuggingFaceFolder(folder), *any.model, *any.form, &remarks);
+  const std::string difference =
+      written == nullptr ? Join(remarks, "; ") : TokenizerDifference(*any.tokenizer, *written);
+  if (!difference.empty()) {
+    Fail(ErrorKind::kFailure, any.source, ": its tokenizer cannot be written: read back, it ", difference);
+  }
+}
+
 void WriteFile(const std::string& folder, const std::string& out, const std::string& name,
                const std::function<void(FileWriter&)>& write) {
   FileWriter writer(folder + "/" + name, out + "/" + name);
@@ -220,19 +250,9 @@ ExportResult ExportModel(const AnyModel& any, const std::string& out, const Expo
   const Weights weights = WeightsOf(any, names, options.dtype);
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
   if (any.imported && !any.imported->record.tensors.empty()) metadata = any.imported->record.metadata;
-  std::vector<KeptFile> files;
-  if (any.imported) files = any.imported->files;
   ExportResult result;
   result.tensors = static_cast<int64_t>(weights.tensors.size());
-  if (files.empty()) {
-    if (any.tokenizer != nullptr) {
-      for (auto& [name, contents] : any.tokenizer->PublishedFiles()) files.push_back({name, contents});
-    }
-    if (files.empty() && any.tokenizer != nullptr) {
-      result.remarks.push_back(
-          StrCat("a tokenizer of kind ", any.tokenizer->kind(), " has no published form; it is not written"));
-    }
-  }
+  const std::vector<KeptFile> files = TokenizerFiles(any, &result);
   if (!weights.widened.empty()) {
     result.remarks.push_back(StrCat(weights.widened.size(), " tensors, as ", weights.widened.front(),
                                     ", no longer fit the 16 bits that they came in, and are float32"));
@@ -251,6 +271,7 @@ ExportResult ExportModel(const AnyModel& any, const std::string& out, const Expo
   }
   WriteFile(folder, out, kHfWeightsName,
             [&](FileWriter& file) { WriteSafetensors(file, weights.tensors, metadata, weights.halves); });
+  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, folder);
   ThrowIfStopped(options.stop);
   transaction.Commit();
   return result;

@@ -87,4 +87,23 @@ std::string WriteModel(const UnigramModel& model) {
   return bytes + Bytes(model_proto::kTrainerSpec, trainer) + Bytes(model_proto::kNormalizerSpec, normalizer);
 }
 
+std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes) {
+  UnigramModel model;
+  model.pieces = ReadPieces(bytes);
+  for (WireReader reader(bytes, 0, AnyModel()); reader.Next();) {
+    if (reader.field() == model_proto::kTrainerSpec) {
+      for (WireReader trainer = reader.AsMessage(); trainer.Next();) {
+        if (trainer.field() == trainer_spec::kByteFallback) model.byte_fallback = trainer.AsVarint() != 0;
+      }
+    } else if (reader.field() == model_proto::kNormalizerSpec) {
+      for (WireReader normalizer = reader.AsMessage(); normalizer.Next();) {
+        if (normalizer.field() == normalizer_spec::kPrecompiledCharsmap) model.charsmap = normalizer.AsBytes();
+        if (normalizer.field() == normalizer_spec::kAddDummyPrefix) model.space_before = normalizer.AsVarint() != 0;
+      }
+    }
+  }
+  if (WriteModel(model) != bytes) return std::nullopt;
+  return model;
+}
+
 }  // namespace crosstalk

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,8 @@ struct UnigramModel {
   bool byte_fallback = false;
 };
 std::string WriteModel(const UnigramModel& model);
+// The inverse, of a model that CheckSentencePieceModel accepts; nullopt of one that says more or has another form.
+std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes);
 
 // Wire types of protocol buffers.
 enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/text/published_tokenizer_writer.h"
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/runtime/base64.h"
@@ -181,7 +182,22 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::string kind() const override { return "sentencepiece"; }
   std::vector<std::string> RuleTexts() const override { return crosstalk::RuleTexts(ruled_.rules()); }
-  std::vector<PublishedFile> PublishedFiles() const override { return {{"spiece.model", model_}}; }
+  std::vector<PublishedFile> PublishedFiles() const override {
+    Json config = Json::MakeObject();
+    if (!has_rules_) {
+      config.Set("tokenizer_class", "T5Tokenizer").Set("extra_ids", num_sentinels());
+    } else if (const std::optional<AlbertRules> albert = OwnAlbertRules()) {
+      config.Set("tokenizer_class", "AlbertTokenizer").Set("do_lower_case", albert->lower_case);
+      config.Set("keep_accents", albert->keep_accents);
+    } else {
+      const std::optional<UnigramModel> unigram = ReadUnigramModel(model_);
+      CROSSTALK_CHECK(unigram, "the published form of tokenizers has no place for a SentencePiece model of this kind ",
+                      "with rules about its text");
+      return {{"tokenizer.json", PublishedJson(*unigram, ruled_.rules(), *this)},
+              {"tokenizer_config.json", PublishedJsonConfig(*this)}};
+    }
+    return {{"spiece.model", model_}, {"tokenizer_config.json", config.DumpPretty()}};
+  }
   std::string FileName() const override { return has_rules_ ? "tokenizer.json" : "tokenizer.model"; }
   std::string FileContents() const override {
     if (!has_rules_) return model_;
@@ -193,6 +209,16 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
  private:
+  // nullopt where its rules are others than ALBERT's.
+  std::optional<AlbertRules> OwnAlbertRules() const {
+    for (const bool keep_accents : {false, true}) {
+      for (const bool lower_case : {false, true}) {
+        const AlbertRules albert{keep_accents, lower_case};
+        if (RulesOf(albert, model_) == ruled_.rules()) return albert;
+      }
+    }
+    return std::nullopt;
+  }
   bool ContinuesWord(int32_t before, int32_t id) const override {
     return continues_word_[static_cast<size_t>(id)] || (IsByte(before) && IsByte(id));
   }

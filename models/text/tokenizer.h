@@ -85,8 +85,9 @@ class Tokenizer {
   // Texts that show rules of its own, which no one list of texts for all tokenizers would: a tokenizer without one of
   // these rules reads one of these texts otherwise. See TokenizerDifference.
   virtual std::vector<std::string> RuleTexts() const { return {}; }
-  // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: spiece.model, or
-  // vocab.txt with tokenizer_config.json. None where there is no such form: bytes and characters.
+  // The files that publish it as Hugging Face's folders have them, which OpenTokenizer reads: with
+  // tokenizer_config.json, spiece.model or vocab.txt where one of them says all of it, else tokenizer.json. None where
+  // there is no such form: bytes and characters. Error(kUsage) where the form has no place for one of its rules.
   struct PublishedFile {
     std::string name, contents;
   };

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "crosstalk/models/text/published_tokenizer_writer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
@@ -91,15 +92,15 @@ class WordPieceTokenizer : public Tokenizer {
     return texts;
   }
   std::vector<PublishedFile> PublishedFiles() const override {
-    const auto has = [&](RewriteKind kind) {
-      const std::vector<Rewrite>& list = model_.rules.rewrites;
-      return std::any_of(list.begin(), list.end(), [&](const Rewrite& one) { return one.kind == kind; });
-    };
-    const Json config = Json::MakeObject({{"do_lower_case", has(RewriteKind::kLowerCase)},
-                                          {"strip_accents", has(RewriteKind::kRemoveNonspacingMarks)},
-                                          {"tokenize_chinese_chars", has(RewriteKind::kSpaceChinese)},
+    if (!IsOfVocabularyLines()) {
+      return {{"tokenizer.json", PublishedJson(model_, *this)}, {"tokenizer_config.json", PublishedJsonConfig(*this)}};
+    }
+    const BertRules rules = *BertRulesOf(model_.rules.rewrites);
+    const Json config = Json::MakeObject({{"do_lower_case", rules.lower_case},
+                                          {"strip_accents", rules.strip_accents},
+                                          {"tokenize_chinese_chars", rules.space_chinese},
                                           {"tokenizer_class", "BertTokenizer"}});
-    return {{"vocab.txt", Join(model_.pieces, "\n") + "\n"}, {"tokenizer_config.json", config.DumpPretty()}};
+    return {{"vocab.txt", VocabularyLines()}, {"tokenizer_config.json", config.DumpPretty()}};
   }
   std::string FileName() const override { return "tokenizer.json"; }
   std::string FileContents() const override {
@@ -119,6 +120,17 @@ class WordPieceTokenizer : public Tokenizer {
   }
 
  private:
+  std::string VocabularyLines() const { return Join(model_.pieces, "\n") + "\n"; }
+  // Whether the lines of a vocab.txt, with what tokenizer_config.json says beside it, give this model.
+  bool IsOfVocabularyLines() const {
+    const std::optional<BertRules> rules = BertRulesOf(model_.rules.rewrites);
+    const WordPieceModel usual;
+    const auto ends_lines = [](const std::string& piece) { return piece.find_first_of("\r\n") != std::string::npos; };
+    return rules && rules->clean && model_.rules.literal == BertLiteralTokens(model_.pieces) && model_.more.empty() &&
+           model_.unknown == usual.unknown && model_.prefix == usual.prefix &&
+           model_.longest_word == usual.longest_word && model_.clean_up == usual.clean_up &&
+           std::none_of(model_.pieces.begin(), model_.pieces.end(), ends_lines);
+  }
   // The shortest piece that begins a word, and the shortest that goes on with it; "" where there is none.
   std::pair<std::string, std::string> SpelledWord() const {
     const auto shortest = [this](const std::unordered_map<std::string_view, int32_t>& pieces,
@@ -257,6 +269,14 @@ std::vector<Rewrite> RewritesOf(const BertRules& rules) {
   }
   if (rules.lower_case) rewrites.push_back({RewriteKind::kLowerCase});
   return rewrites;
+}
+
+std::optional<BertRules> BertRulesOf(const std::vector<Rewrite>& rewrites) {
+  for (int bits = 0; bits < 16; ++bits) {
+    const BertRules rules{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
+    if (RewritesOf(rules) == rewrites) return rules;
+  }
+  return std::nullopt;
 }
 
 bool IsUncased(const std::vector<std::string>& pieces) {

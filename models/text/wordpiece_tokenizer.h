@@ -48,6 +48,8 @@ struct BertRules {
   bool lower_case = true;
 };
 std::vector<Rewrite> RewritesOf(const BertRules& rules);
+// The inverse; nullopt of rewriting that is not BERT's.
+std::optional<BertRules> BertRulesOf(const std::vector<Rewrite>& rewrites);
 
 // True unless a piece has an upper-case letter; "[CLS]" and all others in brackets are not looked at. What the
 // vocabulary itself says of whether text is to be lower-cased.

@@ -426,6 +426,38 @@ TEST_F(ImportExportTest, BertComesWithItsVocabulary) {
   EXPECT_NE(damaged.errors.find("vocab.txt"), std::string::npos) << damaged.errors;
 }
 
+// A run of a tokenizer whose rules no vocab.txt says: it goes on from what it keeps, and what is exported reads text as
+// it does.
+TEST_F(ImportExportTest, ATokenizersRulesStayInARunAndItsExport) {
+  std::string vocabulary = ", \"##a\": 330";
+  for (int i = 0; i < 299; ++i) vocabulary += ", \"[unused" + std::to_string(i) + "]\": " + std::to_string(31 + i);
+  for (char c = 'a'; c <= 'z'; ++c) vocabulary += ", \"" + std::string(1, c) + "\": " + std::to_string(c - 'a' + 5);
+  WriteFileAtomically(
+      dir_ / "tokenizer.json",
+      R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [{"id": 331, "special": false,
+        "content": "New Thing", "single_word": false, "lstrip": false, "rstrip": false, "normalized": true}],
+      "normalizer": null, "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": null, "decoder": null,
+      "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 7, "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4)" +
+          vocabulary + "}}}");
+  const std::string run = dir_ / "run";
+  const CommandResult trained =
+      RunCommand(TinyTrain({"--model", "bert", "--attention", "multihead", "--positions", "learned", "--steps", "2",
+                            "--tokenizer", dir_ / "tokenizer.json", "--out", run}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const CommandResult exported = RunCommand({"export", run, "--out", In()});
+  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  EXPECT_FALSE(std::filesystem::exists(In() + "/vocab.txt"));
+  const CommandResult imported = Import();
+  ASSERT_EQ(imported.exit_code, 0) << imported.errors;
+  WriteFileAtomically(dir_ / "lines", "New Thing a A\naaaaaaa\naaaaaaaa\n\u00E9\n");
+  const auto read = [&](const std::string& folder) {
+    return RunCommand({"tokenize", dir_ / "lines", "--tokenizer", folder}).output;
+  };
+  EXPECT_EQ(read(run), "331 5 1\n5 330 330 330 330 330 330\n1\n1\n");
+  EXPECT_EQ(read(In()), read(run));
+}
+
 TEST_F(ImportExportTest, WithoutATokenizerItIsSaid) {
   std::filesystem::copy(ParityFolder("t5_relu_tied"), In());
   const CommandResult result = Import();

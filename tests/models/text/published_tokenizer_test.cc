@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -162,6 +163,13 @@ TEST(PublishedTokenizerTest, WhatIsNotUnderstoodIsRefusedByName) {
   }
 }
 
+// The tokenizer of the folder that its published files make.
+std::unique_ptr<Tokenizer> Republished(const Tokenizer& tokenizer) {
+  const TempDir dir;
+  for (const auto& [name, contents] : tokenizer.PublishedFiles()) WriteFileAtomically(dir / name, contents);
+  return OpenTokenizer(dir.path(), tokenizer.num_sentinels());
+}
+
 std::string AlbertModel() {
   return Piece("<pad>", 0, 3) + Piece("<unk>", 0, 2) + Piece("[CLS]", 0, 3) + Piece("[SEP]", 0, 3) +
          Piece("[MASK]", 0, 3) + Piece("\u2581", -2, 1) + Piece("a", -1, 1) + Piece("1", -3, 1) + Piece(",", -3, 1) +
@@ -176,14 +184,18 @@ TEST(PublishedTokenizerTest, AModelOfAlbertsPreparesItsTextWhereItIsOpened) {
   EXPECT_EQ(albert->Encode("a [MASK]"), (Row{5, 6, 4}));
   EXPECT_EQ(albert->FileName(), "tokenizer.json");
   ExpectKept(*albert, "\u00c1 1, [MASK]");
-  ASSERT_EQ(albert->PublishedFiles().size(), 1u);
+  ASSERT_EQ(albert->PublishedFiles().size(), 2u);
   EXPECT_EQ(albert->PublishedFiles()[0].name, "spiece.model");
   EXPECT_EQ(albert->PublishedFiles()[0].contents, AlbertModel());
   // The model itself, as a run keeps it, does none of that.
   EXPECT_EQ(LoadTokenizerFile(dir / "spiece.model", 0)->Encode("\u00c1 1,"), (Row{5, 1, 5, 9}));
+  EXPECT_EQ(TokenizerDifference(*albert, *Republished(*albert)), "");
   // What lies beside it decides.
   WriteFileAtomically(dir / "tokenizer_config.json", "{\"do_lower_case\": false, \"keep_accents\": true, \"x\": 1}");
-  EXPECT_EQ(OpenTokenizer(dir.path(), 0)->Encode("\u00c1 a"), (Row{5, 1, 5, 6}));
+  const std::unique_ptr<Tokenizer> cased = OpenTokenizer(dir.path(), 0);
+  EXPECT_EQ(cased->Encode("\u00c1 a"), (Row{5, 1, 5, 6}));
+  EXPECT_NE(TokenizerDifference(*albert, *cased), "");
+  EXPECT_EQ(TokenizerDifference(*cased, *Republished(*cased)), "");
   WriteFileAtomically(dir / "config.json", "{\"model_type\": \"t5\"}");
   EXPECT_EQ(OpenTokenizer(dir.path(), 0)->FileName(), "tokenizer.model");
   WriteFileAtomically(dir / "tokenizer_config.json",
@@ -212,14 +224,91 @@ TEST(PublishedTokenizerTest, WhatIsPublishedIsReadAgain) {
   const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n\u00e1\nB\n";
   for (const char* config :
        {"{\"do_lower_case\": true}", "{\"do_lower_case\": true, \"strip_accents\": false}", "{}"}) {
-    const TempDir from, to;
+    const TempDir from;
     WriteFileAtomically(from / "vocab.txt", vocabulary);
     WriteFileAtomically(from / "tokenizer_config.json", config);
     const std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(from.path(), 0);
-    for (const auto& [name, contents] : tokenizer->PublishedFiles()) WriteFileAtomically(to / name, contents);
-    EXPECT_EQ(OpenTokenizer(to.path(), 0)->FileContents(), tokenizer->FileContents()) << config;
+    EXPECT_EQ(tokenizer->PublishedFiles()[0].name, "vocab.txt");
+    EXPECT_EQ(Republished(*tokenizer)->FileContents(), tokenizer->FileContents()) << config;
   }
   EXPECT_TRUE(MakeByteTokenizer()->PublishedFiles().empty());
+}
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+std::string Changed(std::string text, const Changes& changes) {
+  for (const auto& [from, to] : changes) text = Changed(text, from, to);
+  return text;
+}
+
+std::string BytePieces() {
+  std::string pieces;
+  for (int byte = 0; byte < 256; ++byte) {
+    char piece[32];
+    std::snprintf(piece, sizeof piece, "%s[\"<0x%02X>\", -9.0]", byte == 0 ? "" : ", ", byte);
+    pieces += piece;
+  }
+  return pieces;
+}
+
+// One rule of each file changed: a comparison shows it, and what is published says it.
+TEST(PublishedTokenizerTest, EachRuleIsPublished) {
+  const std::string above =
+      "{\"id\": 12, \"content\": \"xyz\", \"single_word\": false, \"lstrip\": false, \"rstrip\": true, "
+      "\"normalized\": false, \"special\": ";
+  const struct {
+    const char* file;
+    Changes changes;
+  } variants[] = {
+      {kBert, {{"\"lowercase\": true", "\"lowercase\": false"}}},
+      {kBert, {{"\"strip_accents\": null", "\"strip_accents\": false"}}},
+      {kBert, {{"\"clean_text\": true", "\"clean_text\": false"}}},
+      {kBert, {{"\"handle_chinese_chars\": true", "\"handle_chinese_chars\": false"}}},
+      {kBert,
+       {{"{\"type\": \"BertNormalizer\", \"clean_text\": true, \"handle_chinese_chars\": true, "
+         "\"strip_accents\": null, \"lowercase\": true}",
+         "null"}}},
+      {kBert, {{"_per_word\": 100", "_per_word\": 4"}}},
+      {kBert, {{"_per_word\": 100", "_per_word\": 101"}}},
+      {kBert, {{"\"cleanup\": true", "\"cleanup\": false"}, {"\"thing\": 7", "\"!\": 7"}}},
+      {kBert, {{"\"unk_token\": \"[UNK]\"", "\"unk_token\": \"thing\""}}},
+      {kBert, {{"prefix\": \"##\"", "prefix\": \"@@\""}, {"prefix\": \"##\"", "prefix\": \"@@\""}, {"##er", "@@er"}}},
+      {kBert, {{"\"thing\": 7", "\"th\\ning\": 7"}}},
+      {kBert, {{"\"thing\": 7", "\"thing\\r\": 7"}}},
+      {kBert, {{"\"New Thing\"", "\"New  Thing\""}}},
+      {kBert, {{"\"rstrip\": false", "\"rstrip\": true"}}},
+      {kBert, {{"\"normalized\": true", "\"normalized\": false"}}},
+      {kAlbert, {{"\"``\"", "\"`\""}}},
+      {kAlbert, {{"\"NFKD\"", "\"NFD\""}}},
+      {kAlbert, {{"{\"type\": \"StripAccents\"}, ", ""}}},
+      {kAlbert, {{"{\"type\": \"Lowercase\"},", ""}}},
+      {kAlbert, {{"\"always\"", "\"never\""}, {"\"always\"", "\"never\""}}},
+      {kAlbert, {{"\"lstrip\": true", "\"lstrip\": false"}}},
+      {kAlbert, {{"[\"s\", -2.0]", "[\"S\", -2.0]"}}},
+      {kAlbert,
+       {{"{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\", \"split\": true},",
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"WhitespaceSplit\"}, {\"type\": \"Metaspace\", "
+         "\"replacement\": \"▁\", \"prepend_scheme\": \"always\"}]},"}}},
+      {kAlbert, {{"\"normalized\": false}],", "\"normalized\": false}, " + above + "true}],"}}},
+      {kAlbert, {{"\"normalized\": false}],", "\"normalized\": false}, " + above + "false}],"}}},
+      {kAlbert, {{"\"unk_id\": 1", "\"byte_fallback\": true, \"unk_id\": 1"}, {"[\"⁄\", -6.0]", BytePieces()}}},
+  };
+  for (const auto& [file, changes] : variants) {
+    SCOPED_TRACE(changes[0].first + " -> " + changes[0].second);
+    const std::unique_ptr<Tokenizer> original = LoadTokenizer(file, "x", 0);
+    const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(Changed(std::string(file), changes), "x", 0);
+    EXPECT_NE(TokenizerDifference(*original, *tokenizer), "");
+    EXPECT_NE(TokenizerDifference(*tokenizer, *original), "");
+    EXPECT_EQ(TokenizerDifference(*tokenizer, *Republished(*tokenizer)), "");
+  }
+}
+
+TEST(PublishedTokenizerTest, ARuleThatCannotBePublishedIsRefused) {
+  std::string kept = LoadTokenizer(kAlbert, "x", 0)->FileContents();
+  kept = Changed(kept, "\"remove-marks\"", "\"remove-combining\"");
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(kept, "x", 0);
+  EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { tokenizer->PublishedFiles(); }, ErrorKind::kUsage),
+                                "the rule remove-combining"));
 }
 
 // What a published file may say, the file that a run keeps must be able to say.
