@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,12 +21,66 @@
 namespace crosstalk {
 namespace {
 
-// A name beside `path` that no other call of this or another process uses.
+constexpr int kNameAttempts = 1000;
+
+// What the names of all that is not finished and will be `path` begin with.
+std::string TemporaryPrefix(const std::string& path) {
+  return StrCat(".", std::filesystem::path(path).filename().string(), ".tmp-");
+}
+
+// A name beside `path` that no other call of this process uses, and none of another with the same file system and
+// numbers of processes.
 std::string TemporaryBeside(const std::string& path) {
   static std::atomic<uint64_t> counter{0};
-  const std::filesystem::path full(path);
-  const std::string name = StrCat(".", full.filename().string(), ".tmp-", getpid(), "-", counter++);
-  return (full.parent_path() / name).string();
+  const std::string name = StrCat(TemporaryPrefix(path), getpid(), "-", counter++);
+  return (std::filesystem::path(path).parent_path() / name).string();
+}
+
+// Whether the path is nothing any more, or something else than what is open.
+bool IsGone(int descriptor, const std::string& path) {
+  struct stat held, there;
+  if (RetryInterrupted([&] { return lstat(path.c_str(), &there); }) != 0) return errno == ENOENT;
+  if (RetryInterrupted([&] { return fstat(descriptor, &held); }) != 0) return false;
+  return held.st_dev != there.st_dev || held.st_ino != there.st_ino;
+}
+
+// Locks a file or directory; -1 with errno where it cannot: EWOULDBLOCK where somebody holds it, ENOENT where it is
+// no longer there.
+int Locked(const std::string& path) {
+  int descriptor = OpenFile(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0 && errno == EISDIR) descriptor = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_DIRECTORY);
+  if (descriptor < 0) return -1;
+  int error = RetryInterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0 ? 0 : errno;
+  if (error == 0 && IsGone(descriptor, path)) error = ENOENT;
+  if (error == 0) return descriptor;
+  close(descriptor);
+  errno = error;
+  return -1;
+}
+
+// What killed processes have left of `path`. What cannot be removed, or locked, stays: it is in nobody's way.
+void RemoveAbandoned(const std::string& path) {
+  const std::string prefix = TemporaryPrefix(path);
+  std::vector<std::string> names;
+  if (NamesIn(ParentOf(path), 0, &names) != 0) return;
+  for (const std::string& name : names) {
+    const bool numbered = name.find_first_not_of("0123456789-", prefix.size()) == std::string::npos;
+    if (!name.starts_with(prefix) || !numbered) continue;
+    const std::string abandoned = ParentOf(path) + "/" + name;
+    const int descriptor = Locked(abandoned);
+    if (descriptor < 0) continue;
+    RemoveTree(abandoned);
+    close(descriptor);
+  }
+}
+
+bool CreateNew(const std::string& path, TemporaryPlace::Kind kind) {
+  if (kind == TemporaryPlace::Kind::kDirectory) {
+    return RetryInterrupted([&] { return mkdir(path.c_str(), 0777); }) == 0;
+  }
+  const int descriptor = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL);
+  if (descriptor >= 0) close(descriptor);
+  return descriptor >= 0;
 }
 
 // Where a file named `path` is to be put: behind its symbolic links. Renaming over a device or a pipe would replace it
@@ -44,6 +99,11 @@ std::string ReplaceableFile(const std::string& path) {
   const std::filesystem::path target = std::filesystem::canonical(path, error);
   if (error) FailWriting("put in place", path, error.value());
   return target.string();
+}
+
+std::string WithParents(std::string path) {
+  CreateDirectories(ParentOf(path));
+  return path;
 }
 
 bool Rename(const std::string& from, const std::string& to) {
@@ -123,17 +183,40 @@ void FileWriter::Finish() {
   if (!closed && errno != EINTR) FailWriting("close", shown_path_, errno);
 }
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(ReplaceableFile(path)), temporary_path_(TemporaryBeside(path_)), writer_(temporary_path_, path) {}
-
-AtomicFile::~AtomicFile() {
-  if (!committed_) RemoveTree(temporary_path_);
+TemporaryPlace::TemporaryPlace(const std::string& path, Kind kind, const std::string& shown_path) {
+  RemoveAbandoned(path);
+  for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
+    path_ = TemporaryBeside(path);
+    if (!CreateNew(path_, kind)) {
+      if (errno == EEXIST) continue;
+      FailWriting(kind == Kind::kFile ? "create" : "create the directory", shown_path.empty() ? path_ : shown_path,
+                  errno);
+    }
+    descriptor_ = Locked(path_);
+    // Who removes what is abandoned may have come between, and has it or has removed it.
+    if (descriptor_ >= 0 || (errno != EWOULDBLOCK && errno != ENOENT)) return;
+  }
+  FailWriting("create", shown_path.empty() ? path_ : shown_path, EEXIST);
 }
+
+TemporaryPlace::~TemporaryPlace() {
+  try {
+    if (!moved_) RemoveTree(path_);
+  } catch (const std::bad_alloc&) {
+    // It stays, and is abandoned.
+  }
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(ReplaceableFile(path)),
+      temporary_(path_, TemporaryPlace::Kind::kFile, path),
+      writer_(temporary_.path(), path) {}
 
 void AtomicFile::Commit() {
   writer_.Finish();
-  if (!Rename(temporary_path_, path_)) FailWriting("put in place", path_, errno);
-  committed_ = true;
+  if (!Rename(temporary_.path(), path_)) FailWriting("put in place", path_, errno);
+  temporary_.SetMoved();
   SyncDirectory(ParentOf(path_));
 }
 
@@ -202,58 +285,47 @@ void CheckNewDirectory(const std::string& path) {
 }
 
 DirectoryTransaction::DirectoryTransaction(std::string path, OldDirectory old)
-    : path_(WithoutTrailingSlash(std::move(path))), old_(old) {
-  CreateDirectories(ParentOf(path_));
-  temporary_path_ = TemporaryBeside(path_);
-  if (RetryInterrupted([&] { return mkdir(temporary_path_.c_str(), 0777); }) != 0) {
-    FailWriting("create the directory", temporary_path_, errno);
-  }
-}
-
-DirectoryTransaction::~DirectoryTransaction() {
-  if (committed_) return;
-  try {
-    RemoveTree(temporary_path_);
-  } catch (const std::bad_alloc&) {
-    // It stays, for RemoveTemporaries.
-  }
-}
+    : path_(WithParents(WithoutTrailingSlash(std::move(path)))),
+      temporary_(path_, TemporaryPlace::Kind::kDirectory),
+      old_(old) {}
 
 void DirectoryTransaction::Commit() {
   CROSSTALK_CHECK(!committed_, path_, ": committed twice");
-  SyncDirectory(temporary_path_);
+  SyncDirectory(temporary_.path());
+  std::string replaced;
   // In one step in the place of nothing or of an empty directory, and of nothing else.
-  const bool placed = Rename(temporary_path_, path_);
-  if (!placed) {
+  if (!Rename(temporary_.path(), path_)) {
     const int error = errno;
     if (old_ == OldDirectory::kKept) CheckNewDirectory(path_);
     if (old_ == OldDirectory::kKept || (error != ENOTEMPTY && error != EEXIST)) {
       FailWriting("put in place", path_, error);
     }
-    Exchange();
+    replaced = Exchange();
   }
+  temporary_.SetMoved();
   committed_ = true;
   SyncDirectory(ParentOf(path_));
-  if (!placed) RemoveTree(temporary_path_);  // the old one; what cannot be removed is RemoveTemporaries' to take
+  if (!replaced.empty()) RemoveTree(replaced);  // what cannot be removed is RemoveTemporaries' to take
 }
 
-// Exchanges the temporary directory and the one that is at `path_`.
-void DirectoryTransaction::Exchange() {
+// Exchanges the temporary directory and the one that is at `path_`; where the old one then is.
+std::string DirectoryTransaction::Exchange() {
+  const std::string& temporary = temporary_.path();
   const auto exchange = [&] {
-    return renameat2(AT_FDCWD, temporary_path_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE);
+    return renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE);
   };
-  if (RetryInterrupted(exchange) == 0) return;
+  if (RetryInterrupted(exchange) == 0) return temporary;
   if (errno != EINVAL && errno != ENOSYS) FailWriting("replace", path_, errno);
   // A file system that cannot exchange: for a moment there is neither, and a crash then leaves the old one under
   // a temporary name.
-  const std::string aside = TemporaryBeside(path_);
+  std::string aside = TemporaryBeside(path_);
   if (!Rename(path_, aside)) FailWriting("replace", path_, errno);
-  if (!Rename(temporary_path_, path_)) {
+  if (!Rename(temporary, path_)) {
     const int error = errno;
     Rename(aside, path_);
     FailWriting("replace", path_, error);
   }
-  temporary_path_ = aside;
+  return aside;
 }
 
 bool IsTemporaryName(std::string_view name) {
@@ -273,7 +345,11 @@ RemovedTemporaries RemoveTemporaries(const std::string& directory) {
   for (const std::string& name : ListDirectory(directory)) {
     if (!IsTemporaryName(name)) continue;
     const std::string path = directory + "/" + name;
-    if (const int error = RemoveTree(path)) {
+    const int descriptor = Locked(path);
+    if (descriptor < 0 && errno == EWOULDBLOCK) continue;
+    const int error = RemoveTree(path);
+    if (descriptor >= 0) close(descriptor);
+    if (error != 0) {
       result.failed.push_back(StrCat(path, ": cannot remove: ", ReasonOf(error)));
     } else {
       result.removed.push_back(name);

@@ -77,6 +77,27 @@ class FileWriter {
   Crc64 crc64_;
 };
 
+// A new file or directory, empty, beside the path that it is to have when it is finished. It is locked (flock) while
+// this lives, by which it is told from one that a killed process has left: those of the same path are removed first.
+class TemporaryPlace {
+ public:
+  enum class Kind { kFile, kDirectory };
+  // Messages call it `shown_path`; its own path where that is empty.
+  TemporaryPlace(const std::string& path, Kind kind, const std::string& shown_path = "");
+  // Removes it, unless it has been moved to its place.
+  ~TemporaryPlace();
+  TemporaryPlace(const TemporaryPlace&) = delete;
+  TemporaryPlace& operator=(const TemporaryPlace&) = delete;
+
+  const std::string& path() const { return path_; }
+  void SetMoved() { moved_ = true; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;  // that stays where the file system has no locks
+  bool moved_ = false;
+};
+
 // A file that appears whole, or replaces an old one in one step: fill writer(), then Commit(). Without Commit the
 // destructor removes what was written, and `path` stays as it was. A symbolic link stays, and the file behind it is
 // replaced.
@@ -84,9 +105,6 @@ class AtomicFile {
  public:
   // Error(kFailure) where `path` is there and not a regular file: a directory, a device, a pipe.
   explicit AtomicFile(const std::string& path);
-  ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   FileWriter& writer() { return writer_; }
   // Synchronises the file, renames it to `path` and synchronises the directory.
@@ -94,9 +112,8 @@ class AtomicFile {
 
  private:
   std::string path_;
-  std::string temporary_path_;
+  TemporaryPlace temporary_;
   FileWriter writer_;
-  bool committed_ = false;
 };
 
 // Replaces `path` as one step: whoever looks, or comes back after a crash, finds the old content or the new.
@@ -133,12 +150,9 @@ class DirectoryTransaction {
  public:
   // Creates the parents of `path` where they are missing, and an empty temporary directory beside it.
   DirectoryTransaction(std::string path, OldDirectory old);
-  ~DirectoryTransaction();
-  DirectoryTransaction(const DirectoryTransaction&) = delete;
-  DirectoryTransaction& operator=(const DirectoryTransaction&) = delete;
 
   const std::string& path() const { return path_; }
-  const std::string& temporary_path() const { return temporary_path_; }
+  const std::string& temporary_path() const { return temporary_.path(); }
   // Synchronises the temporary directory, renames it to `path` and synchronises the parent. Files in it must have
   // been finished. A directory that holds something at that moment, whoever has put it there, is exchanged for the new
   // one in one step, then removed, or left under a temporary name where that fails; or, where it is to be kept,
@@ -146,10 +160,10 @@ class DirectoryTransaction {
   void Commit();
 
  private:
-  void Exchange();
+  std::string Exchange();
 
   std::string path_;
-  std::string temporary_path_;
+  TemporaryPlace temporary_;
   OldDirectory old_;
   bool committed_ = false;
 };
@@ -160,7 +174,8 @@ bool IsTemporaryName(std::string_view name);
 // Moves a directory (or file) out of sight under a temporary name in one step, then removes it: killed in between, it
 // leaves rubbish but never half a directory under its own name.
 void RemoveAtomically(const std::string& path);
-// Removes everything in `directory` whose name IsTemporaryName. Only for a directory that no other process writes to.
+// Removes everything in `directory` whose name IsTemporaryName and that nobody is writing. Only for a directory whose
+// file system has locks, or that no other process writes to.
 struct RemovedTemporaries {
   std::vector<std::string> removed;  // names
   std::vector<std::string> failed;   // "PATH: cannot remove: REASON" of those that stay

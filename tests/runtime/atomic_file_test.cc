@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -274,9 +275,9 @@ TEST(AtomicFileTest, ADirectoryDoesNotReplaceAFile) {
 
 TEST(AtomicFileTest, OnlyTemporariesAreTakenForRubbish) {
   const TempDir dir;
+  for (const char* kept : {"file.tmp-1", ".hidden", "step-1", "tmp-1"}) WriteFileAtomically(dir / kept, "x");
   CreateDirectories(dir / ".step-1.tmp-12-0/below");
   WriteFileAtomically(dir / ".file.tmp-12-1", "x");
-  for (const char* kept : {"file.tmp-1", ".hidden", "step-1", "tmp-1"}) WriteFileAtomically(dir / kept, "x");
   EXPECT_EQ(RemoveTemporaries(dir.path()).removed, (Names{".file.tmp-12-1", ".step-1.tmp-12-0"}));
   EXPECT_EQ(ListDirectory(dir.path()), (Names{".hidden", "file.tmp-1", "step-1", "tmp-1"}));
 }
@@ -288,6 +289,43 @@ TEST(AtomicFileTest, TransactionsUseTemporaryNames) {
   const Names names = ListDirectory(dir.path());
   ASSERT_EQ(names.size(), 2u);
   for (const std::string& name : names) EXPECT_TRUE(IsTemporaryName(name)) << name;
+}
+
+// A process that is killed in the middle of a file and of a directory.
+void DieWriting(const std::string& path) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    AtomicFile file(path + "/file");
+    file.writer().Write("half");
+    DirectoryTransaction directory(path + "/directory", OldDirectory::kReplaced);
+    WriteFileAtomically(directory.temporary_path() + "/below", "x");
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+}
+
+TEST(AtomicFileTest, TheNextWriterRemovesWhatAKilledOneHasLeft) {
+  const TempDir dir;
+  DieWriting(dir.path());
+  ASSERT_EQ(ListDirectory(dir.path()).size(), 2u);
+  for (const char* foreign : {".file.tmp-backup", ".file.tmp-1x", ".other.tmp-1-1"})
+    WriteFileAtomically(dir / foreign, "x");
+  {
+    // What is being written stays, also where everything is cleared.
+    AtomicFile first(dir / "file"), second(dir / "file");
+    const DirectoryTransaction directory(dir / "directory", OldDirectory::kReplaced);
+    EXPECT_EQ(ListDirectory(dir.path()).size(), 3u + 3u);
+    EXPECT_EQ(RemoveTemporaries(dir.path()).removed.size(), 3u);
+    first.writer().Write("first");
+    second.writer().Write("second");
+    second.Commit();
+    first.Commit();
+  }
+  EXPECT_EQ(ListDirectory(dir.path()), Names{"file"});
+  EXPECT_EQ(ReadFile(dir / "file"), "first");
 }
 
 TEST(AtomicFileTest, RemoveAtomicallyLeavesNothing) {
