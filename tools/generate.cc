@@ -14,6 +14,7 @@
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
@@ -172,7 +173,7 @@ class Answers {
 
 // Each range of the inputs that one call of Search takes, in their order.
 void ForTogether(size_t count, int64_t batch, const std::function<void(size_t begin, size_t end)>& use) {
-  const auto together = static_cast<size_t>(batch * kBatchesTogether);
+  const auto together = static_cast<size_t>(SaturatingProduct(batch, kBatchesTogether));
   for (size_t begin = 0; begin < count; begin += together) use(begin, std::min(count, begin + together));
 }
 
@@ -305,7 +306,8 @@ Command GenerateCommand() {
         options.Add("--top-p", &search.sampling.top_p, "SHARE",
                     "Choose among the fewest tokens that have this probability together.");
         options.Add("--seed", &search.seed, "N", "Decides what is drawn.");
-        options.Add("--beams", &search.beams, "N", "Hypotheses that a beam search keeps; 1: no beam search.");
+        options.Add("--beams", &search.beams, "N",
+                    StrCat("Hypotheses that a beam search keeps, 1 to ", kMostBeams, "; 1: no beam search."));
         options.Add("--length-penalty", &search.length_penalty, "X",
                     "α of the scores, at least 0, which compares sums; the larger, the longer the answers.");
         options.AddChoice("--length-normalisation", &settings->normalisation, NamesOf<LengthNormalisation>(),
@@ -314,7 +316,8 @@ Command GenerateCommand() {
                         "End a beam search when as many answers have ended as there are beams; else it goes on "
                         "until what is open can hardly win.");
         options.Add("--answers", &search.answers, "N",
-                    "Of each input: the best of the beams, or as many that are drawn; best first.");
+                    StrCat("Of each input: the best of the beams, or as many that are drawn, 1 to ", kMostBeams,
+                           "; best first."));
         options.Group("Running");
         options.Add("--batch", &search.batch, "N", "Inputs that are computed together, at most. Never changes a bit.");
         options.AddFlag("--json", &settings->json, "One JSON object a line.");

@@ -40,7 +40,7 @@ void SearchOptions::Validate() const {
   CROSSTALK_CHECK_FIELD(beams >= 1 && beams <= kMostBeams, "beams", beams, " is not in 1 … ", kMostBeams);
   CROSSTALK_CHECK_FIELD(std::isfinite(length_penalty) && length_penalty >= 0, "length_penalty", length_penalty,
                         " is not finite, or negative");
-  CROSSTALK_CHECK_FIELD(answers >= 1, "answers", answers, " is less than 1");
+  CROSSTALK_CHECK_FIELD(answers >= 1 && answers <= kMostBeams, "answers", answers, " is not in 1 … ", kMostBeams);
   CROSSTALK_CHECK_FIELD(batch >= 1, "batch", batch, " is less than 1");
   sampling.Validate();
   const bool draws = sampling.temperature > 0;

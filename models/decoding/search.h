@@ -54,7 +54,7 @@ struct SearchInput {
   std::optional<int64_t> max_length = {};  // instead of the options'
 };
 
-// Each beam has a row of the cache and of the logits.
+// Of beams and of answers: each beam, and each answer that is drawn, has a row of the cache and of the logits.
 inline constexpr int64_t kMostBeams = 10'000;
 
 struct SearchOptions {

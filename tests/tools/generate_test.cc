@@ -211,6 +211,7 @@ TEST_F(GenerateTest, WhatCannotBeIsAnError) {
   expect(Generate("lm", {"--top-k", "-1"}), 2, "--top-k");
   expect(Generate("lm", {"--max-length", "0"}), 2, "--max-length");
   expect(Generate("lm", {"--answers", "0"}), 2, "--answers");
+  expect(Generate("lm", {"--answers", "10001"}), 2, "--answers: 10001 is not in 1 … 10000");
   expect(Generate("lm", {"--beams", "0"}), 2, "--beams");
   expect(Generate("lm", {"--beams", "2", "--temperature", "1"}), 2, "--beams");
   expect(Generate("lm", {"--temperature", "0", "--answers", "2"}), 2, "--answers");
