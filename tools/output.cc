@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,51 @@
 namespace crosstalk {
 
 namespace {
+
+constexpr std::string_view kBoldOn = "\033[1m", kBoldOff = "\033[0m", kShownControl = "\uFFFD";
+
+// Bytes of the control character at text[i], 0 if there is none.
+size_t ControlLength(std::string_view text, size_t i) {
+  const auto byte = static_cast<unsigned char>(text[i]);
+  if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0) return 2;
+  return byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t') ? 1 : 0;
+}
+
+size_t BoldLength(std::string_view text, size_t i) {
+  const std::string_view rest = text.substr(i);
+  if (rest.starts_with(kBoldOn)) return kBoldOn.size();
+  return rest.starts_with(kBoldOff) ? kBoldOff.size() : 0;
+}
+
+enum class BoldSwitches { kReplaced, kKept };
+
+// Puts the parts of a text that a terminal may be given. Needs no memory.
+template <typename Put>
+void PutWithoutControls(std::string_view text, BoldSwitches bold, const Put& put) {
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t control = ControlLength(text, i);
+    const size_t kept = bold == BoldSwitches::kKept ? BoldLength(text, i) : 0;
+    if (control == 0 || kept > 0) {
+      i += std::max<size_t>(kept, 1);
+      continue;
+    }
+    put(text.substr(done, i - done));
+    if (text[i] != '\r') put(kShownControl);
+    done = i += control;
+  }
+  put(text.substr(done));
+}
+
+// Whole, to where it is no terminal.
+void PutMessage(std::string_view text) {
+  const auto put = [](std::string_view part) { std::fwrite(part.data(), 1, part.size(), stderr); };
+  if (isatty(STDERR_FILENO) == 1) {
+    PutWithoutControls(text, BoldSwitches::kKept, put);
+  } else {
+    put(text);
+  }
+}
 
 bool line_stands = false;  // a progress line is on the terminal, without a line end
 
@@ -37,7 +83,13 @@ bool ColourWanted() {
 }
 
 std::string Bold(const std::string& text) {
-  return ErrorIsTerminal() && ColourWanted() ? "\033[1m" + text + "\033[0m" : text;
+  return ErrorIsTerminal() && ColourWanted() ? StrCat(kBoldOn, text, kBoldOff) : text;
+}
+
+std::string WithoutControls(std::string_view text) {
+  std::string plain;
+  PutWithoutControls(text, BoldSwitches::kReplaced, [&](std::string_view part) { plain += part; });
+  return plain;
 }
 
 void ClearProgressLine() {
@@ -48,27 +100,39 @@ void ClearProgressLine() {
 }
 
 void ShowProgressLine(const std::string& line) {
-  std::fprintf(stderr, "\r\033[K%s", line.substr(0, TerminalWidth()).c_str());
+  std::fputs("\r\033[K", stderr);
+  PutMessage(std::string_view(line).substr(0, TerminalWidth()));
   std::fflush(stderr);
   line_stands = true;
 }
 
 void PrintMessage(const std::string& line) {
   ClearProgressLine();
-  std::fprintf(stderr, "%s\n", line.c_str());
+  PutMessage(line);
+  std::fputc('\n', stderr);
   std::fflush(stderr);
 }
 
 void PrintError(const char* message, const char* rest) {
   ClearProgressLine();
-  std::fprintf(stderr, ErrorIsTerminal() && ColourWanted() ? "\033[1;31merror:\033[0m %s%s\n" : "error: %s%s\n",
-               message, rest);
+  std::fputs(ErrorIsTerminal() && ColourWanted() ? "\033[1;31merror:\033[0m " : "error: ", stderr);
+  for (const char* part : {message, rest}) PutMessage(part);
+  std::fputc('\n', stderr);
   std::fflush(stderr);
 }
 
 void PrintResult(const std::string& text) {
   ClearProgressLine();
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+  bool whole = true;
+  const auto put = [&](std::string_view part) {
+    whole = whole && std::fwrite(part.data(), 1, part.size(), stdout) == part.size();
+  };
+  if (isatty(STDOUT_FILENO) == 1) {
+    PutWithoutControls(text, BoldSwitches::kKept, put);
+  } else {
+    put(text);
+  }
+  if (!whole || std::fflush(stdout) != 0) {
     const bool no_room = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
     Fail(no_room ? ErrorKind::kResource : ErrorKind::kFailure,
          "standard output: cannot write the result: ", errno == EBADF ? "it is closed" : std::strerror(errno));

@@ -1,7 +1,9 @@
-// Where the command writes: results to standard output, everything else to standard error.
+// Where the command writes: results to standard output, everything else to standard error. On a terminal all of it is
+// without the characters that would control it, which names of files and folders may have: only Bold's go through.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
@@ -15,6 +17,10 @@ bool ErrorIsTerminal();
 bool ColourWanted();
 // Bold on such a terminal, unless NO_COLOR is set to something; the plain text otherwise.
 std::string Bold(const std::string& text);
+
+// The text with U+FFFD for what a terminal would obey: C0 but line ends and tabs, delete, and C1 (U+0080 … U+009F). A
+// carriage return is part of a line end, and left out.
+std::string WithoutControls(std::string_view text);
 
 // A line on the terminal that the next one of these replaces.
 void ShowProgressLine(const std::string& line);

@@ -1,5 +1,8 @@
 // The command's manners: help, options, streams and exit codes, without any training.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <functional>
@@ -14,6 +17,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/command.h"
+#include "tools/output.h"
 
 namespace crosstalk {
 namespace {
@@ -52,6 +56,36 @@ TEST(CommandLineTest, OptionsOfOneSubcommandAreListedOneALine) {
   const CommandResult unknown = RunCommand({"options", "evla"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(Contains(unknown.errors, "did you mean \"eval\"?")) << unknown.errors;
+}
+
+// What a process that prints it shows on a terminal, which makes "\r\n" of line ends.
+std::string OnATerminal(const std::function<void()>& print) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  const int end = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int descriptor : {1, 2}) dup2(end, descriptor);
+    print();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  close(end);
+  std::string shown(4096, '\0');
+  const ssize_t size = read(terminal, shown.data(), shown.size());
+  close(terminal);
+  shown.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return shown;
+}
+
+TEST(CommandLineTest, NamesDoNotControlATerminal) {
+  const std::string name = "a\033]0;title\ab\u009B2J\rc\x7F\tü";
+  const std::string shown = "a\uFFFD]0;title\uFFFDb\uFFFD2Jc\uFFFD\tü";
+  EXPECT_EQ(OnATerminal([&] { PrintMessage("in ", name); }), "in " + shown + "\r\n");
+  EXPECT_EQ(OnATerminal([&] { PrintResult(name + "\n"); }), shown + "\r\n");
+  EXPECT_TRUE(Contains(OnATerminal([&] { PrintError(name.c_str(), name.c_str()); }), shown + shown));
+  EXPECT_TRUE(Contains(OnATerminal([&] { ShowProgressLine(name); }), shown));
+  EXPECT_EQ(OnATerminal([&] { PrintResult("\033[1m" + name + "\033[0m"); }), "\033[1m" + shown + "\033[0m");
 }
 
 TEST(CommandLineTest, ThatMemoryIsOutIsSaidWithoutMemory) {
