@@ -1,7 +1,7 @@
-// `crosstalk compare`: the members of the attention family side by side: same data, same steps, same seeds.
-#include <cmath>
+// `crosstalk compare`: the members of the attention family, or the values of any field, side by side: the rest is the
+// same for all, and so are the seeds.
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +14,11 @@
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
 #include "tools/format.h"
+#include "tools/option_table.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/run_metrics.h"
+#include "tools/seed_groups.h"
 #include "tools/seed_runs.h"
 #include "tools/signals.h"
 #include "tools/statistics.h"
@@ -27,11 +29,12 @@ namespace crosstalk {
 
 namespace {
 
-// What tells the runs apart, and what would give only some of them something to start from. Their steps are the same
-// for all, so that none is continued.
-std::vector<std::string> FixedFields() {
-  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init",
-                                   "seed",    "init_from", "continued_at"};
+// What each run has for itself, and what would give only some of them something to start from.
+const std::vector<std::string> kNotOffered = {"seed", "init_from", "continued_at"};
+
+// What a kind of attention brings or not all kinds have: no field for all kinds side by side.
+std::vector<std::string> FieldsOfKinds() {
+  std::vector<std::string> keys = {"dynamic", "key_heads", "value_heads", "mixing_init"};
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (field.choices == NamesOf<AttentionKind>()) keys.push_back(field.key);
   }
@@ -41,6 +44,7 @@ std::vector<std::string> FixedFields() {
 struct CompareSettings {
   TrainingConfig config;
   std::string kinds = "multihead,talking,dynamic,bilinear";
+  std::string vary;  // "heads=2,4"; empty: the kinds of attention
   std::vector<uint64_t> seeds = {1, 2, 3};
   std::string out = "runs/compare";
   bool json = false;
@@ -53,22 +57,25 @@ struct RunResult {
   std::optional<double> step_seconds;  // median; none if the lines of the steps are lost
 };
 
-struct KindResult {
-  std::string kind;
+// What is compared, and with what it was trained.
+struct SettingResult {
+  std::string value;   // of the field that tells the settings apart
+  std::string folder;  // the name of its runs' folders, but for their seeds
+  TrainingConfig config;
   AttentionConfig layer;
   AttentionCost cost;  // of one layer over one example's inputs
   int64_t model_parameters = 0;
   std::vector<RunResult> runs;
 };
 
-const std::vector<Metric>& MetricsOf(const KindResult& result) { return result.runs[0].evaluation.result.metrics; }
-// Of a metric over the seeds; the runs are ranked by number 0.
-MeanAndDeviation SummaryOf(const KindResult& result, size_t metric) {
-  std::vector<double> values;
-  for (const RunResult& run : result.runs) values.push_back(run.evaluation.result.metrics.at(metric).value);
-  return Summarise(values);
+SeedGroup GroupOf(const SettingResult& result) {
+  SeedGroup group = {result.value, {}};
+  for (const RunResult& run : result.runs) {
+    for (const Metric& metric : run.evaluation.result.metrics) group.Add(metric.name, run.seed, metric.value);
+  }
+  return group;
 }
-std::optional<double> StepSeconds(const KindResult& result) {
+std::optional<double> StepSeconds(const SettingResult& result) {
   std::vector<double> known;
   for (const RunResult& run : result.runs) {
     if (run.step_seconds) known.push_back(*run.step_seconds);
@@ -77,87 +84,194 @@ std::optional<double> StepSeconds(const KindResult& result) {
 }
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-std::string MarkdownTable(const std::vector<KindResult>& results, size_t seeds) {
-  const std::vector<Metric>& metrics = MetricsOf(results[0]);
-  std::string table = "| attention |", rule = "|---|";
-  for (const Metric& metric : metrics) {
-    table +=
-        StrCat(" held-out ", DisplayOf(metric).label, DisplayOf(metric).lower_is_better ? "" : " (higher is better)",
-               seeds > 1 ? ", mean ± standard deviation" : "", " |");
-    rule += "---|";
+std::vector<SeedGroup> GroupsOf(const std::vector<SettingResult>& results) {
+  std::vector<SeedGroup> groups;
+  for (const SettingResult& result : results) groups.push_back(GroupOf(result));
+  return groups;
+}
+
+TextTable ResultsTable(const std::string& field, const std::vector<SettingResult>& results, size_t seeds) {
+  const std::vector<SeedGroup> groups = GroupsOf(results);
+  const std::vector<std::string> measures = MeasuresOf(groups);
+  TextTable table = {{field}, {}};
+  for (const std::string& measure : measures) {
+    const MetricDisplay display = DisplayOf({measure, 0});
+    table.header.push_back(StrCat("held-out ", display.label, display.lower_is_better ? "" : " (higher is better)",
+                                  seeds > 1 ? ", mean ± standard deviation" : ""));
   }
-  table += StrCat(" step time (ms) | parameters, layer | multiplications, layer | parameters, model |\n", rule,
-                  "---|---|---|---|\n");
-  for (const KindResult& result : results) {
-    const std::optional<double> seconds = StepSeconds(result);
-    table += StrCat("| ", result.kind, " |");
-    for (size_t i = 0; i < metrics.size(); ++i) {
-      const MeanAndDeviation summary = SummaryOf(result, i);
-      table += StrCat(" ", MetricText(metrics[i], summary.mean, 4),
-                      result.runs.size() > 1 ? " ± " + MetricText(metrics[i], summary.deviation, 4) : "", " |");
-    }
-    table += StrCat(" ", seconds ? FixedText(1000 * *seconds, 1) : "unknown", " | ", CountText(result.cost.parameters),
-                    " | ", CountText(result.cost.multiplications), " | ", CountText(result.model_parameters), " |\n");
+  for (const char* cost : {"step time (ms)", "parameters, layer", "multiplications, layer", "parameters, model"}) {
+    table.header.emplace_back(cost);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(results[i].value);
+    for (const std::string& measure : measures) row.push_back(MeanText(measure, groups[i].ValuesOf(measure)));
+    const std::optional<double> seconds = StepSeconds(results[i]);
+    row.push_back(seconds ? FixedText(1000 * *seconds, 1) : "unknown");
+    row.push_back(CountText(results[i].cost.parameters));
+    row.push_back(CountText(results[i].cost.multiplications));
+    row.push_back(CountText(results[i].model_parameters));
   }
   return table;
 }
 
-Json ResultsJson(const CompareSettings& settings, const std::string& data, const std::vector<KindResult>& results) {
-  Json seeds = Json::MakeArray();
-  for (uint64_t seed : settings.seeds) seeds.Append(seed);
-  Json kinds = Json::MakeArray();
-  for (const KindResult& result : results) {
-    Json runs = Json::MakeArray();
-    for (const RunResult& run : result.runs) {
-      runs.Append(ToJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", OrNull(run.step_seconds)));
-    }
-    Json kind = Json::MakeObject({{"attention", result.kind}, {"layer", ToString(result.layer)}});
-    for (size_t i = 0; i < MetricsOf(result).size(); ++i) {
-      const MeanAndDeviation summary = SummaryOf(result, i);
-      const std::string& name = MetricsOf(result)[i].name;
-      kind.Set(name + "_mean", summary.mean).Set(name + "_deviation", summary.deviation);
-    }
-    kinds.Append(kind.Set("step_seconds", OrNull(StepSeconds(result)))
-                     .Set("layer_parameters", result.cost.parameters)
-                     .Set("layer_multiplications", result.cost.multiplications)
-                     .Set("model_parameters", result.model_parameters)
-                     .Set("runs", runs));
+Json ResultJson(const std::string& field, const SettingResult& result) {
+  Json runs = Json::MakeArray();
+  for (const RunResult& run : result.runs) {
+    runs.Append(ToJson(run.evaluation).Set("seed", run.seed).Set("step_seconds", OrNull(run.step_seconds)));
   }
-  return Json::MakeObject(
-      {{"data", data}, {"seeds", seeds}, {"configuration", ToJson(settings.config)}, {"results", kinds}});
+  Json json = Json::MakeObject({{field, result.value}, {"layer", ToString(result.layer)}});
+  for (const auto& [measure, values] : GroupOf(result).measures) {
+    const MeanAndDeviation summary = Summarise(ValuesOf(values));
+    json.Set(measure + "_mean", summary.mean).Set(measure + "_deviation", summary.deviation);
+  }
+  return json.Set("step_seconds", OrNull(StepSeconds(result)))
+      .Set("layer_parameters", result.cost.parameters)
+      .Set("layer_multiplications", result.cost.multiplications)
+      .Set("model_parameters", result.model_parameters)
+      .Set("runs", runs);
 }
 
-int Compare(CompareSettings& settings) {
-  MakePathsAbsolute(&settings.config);
+Json ResultsJson(const CompareSettings& settings, const std::string& field, const std::string& data,
+                 const std::vector<SettingResult>& results) {
+  Json seeds = Json::MakeArray(), list = Json::MakeArray();
+  for (uint64_t seed : settings.seeds) seeds.Append(seed);
+  for (const SettingResult& result : results) list.Append(ResultJson(field, result));
+  Json json = Json::MakeObject(
+      {{"data", data}, {"seeds", seeds}, {"configuration", ToJson(settings.config)}, {"results", list}});
+  if (!settings.vary.empty()) json.Set("vary", field).Set("differences", DifferencesJson(GroupsOf(results)));
+  return json;
+}
+
+// A value as a part of a file's name: "a/b" is a%2Fb.
+std::string NamePart(const std::string& value) {
+  constexpr char kHex[] = "0123456789ABCDEF";
+  std::string part;
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' || c == '_';
+    part += plain ? std::string(1, c) : std::string{'%', kHex[byte >> 4], kHex[byte & 15]};
+  }
+  return part;
+}
+
+std::string OptionOf(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+const Field<TrainingConfig>& VariedField(std::string name) {
+  if (name.starts_with("--")) name.erase(0, 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  std::vector<std::string> keys;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    CROSSTALK_CHECK(name != "seed", "--vary: seeds are given by --seeds, and are the same for all values");
+    if (field.key == name) return field;
+    keys.push_back(field.key);
+  }
+  Fail(ErrorKind::kUsage, "--vary: ", Quoted(name), " is no field of a training", DidYouMean(name, keys));
+}
+
+// "heads=2,4": a setting for each value.
+std::vector<SettingResult> VariedSettings(const CompareSettings& settings, const Field<TrainingConfig>& field,
+                                          const std::string& list) {
+  std::vector<SettingResult> results;
+  std::vector<std::string> values;
+  for (const std::string& text : SplitList("--vary", list)) {
+    SettingResult& result = results.emplace_back();
+    result.config = settings.config;
+    field.set(result.config, FieldValue(OptionOf(field.key), field.type, text));
+    const Json value = field.get(result.config);
+    result.value = value.is_string() ? value.AsString() : value.Dump();
+    result.folder = StrCat(field.key, "-", NamePart(result.value));
+    values.push_back(result.value);
+  }
+  CheckDistinct("--vary", values);
+  return results;
+}
+
+std::vector<SettingResult> KindSettings(const CompareSettings& settings) {
   const std::vector<std::string> kinds = SplitList("--kinds", settings.kinds);
   CheckDistinct("--kinds", kinds);  // the same run twice would count as two, with no spread between them
-  CheckSeeds(settings.seeds);
-  std::vector<KindResult> results;
-  for (const std::string& kind : kinds) {  // every configuration is checked before the first run begins
-    TrainingConfig config = settings.config;
-    config.attention.kind = ParseName<AttentionKind>("kinds", kind);
-    const ResolvedConfig resolved(config);
-    KindResult result;
-    result.kind = kind;
-    result.layer = DescribeModel(resolved, {.size = config.vocabulary, .tokens = {}}).places[0].config;
-    result.cost = CostOf(result.layer, config.input_length, config.input_length);
-    results.push_back(result);
+  std::vector<SettingResult> results;
+  for (const std::string& kind : kinds) {
+    SettingResult& result = results.emplace_back();
+    result.config = settings.config;
+    result.config.attention.kind = ParseName<AttentionKind>("kinds", kind);
+    result.value = result.folder = kind;
   }
+  return results;
+}
+
+// What is compared, all of it checked before the first run begins, and the field that tells one from the other.
+std::vector<SettingResult> SettingsToCompare(const OptionTable& options, const CompareSettings& settings,
+                                             std::string* field_key) {
+  std::vector<SettingResult> results;
+  if (settings.vary.empty()) {
+    for (const std::string& key : FieldsOfKinds()) {
+      CROSSTALK_CHECK(!options.Gives(OptionOf(key)), OptionOf(key),
+                      ": the kinds of --kinds differ in it; with --vary, ",
+                      "which compares something else, it holds for all runs");
+    }
+    results = KindSettings(settings);
+    *field_key = "attention";
+  } else {
+    CROSSTALK_CHECK(!options.Gives("--kinds"),
+                    "--kinds: --vary compares something else; --vary attention=", settings.kinds, " compares kinds");
+    const size_t sign = settings.vary.find('=');
+    CROSSTALK_CHECK(sign != std::string::npos, "--vary: ", Quoted(settings.vary),
+                    " has no =; a field and its values are expected, as in heads=2,4,8");
+    const Field<TrainingConfig>& field = VariedField(settings.vary.substr(0, sign));
+    const bool offered = std::find(kNotOffered.begin(), kNotOffered.end(), field.key) == kNotOffered.end();
+    CROSSTALK_CHECK(!offered || !options.Gives(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
+    results = VariedSettings(settings, field, settings.vary.substr(sign + 1));
+    *field_key = field.key;
+  }
+  for (SettingResult& result : results) {
+    MakePathsAbsolute(&result.config);
+    const ResolvedConfig resolved(result.config);
+    result.layer = DescribeModel(resolved, {.size = result.config.vocabulary, .tokens = {}}).places[0].config;
+    result.cost = CostOf(result.layer, result.config.input_length, result.config.input_length);
+  }
+  return results;
+}
+
+// Steps and lengths where they are the same for all; what was measured, of the first run.
+std::string FootNote(const CompareSettings& settings, const std::vector<SettingResult>& results) {
+  const auto shared = [&](auto member) {
+    return std::all_of(results.begin(), results.end(),
+                       [&](const SettingResult& one) { return one.config.*member == results[0].config.*member; });
+  };
+  const TrainingConfig& config = results[0].config;
+  const RunEvaluation& last = results[0].runs[0].evaluation;
+  return StrCat(settings.seeds.size(), " seed(s), ",
+                shared(&TrainingConfig::steps) ? StrCat(config.steps, " steps, ") : "", CountText(last.result.tokens),
+                " held-out tokens", BoundText(last), "; a layer's cost is for n = m = ",
+                shared(&TrainingConfig::input_length) ? StrCat(config.input_length) : "its input_length");
+}
+
+int Compare(const OptionTable& options, CompareSettings& settings) {
+  MakePathsAbsolute(&settings.config);
+  CheckSeeds(settings.seeds);
+  std::string field;
+  std::vector<SettingResult> results = SettingsToCompare(options, settings, &field);
 
   const StopSignals signals;
-  const size_t total = kinds.size() * settings.seeds.size();
+  const size_t total = results.size() * settings.seeds.size();
   size_t number = 0;
   std::string data;
-  for (uint64_t seed : settings.seeds) {  // seed by seed, so that an early look compares all kinds
-    for (KindResult& result : results) {
-      TrainingConfig config = settings.config;
-      config.attention.kind = ParseName<AttentionKind>("attention", result.kind);
+  for (uint64_t seed : settings.seeds) {  // seed by seed, so that an early look compares all settings
+    for (SettingResult& result : results) {
+      TrainingConfig config = result.config;
       config.seed = seed;
       Progress progress(std::chrono::seconds(30));
       ResumeOptions resume;
       resume.from = ResumeOptions::From::kNewest;
-      PrintMessage(Bold(StrCat("[", ++number, "/", total, "] ", ToString(result.layer), ", seed ", seed)));
-      TrainingRun run(ResolvedConfig(config), StrCat(settings.out, "/", result.kind, "-seed-", seed), resume,
+      PrintMessage(Bold(StrCat("[", ++number, "/", total, "] ",
+                               settings.vary.empty() ? "" : StrCat(field, " ", result.value, ", "),
+                               ToString(result.layer), ", seed ", seed)));
+      TrainingRun run(ResolvedConfig(config), StrCat(settings.out, "/", result.folder, "-seed-", seed), resume,
                       MakeTrainingObserver(progress, signals, config.steps));
       const TrainingSummary summary = run.Train();
       if (summary.end == TrainingSummary::End::kStopped) {
@@ -171,19 +285,20 @@ int Compare(CompareSettings& settings) {
     }
   }
 
-  const Json json = ResultsJson(settings, data, results);
-  const std::string table = MarkdownTable(results, settings.seeds.size());
+  const Json json = ResultsJson(settings, field, data, results);
+  std::string text = MarkdownTable(ResultsTable(field, results, settings.seeds.size()));
+  if (!settings.vary.empty()) {
+    text += StrCat("\n", MarkdownTable(DifferencesTable(GroupsOf(results))), "\n", DifferencesNote(), "\n");
+  }
   WriteFileAtomically(settings.out + "/compare.json", json.DumpPretty());
-  WriteFileAtomically(settings.out + "/compare.md", table);
+  WriteFileAtomically(settings.out + "/compare.md", text);
   if (settings.json) {
     PrintResult(json);
   } else {
-    PrintResult(table);
+    PrintResult(text);
   }
-  const RunEvaluation& last = results[0].runs[0].evaluation;
-  PrintMessage(settings.seeds.size(), " seed(s), ", settings.config.steps, " steps, ", CountText(last.result.tokens),
-               " held-out tokens", BoundText(last), "; a layer's cost is for n = m = ", settings.config.input_length,
-               "\nwritten: ", settings.out, "/compare.md, ", settings.out, "/compare.json");
+  PrintMessage(FootNote(settings, results), "\nwritten: ", settings.out, "/compare.md, ", settings.out,
+               "/compare.json");
   return 0;
 }
 
@@ -191,23 +306,28 @@ int Compare(CompareSettings& settings) {
 
 Command CompareCommand() {
   return {
-      "compare", "train the members of the family alike and print the table",
+      "compare", "train the members of the family, or the values of any option, alike and print the table",
       "Trains one model for each kind of attention and seed, on the same data for the same number of steps, each in "
       "its own run folder under --out, and ends with a table: the held-out measure over the seeds, step time, and "
       "parameters and multiplications of one layer in the model's first place of attention. What is finished or begun "
       "is "
-      "taken up again by the same command.",
+      "taken up again by the same command.\n"
+      "With --vary FIELD=A,B it compares the values of any option of train instead, and adds the differences between "
+      "them over the same seeds, each with its 95 % interval. The options of the kinds of attention then hold for all "
+      "runs.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
         settings->config.steps = 600;
-        AddTrainingOptions(options, &settings->config, FixedFields());
+        AddTrainingOptions(options, &settings->config, kNotOffered);
         options.Group("Comparison");
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));
-        options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind is trained once with each.");
+        options.Add("--vary", &settings->vary, "FIELD=LIST",
+                    "Values of an option of train to compare instead, as in heads=2,4,8 or learning_rate=0.001,0.003.");
+        options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind or value is trained once with each.");
         options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");
         options.AddFlag("--json", &settings->json, "The table as one JSON object on standard output.");
         options.AddThreads();
-        return [settings] { return Compare(*settings); };
+        return [settings, &options] { return Compare(options, *settings); };
       }};
 }
 

@@ -72,22 +72,6 @@ std::string DefaultText(const std::vector<uint64_t>& values) {
   return Join(parts, ",");
 }
 
-// The value that a field's text on the command line is.
-Json FieldValue(const std::string& name, FieldType type, const std::string& text) {
-  switch (type) {
-    case FieldType::kInt:
-      return Json(ParseNumber<int64_t>(name, text, "an integer"));
-    case FieldType::kDouble:
-      return Json(ParseNumber<double>(name, text, "a number"));
-    case FieldType::kBool:
-      return Json(text == "true");
-    case FieldType::kString:
-    case FieldType::kChoice:
-      break;
-  }
-  return Json(text);
-}
-
 // The text that the same value would have on the command line.
 std::string TextOf(const JsonReader& reader, const std::string& key, const Json& value) {
   switch (value.type()) {
@@ -130,6 +114,22 @@ std::string Paragraphs(const std::string& text) {
 }
 
 }  // namespace
+
+Json FieldValue(const std::string& name, FieldType type, const std::string& text) {
+  switch (type) {
+    case FieldType::kInt:
+      return Json(ParseNumber<int64_t>(name, text, "an integer"));
+    case FieldType::kDouble:
+      return Json(ParseNumber<double>(name, text, "a number"));
+    case FieldType::kBool:
+      CROSSTALK_CHECK(text == "true" || text == "false", name, ": ", Quoted(text), " is neither true nor false");
+      return Json(text == "true");
+    case FieldType::kString:
+    case FieldType::kChoice:
+      break;
+  }
+  return Json(text);
+}
 
 struct OptionTable::Impl {
   struct Entry {

@@ -107,6 +107,9 @@ class OptionTable {
 // part.
 std::vector<std::string> SplitList(const std::string& name, const std::string& text);
 
+// The value that a field's text on the command line is. Usage error of `name` for a text that is none of its type.
+Json FieldValue(const std::string& name, FieldType type, const std::string& text);
+
 // Usage error of the option `name` where a value stands there twice.
 template <typename T>
 void CheckDistinct(const std::string& name, std::vector<T> values) {

@@ -84,7 +84,9 @@ Command ReportCommand() {
   return {"report", "what runs did, as one HTML file",
           "Writes a page with the curves, the configuration, the model's parameters and multiplications, where the run "
           "was resumed, and samples of what it writes. Of several runs the curves lie on each other, and what differs "
-          "between their configurations comes first; a folder of runs means all of them. Of a table of `crosstalk "
+          "between their configurations comes first; those that differ in their seed alone are one setting, with mean, "
+          "standard deviation and the paired differences between settings; a folder of runs means all of them. Of a "
+          "table of `crosstalk "
           "reproduce`, its folder or table.json, it is the page that was made with it. The file needs no network and "
           "no other file. `crosstalk train` and `crosstalk finetune` write RUN/report.html at their end.",
           [](OptionTable& options) -> std::function<int()> {

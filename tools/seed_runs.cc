@@ -42,13 +42,6 @@ std::vector<uint64_t> SeedsIn(const std::string& folder) {
   return seeds;
 }
 
-// What decides a run's bits beside its configuration: the rows, and the weights that it began with.
-std::string InputsOf(const std::string& folder) {
-  const Json run = RunFolder(folder).ReadRunFile();
-  const Json* const origin = run.Find("origin");
-  return StrCat(run.At("data_fingerprint").Dump(), origin == nullptr ? "" : origin->At("weights").Dump());
-}
-
 // One number of each run: a member of scores.json by its path.
 using PathToNumber = std::vector<std::string>;
 
@@ -95,6 +88,15 @@ void CheckSeeds(const std::vector<uint64_t>& seeds) {
   }
 }
 
+std::string InputsOf(const Json& run_file) {
+  const auto text = [](const Json& json, const char* key) -> std::string {
+    const Json* const value = json.is_object() ? json.Find(key) : nullptr;
+    return value == nullptr ? "" : value->Dump();
+  };
+  const Json* const origin = run_file.is_object() ? run_file.Find("origin") : nullptr;
+  return text(run_file, "data_fingerprint") + (origin == nullptr ? "" : text(*origin, "weights"));
+}
+
 std::string SeedFolder(const std::string& folder, uint64_t seed) { return StrCat(folder, "/", NameOf(seed)); }
 
 void CheckFolderOfSeeds(const std::string& folder, const TrainingConfig& config) {
@@ -134,14 +136,14 @@ SeedRun FinishedRun(uint64_t seed, const std::string& folder) {
 }
 
 std::vector<SeedRun> WithEarlierSeeds(const std::string& folder, std::vector<SeedRun> done) {
-  const std::string inputs = InputsOf(done.at(0).folder);
+  const std::string inputs = InputsOf(RunFolder(done.at(0).folder).ReadRunFile());
   std::vector<SeedRun> runs = std::move(done);
   for (const uint64_t seed : SeedsIn(folder)) {
     if (std::any_of(runs.begin(), runs.end(), [&](const SeedRun& run) { return run.seed == seed; })) continue;
     const std::string earlier = SeedFolder(folder, seed);
     if (KindOf(RunFolder(earlier).ScoresFile()) == PathKind::kNothing) {
       PrintMessage(earlier, " is not finished, and left out of the summary");
-    } else if (InputsOf(earlier) != inputs) {
+    } else if (InputsOf(RunFolder(earlier).ReadRunFile()) != inputs) {
       PrintMessage(earlier, " is of other rows or other weights to begin with, and left out of the summary");
     } else {
       runs.push_back(FinishedRun(seed, earlier));

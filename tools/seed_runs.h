@@ -13,6 +13,10 @@ namespace crosstalk {
 // Usage error of --seeds where one stands there twice or is more than a configuration's seed can be.
 void CheckSeeds(const std::vector<uint64_t>& seeds);
 
+// What decides a run's bits beside its configuration, as its run.json has it: the text or rows, and the weights that it
+// began with.
+std::string InputsOf(const Json& run_file);
+
 std::string SeedFolder(const std::string& folder, uint64_t seed);
 
 // Error where the folder holds anything but runs of seeds and their summary (kUsage), or a run whose configuration is

@@ -60,4 +60,26 @@ Interval IntervalOfMean(const std::vector<double>& values, double level) {
   return {summary.mean - half, summary.mean + half};
 }
 
+std::vector<double> ValuesOf(const BySeed& by_seed) {
+  std::vector<double> values;
+  for (const auto& [seed, value] : by_seed) values.push_back(value);
+  return values;
+}
+
+BySeed PairedDifferences(const BySeed& a, const BySeed& b) {
+  BySeed differences;
+  for (const auto& [seed, value] : a) {
+    if (const auto other = b.find(seed); other != b.end()) differences[seed] = value - other->second;
+  }
+  return differences;
+}
+
+std::optional<Interval> IntervalOfDifferences(const BySeed& differences, double level) {
+  const std::vector<double> values = ValuesOf(differences);
+  const MeanAndDeviation summary = Summarise(values);
+  // The same but for their rounding.
+  if (values.size() < 2 || summary.deviation <= 1e-9 * std::abs(summary.mean)) return std::nullopt;
+  return IntervalOfMean(values, level);
+}
+
 }  // namespace crosstalk

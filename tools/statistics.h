@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <vector>
 
 namespace crosstalk {
@@ -26,5 +28,14 @@ struct Interval {
 };
 // The two-sided interval of the mean of normally distributed values at that level, by Student's t. At least two values.
 Interval IntervalOfMean(const std::vector<double>& values, double level);
+
+// What was measured of runs that differ in their seed alone.
+using BySeed = std::map<uint64_t, double>;
+std::vector<double> ValuesOf(const BySeed& by_seed);
+// a - b for each seed that both have: the same seed gives two settings the same text in the same order.
+BySeed PairedDifferences(const BySeed& a, const BySeed& b);
+// Of the mean of such differences, two-sided. None of fewer than two seeds, nor of differences that are all the same:
+// those are of a measure with few steps, such as an accuracy of few rows, and say nothing of the spread.
+std::optional<Interval> IntervalOfDifferences(const BySeed& differences, double level);
 
 }  // namespace crosstalk

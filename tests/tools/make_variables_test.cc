@@ -78,7 +78,9 @@ TEST_F(MakeVariablesTest, EachGoalThatStartsTheCommandTakesItsOptions) {
   for (const auto& [goal, option] :
        {std::pair("train SEED=3", "--seed '3'"), std::pair("eval RUN=r", "--run 'r'"),
         std::pair("generate RUN=r", "--run 'r'"), std::pair("finetune FROM=r", "--from 'r'"),
-        std::pair("compare SEEDS=3", "--seeds '3'"), std::pair("reproduce TABLE=3", "--table '3'")}) {
+        std::pair("compare SEEDS=3", "--seeds '3'"),
+        std::pair("compare VARY=learning_rate=0.1,0.2 LAYERS=3", "--layers '3' --vary 'learning_rate=0.1,0.2'"),
+        std::pair("reproduce TABLE=3", "--table '3'")}) {
     EXPECT_NE(LastLine(goal).find(option), std::string::npos) << goal << ": " << LastLine(goal);
   }
 }

@@ -105,6 +105,44 @@ TEST_F(ReportTest, OfSeveralRunsTheDifferencesComeFirst) {
   EXPECT_EQ(Report({dir_.path(), "--samples", "0"}).size(), page.size());
 }
 
+// Four runs of two settings, whose last scores are written into their metrics; a fifth has not ended.
+TEST_F(ReportTest, RunsThatDifferInTheirSeedAloneAreOneSetting) {
+  const auto train = [this](const std::string& attention, const std::string& seed, const std::string& score) {
+    const std::string run = dir_ / (attention + seed);
+    const CommandResult trained = RunCommand(TinyTrain(
+        {"--attention", attention, "--data", *suite_ / "text.txt", "--seed", seed, "--keep", seed, "--out", run}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    std::string lines = ReadBytes(run + "/metrics.jsonl");
+    const size_t last = lines.find("\"ln_ppl\": ", lines.rfind("\"event\": \"eval"));
+    ASSERT_NE(last, std::string::npos) << lines;
+    const size_t value = last + std::string("\"ln_ppl\": ").size();
+    lines.replace(value, lines.find_first_of(",}", value) - value, score);
+    WriteBytes(run + "/metrics.jsonl", lines);
+  };
+  train("talking", "1", "2.0");
+  train("talking", "2", "2.5");
+  train("multihead", "1", "2.25");
+  train("multihead", "2", "3.0");
+  train("multihead", "3", "9.0");
+  std::filesystem::remove_all(Run());
+  std::string lines = ReadBytes(dir_ / "multihead3/metrics.jsonl");
+  WriteBytes(dir_ / "multihead3/metrics.jsonl", lines.substr(0, lines.find("\"step\": 7")));
+  const std::string page = Report({dir_.path(), "--samples", "0"});
+  EXPECT_TRUE(Contains(page, "<th scope=\"row\">attention multihead</th><td>1, 2</td><td>2.6250 ± 0.5303</td>"))
+      << page;
+  EXPECT_TRUE(Contains(page, "<th scope=\"row\">attention talking</th><td>1, 2</td><td>2.2500 ± 0.3536</td>"));
+  // -0.25 and -0.5: t(0.95, 1) = 12.7062 times their deviation 0.17678 over √2 on each side.
+  EXPECT_TRUE(Contains(page,
+                       "<td>attention talking</td><td>attention multihead</td><td class=\"number\">-0.3750</td>"
+                       "<td>-1.9633 … 1.2133</td><td class=\"number\">2</td>"));
+  // Of one setting there is nothing to subtract.
+  const std::string one = Report({dir_ / "talking1", dir_ / "talking2", "--samples", "0"});
+  EXPECT_TRUE(Contains(one, "<th scope=\"row\">all runs</th><td>1, 2</td><td>2.2500 ± 0.3536</td>"));
+  EXPECT_FALSE(Contains(one, "Differences over the same seeds"));
+  // Single runs stand in the overview alone.
+  EXPECT_FALSE(Contains(Report({dir_ / "talking1", dir_ / "multihead1", "--samples", "0"}), "differ in their seed"));
+}
+
 TEST_F(ReportTest, WhatIsLostIsSaid) {
   std::filesystem::remove_all(Run() + "/checkpoints");
   std::filesystem::remove(Run() + "/tokenizer.json");

@@ -47,6 +47,22 @@ TEST(IntervalTest, IsTheMeanAndStudentsShareOfItsError) {
   EXPECT_NEAR(interval.high, 3 + half, 1e-12);
 }
 
+TEST(PairedDifferencesTest, OnlySeedsThatBothHaveCount) {
+  const BySeed differences = PairedDifferences({{1, 3.0}, {2, 5.0}, {7, 1.0}}, {{1, 1.0}, {2, 1.5}, {8, 1.0}});
+  EXPECT_EQ(differences, (BySeed{{1, 2.0}, {2, 3.5}}));
+  const std::optional<Interval> interval = IntervalOfDifferences(differences, 0.95);
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(interval->low, IntervalOfMean({2.0, 3.5}, 0.95).low);
+  EXPECT_EQ(interval->high, IntervalOfMean({2.0, 3.5}, 0.95).high);
+}
+
+// 0.1 + 0.2 - 0.3 is 5.6e-17: differences that are the same but for their rounding.
+TEST(PairedDifferencesTest, WithoutASpreadThereIsNoInterval) {
+  EXPECT_FALSE(IntervalOfDifferences({{1, 0.5}}, 0.95));
+  EXPECT_FALSE(IntervalOfDifferences({{1, 0.1 + 0.2}, {2, 0.3}}, 0.95));
+  EXPECT_FALSE(IntervalOfDifferences({}, 0.95));
+}
+
 TEST(IntervalTest, OfEqualValuesIsAPoint) {
   const Interval interval = IntervalOfMean({0.5, 0.5}, 0.95);
   EXPECT_EQ(interval.low, 0.5);

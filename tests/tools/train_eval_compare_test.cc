@@ -1,14 +1,21 @@
 // What a run leaves for its user: run.json, metrics.jsonl, `eval` and the table of `compare`.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/messages.h"
 #include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
+#include "tools/statistics.h"
 
 namespace crosstalk {
 namespace {
@@ -204,6 +211,81 @@ TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
   EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_mean"), talking.At("ln_ppl_mean"));
   EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_deviation"), talking.At("ln_ppl_deviation"));
   EXPECT_NE(again_json.At("results").AsArray()[1].At("ln_ppl_deviation").AsDouble(), 0);
+}
+
+// The values of any field, and what differs between them over the same seeds.
+TEST(CompareTest, VariesAnyFieldAndPairsSeeds) {
+  const TempDir dir;
+  std::vector<std::string> command =
+      TinyTrain({"--out", dir / "c", "--seeds", "1,2,3", "--vary", "d-ff=24,32", "--attention", "multihead"});
+  command.erase(std::find(command.begin(), command.end(), "--d-ff"),
+                std::find(command.begin(), command.end(), "--d-ff") + 2);
+  command[0] = "compare";
+  const CommandResult result = RunCommand(command);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.output, "| d_ff | held-out")) << result.output;
+  EXPECT_EQ(ReadBytes(dir / "c/compare.md"), result.output);
+  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
+  ASSERT_EQ(json.At("results").AsArray().size(), 2u);
+  ASSERT_EQ(json.At("differences").AsArray().size(), 1u);
+  const Json& pair = json.At("differences").AsArray()[0];
+  EXPECT_EQ(pair.At("of"), Json("32"));
+  EXPECT_EQ(pair.At("less"), Json("24"));
+  const auto score = [&json](size_t setting, size_t run) {
+    return json.At("results").AsArray()[setting].At("runs").AsArray()[run].At("ln_ppl").AsDouble();
+  };
+  BySeed differences;
+  for (size_t run = 0; run < 3; ++run) {
+    differences[run + 1] = score(1, run) - score(0, run);
+    EXPECT_EQ(pair.At("by_seed").At(StrCat(run + 1)).AsDouble(), differences[run + 1]);
+  }
+  const std::optional<Interval> interval = IntervalOfDifferences(differences, 0.95);
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(pair.At("interval_95"), Json::MakeArray({interval->low, interval->high}));
+  // Each run is the one that train makes.
+  const CommandResult train =
+      RunCommand(TinyTrain({"--out", dir / "run", "--d-ff", "32", "--attention", "multihead", "--seed", "2"}));
+  ASSERT_EQ(train.exit_code, 0) << train.errors;
+  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "c/d_ff-32-seed-2/model.safetensors"));
+}
+
+// Also fields that are a path, or say where a run begins, which no option of compare gives.
+TEST(CompareTest, VariesPathsAndOrigins) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "a"})).exit_code, 0);
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "b", "--seed", "5"})).exit_code, 0);
+  std::vector<std::string> command =
+      TinyTrain({"--out", dir / "c", "--seeds", "1", "--vary", StrCat("init_from=", dir / "a", ",", dir / "b")});
+  command[0] = "compare";
+  const CommandResult result = RunCommand(command);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(Contains(result.output, StrCat("| ", dir / "b", " |"))) << result.output;
+  std::vector<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "c")) {
+    if (entry.is_directory()) folders.push_back(entry.path().filename().string());
+  }
+  ASSERT_EQ(folders.size(), 2u);
+  for (const std::string& name : folders) EXPECT_TRUE(name.starts_with("init_from-%2F")) << name;
+}
+
+TEST(CompareTest, WhatCannotBeVariedIsRefusedBeforeTheFirstRun) {
+  const TempDir dir;
+  for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--vary", "d_modle=2,4"}, "did you mean \"d_model\"?"},
+           {{"--vary", "layers"}, "--vary: \"layers\" has no ="},
+           {{"--vary", "layers=1,x"}, "--layers: \"x\" is not an integer"},
+           {{"--vary", "layers=1,0"}, "--layers: 0 is"},
+           {{"--vary", "dropout=0,0.0"}, "--vary: 0.0 stands there twice"},
+           {{"--vary", "tensorboard=true,1"}, "--tensorboard: \"1\" is neither true nor false"},
+           {{"--vary", "seed=1,2"}, "--vary: seeds are given by --seeds"},
+           {{"--vary", "layers=1,2", "--layers", "3"}, "--layers: --vary gives its values"},
+           {{"--vary", "layers=1,2", "--kinds", "talking"}, "--kinds: --vary compares something else"},
+           {{"--attention", "talking"}, "--attention: the kinds of --kinds differ in it"}}) {
+    const CommandResult result = RunCommand(Joined({"compare", "--out", dir / "c"}, words));
+    EXPECT_EQ(result.exit_code, 2) << message;
+    EXPECT_TRUE(Contains(result.errors, message)) << result.errors;
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "c"));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "tools/report/model_cost.h"
 #include "tools/report/page.h"
 #include "tools/report/run_charts.h"
+#include "tools/report/settings_section.h"
 #include "tools/report/table.h"
 #include "tools/signals.h"
 #include "tools/statistics.h"
@@ -291,6 +292,7 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunIns
     page.SetLead(StrCat(runs[0].config->model, ", ", AttentionText(runs[0]), ", seed ", runs[0].config->seed));
   }
   page.AddSection(one ? "In short" : "Overview", MissingNotice(runs) + (one ? Facts(runs[0]) : Overview(runs)));
+  AddSection(page, "Settings", SettingsSection(runs));
   AddSection(page, "Curves", RunCharts(runs));
   AddSection(page, "Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
   if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));

@@ -1,7 +1,6 @@
 #include "tools/reproduce/claims.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "crosstalk/runtime/check.h"
 
@@ -12,21 +11,11 @@ namespace {
 PairResult TestPair(const std::string& better, const std::string& worse, double strict_level, double sign,
                     const std::function<BySeed(const std::string& row)>& values) {
   PairResult pair = {.better = better, .worse = worse};
-  const BySeed of_better = values(better), of_worse = values(worse);
-  std::vector<double> gains;
-  for (const auto& [seed, value] : of_better) {
-    const auto other = of_worse.find(seed);
-    if (other == of_worse.end()) continue;
-    pair.gains[seed] = sign * (value - other->second);
-    gains.push_back(pair.gains[seed]);
-  }
-  const MeanAndDeviation summary = Summarise(gains);
-  pair.mean = summary.mean;
-  // Differences that are all the same, but for their rounding, are those of a measure with few steps, such as an
-  // accuracy of few rows: they say nothing of the spread.
-  if (gains.size() < 2 || summary.deviation <= 1e-9 * std::abs(summary.mean)) return pair;
-  pair.at_95 = IntervalOfMean(gains, kClaimLevel);
-  pair.at_most = IntervalOfMean(gains, strict_level);
+  pair.gains = PairedDifferences(values(better), values(worse));
+  for (auto& [seed, gain] : pair.gains) gain *= sign;
+  pair.mean = Summarise(ValuesOf(pair.gains)).mean;
+  pair.at_95 = IntervalOfDifferences(pair.gains, kClaimLevel);
+  pair.at_most = IntervalOfDifferences(pair.gains, strict_level);
   return pair;
 }
 

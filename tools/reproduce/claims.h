@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +12,6 @@
 #include "tools/statistics.h"
 
 namespace crosstalk {
-
-using BySeed = std::map<uint64_t, double>;
 
 // The level of a pair's interval.
 inline constexpr double kClaimLevel = 0.95;
@@ -30,7 +27,7 @@ struct PairResult {
   std::string better, worse;        // rows, as claimed
   BySeed gains;                     // by how much the first is better: as claimed if above 0
   double mean = 0;                  // of them
-  std::optional<Interval> at_95;    // of two seeds or more, whose differences are not all the same
+  std::optional<Interval> at_95;    // as IntervalOfDifferences has it
   std::optional<Interval> at_most;  // at the level 1 - 0.05/(number of pairs)
 };
 

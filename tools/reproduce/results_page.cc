@@ -60,10 +60,7 @@ Intervals DifferencesOf(const TableResult& result, const PaperMeasure& measure) 
   const BySeed of_first = first.ValuesOf(measure);
   for (size_t i = 1; i < result.rows.size(); ++i) {
     const RowResult& row = result.rows[i];
-    std::vector<double> differences;
-    for (const auto& [seed, value] : row.ValuesOf(measure)) {
-      if (const auto other = of_first.find(seed); other != of_first.end()) differences.push_back(value - other->second);
-    }
+    const std::vector<double> differences = ValuesOf(PairedDifferences(row.ValuesOf(measure), of_first));
     if (differences.empty()) continue;
     const MeanAndDeviation summary = Summarise(differences);
     const bool spread = differences.size() > 1;

@@ -21,12 +21,6 @@ std::string PrintedText(double value, int digits) {
   return FixedText(value, std::max(digits, behind));
 }
 
-std::vector<double> ValuesOf(const BySeed& by_seed) {
-  std::vector<double> values;
-  for (const auto& [seed, value] : by_seed) values.push_back(value);
-  return values;
-}
-
 // One digit more than the paper prints shows what rounds.
 int OurDigits(const PaperMeasure& measure) { return LowerIsBetter(measure) ? 4 : 2; }
 
@@ -193,15 +187,6 @@ std::string ClaimsNote() {
          "above "
          "0; it does not hold if that of some pair is below 0 at the level 1 - 0.05/(number of pairs); otherwise it is "
          "undecided.";
-}
-
-std::string MarkdownTable(const TextTable& table) {
-  const auto line = [](const std::vector<std::string>& cells) { return "| " + Join(cells, " | ") + " |\n"; };
-  std::string text = line(table.header) + "|";
-  for (size_t i = 0; i < table.header.size(); ++i) text += "---|";
-  text += "\n";
-  for (const std::vector<std::string>& row : table.rows) text += line(row);
-  return text;
 }
 
 std::string Markdown(const TableResult& result) {

@@ -6,14 +6,9 @@
 
 #include "crosstalk/runtime/json.h"
 #include "tools/reproduce/results.h"
+#include "tools/text_table.h"
 
 namespace crosstalk {
-
-// A table of texts: a header, and rows of as many cells.
-struct TextTable {
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
-};
 
 // Ours beside the paper's; columns of which neither has anything are left out.
 TextTable MeasuresTable(const TableResult& result);
@@ -26,7 +21,6 @@ std::vector<std::string> RunNotes(const TableResult& result);
 // How the claims were tested: a sentence.
 std::string ClaimsNote();
 
-std::string MarkdownTable(const TextTable& table);
 std::string Markdown(const TableResult& result);
 std::string Csv(const TableResult& result);
 Json ToJson(const TableResult& result);

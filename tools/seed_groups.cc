@@ -1,0 +1,113 @@
+#include "tools/seed_groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "crosstalk/models/metrics.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/report/run_record.h"
+#include "tools/training_observer.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr double kDifferencesLevel = 0.95;
+constexpr int kMeasureDigits = 4;
+
+std::string MeasureText(const std::string& measure, double value) {
+  return MetricText({measure, value}, value, kMeasureDigits);
+}
+
+// What was measured of two groups with the same seeds.
+struct GroupPair {
+  std::string measure;
+  const SeedGroup *of, *less;
+  BySeed differences;
+};
+
+std::vector<GroupPair> GroupPairs(const std::vector<SeedGroup>& groups) {
+  std::vector<GroupPair> pairs;
+  for (const std::string& measure : MeasuresOf(groups)) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        BySeed differences = PairedDifferences(groups[i].ValuesOf(measure), groups[j].ValuesOf(measure));
+        std::erase_if(differences, [](const auto& one) { return !std::isfinite(one.second); });
+        if (!differences.empty()) pairs.push_back({measure, &groups[i], &groups[j], std::move(differences)});
+      }
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+void SeedGroup::Add(const std::string& measure, uint64_t seed, double value) {
+  const auto named = [&measure](const auto& one) { return one.first == measure; };
+  auto place = std::find_if(measures.begin(), measures.end(), named);
+  if (place == measures.end()) place = measures.insert(place, {measure, {}});
+  place->second.emplace(seed, value);
+}
+
+BySeed SeedGroup::ValuesOf(const std::string& measure) const {
+  for (const auto& [name, values] : measures) {
+    if (name == measure) return values;
+  }
+  return {};
+}
+
+std::vector<std::string> MeasuresOf(const std::vector<SeedGroup>& groups) {
+  std::vector<std::string> names;
+  for (const SeedGroup& group : groups) {
+    for (const auto& [name, values] : group.measures) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string MeanText(const std::string& measure, const BySeed& values) {
+  if (values.empty()) return "";
+  const MeanAndDeviation summary = Summarise(ValuesOf(values));
+  return StrCat(MeasureText(measure, summary.mean),
+                values.size() > 1 ? " ± " + MeasureText(measure, summary.deviation) : "");
+}
+
+TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
+  TextTable table = {{"held-out", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
+  for (const GroupPair& pair : GroupPairs(groups)) {
+    const std::optional<Interval> interval = IntervalOfDifferences(pair.differences, kDifferencesLevel);
+    table.rows.push_back(
+        {MeasureLabel(pair.measure), pair.of->name, pair.less->name,
+         MeasureText(pair.measure, Summarise(ValuesOf(pair.differences)).mean),
+         interval ? StrCat(MeasureText(pair.measure, interval->low), " … ", MeasureText(pair.measure, interval->high))
+                  : "",
+         StrCat(pair.differences.size())});
+  }
+  return table;
+}
+
+std::string DifferencesNote() {
+  return "Each difference is between runs of the same seed: their mean, and its two-sided 95 % interval by Student's "
+         "t, "
+         "which takes two seeds or more. Each interval stands alone: of twenty pairs without a difference one is "
+         "expected to miss 0.";
+}
+
+Json DifferencesJson(const std::vector<SeedGroup>& groups) {
+  Json list = Json::MakeArray();
+  for (const GroupPair& pair : GroupPairs(groups)) {
+    const std::optional<Interval> interval = IntervalOfDifferences(pair.differences, kDifferencesLevel);
+    Json by_seed = Json::MakeObject();
+    for (const auto& [seed, difference] : pair.differences) by_seed.Set(StrCat(seed), difference);
+    list.Append(Json::MakeObject({{"measure", pair.measure},
+                                  {"of", pair.of->name},
+                                  {"less", pair.less->name},
+                                  {"mean", Summarise(ValuesOf(pair.differences)).mean},
+                                  {"interval_95", interval ? Json::MakeArray({interval->low, interval->high}) : Json()},
+                                  {"by_seed", by_seed}}));
+  }
+  return list;
+}
+
+}  // namespace crosstalk
