@@ -28,6 +28,12 @@ using testing::Contains;
 // On the widest the contents stand beside the text.
 constexpr int kPhone = 390, kDesk = 1280, kWide = 1600;
 
+// The cells of a table of the paper that the repository has: `make test-browser` runs in its root.
+std::string PublishedCells() {
+  const char* source = std::getenv("CROSSTALK_SOURCE");
+  return StrCat(source == nullptr ? "." : source, "/docs/reproduction/small");
+}
+
 // What a page is made of, once each.
 std::string PageOfParts() {
   Page page("Parts of a page");
@@ -84,6 +90,10 @@ class ReportBrowserTest : public ::testing::Test {
     ASSERT_EQ(both.exit_code, 0) << both.errors;
     std::filesystem::copy_file(Run("talking") + "/report.html", Path("run"));
     WriteBytes(Path("parts"), PageOfParts());
+    const CommandResult table = RunCommand({"reproduce", "--table", "1", "--scale", "small", "--cells",
+                                            PublishedCells(), "--assemble", "--out", *folder_ / "table-1"});
+    ASSERT_EQ(table.exit_code, 0) << table.errors;
+    std::filesystem::copy_file(*folder_ / "table-1/report.html", Path("table"));
   }
   static void TearDownTestSuite() {
     browser_.reset();
@@ -129,7 +139,7 @@ std::unique_ptr<TempDir> ReportBrowserTest::folder_;
 std::unique_ptr<Browser> ReportBrowserTest::browser_;
 
 TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
-  for (const char* page : {"run", "runs", "parts"}) {
+  for (const char* page : {"run", "runs", "parts", "table"}) {
     for (const int width : {kPhone, kDesk, kWide}) {
       for (const ColourScheme scheme : {ColourScheme::kLight, ColourScheme::kDark}) {
         const std::string name = StrCat(page, "-", width, "-", scheme == ColourScheme::kDark ? "dark" : "light");
@@ -148,6 +158,32 @@ TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
         Keep(name);
         ExpectNoComplaint();
       }
+    }
+  }
+}
+
+// Where a reader sees no way on, nothing may be cut.
+TEST_F(ReportBrowserTest, NothingIsCutButWhatScrolls) {
+  for (const char* page : {"run", "runs", "parts", "table"}) {
+    for (const int width : {kPhone, kDesk, kWide}) {
+      SCOPED_TRACE(StrCat(page, ", ", width));
+      Open(page, {.width = width});
+      browser().Evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })");
+      // A caption is read whole, however wide its table is.
+      EXPECT_EQ(Text("[...document.querySelectorAll('caption')].filter((e) => { const text = document.createRange(); "
+                     "text.selectNodeContents(e); return text.getBoundingClientRect().right > "
+                     "e.closest('.scroll').getBoundingClientRect().right + 1; }).map((e) => e.textContent)"),
+                "");
+      // Nothing is wider than what it stands in, unless that scrolls.
+      EXPECT_EQ(Text("[...document.querySelectorAll('main, main *')].filter((e) => !e.closest('svg, .frame') && "
+                     "!e.parentElement.closest('.scroll') && !e.matches('.scroll') && e.clientWidth > 0 && "
+                     "e.scrollWidth > e.clientWidth + 1).map((e) => e.className || e.tagName)"),
+                "");
+      if (width == kPhone) continue;
+      // On a desk a table has room; values that one unfolds may take more.
+      EXPECT_EQ(Text("[...document.querySelectorAll('.scroll')].filter((e) => !e.closest('details') && e.scrollWidth > "
+                     "e.clientWidth + 1).map((e) => e.getAttribute('aria-label'))"),
+                "");
     }
   }
 }
@@ -258,7 +294,7 @@ TEST_F(ReportBrowserTest, AHeatMapIsReadByPointerAndKeys) {
 }
 
 TEST_F(ReportBrowserTest, AScreenReaderFindsNamesAndLandmarks) {
-  for (const char* page : {"run", "runs", "parts"}) {
+  for (const char* page : {"run", "runs", "parts", "table"}) {
     Open(page, {.width = kDesk});
     for (const char* landmark : {"header", "nav[aria-label]", "main", "footer", "h1"}) {
       EXPECT_EQ(Number(StrCat("document.querySelectorAll('", landmark, "').length")), 1) << landmark;

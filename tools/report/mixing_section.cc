@@ -161,12 +161,16 @@ std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) 
         const std::string start = before == nullptr ? "" : quantity.text(before->analysis);
         const std::string end = quantity.text(now.analysis);
         any = any || !end.empty();
-        column.push_back(start.empty() ? end : StrCat(start, " → ", end));
+        column.push_back(start.empty() ? end : StrCat(start, "\u00A0→ ", end));
       }
     }
     if (!any) continue;
     header.push_back(has_initial ? StrCat(quantity.name, ", start → end") : quantity.name);
-    for (size_t row = 0; row < rows.size(); ++row) rows[row].emplace_back(column[row]).number = true;
+    for (size_t row = 0; row < rows.size(); ++row) {
+      // May break after the arrow: five such columns are wider than a page.
+      rows[row].push_back(HtmlCell("<span class=\"pair\">" + EscapeHtml(column[row]) + "</span>"));
+      rows[row].back().number = true;
+    }
   }
   return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
 }
