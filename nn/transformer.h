@@ -51,8 +51,8 @@ struct TransformerConfig {
   // Layers of one group share their blocks: layer i is of group ⌊i / (layers / groups)⌋. 1: all share (ALBERT).
   // 0: each layer has its own.
   int64_t groups = 0;
-  int64_t inner_layers =
-      1;  // blocks of a group, one behind the other: each layer is so many (ALBERT's inner_group_num)
+  // Blocks of a group, one after the other: each layer is so many (ALBERT's inner_group_num).
+  int64_t inner_layers = 1;
   AttentionConfig self_attention;                  // kCausal makes the relative bias unidirectional
   std::optional<AttentionConfig> cross_attention;  // over another stack's output; without position bias
   FeedForwardConfig feed_forward;

@@ -37,8 +37,8 @@ struct AttentionCase {
   bool dropout = false;
 };
 
-// Layers here are composed ones, which give all that is compared: W and U, and double. attention_fused_test.cc chooses
-// the other implementation.
+// Layers here are composed ones, which give all that is compared: W and U, and double. fused_test.cc chooses the
+// other implementation.
 constexpr AttentionImplementation kTestedImplementation = AttentionImplementation::kComposed;
 
 inline std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {

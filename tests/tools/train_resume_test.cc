@@ -74,12 +74,8 @@ TEST(TrainResumeTest, TheModelDoesNotDependOnTheNumberOfThreads) {
   ExpectTheSameModelForAnyNumberOfThreads({"--implementation", "composed"});
 }
 
-// Rounding alone divides the two, 2^-24 = 6e-8 an operation; a mean over 100 tokens averages it to 1e-8. Updates feed
-// it back. They would magnify it without end at the default learning rate and past the kink of a ReLU, whichever side
-// of it an activation falls on; with small steps and a smooth feed-forward layer it stays where it was. A hundred times
-// that:
-// On the composed attention. Cut on the first instruction set of a sort, gone on with on the last: the bits of a run
-// that was not moved, and nothing is said. From one sort to another the bits change, and a note says so.
+// A run with composed attention that is cut on the first instruction set of a sort and goes on with the last has the
+// bits of one that was not moved, and nothing is said. From one sort to another the bits change, and a note says so.
 TEST(TrainResumeTest, AnInstructionSetOfTheSameSortGoesOnWithTheSameBits) {
   const TempDir dir;
   const std::vector<std::string> fusing = kernels::SimdTargetsOf("fma"), others = kernels::SimdTargetsOf("no-fma");
@@ -134,6 +130,10 @@ TEST(TrainResumeTest, AnInstructionSetOfTheSameSortGoesOnWithTheSameBits) {
   EXPECT_EQ(bits(), "fma");
 }
 
+// Rounding alone divides the two, 2^-24 = 6e-8 an operation; a mean over 100 tokens averages it to 1e-8. Updates feed
+// it back. They would magnify it without end at the default learning rate and past the kink of a ReLU, whichever side
+// of it an activation falls on; with small steps and a smooth feed-forward layer it stays where it was. A hundred times
+// that is allowed.
 TEST(TrainResumeTest, FusedAndComposedAttentionHaveTheSameLossCurve) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {
