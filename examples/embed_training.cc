@@ -1,4 +1,4 @@
-// 3. Crosstalk inside another program: trains a small T5 on the built-in corpus, keeps the weights in a safetensors
+// 4. Crosstalk inside another program: trains a small T5 on the built-in corpus, keeps the weights in a safetensors
 // file, and reads them back into a second model, which then computes the same.
 //
 //   embed_training [STEPS [FILE]]

@@ -1,4 +1,4 @@
-// A language model in one evening: a small decoder with talking heads, from the parts in nn/ and a loop of its own.
+// 2. A language model in one evening: a small decoder with talking heads, from the parts in nn/ and a loop of its own.
 // It reads a text letter by letter, learns to say which letter comes next, and then writes.
 //
 //   build/examples/language_model [FILE [STEPS]]      (without a file it reads the built-in stories)

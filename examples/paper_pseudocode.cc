@@ -1,4 +1,4 @@
-// 2. The paper as code: its pseudocode (Talking-Heads Attention, 2020, sections 3.3, 4, 6 and Appendix A), with the
+// 3. The paper as code: its pseudocode (Talking-Heads Attention, 2020, sections 3.3, 4, 6 and Appendix A), with the
 // equations as they stand there. Then two of its claims, checked: talking heads with identity projections are
 // multi-head attention, and talking heads are general bilinear attention with composed tensors. Expected output:
 //

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <string>
 
 namespace {
@@ -50,6 +51,27 @@ std::string Contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path;
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The README's list and the first lines of the programs number them alike, from 1 on.
+TEST(ExamplesTest, AllAreNumberedInOneReadingOrder) {
+  const char* source = std::getenv("CROSSTALK_SOURCE");
+  const fs::path root = source == nullptr ? "." : source;
+  const std::string readme = Contents(root / "README.md");
+  std::set<int> numbers;
+  int programs = 0;
+  for (const auto& entry : fs::directory_iterator(root / "examples")) {
+    if (entry.path().extension() != ".cc") continue;
+    ++programs;
+    const std::string name = entry.path().filename().string(), text = Contents(entry.path());
+    std::smatch number;
+    ASSERT_TRUE(std::regex_search(text, number, std::regex("^// ([0-9]+)\\. "))) << name << " does not begin so";
+    EXPECT_EQ(number.position(), 0) << name;
+    numbers.insert(std::stoi(number[1]));
+    EXPECT_NE(readme.find("\n" + number[1].str() + ". [`examples/" + name + "`]"), std::string::npos) << name;
+  }
+  EXPECT_EQ(std::ssize(numbers), programs);
+  EXPECT_EQ(*numbers.rbegin(), programs);
 }
 
 TEST(ExamplesTest, TheFilesOfTheStoriesTaskAreWhatItsProgramWrites) {
