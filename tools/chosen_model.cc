@@ -56,12 +56,16 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
+void AddPrecision(OptionTable& options, std::string* precision) {
+  options.AddChoice("--precision", precision, {"fp32", "bf16"},
+                    "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
+}
+
 void AddChosenModel(OptionTable& options, ChosenModel* chosen) {
   options.Add("--run", &chosen->run, "FOLDER", "The run.");
   options.Add("--checkpoint", &chosen->checkpoint, "WHICH",
               "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other.");
-  options.AddChoice("--precision", &chosen->precision, {"fp32", "bf16"},
-                    "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
+  AddPrecision(options, &chosen->precision);
 }
 
 TrainedModel LoadChosenModel(const ChosenModel& chosen) {
@@ -74,9 +78,12 @@ TrainedModel LoadChosenModel(const ChosenModel& chosen) {
   return trained;
 }
 
-Precision PrecisionFor(const ChosenModel& chosen, const TrainingConfig& config, Model* model) {
-  const Precision precision =
-      chosen.precision.empty() ? config.precision : ParseName<Precision>("precision", chosen.precision);
+Precision PrecisionFor(const std::string& asked, Precision trained) {
+  return asked.empty() ? trained : ParseName<Precision>("precision", asked);
+}
+
+Precision PrecisionFor(const std::string& asked, Precision trained, Model* model) {
+  const Precision precision = PrecisionFor(asked, trained);
   if (precision == Precision::kBFloat16) model->RoundWeights();
   return precision;
 }

@@ -15,12 +15,16 @@ struct ChosenModel {
   std::string precision;   // empty: that of the run
 };
 
+// --precision; empty: as the model was trained.
+void AddPrecision(OptionTable& options, std::string* precision);
 void AddChosenModel(OptionTable& options, ChosenModel* chosen);
 
 // Says which damaged checkpoints were passed over. Error(kData) where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
 
-// What the command is to compute in, and the model made ready for it: in bfloat16 its weights are rounded once.
-Precision PrecisionFor(const ChosenModel& chosen, const TrainingConfig& config, Model* model);
+// What is asked for, or else what the model was trained in.
+Precision PrecisionFor(const std::string& asked, Precision trained);
+// The same, and the model made ready for it: in bfloat16 its weights are rounded once.
+Precision PrecisionFor(const std::string& asked, Precision trained, Model* model);
 
 }  // namespace crosstalk

@@ -59,7 +59,7 @@ int Eval(const EvalSettings& settings) {
   }
   if (settings.batches) config.eval_batches = *settings.batches;
   const ResolvedConfig resolved(config);
-  const PrecisionScope precision(PrecisionFor(settings.chosen, *resolved, trained.model.get()));
+  const PrecisionScope precision(PrecisionFor(settings.chosen.precision, resolved->precision, trained.model.get()));
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
                                                                   : OpenText(settings, resolved, trained);
   Progress progress;

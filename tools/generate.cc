@@ -52,7 +52,7 @@ struct Writing {
 
 Writing FromRun(ChosenModel chosen) {
   TrainedModel trained = LoadChosenModel(chosen);
-  const Precision precision = PrecisionFor(chosen, trained.config, trained.model.get());
+  const Precision precision = PrecisionFor(chosen.precision, trained.config.precision, trained.model.get());
   return {.model = std::move(trained.model),
           .tokenizer = std::move(trained.tokenizer),
           .writer = nullptr,
@@ -69,7 +69,7 @@ Writing Load(const GenerateSettings& settings) {
   }
   CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
-  const Precision precision = PrecisionFor(chosen, TrainingConfig(), any.model.get());
+  const Precision precision = PrecisionFor(chosen.precision, any.precision, any.model.get());
   Writing writing = {
       .model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr, .precision = precision};
   if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/inspection/text_inputs.h"
@@ -14,6 +15,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/format.h"
 #include "tools/generate_inputs.h"
@@ -32,6 +34,7 @@ struct InspectSettings {
   std::string model;
   std::optional<std::string> text, second, target;
   std::optional<std::string> out, tensors;
+  std::string precision;  // empty: that of the run
   int64_t max_tokens = InspectedText().max_tokens;
   int64_t max_heads = MapsOptions().most_heads;
   bool json = false;
@@ -73,7 +76,7 @@ void WritePage(const InspectSettings& settings, const AnyModel& any, const Atten
                const RunMixing& mixing) {
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
   page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
-                      any.source, "."));
+                      any.source, ", computed in ", Name(CurrentPrecision()), "."));
   const std::string projections = MixingSection(mixing);
   if (maps != nullptr) {
     const MapsSection section = DrawMaps(
@@ -101,6 +104,7 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckReplaceablePage(*settings.out);
   const AnyModel any = Load(settings);
+  const PrecisionScope precision(PrecisionFor(settings.precision, any.precision));
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {
@@ -120,7 +124,9 @@ int Inspect(const InspectSettings& settings) {
   const RunMixing mixing = MixingFor(settings, any, inputs ? &*inputs : nullptr);
   if (settings.out) WritePage(settings, any, maps ? &*maps : nullptr, mixing);
   if (settings.json) {
-    Json json = Json::MakeObject({{"model", any.source}, {"projections", ToJson(mixing.current.layers)}});
+    Json json = Json::MakeObject({{"model", any.source},
+                                  {"precision", Name(CurrentPrecision())},
+                                  {"projections", ToJson(mixing.current.layers)}});
     if (mixing.initial) json.Set("initial_projections", ToJson(mixing.initial->layers));
     PrintResult(json);
   }
@@ -160,6 +166,7 @@ Command InspectCommand() {
             options.Add("--max-tokens", &settings->max_tokens, "N",
                         "Tokens of a text, at most; the page grows with their square.");
             options.Add("--max-heads", &settings->max_heads, "N", "Heads of a layer in the page, at most.");
+            AddPrecision(options, &settings->precision);
             options.Group("What is written");
             options.Add("--out,-o", &settings->out, "FILE", "HTML page.");
             options.Add("--tensors", &settings->tensors, "FILE", "Safetensors file with the maps.");

@@ -59,7 +59,8 @@ TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& train
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
-  const PrecisionScope precision(PrecisionFor(settings.chosen, trained.config, trained.model.get()));
+  const PrecisionScope precision(
+      PrecisionFor(settings.chosen.precision, trained.config.precision, trained.model.get()));
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
@@ -181,8 +182,9 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   return 0;
 }
 
-// Something that the model writes, so that one sees what was learnt. Returns the command for more.
+// Something that the model writes, as `generate` would, so that one sees what was learnt. Returns the command for more.
 std::string ShowSample(const TrainingRun& run) {
+  const PrecisionScope precision(run.config().precision);
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
   const std::string prompt = SamplePrompt(*writer, *run.data().corpus.validation, 0);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/training/trained_model.h"
@@ -28,10 +29,12 @@ struct RunMixing {
   MixingState current;     // of the newest good checkpoint
   // Why the dynamic projections were not measured on held-out text, or "".
   std::string not_measured;
+  Precision measured_in = CurrentPrecision();
 };
 
-// Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch. Error(kData)
-// where there is no run or no good checkpoint. `held_out`: the run's held-out text, where it is open already.
+// Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch, in the
+// thread's precision. Error(kData) where there is no run or no good checkpoint. `held_out`: the run's held-out text,
+// where it is open already.
 RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out = nullptr);
 // The same where the newest good checkpoint is loaded already. most_cubes: of each state, as of MixingOf.
 RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& newest,

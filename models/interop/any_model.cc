@@ -27,6 +27,7 @@ AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& opt
   if (const std::optional<std::string> file = RunFolder(checkpoint.path).TokenizerFile()) {
     any.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(config.training).tokenizer.sentinels);
   }
+  any.precision = config.training.precision;
   any.source = checkpoint.path;
   return any;
 }

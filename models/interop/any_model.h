@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/interop/published_model.h"
 #include "crosstalk/models/model.h"
@@ -25,6 +26,7 @@ struct AnyModel {
   const PublishedForm* form = nullptr;  // null: of this kind nobody publishes models
   std::optional<ImportedFiles> imported;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
+  Precision precision = Precision::kFloat32;   // that it was trained in
   std::string source;                          // the folder or the checkpoint that it is from
   std::vector<std::string> skipped;            // why newer checkpoints were passed over: damaged ones
 };

@@ -86,6 +86,33 @@ TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
   EXPECT_TRUE(Contains(ReadBytes(dir / "run/report.html"), "initial values, seed 1"));
 }
 
+TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
+  const TempDir dir;
+  ASSERT_EQ(
+      RunCommand(TinyTrain({"--out", dir / "run", "--steps", "2", "--precision", "bf16", "--attention", "dynamic"}))
+          .exit_code,
+      0);
+  const auto look = [&](const std::string& name, const std::vector<std::string>& more) {
+    const std::vector<std::string> words = {"inspect",  dir / "run", "--text",          "a ___ sat", "--tensors",
+                                            dir / name, "--out",     dir / "page.html", "--json"};
+    const CommandResult result = RunCommand(Joined(words, more));
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return ParseJson(result.output, "inspect");
+  };
+  const Json own = look("own", {});
+  EXPECT_EQ(own.At("precision"), Json("bf16"));
+  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), ", computed in bf16."));
+  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "for each token, in bf16,"));
+  EXPECT_EQ(look("bf16", {"--precision", "bf16"}), own);
+  EXPECT_EQ(ReadBytes(dir / "bf16"), ReadBytes(dir / "own"));
+  EXPECT_EQ(look("fp32", {"--precision", "fp32"}).At("precision"), Json("fp32"));
+  EXPECT_NE(ReadBytes(dir / "fp32"), ReadBytes(dir / "own"));
+  // The report at the run's end measured the same projections so.
+  const std::string report = ReadBytes(dir / "run/report.html");
+  EXPECT_TRUE(Contains(report, "Computed in bf16, as the run was trained"));
+  EXPECT_TRUE(Contains(report, "for each token, in bf16,"));
+}
+
 std::vector<std::string> Models() {
   std::vector<std::string> names;
   for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);

@@ -175,7 +175,7 @@ std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) 
   return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
 }
 
-std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial) {
+std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial, Precision measured_in) {
   std::vector<std::string> header = {"layer", "projection", "parameters"};
   if (has_initial) header.push_back("generated, start");
   header.insert(header.end(), {has_initial ? "generated, end" : "generated", "static one beside it"});
@@ -196,9 +196,11 @@ std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial) 
     }
   }
   if (rows.empty()) return "";
-  return "<h3>Dynamic projections</h3>\n<p>Root mean squares: of the parameters of P_Xl and its like, of the matrices "
-         "R_Xl = X·P_Xl that they generate for each token, and of the static matrix that these are added to.</p>\n" +
-         HtmlTable(header, rows, {.caption = "Sizes of the dynamic projections"});
+  return StrCat(
+      "<h3>Dynamic projections</h3>\n<p>Root mean squares: of the parameters of P_Xl and its like, of the matrices "
+      "R_Xl = X·P_Xl that they generate for each token, in ",
+      Name(measured_in), ", and of the static matrix that these are added to.</p>\n",
+      HtmlTable(header, rows, {.caption = "Sizes of the dynamic projections"}));
 }
 
 std::string SingularValues(const LayerPair& pair) {
@@ -295,7 +297,7 @@ std::string MixingSection(const RunMixing& mixing) {
     }
     html += NumbersTable(pairs, mixing.initial.has_value());
   }
-  html += DynamicTable(pairs, mixing.initial.has_value());
+  html += DynamicTable(pairs, mixing.initial.has_value(), mixing.measured_in);
   if (!mixing.not_measured.empty()) {
     html += StrCat("<p class=\"note\">What the dynamic projections generate was not measured: ",
                    EscapeHtml(mixing.not_measured), ".</p>\n");

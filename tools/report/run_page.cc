@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
@@ -200,6 +201,9 @@ std::string SamplesHtml(const RunInside& inside) {
     title = sample.title;
     html += SampleHtml(sample);
   }
+  if (!inside.samples.empty()) {
+    html += StrCat("<p class=\"note\">Computed in ", Name(inside.precision), ", as the run was trained.</p>\n");
+  }
   if (!inside.problem.empty()) html += StrCat("<p class=\"note\">", EscapeHtml(inside.problem), "</p>\n");
   return html;
 }
@@ -257,6 +261,8 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
   } catch (const Error& error) {
     lost = error.what();
   }
+  if (trained) inside.precision = trained->config.precision;
+  const PrecisionScope precision(inside.precision);
   if (writes) {
     try {
       if (!trained) Fail(ErrorKind::kData, lost);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/stop_request.h"
 #include "tools/report/run_record.h"
@@ -19,6 +20,7 @@ struct RunInside {
   std::string problem;          // with the samples, or why there are none: a sentence; empty where there is none
   // As HTML, beside those that the run began with; empty of a model without, a sentence where they cannot be had.
   std::string projections;
+  Precision precision = Precision::kFloat32;  // that of the run, in which all this is computed
 };
 enum class WithProjections { kNo, kYes };
 // A page has room for those of one run.
