@@ -83,7 +83,7 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   if (!c.schedule) c.schedule = defaults.schedule;
   if (!c.learning_rate) c.learning_rate = defaults.learning_rate;
   const int64_t planned = Stages(c)[0];  // what a run is continued for changes none of its defaults
-  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, planned / 50), std::max<int64_t>(1, planned / 2));
+  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, planned / 50), planned / 2);
   if (!c.eval_every) c.eval_every = std::max<int64_t>(1, planned / 8);
   if (!c.checkpoint_every) c.checkpoint_every = *c.eval_every;
   CheckFieldsAreRead(TrainingFields(), c);

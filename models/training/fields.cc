@@ -260,7 +260,7 @@ FieldTable<Config> OptimisationFields() {
                  {.placeholder = "N",
                   .help = "Steps of warm-up; by default a fiftieth of the run, at least 30, at most half of it (the "
                           "paper: 10000).",
-                  .range = AtLeast(1)}),
+                  .range = AtLeast(0)}),
        MakeField("decay", &Config::decay,
                  {.placeholder = "SHARE",
                   .help = "Last part of the run, in which the schedule falls to 0.",

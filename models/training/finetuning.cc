@@ -105,7 +105,8 @@ void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& co
     config->steps = std::max<int64_t>(2, static_cast<int64_t>(steps));  // a warm-up and one more
   }
   if (!config->warmup) {
-    config->warmup = std::max<int64_t>(1, std::llround(length.warmup * static_cast<double>(config->steps)));
+    const int64_t share = std::llround(length.warmup * static_cast<double>(config->steps));
+    config->warmup = std::min(std::max<int64_t>(1, share), config->steps - 1);
   }
 }
 

@@ -118,6 +118,25 @@ TEST(TrainingConfigTest, ContinuingChangesNoDefault) {
   }
 }
 
+TEST(TrainingConfigTest, ADefaultWarmUpFitsAnyNumberOfStepsAndOneThatIsGivenMust) {
+  for (const char* model : {"t5", "bert", "albert", "lm"}) {
+    for (const int64_t steps : {1, 2, 3}) {
+      TrainingConfig config;
+      config.model = model;
+      config.steps = steps;
+      const TrainingConfig resolved = Resolved(config);
+      EXPECT_EQ(resolved.warmup, steps / 2) << model;
+      EXPECT_EQ(Resolved(resolved).warmup, resolved.warmup) << model;  // as run.json is read
+    }
+  }
+  TrainingConfig config;
+  config.model = "bert";
+  config.steps = 1;
+  config.warmup = 1;
+  EXPECT_TRUE(
+      testing::Contains(testing::MessageOf([&] { Resolved(config); }, ErrorKind::kUsage), "nothing for the decay"));
+}
+
 TEST(TrainingConfigTest, StagesMustAscendToTheLastStep) {
   for (const char* continued_at :
        {"2000", "3000", "0", "-1", "x", "10,", ",10", "10,10", "20,10", "10 20", "1e3", "99999999999999999999"}) {

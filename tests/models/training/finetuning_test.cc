@@ -124,6 +124,16 @@ TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
   EXPECT_EQ(config.steps, 800);
 }
 
+TEST_F(FinetuningTest, AWarmUpThatIsAShareLeavesAStepForTheRest) {
+  for (const auto& [steps, warmup] : {std::pair{1, 0}, {2, 1}, {4, 1}}) {
+    TrainingConfig config;
+    config.steps = steps;
+    SetSteps(
+        {.epochs = 3, .steps = 0, .warmup = 0.1}, [] { return 100; }, &config);
+    EXPECT_EQ(config.warmup, warmup) << steps;
+  }
+}
+
 // Predictions, scores, heads.
 TEST_F(FinetuningTest, ARunLeavesItsAnswersAndTheirScores) {
   for (const std::string model : {"t5", "bert", "albert"}) {
