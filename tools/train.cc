@@ -187,16 +187,18 @@ std::string ShowSample(const TrainingRun& run) {
   const PrecisionScope precision(run.config().precision);
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
-  const std::string prompt = SamplePrompt(*writer, *run.data().corpus.validation, 0);
-  SearchOptions options = writer->Defaults(prompt);
+  const SamplePrompt prompt = MakeSamplePrompt(*writer, *run.data().corpus.validation, 0);
+  const bool blanks = prompt.kind == SamplePrompt::Kind::kBlanks;
+  SearchOptions options = writer->Defaults(prompt.text);
   options.max_length = std::min(options.max_length, kSampleTokens);
   options.seed = run.config().seed;
   const Stopwatch watch;
   options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kSampleSeconds; };
-  PrintMessage(prompt.empty() ? "it writes:\n" : "it fills blanks of held-out text:\n",
-               ShownText(run.model(), *writer, prompt, options));
+  PrintMessage(blanks ? "it fills blanks of held-out text" : "it goes on with held-out text", ", its own words ",
+               ShownAs(), ":\n", ShownText(run.model(), *writer, prompt.text, options));
   return StrCat(program_invocation_name, " generate ", ShellQuoted(run.folder().path()),
-                prompt.empty() ? "" : " --text 'a text with ___ in it'", "   more of this\n            ");
+                blanks ? " --text 'a text with ___ in it'" : " --text 'a text to go on with'",
+                "   more of this\n            ");
 }
 
 void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const TrainingSummary& summary) {

@@ -8,6 +8,12 @@
 #include "tools/report/samples.h"
 
 namespace crosstalk {
+namespace {
+
+bool BoldIsSeen() { return ColourWanted() && ErrorIsTerminal(); }
+
+}  // namespace
+
 TextOutput::TextOutput() : terminal_(isatty(STDOUT_FILENO) == 1), bold_(terminal_ && ColourWanted()) {}
 
 void TextOutput::Put(std::string_view piece, Author author) {
@@ -24,15 +30,17 @@ void TextOutput::EndText() {
   last_ = '\n';
 }
 
+const char* ShownAs() { return BoldIsSeen() ? "bold" : "in brackets"; }
+
 std::string ShownText(const Model& model, const TextWriter& writer, const std::string& prompt,
                       const SearchOptions& options) {
   std::string shown;
   for (const auto& [kind, text] : WrittenParts(model, writer, prompt, options)) {
     const std::string plain = WithoutControls(text);
-    if (kind == SamplePart::Kind::kGiven || prompt.empty()) {
+    if (kind == SamplePart::Kind::kGiven) {
       shown += plain;
     } else {
-      shown += ColourWanted() && ErrorIsTerminal() && !plain.empty() ? Bold(plain) : "[" + plain + "]";
+      shown += BoldIsSeen() && !plain.empty() ? Bold(plain) : "[" + plain + "]";
     }
   }
   return shown;

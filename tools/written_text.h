@@ -24,6 +24,7 @@ class TextOutput {
 };
 
 // A short text to look at, for a message: the model's words bold or, where that cannot be seen, in brackets.
+const char* ShownAs();  // "bold" or "in brackets"
 std::string ShownText(const Model& model, const TextWriter& writer, const std::string& prompt,
                       const SearchOptions& options);
 

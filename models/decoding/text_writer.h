@@ -43,7 +43,8 @@ class TextWriter {
                                                   const TextBeingWritten::Emit& emit) const = 0;
   // What suits such a text where the user says nothing.
   virtual SearchOptions Defaults(const std::string& text) const = 0;
-  // A prompt for showing what was learnt, made from a piece of text that the model has not seen.
+  // A prompt for showing what was learnt, made from a piece of text that the model has not seen; "" where any text is
+  // one.
   virtual std::string PromptFrom(const std::string& text) const = 0;
   // Whether what it writes can have several lines.
   virtual bool WritesLines() const = 0;

@@ -69,13 +69,16 @@ class LmWriter : public TextWriter {
   bool WritesLines() const override { return true; }
 
  private:
-  // What stands before the beginning of a text: a line end, where the tokenizer has one, or the end of a sentence or a
-  // word, or its first token.
+  // What stands before the beginning of a text, as no token means that: a line end, where the tokenizer has one, or the
+  // end of a sentence or a word, or its first token. The space that SentencePiece puts in front of a text stands before
+  // none of these inside of one.
   std::vector<int32_t> Beginning() const {
     const int32_t unknown = tokenizer_->special_tokens().unknown;
     for (const char* text : {"\n", ".", "\u3002", " "}) {
       std::vector<int32_t> ids = tokenizer_->Encode(text);
-      if (!ids.empty() && std::find(ids.begin(), ids.end(), unknown) == ids.end()) return ids;
+      if (ids.empty() || std::find(ids.begin(), ids.end(), unknown) != ids.end()) continue;
+      while (ids.size() > 1 && tokenizer_->Decode({{ids[0]}}).empty()) ids.erase(ids.begin());
+      return ids;
     }
     return {static_cast<int32_t>(std::find(writable_.begin(), writable_.end(), true) - writable_.begin())};
   }

@@ -232,8 +232,12 @@ TEST_F(GenerateTest, WhatCannotBeIsAnError) {
 }
 
 TEST_F(GenerateTest, TheEndOfATrainingShowsWhatWasLearnt) {
-  EXPECT_NE(messages_[0].find("it fills blanks of held-out text:\n"), std::string::npos) << messages_[0];
-  EXPECT_NE(messages_[1].find("it writes:\n"), std::string::npos) << messages_[1];
+  EXPECT_NE(messages_[0].find("it fills blanks of held-out text, its own words in brackets:\n"), std::string::npos)
+      << messages_[0];
+  EXPECT_NE(messages_[1].find("it goes on with held-out text, its own words in brackets:\nIt was a "),
+            std::string::npos)
+      << messages_[1];
+  EXPECT_NE(messages_[1].find("--text 'a text to go on with'"), std::string::npos) << messages_[1];
   for (const std::string& message : messages_) {
     EXPECT_NE(message.find(" generate '"), std::string::npos) << message;
   }
@@ -252,11 +256,13 @@ TEST_F(GenerateTest, TheEndOfATrainingInBfloat16ShowsWhatGenerateWrites) {
   const CommandResult trained =
       RunCommand(TinyTrain({"--model", "lm", "--out", run, "--steps", "2", "--seed", "5", "--precision", "bf16"}));
   ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  const std::string heading = "it writes:\n";
+  const std::string heading = "in brackets:\n";
   const size_t begin = trained.errors.find(heading) + heading.size();
   const std::string sample = trained.errors.substr(begin, trained.errors.find("what next:") - begin);
-  const auto written = [](const std::string& model, const std::vector<std::string>& more) {
-    return LettersAndDigits(RunCommand(Joined({"generate", model, "--max-length", "150", "--seed", "5"}, more)).output);
+  const std::string prompt = sample.substr(0, sample.find('['));
+  const auto written = [&](const std::string& model, const std::vector<std::string>& more) {
+    return LettersAndDigits(
+        RunCommand(Joined({"generate", model, "--text", prompt, "--max-length", "150", "--seed", "5"}, more)).output);
   };
   const std::string ours = written(run, {});
   EXPECT_EQ(LettersAndDigits(sample), ours);

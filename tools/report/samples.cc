@@ -40,15 +40,14 @@ std::vector<Sample> Written(const SampledModel& sampled, const TextWriter& write
   std::vector<Sample> samples;
   for (int64_t index = 0; index < count; ++index) {
     if (sampled.held_out == nullptr) break;
-    std::string prompt = SamplePrompt(writer, *sampled.held_out, index);
-    const bool blanks = !prompt.empty();
-    if (!blanks) prompt = Opening(HeldOutText(*sampled.held_out, index), kPromptBytes);
-    SearchOptions options = writer.Defaults(prompt);
+    const SamplePrompt prompt = MakeSamplePrompt(writer, *sampled.held_out, index);
+    SearchOptions options = writer.Defaults(prompt.text);
     options.max_length = std::min(options.max_length, kMostTokens);
     options.sampling.temperature = 0;
     options.stop = sampled.stop;
-    samples.push_back({blanks ? "Blanks of held-out text, filled in" : "A held-out beginning, gone on with",
-                       WrittenParts(*sampled.model, writer, prompt, options)});
+    samples.push_back({prompt.kind == SamplePrompt::Kind::kBlanks ? "Blanks of held-out text, filled in"
+                                                                  : "A held-out beginning, gone on with",
+                       WrittenParts(*sampled.model, writer, prompt.text, options)});
   }
   return samples;
 }
@@ -124,8 +123,11 @@ std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
 
 }  // namespace
 
-std::string SamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index) {
-  return writer.PromptFrom(HeldOutText(held_out, index));
+SamplePrompt MakeSamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index) {
+  const std::string text = HeldOutText(held_out, index);
+  const std::string blanks = writer.PromptFrom(text);
+  if (!blanks.empty()) return {SamplePrompt::Kind::kBlanks, blanks};
+  return {SamplePrompt::Kind::kBeginning, Opening(text, kPromptBytes)};
 }
 
 std::vector<SamplePart> WrittenParts(const Model& model, const TextWriter& writer, const std::string& prompt,

@@ -42,8 +42,14 @@ struct Sample {
   std::vector<SamplePart> parts;
 };
 
-// A prompt of number `index` of held-out text, as the model's writer wants it.
-std::string SamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index);
+// What a model is shown of held-out text: a text with blanks, if its writer fills those, or the beginning of one.
+struct SamplePrompt {
+  enum class Kind { kBlanks, kBeginning };
+  Kind kind;
+  std::string text;
+};
+// That of number `index`.
+SamplePrompt MakeSamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index);
 // Whose words are whose in what the model makes of a prompt.
 std::vector<SamplePart> WrittenParts(const Model& model, const TextWriter& writer, const std::string& prompt,
                                      const SearchOptions& options);

@@ -1,6 +1,7 @@
 // A language model as a writer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "crosstalk/autograd/scopes.h"
@@ -8,6 +9,8 @@
 #include "crosstalk/models/decoding/writable_tokens.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/text/character_tokenizer.h"
+#include "crosstalk/models/text/sentencepiece_training.h"
+#include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/t5_cases.h"
 
@@ -96,6 +99,21 @@ TEST(LmWriterTest, ATextOfItsOwnBeginsWhateverTheAlphabet) {
       ASSERT_FALSE(text.empty()) << letters;
       EXPECT_EQ(text.find_first_of(" \n"), text.find_first_of(" \n", 1)) << text;
     }
+  }
+}
+
+// SentencePiece puts a space in front of a text: "▁." stands nowhere in one, and a model has never read it.
+TEST(LmWriterTest, ATextOfItsOwnBeginsAfterTokensAsTheyStandInText) {
+  for (const LineEnds line_ends : {LineEnds::kSpaces, LineEnds::kKept}) {
+    const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(
+        *MakeSyntheticCorpus(1).training, {.vocab_size = 400, .max_sample_bytes = 20'000, .line_ends = line_ends}, 0);
+    LmConfig config = LetterModel().config();
+    config.vocabulary = tokenizer->vocab_size();
+    const Lm model(config, 1, DType::kFloat64);
+    const std::vector<int32_t> text = tokenizer->Encode("She sat.\nHe sat.");
+    const std::vector<int32_t> before = model.MakeWriter(tokenizer)->Read("", 4).ids;
+    EXPECT_NE(std::search(text.begin(), text.end(), before.begin(), before.end()), text.end())
+        << ::testing::PrintToString(before) << " is not in " << ::testing::PrintToString(text);
   }
 }
 
