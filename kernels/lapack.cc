@@ -37,6 +37,7 @@ std::string LapackUnavailable() {
 std::optional<Determinant> DeterminantOf(std::span<const double> a, int64_t n) {
   const int size = Checked(a, n, n), lead = std::max(1, size);
   if (!LapackUnavailable().empty() || !AllFinite(a)) return std::nullopt;
+  const OpenBlasCall blas_call;
   std::vector<double> lu(a.begin(), a.end());  // of the transpose, whose determinant is the same
   std::vector<int> pivots(static_cast<size_t>(n));
   int info = 0;
@@ -59,6 +60,7 @@ std::optional<Determinant> DeterminantOf(std::span<const double> a, int64_t n) {
 std::optional<std::vector<double>> EigenvalueSizes(std::span<const double> a, int64_t n) {
   const int size = Checked(a, n, n), lead = std::max(1, size), one = 1;
   if (!LapackUnavailable().empty() || !AllFinite(a)) return std::nullopt;
+  const OpenBlasCall blas_call;
   std::vector<double> transpose(a.begin(), a.end());  // which has the same eigenvalues
   std::vector<double> real(static_cast<size_t>(n)), imaginary(static_cast<size_t>(n));
   const auto call = [&](double* work, int work_size) {
@@ -82,6 +84,7 @@ std::optional<std::vector<double>> SingularValues(std::span<const double> a, int
   Checked(a, rows, columns);
   const int m = static_cast<int>(columns), n = static_cast<int>(rows), lead = std::max(1, m), one = 1;
   if (!LapackUnavailable().empty() || !AllFinite(a)) return std::nullopt;
+  const OpenBlasCall blas_call;
   std::vector<double> transpose(a.begin(), a.end());
   std::vector<double> values(static_cast<size_t>(std::min(m, n)));
   const auto call = [&](double* work, int work_size) {

@@ -1,11 +1,15 @@
 #include "crosstalk/kernels/gemm/openblas.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <optional>
+#include <semaphore>
+#include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {
 namespace {
@@ -68,9 +72,42 @@ OpenBlas Unavailable(const std::string& reason) {
   return blas;
 }
 
+// Of the library, of a buffer of its, and of what else it may ask for.
+constexpr size_t kLibraryBytes = size_t{64} << 20, kBufferBytes = size_t{128} << 20, kBesideBytes = size_t{16} << 20;
+
+bool IsRoom(size_t bytes) {
+  void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return false;
+  munmap(room, bytes);
+  return true;
+}
+
+// Has OpenBLAS make its buffers, which it keeps: as many as there are threads, while as much room is left for the rest
+// of the program. Returns how many.
+int MakeBuffers(void* library, const OpenBlas& blas) {
+  void* (*take)(int);
+  void (*give_back)(void*);
+  if (!Find(library, "blas_memory_alloc", take) || !Find(library, "blas_memory_free", give_back)) {
+    if (blas.dgetrf == nullptr || !IsRoom(kBufferBytes + kBesideBytes)) return 0;
+    const int one = 1;
+    double matrix = 1;
+    int pivot = 0, info = 0;
+    blas.dgetrf(&one, &one, &matrix, &one, &pivot, &info);  // takes a buffer and gives it back
+    return 1;
+  }
+  std::vector<void*> buffers;
+  while (std::ssize(buffers) < NumThreads() && IsRoom((buffers.size() + 1) * kBufferBytes + kBesideBytes)) {
+    buffers.push_back(take(0));
+  }
+  for (void* const buffer : buffers) give_back(buffer);
+  return static_cast<int>(buffers.size());
+}
+
 OpenBlas Load() {
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   const bool was_loaded = library != nullptr;
+  constexpr const char* kNoRoom = "OpenBLAS needs some 200 MiB of address space, and there is less; see ulimit -v";
+  if (!was_loaded && !IsRoom(kLibraryBytes + kBufferBytes + kBesideBytes)) return Unavailable(kNoRoom);
   const char* asked = std::getenv(kCoreVariable);
   const bool user_chose = asked != nullptr && *asked != '\0';
   const char* best = BestCore();
@@ -100,6 +137,8 @@ OpenBlas Load() {
   if (get_threads() != 1) {
     return Unavailable("OpenBLAS does not let itself be set to one thread; its bits would depend on threads");
   }
+  blas.buffers = MakeBuffers(library, blas);
+  if (blas.buffers == 0) return Unavailable(kNoRoom);
   if (best != nullptr && !IsAsGood(blas.core, best)) {
     blas.warning = StrCat("OpenBLAS runs with its ", blas.core, " kernels, but this CPU can run ", best, ": ",
                           user_chose   ? "unset OPENBLAS_CORETYPE"
@@ -113,13 +152,22 @@ template <typename T, typename Function>
 void Call(Function OpenBlas::*function, const GemmArguments<T>& g) {
   const OpenBlas& blas = GetOpenBlas();
   if (!blas.unavailable.empty()) Fail(ErrorKind::kFailure, blas.unavailable);
+  const OpenBlasCall call;
   const auto number = [](Transpose transpose) { return transpose == Transpose::kYes ? kTranspose : kNoTranspose; };
   (blas.*function)(kRowMajor, number(g.transpose_a), number(g.transpose_b), static_cast<int>(g.m),
                    static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a, static_cast<int>(g.lda), g.b,
                    static_cast<int>(g.ldb), g.beta, g.c, static_cast<int>(g.ldc));
 }
 
+std::counting_semaphore<>& FreeBuffers() {
+  static auto* const free = new std::counting_semaphore<>(GetOpenBlas().buffers);
+  return *free;
+}
+
 }  // namespace
+
+OpenBlasCall::OpenBlasCall() { FreeBuffers().acquire(); }
+OpenBlasCall::~OpenBlasCall() { FreeBuffers().release(); }
 
 void OpenBlasGemm(const GemmArguments<float>& g) { Call(&OpenBlas::sgemm, g); }
 void OpenBlasGemm(const GemmArguments<double>& g) { Call(&OpenBlas::dgemm, g); }

@@ -31,6 +31,7 @@ struct OpenBlas {
   // Why it cannot be used, or "". The functions are null where there is a reason.
   std::string unavailable;
   std::string core;  // the kernel set in use: "SkylakeX"; "none" where it cannot be used
+  int buffers = 0;   // calls at a time; OpenBlasCall
   // "", or why it cannot be used or is not the best for this CPU: for the command to show, once.
   std::string warning;
 };
@@ -39,6 +40,16 @@ struct OpenBlas {
 // their number. A kernel set that the user chose by OPENBLAS_CORETYPE is left alone. If the host program has OpenBLAS
 // loaded already, that copy is used as it is, but for its number of threads.
 const OpenBlas& GetOpenBlas();
+
+// While one lives, the thread may call a function of OpenBLAS. A call needs a buffer of 128 MiB of addresses, and where
+// the system refuses it, OpenBLAS asks for ever: as many as there are threads are made when it is loaded, or as many as
+// there is room for; without room for one it is unavailable. Where all are in use, this waits for one.
+class OpenBlasCall {
+ public:
+  OpenBlasCall();
+  ~OpenBlasCall();
+  OpenBlasCall(const OpenBlasCall&) = delete;
+};
 
 // The same as Gemm (gemm.h), by one call of OpenBLAS on one thread. Throws Error(kFailure) where it cannot be used.
 void OpenBlasGemm(const GemmArguments<float>& g);

@@ -6,6 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/runtime/parallel.h"
+#include "tests/support/threads_scope.h"
+
 namespace crosstalk::kernels {
 namespace {
 
@@ -63,6 +67,20 @@ TEST_F(LapackTest, WhatIsNoNumberHasNone) {
   EXPECT_FALSE(DeterminantOf(a, 2));
   EXPECT_FALSE(EigenvalueSizes(a, 2));
   EXPECT_FALSE(SingularValues(a, 2, 2));
+}
+
+// OpenBLAS has as many buffers as there were threads when it was loaded.
+TEST_F(LapackTest, CallsOfMoreThreadsThanItHasBuffersWait) {
+  const int threads = GetOpenBlas().buffers + 3;
+  const testing::ThreadsScope scope(threads);
+  constexpr int64_t kN = 40;
+  std::vector<double> matrix(kN * kN);
+  for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<double>(i * i % 37);
+  const std::vector<double> alone = *SingularValues(matrix, kN, kN);
+  std::vector<std::vector<double>> together(static_cast<size_t>(8 * threads));
+  ParallelFor(std::ssize(together),
+              [&](int64_t i) { together[static_cast<size_t>(i)] = *SingularValues(matrix, kN, kN); });
+  for (const std::vector<double>& one : together) EXPECT_EQ(one, alone);
 }
 
 }  // namespace

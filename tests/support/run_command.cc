@@ -70,6 +70,10 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
     const rlimit limit = {options.max_file_bytes, options.max_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (options.max_address_bytes > 0) {
+    const rlimit limit = {options.max_address_bytes, options.max_address_bytes};
+    setrlimit(RLIMIT_AS, &limit);
+  }
   if (options.most_seconds > 0) alarm(options.most_seconds);
   execve(binary.c_str(), pointers.data(), variable_pointers.data());
   _exit(127);

@@ -24,6 +24,7 @@ struct CommandOptions {
   std::vector<std::string> environment;  // "NAME=value", beside what the test has
   unsigned most_seconds = 0;             // then SIGALRM ends it; 0: no limit
   uint64_t max_file_bytes = 0;           // RLIMIT_FSIZE: a write beyond it fails as on a full disk; 0: no limit
+  uint64_t max_address_bytes = 0;        // RLIMIT_AS; 0: no limit
   std::string input_from = "/dev/null";  // the file that standard input reads
   std::string output_to;                 // where standard output goes instead of being captured ("/dev/full")
   std::vector<int> closed;               // descriptors that are closed when it starts: 0, 1 or 2

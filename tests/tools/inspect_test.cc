@@ -86,6 +86,21 @@ TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
   EXPECT_TRUE(Contains(ReadBytes(dir / "run/report.html"), "initial values, seed 1"));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadows take terabytes of addresses
+TEST(InspectTest, WhereOpenBlasHasNoRoomItsNumbersAreUnavailableInsteadOfAwaited) {
+  const TempDir dir;
+  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})).exit_code, 0);
+  CommandOptions little;
+  little.most_seconds = 60;
+  little.max_address_bytes = 150'000'000;
+  for (const char* command : {"inspect", "report"}) {
+    const CommandResult done = RunCommand({command, dir / "run", "--out", dir / "page.html", "--threads", "1"}, little);
+    ASSERT_EQ(done.exit_code, 0) << command << ": " << done.errors;
+    EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "unavailable here: OpenBLAS needs some 200 MiB")) << command;
+  }
+}
+#endif
+
 TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
   const TempDir dir;
   ASSERT_EQ(
