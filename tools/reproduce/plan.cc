@@ -62,9 +62,9 @@ void CheckData(const std::vector<Cell>& cells) {
   }
 }
 
-// The time of a model's finetunings, measured on one of its rows.
+// What a model's finetunings take, counted on one of its rows.
 struct FinetuningPlan {
-  double seconds = 0, per_step_second = 0;  // the second: of a second that a pretraining step takes
+  double steps = 0;  // of its pretraining, that take as long
   int64_t memory_bytes = 0, disk_bytes = 0;
 };
 
@@ -74,8 +74,7 @@ class Planner {
 
   void Add(const std::vector<const Cell*>& cells) {
     const Cell& first = *cells[0];
-    RowPlan row = {.name = first.name, .cells = static_cast<int64_t>(cells.size()), .batch = first.pretraining.batch};
-    row.layers = first.pretraining.layers;
+    RowPlan row = {.name = first.name, .cells = static_cast<int64_t>(cells.size())};
     int64_t to_finetune = 0;
     for (const Cell* cell : cells) {
       const int64_t done = StepsDone(*cell);
@@ -90,84 +89,91 @@ class Planner {
     row.step_multiplications = cost.step_multiplications;
     row.memory_bytes = cost.total_bytes;
     row.disk_bytes = row.cells * DiskOfRun(*config, cost);
+    double steps = 0;
     if (row.finished < row.cells) {
-      if (const std::optional<StepTime> time =
-              UnlessItDiverges(first.name, [&] { return MeasureStep(first.pretraining, cost, signals_); })) {
-        row.step_seconds = time->seconds;
-        row.measured_examples = time->examples;
-        row.measured_layers = time->layers;
-        const FinetuningPlan& finetuning = FinetuningOf(first, time->seconds);
-        // A held-out batch is the forward third of a step.
-        const double evaluations =
-            static_cast<double>(EvaluationsOf(*config) * config->eval_batches) / 3 / static_cast<double>(config->steps);
-        row.seconds = time->seconds * (static_cast<double>(row.steps_left) * (1 + evaluations) +
-                                       finetuning.per_step_second * static_cast<double>(to_finetune));
-        row.memory_bytes = std::max(row.memory_bytes, finetuning.memory_bytes);
-        row.disk_bytes += row.cells * finetuning.disk_bytes;
-      }
+      const FinetuningPlan& finetuning = FinetuningOf(first, cost);
+      // A held-out batch is the forward third of a step.
+      const double evaluations =
+          static_cast<double>(EvaluationsOf(*config) * config->eval_batches) / 3 / static_cast<double>(config->steps);
+      steps =
+          static_cast<double>(row.steps_left) * (1 + evaluations) + finetuning.steps * static_cast<double>(to_finetune);
+      row.memory_bytes = std::max(row.memory_bytes, finetuning.memory_bytes);
+      row.disk_bytes += row.cells * finetuning.disk_bytes;
     }
+    rows_.push_back({&first, steps});
     plan_.rows.push_back(std::move(row));
   }
 
- private:
-  // Steps that are not finite here may be so in the cell too, which fails then and stops no other.
-  template <typename Measure>
-  auto UnlessItDiverges(const std::string& what, Measure measure) -> decltype(measure()) {
-    try {
-      return measure();
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kNumerical) throw;
-      plan_.diverging.push_back(StrCat(what, ": ", error.what()));
-      return std::nullopt;
+  // Once all rows are there.
+  void Measure() {
+    std::map<std::string, size_t> quickest;  // row of each model that has something left to do
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i].steps == 0) continue;
+      const auto known = quickest.emplace(ModelOf(i), i).first;
+      if (plan_.rows[i].step_multiplications < plan_.rows[known->second].step_multiplications) known->second = i;
+    }
+    for (const auto& [model, i] : quickest) {
+      const std::optional<double> rate = MeasureRate(rows_[i].first->pretraining, signals_);
+      if (rate) plan_.rates[model] = *rate;
+    }
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const auto rate = plan_.rates.find(ModelOf(i));
+      if (rows_[i].steps == 0 || rate == plan_.rates.end()) continue;
+      RowPlan& row = plan_.rows[i];
+      row.step_seconds = static_cast<double>(row.step_multiplications) / rate->second;
+      row.seconds = rows_[i].steps * *row.step_seconds;
     }
   }
 
-  const FinetuningPlan& FinetuningOf(const Cell& cell, double step_seconds) {
+ private:
+  struct Row {
+    const Cell* first;
+    double steps;  // that are left, or take as long as what is left
+  };
+
+  const std::string& ModelOf(size_t row) const { return rows_[row].first->pretraining.model; }
+
+  const FinetuningPlan& FinetuningOf(const Cell& cell, const StepCost& step) {
     const std::string& model = cell.pretraining.model;
     if (const auto known = finetunings_.find(model); known != finetunings_.end()) return known->second;
     FinetuningPlan& plan = finetunings_[model];
     for (const ScaleFinetuning& finetuning : cell.finetunings) {
-      if (!TaskFolderOf(cell, finetuning)) {
+      const std::optional<FinetuningCost> cost = CostOfFinetuning(cell, finetuning);
+      if (!cost) {
         plan_.not_finetuned.push_back(finetuning.tasks);
         continue;
       }
-      const std::optional<FinetuningTime> time = UnlessItDiverges(
-          StrCat(cell.name, " on ", finetuning.tasks), [&] { return MeasureFinetuning(cell, finetuning, signals_); });
-      if (!time) continue;
-      plan.seconds += time->seconds;
-      plan.memory_bytes = std::max(plan.memory_bytes, time->cost.total_bytes);
+      plan.steps += cost->multiplications / static_cast<double>(step.step_multiplications);
+      plan.memory_bytes = std::max(plan.memory_bytes, cost->step.total_bytes);
       TrainingConfig config = cell.pretraining;
-      config.steps = time->steps;
-      plan.disk_bytes += DiskOfRun(config, time->cost);
+      config.steps = cost->steps;
+      plan.disk_bytes += DiskOfRun(config, cost->step);
     }
-    plan.per_step_second = plan.seconds / step_seconds;
     return plan;
   }
 
   const StopSignals& signals_;
   Plan& plan_;
+  std::vector<Row> rows_;  // as those of the plan
   std::map<std::string, FinetuningPlan> finetunings_;
 };
 
-// "8.3 ms", "2,133 s".
-std::string StepText(double seconds) {
-  return seconds < 10 ? FixedText(1000 * seconds, 1) + " ms" : CountText(std::llround(seconds)) + " s";
-}
-
-// ", from 1 of 256 examples in 1 of 12 layers" of what was measured in part.
-std::string PartText(const RowPlan& row) {
-  std::string text;
-  if (row.measured_examples < row.batch)
-    text = StrCat(", from ", row.measured_examples, " of ", row.batch, " examples");
-  if (row.measured_layers < row.layers) text += StrCat(" in ", row.measured_layers, " of ", row.layers, " layers");
-  return text;
-}
-
-// The published sizes take years here.
-std::string LongDurationText(double seconds) {
-  constexpr double kDay = 86400, kYear = 365 * kDay;
-  if (seconds < 3 * kDay) return DurationText(seconds);
-  return seconds < kYear ? StrCat(std::llround(seconds / kDay), " days") : FixedText(seconds / kYear, 1) + " years";
+// "8 ms", "3 days", "180 years": an estimate has no more than two digits that mean anything.
+std::string EstimateText(double seconds) {
+  struct Unit {
+    double seconds;
+    const char* name;
+  };
+  constexpr Unit kUnits[] = {{365 * 86400.0, "years"}, {86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+  Unit unit = {1e-3, "ms"};
+  for (const Unit& one : kUnits) {
+    if (seconds < 1.5 * one.seconds) continue;
+    unit = one;
+    break;
+  }
+  const double count = std::max(1.0, seconds / unit.seconds);
+  const double rounding = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 1));
+  return StrCat(CountText(std::llround(std::round(count / rounding) * rounding)), " ", unit.name);
 }
 
 int64_t SumOf(const Plan& plan, int64_t RowPlan::*member) {
@@ -207,6 +213,7 @@ Plan MakePlan(const std::vector<Cell>& cells, const StopSignals& signals) {
     by_name[cell.name].push_back(&cell);
   }
   for (const std::string& name : names) planner.Add(by_name[name]);
+  planner.Measure();
   return plan;
 }
 
@@ -216,14 +223,13 @@ std::string PlanSummary(const Plan& plan) {
       StrCat(cells, cells == 1 ? " cell, " : " cells, ", finished, " finished, ", cells - finished, " to run");
   if (finished == cells) return text;
   const std::optional<double> seconds = plan.seconds();
-  text += StrCat(": about ", seconds ? LongDurationText(*seconds) : "an unknown time", " here on ", NumThreads(),
+  text += StrCat(": about ", seconds ? EstimateText(*seconds) : "an unknown time", " here on ", NumThreads(),
                  NumThreads() == 1 ? " thread" : " threads", ", one after the other; ", BytesText(plan.disk_bytes()),
                  " on disk, ", BytesText(plan.memory_bytes()), " of memory at most");
   if (!plan.not_finetuned.empty()) {
     text += StrCat("\nnot finetuned on ", Join(plan.not_finetuned, ", "),
                    ": no files of them; --task-data FOLDER says where they are");
   }
-  for (const std::string& one : plan.diverging) text += "\nnot measured: " + one;
   return text;
 }
 
@@ -231,26 +237,18 @@ std::string PlanText(const Plan& plan) {
   std::string text =
       "| row | cells | finished | begun | a step here | time | memory | disk | parameters | multiplications a step |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
-  bool scaled = false;
   for (const RowPlan& row : plan.rows) {
-    const bool done = row.finished == row.cells, part = row.step_seconds && !PartText(row).empty();
-    scaled = scaled || part;
+    const auto estimate = [&](double seconds) -> std::string {
+      return row.finished == row.cells ? "" : row.step_seconds ? EstimateText(seconds) : "unknown";
+    };
     text += StrCat("| ", row.name, " | ", row.cells, " | ", row.finished, " | ", row.begun, " | ",
-                   row.step_seconds ? StepText(*row.step_seconds)
-                   : done           ? ""
-                                    : "unknown",
-                   part ? PartText(row) : "", " | ",
-                   done               ? ""
-                   : row.step_seconds ? LongDurationText(row.seconds)
-                                      : "unknown",
-                   " | ", BytesText(row.memory_bytes), " | ", BytesText(row.disk_bytes), " | ",
-                   CountText(row.parameters), " | ", CountText(row.step_multiplications), " |\n");
+                   estimate(row.step_seconds.value_or(0)), " | ", estimate(row.seconds), " | ",
+                   BytesText(row.memory_bytes), " | ", BytesText(row.disk_bytes), " | ", CountText(row.parameters),
+                   " | ", CountText(row.step_multiplications), " |\n");
   }
-  if (scaled) {
-    text +=
-        "\nWhere a part of a step was measured, its time is scaled up by the multiplications, the optimizer's too: "
-        "rather "
-        "too long.\n";
+  for (const auto& [model, rate] : plan.rates) {
+    text += StrCat("\nTimes of ", model, " are multiplications at the rate of a few passes that were measured here, ",
+                   FixedText(rate / 1e9, 0), " billion a second.\n");
   }
   return StrCat(text, "\n", PlanSummary(plan), "\n");
 }
@@ -263,16 +261,14 @@ Json ToJson(const Plan& plan) {
                                   {"finished", row.finished},
                                   {"begun", row.begun},
                                   {"step_seconds", row.step_seconds ? Json(*row.step_seconds) : Json()},
-                                  {"measured_examples", row.measured_examples},
-                                  {"batch", row.batch},
-                                  {"measured_layers", row.measured_layers},
-                                  {"layers", row.layers},
                                   {"seconds", row.step_seconds ? Json(row.seconds) : Json()},
                                   {"memory_bytes", row.memory_bytes},
                                   {"disk_bytes", row.disk_bytes},
                                   {"parameters", row.parameters},
                                   {"step_multiplications", row.step_multiplications}}));
   }
+  Json rates = Json::MakeObject();
+  for (const auto& [model, rate] : plan.rates) rates.Set(model, rate);
   const std::optional<double> seconds = plan.seconds();
   return Json::MakeObject({{"cells", plan.cells()},
                            {"finished", plan.finished()},
@@ -280,6 +276,7 @@ Json ToJson(const Plan& plan) {
                            {"disk_bytes", plan.disk_bytes()},
                            {"memory_bytes", plan.memory_bytes()},
                            {"threads", NumThreads()},
+                           {"multiplications_per_second", rates},
                            {"rows", rows}});
 }
 

@@ -248,8 +248,28 @@ TEST_F(ReproduceTest, ADryRunSaysWhatItTakesAndWritesNothing) {
   const Json json = ParseJson(RunCommand(Table({"--dry-run", "--json"})).output, "output");
   EXPECT_EQ(json.At("cells").AsInt(), 6);
   EXPECT_GT(json.At("seconds").AsDouble(), 0);
-  EXPECT_GT(json.At("rows").AsArray()[2].At("step_multiplications").AsInt(),
-            json.At("rows").AsArray()[0].At("step_multiplications").AsInt());
+}
+
+// Talking heads multiply more, and no noise makes them quicker.
+TEST_F(ReproduceTest, TimesAreMultiplicationsAtOneRateInFewDigits) {
+  const Json json = ParseJson(RunCommand(Table({"--dry-run", "--json", "--seeds", "1"})).output, "output");
+  const double rate = json.At("multiplications_per_second").At("t5").AsDouble();
+  EXPECT_GT(rate, 0);
+  int64_t before = 0;
+  for (const size_t row : {0, 2}) {
+    const Json& one = json.At("rows").AsArray()[row];
+    const int64_t multiplications = one.At("step_multiplications").AsInt();
+    EXPECT_GT(multiplications, before);
+    before = multiplications;
+    const double seconds = static_cast<double>(multiplications) / rate;
+    EXPECT_NEAR(one.At("step_seconds").AsDouble(), seconds, 1e-9 * seconds);
+    EXPECT_GT(one.At("seconds").AsDouble(), 8 * seconds);  // with evaluations and a finetuning
+  }
+  const CommandResult result = RunCommand(Table({"--dry-run"}));
+  const size_t begin = result.output.find(": about ") + 8;
+  std::string digits = result.output.substr(begin, result.output.find_first_not_of("0123456789", begin) - begin);
+  while (digits.ends_with("0")) digits.pop_back();
+  EXPECT_TRUE(digits.size() == 1 || digits.size() == 2) << result.output;
 }
 
 // What it says of the disk bounds what it takes.
@@ -322,8 +342,7 @@ TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
   WriteScale(8, R"("steps": 2})", R"(, "optimizer": "adamw", "learning_rate": 1e29)");
   const CommandResult result = RunCommand(Table({"--seeds", "1"}));
   EXPECT_EQ(result.exit_code, 1) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "not measured: t5-multihead-24x32: step 2: the loss is not finite"));
-  EXPECT_TRUE(Contains(result.errors, "about an unknown time")) << result.errors;
+  EXPECT_FALSE(Contains(result.errors, "about an unknown time")) << result.errors;
   for (const std::string& row : kRows) {
     const Json failure = ParseJson(ReadBytes(CellFolder(row, 1) + "/failure.json"), "failure.json");
     EXPECT_EQ(failure.At("exit_code").AsInt(), 4) << row;
