@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "crosstalk/runtime/utf8.h"
 
@@ -65,30 +66,42 @@ std::string Excerpt(std::string_view text, size_t most) {
 
 std::string Quoted(std::string_view text) { return "\"" + Excerpt(text) + "\""; }
 
+namespace {
+
+// How many letters were mistyped, left out, added or swapped with the next one.
+size_t EditsBetween(std::string_view a, std::string_view b) {
+  // Rows of the table of the distances between beginnings of the two.
+  std::vector<size_t> before_last, last, row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before_last = std::exchange(last, row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1), last[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
 std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
   constexpr size_t kLongestName = 100;
   if (name.size() > kLongestName) return "";
+  const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
   std::string nearest;
-  size_t nearest_distance = SIZE_MAX;
+  size_t fewest = SIZE_MAX;
   for (const std::string& candidate : names) {
-    // Levenshtein's distance, one row of the table at a time.
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        const size_t replaced = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < nearest_distance) {
-      nearest_distance = row.back();
-      nearest = candidate;
-    }
+    const size_t edits = EditsBetween(name, candidate);
+    const bool begins = letters >= 3 && (candidate.starts_with(name) || name.starts_with(candidate));
+    // Of more edits than every third letter it is another word.
+    if (edits >= fewest || !(begins || edits <= std::max<size_t>(1, letters / 3))) continue;
+    fewest = edits;
+    nearest = candidate;
   }
-  return nearest_distance <= std::max<size_t>(2, name.size() / 2) ? nearest : "";
+  return nearest;
 }
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {

@@ -1,5 +1,6 @@
 #include "tools/command.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -38,7 +39,8 @@ std::string Overview(const std::vector<Command>& commands) {
          "  --version   print the version\n"
          "  --help      this text\n\n"
          "Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 a data or model file rejected,\n"
-         "4 numerical failure, 5 out of memory or disk, 130/143 interrupted with a checkpoint saved.\n";
+         "4 numerical failure, 5 out of memory or disk, 130/143 interrupted with a checkpoint saved,\n"
+         "141 nobody reads the output any more.\n";
 }
 
 const Command& FindCommand(const std::vector<Command>& commands, const std::string& name) {
@@ -100,6 +102,8 @@ int RunCommandLine(const std::function<std::vector<Command>()>& commands, int ar
   try {
     try {
       return Dispatch(commands(), std::vector<std::string>(argv + 1, argv + argc));
+    } catch (const ReaderIsGone&) {
+      return 128 + SIGPIPE;
     } catch (const Error& error) {
       return Report(error.kind(), error.what());
     } catch (const std::bad_alloc&) {

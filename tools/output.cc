@@ -133,6 +133,7 @@ void PrintResult(const std::string& text) {
     put(text);
   }
   if (!whole || std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw ReaderIsGone();
     const bool no_room = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
     Fail(no_room ? ErrorKind::kResource : ErrorKind::kFailure,
          "standard output: cannot write the result: ", errno == EBADF ? "it is closed" : std::strerror(errno));

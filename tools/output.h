@@ -38,8 +38,12 @@ void PrintMessage(const Parts&... parts) {
 // it says.
 void PrintError(const char* message, const char* rest);
 
-// To standard output. If it cannot be written whole, Error(kResource) for a full disk behind a redirection, and
-// Error(kFailure) for a closed one.
+// Whoever read standard output reads no more: `| head`. Nothing is left to be said, and the command ends with the exit
+// code of a signal SIGPIPE.
+struct ReaderIsGone {};
+
+// To standard output. If it cannot be written whole, ReaderIsGone of a pipe, Error(kResource) for a full disk behind a
+// redirection, and Error(kFailure) for a closed one.
 void PrintResult(const std::string& text);
 // One line of JSON to standard output.
 void PrintResult(const Json& value);

@@ -16,6 +16,17 @@ TEST(TextTest, TheNearestNameIsTheOneWithTheFewestEdits) {
   EXPECT_EQ(NearestName("bilinaer", names), "bilinear");
   EXPECT_EQ(NearestName("xyz", names), "");
   EXPECT_EQ(NearestName("talking", {}), "");
+  EXPECT_EQ(NearestName("tarin", {"eval", "train"}), "train");  // two letters that are swapped are one edit
+  EXPECT_EQ(NearestName("--batch-size", {"--batch", "--beams"}), "--batch");
+  EXPECT_EQ(NearestName("--temp", {"--texts", "--temperature"}), "--temperature");
+  EXPECT_EQ(NearestName("--sead", {"--seed", "--steps"}), "--seed");
+}
+
+TEST(TextTest, AnotherWordIsNotNear) {
+  const std::vector<std::string> options = {"--dropout", "--out", "--steps", "--clip", "--seed"};
+  for (const char* word : {"--prompt", "--group", "--epochs", "--lr", "--help-me", "--verbose", "--x"}) {
+    EXPECT_EQ(NearestName(word, options), "") << word;
+  }
 }
 
 TEST(TextTest, DidYouMeanSaysNothingWhereNothingIsNear) {

@@ -309,6 +309,13 @@ TEST(CommandLineTest, AResultThatCannotBeWrittenIsAnError) {
   EXPECT_TRUE(Contains(result.errors, "standard output")) << result.errors;
 }
 
+TEST(CommandLineTest, APipeThatNobodyReadsEndsItQuietly) {
+  for (const char* arguments : {"train --help", "train --dry-run", "--version", "options"}) {
+    const std::string line = StrCat("{ sleep 0.1; '", CrosstalkBinary(), "' ", arguments, "; echo $? >&2; } | true");
+    EXPECT_EQ(RunCommand({"-c", line}, {.program = "/bin/sh"}).errors, "141\n") << arguments;
+  }
+}
+
 TEST(CommandLineTest, NothingButTextGoesToAPipe) {
   const CommandResult result = RunCommand({"train", "--nothing"});
   EXPECT_EQ(result.errors.find('\033'), std::string::npos);
