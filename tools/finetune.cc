@@ -15,6 +15,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
+#include "tools/dry_run.h"
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -34,6 +35,7 @@ struct FinetuneSettings {
   std::string out;
   std::vector<uint64_t> seeds;
   std::optional<double> epochs;
+  bool dry_run = false;
   bool json = false;
 };
 
@@ -91,8 +93,20 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   SetSteps(length, count_examples, &settings.config);
 }
 
+// Of the first seed; the others take the same.
+int DryRunOf(FinetuneSettings settings) {
+  const std::vector<std::string> folders = FoldersOf(settings);
+  std::optional<Checkpoint> checkpoint;
+  if (!folders.empty() && RunFolder(folders[0]).HoldsRun()) {
+    checkpoint = CheckpointStore(RunFolder(folders[0]).CheckpointDirectory()).FindNewestGood().checkpoint;
+  }
+  if (!settings.seeds.empty()) settings.config.seed = settings.seeds[0];
+  return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
+}
+
 int Finetune(const OptionTable& options, FinetuneSettings& settings) {
   Resolve(options, settings);
+  if (settings.dry_run) return DryRunOf(settings);
   const bool many = !settings.seeds.empty();
   if (many) CheckFolderOfSeeds(settings.out, *ResolvedConfig(settings.config));
   if (!many) settings.seeds = {settings.config.seed};
@@ -170,6 +184,8 @@ Command FinetuneCommand() {
             "--seeds", &settings->seeds, "LIST",
             "Seeds: a run for each, in --out/seed-N, and in --out/scores.json the mean and spread over all that the "
             "folder has.");
+        options.AddFlag("--dry-run", &settings->dry_run,
+                        "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
         options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
         options.AddThreads();
         return [settings, &options] { return Finetune(options, *settings); };

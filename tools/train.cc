@@ -11,8 +11,6 @@
 #include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/registry.h"
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/origin.h"
@@ -21,11 +19,11 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/command.h"
+#include "tools/dry_run.h"
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -117,69 +115,6 @@ std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const s
       return VerifyCheckpoint(resume.path);
   }
   return std::nullopt;
-}
-
-// `checkpoint`: what the run would go on from.
-int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
-  std::optional<LoadedOrigin> origin;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  if (checkpoint) tokenizer = LoadTrainedModel(*checkpoint).tokenizer;
-  // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
-  if (!config->init_from.empty() &&
-      !(checkpoint && ReadCheckpointTraining(*checkpoint).init_from == config->init_from)) {
-    origin = LoadOrigin(config->init_from, config->optimizer_start);
-    if (!checkpoint) tokenizer = TokenizerOf(*origin, *config);
-  }
-  const TrainingData checked = CheckTrainingData(*config, tokenizer);
-  const std::string& data = checked.description;
-  const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
-  if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
-  const ModelDescription model = DescribeModel(config, vocabulary);
-  if (origin) LoadModelOf(*origin, model.config, config->seed);
-  const StepCost cost = EstimateStep(config, vocabulary);
-  if (as_json) {
-    PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
-                                  {"model", model.config},
-                                  {"data", data},
-                                  {"implementation", model.implementation},
-                                  {"parameters", cost.parameters},
-                                  {"frozen_parameters", cost.frozen_parameters},
-                                  {"memory_bytes", cost.total_bytes},
-                                  {"parameter_bytes", cost.parameter_bytes},
-                                  {"optimizer_bytes", cost.optimizer_bytes},
-                                  {"activation_bytes", cost.activation_bytes},
-                                  {"multiplications_per_step", cost.step_multiplications},
-                                  {"threads", NumThreads()}}));
-    return 0;
-  }
-  std::string text = StrCat(ToJson(*config).DumpPretty());
-  const auto line = [&text](std::string name, const auto&... parts) {
-    name.resize(28, ' ');
-    text += StrCat(name, parts..., "\n");
-  };
-  line("data", data);
-  line("model", model.text);
-  for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
-  line("implementation", model.implementation, " attention, by which memory is estimated");
-  line("parameters", CountText(cost.parameters));
-  if (cost.frozen_parameters > 0) {
-    line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
-         " are frozen");
-  }
-  if (checkpoint) {
-    line("weights", checkpoint->path, " (step ", checkpoint->step, ")");
-  } else if (origin) {
-    line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
-  }
-  line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
-       ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
-  if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
-    line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
-  }
-  line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
-  line("a step", config->batch, " examples of ", ObjectiveOf(*config).describe(*config));
-  PrintResult(text);
-  return 0;
 }
 
 // Something that the model writes, as `generate` would, so that one sees what was learnt. Returns the command for more.

@@ -57,6 +57,23 @@ TEST_F(FinetuneTest, PredictionsAreTheSameBytesOnAnyNumberOfThreads) {
   }
 }
 
+TEST_F(FinetuneTest, ADryRunSaysWhatItWouldBeAndWritesNothing) {
+  for (const std::string model : {"t5", "bert"}) {
+    std::filesystem::remove_all(Origin());
+    Pretrain(model);
+    const std::vector<std::string> words = model == "t5" ? Finetune({"--out", dir_ / "run", "--dry-run"})
+                                                         : FinetuneHead({"--out", dir_ / "run", "--dry-run"});
+    const CommandResult text = RunCommand(words);
+    ASSERT_EQ(text.exit_code, 0) << text.errors;
+    EXPECT_TRUE(Contains(text.output, "origin/checkpoints/step-00000008 (step 8)")) << text.output;
+    const Json json = ParseJson(RunCommand(Joined(words, {"--json"})).output, "dry run");
+    EXPECT_EQ(json.At("configuration").At("task"), Json("stories"));
+    EXPECT_EQ(json.At("configuration").At("steps"), Json(3));
+    EXPECT_GT(json.At("memory_bytes").AsInt(), 0);
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "run"));
+  }
+}
+
 TEST_F(FinetuneTest, PredictAndScoreSayWhatTheRunSays) {
   Pretrain("t5");
   const std::string run = dir_ / "run";

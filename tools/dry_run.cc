@@ -1,0 +1,81 @@
+#include "tools/dry_run.h"
+
+#include <memory>
+#include <string>
+
+#include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/registry.h"
+#include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/platform.h"
+#include "tools/format.h"
+#include "tools/output.h"
+
+namespace crosstalk {
+
+int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
+  std::optional<LoadedOrigin> origin;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (checkpoint) tokenizer = LoadTrainedModel(*checkpoint).tokenizer;
+  // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
+  if (!config->init_from.empty() &&
+      !(checkpoint && ReadCheckpointTraining(*checkpoint).init_from == config->init_from)) {
+    origin = LoadOrigin(config->init_from, config->optimizer_start);
+    if (!checkpoint) tokenizer = TokenizerOf(*origin, *config);
+  }
+  const TrainingData checked = CheckTrainingData(*config, tokenizer);
+  const std::string& data = checked.description;
+  const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
+  if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
+  const ModelDescription model = DescribeModel(config, vocabulary);
+  if (origin) LoadModelOf(*origin, model.config, config->seed);
+  const StepCost cost = EstimateStep(config, vocabulary);
+  if (as_json) {
+    PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
+                                  {"model", model.config},
+                                  {"data", data},
+                                  {"implementation", model.implementation},
+                                  {"parameters", cost.parameters},
+                                  {"frozen_parameters", cost.frozen_parameters},
+                                  {"memory_bytes", cost.total_bytes},
+                                  {"parameter_bytes", cost.parameter_bytes},
+                                  {"optimizer_bytes", cost.optimizer_bytes},
+                                  {"activation_bytes", cost.activation_bytes},
+                                  {"multiplications_per_step", cost.step_multiplications},
+                                  {"threads", NumThreads()}}));
+    return 0;
+  }
+  std::string text = StrCat(ToJson(*config).DumpPretty());
+  const auto line = [&text](std::string name, const auto&... parts) {
+    name.resize(28, ' ');
+    text += StrCat(name, parts..., "\n");
+  };
+  line("data", data);
+  line("model", model.text);
+  for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
+  line("implementation", model.implementation, " attention, by which memory is estimated");
+  line("parameters", CountText(cost.parameters));
+  if (cost.frozen_parameters > 0) {
+    line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
+         " are frozen");
+  }
+  if (checkpoint) {
+    line("weights", checkpoint->path, " (step ", checkpoint->step, ")");
+  } else if (origin) {
+    line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
+  }
+  line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
+       ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");
+  if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
+    line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
+  }
+  line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
+  line("a step", config->batch, " examples of ", ObjectiveOf(*config).describe(*config));
+  PrintResult(text);
+  return 0;
+}
+
+}  // namespace crosstalk
