@@ -10,11 +10,11 @@ options=
 flags=
 hint=
 if [ $# -gt 3 ]; then
-  help=$("$4" "$5" --help)
+  help=$("$4" "$5" --help=all)
   # "  --d-model N   Width": takes a value. "  --json   Print": takes none.
   options=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(,-[^ ]*\)* [^ -].*/\1/p' | tr 'a-z\n-' 'A-Z _')
   flags=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(,-[^ ]*\)*\(  .*\)*$/\1/p' | tr 'a-z\n-' 'A-Z _')
-  hint="; $4 $5 --help lists the options"
+  hint="; $4 $5 --help=all lists the options"
 fi
 for name in $given; do
   case " $known $options " in *" $name "*) continue ;; esac

@@ -77,11 +77,12 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
   OptionTable options;
   const std::function<int()> run = command.declare(options);
   try {
-    if (options.Parse(arguments) == OptionTable::Outcome::kHelp) {
-      PrintResult(options.Help(command.name, command.description));
-      return 0;
-    }
-    return run();
+    const OptionTable::Outcome outcome = options.Parse(arguments);
+    if (outcome == OptionTable::Outcome::kRun) return run();
+    const bool all = outcome == OptionTable::Outcome::kHelpAll;
+    PrintResult(options.Help(command.name, command.description,
+                             all ? OptionTable::HelpLength::kAll : OptionTable::HelpLength::kFirst));
+    return 0;
   } catch (const Interrupted&) {
     PrintMessage("interrupted before anything was saved");
     // At once: a tokenizer's training cannot be ended, and its thread may not outlive what main returns from.

@@ -327,6 +327,8 @@ Command CompareCommand() {
         options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");
         options.AddFlag("--json", &settings->json, "The table as one JSON object on standard output.");
         options.AddThreads();
+        options.ShowFirst({"--data", "--model", "--heads", "--d-model", "--layers", "--steps", "--batch", "--vary",
+                           "--seeds", "--out"});
         return [settings, &options] { return Compare(options, *settings); };
       }};
 }

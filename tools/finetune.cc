@@ -1,13 +1,17 @@
 // `crosstalk finetune`: goes on with a trained model on tasks, one run for each seed.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/finetuning.h"
+#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -54,6 +58,21 @@ OriginOutline OutlineOf(const FinetuneSettings& settings) {
     if (RunFolder(folder).HoldsRun()) return OutlineOfRun(folder);
   }
   return ReadOriginOutline(settings.from);
+}
+
+// What the origin decides, and what tasks do not read: of another value, each is an error.
+std::vector<std::string> FieldsOfTheOrigin() {
+  std::vector<std::string> keys = {"tokenizer", "vocabulary"};
+  for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) keys.push_back(field.key);
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    const FieldReaders& readers = field.options.read_by;
+    const bool of_objectives = std::string_view(readers.key) == "objective";
+    const auto learns_tasks = [](const std::string& name) { return FindObjective(name).learns_tasks(); };
+    if (of_objectives && std::none_of(readers.choices.begin(), readers.choices.end(), learns_tasks)) {
+      keys.push_back(field.key);
+    }
+  }
+  return keys;
 }
 
 // The published settings, under what the command line says.
@@ -188,6 +207,9 @@ Command FinetuneCommand() {
                         "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
         options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
         options.AddThreads();
+        for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);
+        options.ShowFirst({"--from", "--task", "--task-data", "--epochs", "--steps", "--batch", "--learning-rate",
+                           "--out", "--seeds", "--dry-run"});
         return [settings, &options] { return Finetune(options, *settings); };
       }};
 }

@@ -141,6 +141,8 @@ struct OptionTable::Impl {
     std::function<void(const std::string& text)> parse;
     std::function<void(const Json& value)> set;  // a field's; else a file's value is parsed as its text
     bool required = false;
+    bool first = true;  // --help shows it, and not only --help=all
+    bool hidden = false;
     bool repeats = false;            // may be given several times: each text is parsed
     std::vector<std::string> texts;  // as given on the command line
     std::optional<Json> file_value;  // as given in the configuration file, where the command line does not
@@ -181,7 +183,7 @@ struct OptionTable::Impl {
   std::vector<std::string> AllNames() const {
     std::vector<std::string> names = {"--help"};
     for (const auto& entry : entries) {
-      if (!entry->positional()) names.insert(names.end(), entry->names.begin(), entry->names.end());
+      if (!entry->positional() && !entry->hidden) names.insert(names.end(), entry->names.begin(), entry->names.end());
     }
     return names;
   }
@@ -341,7 +343,7 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   CLI::App parser;
   parser.allow_extras();
   parser.set_help_flag();
-  bool help = false;
+  std::string help;
   parser.add_flag("--help,-h", help);
   for (const auto& entry : impl_->entries) {
     const std::string names = Join(entry->names, ",");
@@ -365,7 +367,9 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   } catch (const CLI::ParseError& error) {
     Fail(ErrorKind::kUsage, Excerpt(error.what(), 300));
   }
-  if (help) return Outcome::kHelp;
+  if (help == "true") return Outcome::kHelp;
+  if (help == "all") return Outcome::kHelpAll;
+  CROSSTALK_CHECK(help.empty(), "--help: ", Quoted(help), " is not all");
   for (const std::string& extra : parser.remaining()) {
     if (extra.size() > 1 && extra[0] == '-') {
       const std::string name = extra.substr(0, extra.find('='));
@@ -423,14 +427,35 @@ std::optional<std::string> OptionTable::Given(const std::string& name) const {
   return entry == nullptr || entry->texts.empty() ? std::nullopt : std::optional(entry->texts[0]);
 }
 
-std::string OptionTable::Help(const std::string& command, const std::string& description) const {
+void OptionTable::ShowFirst(const std::vector<std::string>& names) {
+  for (const auto& entry : impl_->entries) entry->first = entry->positional();
+  for (const std::string& name : names) {
+    Impl::Entry* const entry = impl_->FindEntry(name);
+    CROSSTALK_DCHECK(entry != nullptr);
+    entry->first = true;
+  }
+}
+
+void OptionTable::Hide(const std::string& key) {
+  for (const auto& entry : impl_->entries) {
+    if (entry->Key() == key) entry->hidden = true;
+  }
+}
+
+std::string OptionTable::Help(const std::string& command, const std::string& description, HelpLength length) const {
   std::string usage = "Usage: crosstalk " + command;
   for (const auto& entry : impl_->entries) {
     if (entry->positional()) usage += " " + entry->placeholder + (entry->repeats ? "…" : "");
   }
   std::string out = usage + " [OPTIONS]\n\n" + Paragraphs(description);
   std::string group;
+  size_t more = 0;
   for (const auto& entry : impl_->entries) {
+    if (entry->hidden) continue;
+    if (length == HelpLength::kFirst && !entry->first) {
+      ++more;
+      continue;
+    }
     if (entry->group != group) {
       group = entry->group;
       out += "\n" + group + ":\n";
@@ -444,12 +469,19 @@ std::string OptionTable::Help(const std::string& command, const std::string& des
     if (entry->required && !entry->positional()) text += " Required.";
     out += left + Wrapped(text, kHelpColumn, kHelpColumn) + "\n";
   }
-  return out + "  --help, -h" + std::string(kHelpColumn - 12, ' ') + "This text.\n";
+  const auto line = [](std::string name, const std::string& help) {
+    name.resize(kHelpColumn, ' ');
+    return name + help + "\n";
+  };
+  out += line("  --help, -h", "This text.");
+  if (more > 0) out += line("  --help=all", StrCat("The same with ", more, " more options."));
+  return out;
 }
 
 std::vector<OptionTable::Row> OptionTable::Rows() const {
   std::vector<Row> rows;
   for (const auto& entry : impl_->entries) {
+    if (entry->hidden) continue;
     rows.push_back({Join(entry->names, ", "), entry->group, entry->placeholder, entry->help, entry->default_text});
   }
   return rows;

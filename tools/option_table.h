@@ -72,15 +72,22 @@ class OptionTable {
   // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();
 
+  // The options that one needs: --help shows these alone, and --help=all every one. Without, there is one length.
+  void ShowFirst(const std::vector<std::string>& names);
+  // A field's option that the command takes, for a configuration file may hold it, and refuses unless it changes
+  // nothing: neither help nor documentation shows it.
+  void Hide(const std::string& key);
+
   // Reads `arguments` (without program and command name), then --config FILE's values for options that the command
   // line does not give. Throws Error(kUsage).
-  enum class Outcome { kRun, kHelp };
+  enum class Outcome { kRun, kHelp, kHelpAll };
   Outcome Parse(const std::vector<std::string>& arguments);
   // Writes the given values into their targets once more, over whatever they hold now.
   void ParseAgain() const;
   // The text of an option as the command line gave it; none where it did not.
   std::optional<std::string> Given(const std::string& name) const;
-  std::string Help(const std::string& command, const std::string& description) const;
+  enum class HelpLength { kFirst, kAll };
+  std::string Help(const std::string& command, const std::string& description, HelpLength length) const;
 
   // An option as documentation shows it.
   struct Row {

@@ -246,6 +246,8 @@ Command TrainCommand() {
                         "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
         options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
         options.AddThreads();
+        options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--steps", "--batch",
+                           "--seed", "--out", "--resume", "--dry-run"});
         return [settings, &options] { return Train(options, *settings); };
       }};
 }

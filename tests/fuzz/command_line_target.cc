@@ -70,8 +70,10 @@ void FuzzCommandLine(std::string_view input) {
     OptionTable options;
     const std::function<int()> run = command.declare(options);
     Accepts([&] {
-      if (options.Parse(words) == OptionTable::Outcome::kHelp) {
-        Require(!options.Help(command.name, command.description).empty(), "help without a word");
+      if (options.Parse(words) != OptionTable::Outcome::kRun) {
+        for (const auto length : {OptionTable::HelpLength::kFirst, OptionTable::HelpLength::kAll}) {
+          Require(!options.Help(command.name, command.description, length).empty(), "help without a word");
+        }
       } else {
         options.ParseAgain();
       }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <new>
@@ -38,6 +39,24 @@ TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
       EXPECT_EQ(help.errors, "");
     }
   }
+}
+
+TEST(CommandLineTest, HelpHasTwoLengthsAndNoOptionThatIsRefused) {
+  for (const char* name : {"train", "finetune", "compare"}) {
+    const std::string first = RunCommand({name, "--help"}).output, all = RunCommand({name, "--help=all"}).output;
+    EXPECT_LE(std::count(first.begin(), first.end(), '\n'), 50) << first;
+    EXPECT_TRUE(Contains(first, "--steps") && Contains(first, "--help=all")) << first;
+    EXPECT_FALSE(Contains(first, "--adam-beta1")) << first;
+    EXPECT_TRUE(Contains(all, "--adam-beta1")) << all;
+    EXPECT_FALSE(Contains(all, "--help=all")) << all;
+  }
+  // What the origin decides, and what tasks do not read.
+  const std::string finetune = RunCommand({"finetune", "--help=all"}).output;
+  for (const char* option : {"--d-model", "--heads", "--noise-density", "--masking", "--vocabulary"}) {
+    EXPECT_FALSE(Contains(finetune, StrCat("\n  ", option))) << option;
+  }
+  EXPECT_TRUE(Contains(finetune, "--dropout") && Contains(finetune, "--target-length")) << finetune;
+  EXPECT_EQ(RunCommand({"train", "--help=some"}).exit_code, 2);
 }
 
 TEST(CommandLineTest, TheDocumentationOfOptionsIsWhatTheCommandPrints) {

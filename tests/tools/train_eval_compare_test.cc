@@ -174,7 +174,7 @@ TEST(EvalTest, MeasuresOnOtherText) {
 // Its runs begin alike and end at the same step, so that it takes no option that continues one.
 TEST(CompareTest, OffersNoOptionThatGoesOnWithAnotherRun) {
   const TempDir dir;
-  const std::string help = RunCommand({"compare", "--help"}).output;
+  const std::string help = RunCommand({"compare", "--help=all"}).output;
   ASSERT_TRUE(Contains(help, "--steps")) << help;
   for (const char* option : {"--continued-at", "--init-from", "--resume", "is resumed"}) {
     EXPECT_FALSE(Contains(help, option)) << option;
