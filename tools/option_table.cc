@@ -187,6 +187,11 @@ struct OptionTable::Impl {
     }
     return names;
   }
+  // The option that sets a field; "" where there is none.
+  std::string OptionOf(const std::string& field) const;
+  // A message with options in the places of fields: of words with an underscore, those that begin a line of a list, and
+  // after "Try" of any.
+  std::string WithOptionNames(const std::string& text) const;
   // Writes entry.file_value into the entry's target.
   static void TakeFileValue(const Entry& entry, const JsonReader& reader);
   void ReadConfigFile(const std::string& path);
@@ -497,17 +502,39 @@ bool OptionTable::Gives(const std::string& name) const {
   return !entry->texts.empty() || entry->file_value.has_value();
 }
 
+std::string OptionTable::Impl::OptionOf(const std::string& field) const {
+  for (const auto& [own, name] : field_names) {
+    if (own == field) return name;
+  }
+  for (const auto& entry : entries) {
+    if (!entry->positional() && entry->Key() == field) return entry->names[0];
+  }
+  return "";
+}
+
+std::string OptionTable::Impl::WithOptionNames(const std::string& text) const {
+  std::vector<std::string> words;
+  bool advice = false, named = false;
+  for (const std::string& word : Split(text, ' ')) {
+    if (advice && named && word == "=") continue;  // "clip = 1" is --clip 1
+    const size_t begin = word.starts_with('(') ? 1 : 0;
+    const std::string field = word.substr(begin, word.find_last_not_of(".,;:)") + 1 - begin);
+    const bool listed = !words.empty() && words.back().empty() && word.ends_with(':');  // "\n  attention: …"
+    const std::string name = advice || listed || field.find('_') != std::string::npos ? OptionOf(field) : "";
+    named = !name.empty();
+    words.push_back(named ? word.substr(0, begin) + name + word.substr(begin + field.size()) : word);
+    advice = advice || word == "Try";
+  }
+  return Join(words, " ");
+}
+
 std::string OptionTable::MessageOf(const Error& error) const {
   const std::string message = error.what();
+  if (error.kind() == ErrorKind::kNumerical) return impl_->WithOptionNames(message);
   if (error.field().empty() || !message.starts_with(error.field())) return message;
-  const std::string rest = message.substr(error.field().size());
-  for (const auto& [field, name] : impl_->field_names) {
-    if (field == error.field()) return name + rest;
-  }
-  for (const auto& entry : impl_->entries) {
-    if (!entry->positional() && entry->Key() == error.field()) return entry->names[0] + rest;
-  }
-  return message;
+  const std::string name = impl_->OptionOf(error.field()), rest = message.substr(error.field().size());
+  return (name.empty() ? error.field() : name) +
+         (error.kind() == ErrorKind::kUsage ? impl_->WithOptionNames(rest) : rest);
 }
 
 std::vector<std::string> SplitList(const std::string& name, const std::string& text) {

@@ -95,7 +95,9 @@ class OptionTable {
     std::string group, placeholder, help, default_text;
   };
   std::vector<Row> Rows() const;
-  // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()).
+  // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()), and in
+  // the places of those that it advises: "Try a smaller learning_rate, or clip = 1" becomes "--learning-rate, or --clip
+  // 1".
   std::string MessageOf(const Error& error) const;
   // Of a field that the command calls by another name: errors of `field` name the option `name`.
   void NameField(const std::string& field, const std::string& name);

@@ -180,8 +180,7 @@ void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, cons
     return;
   }
   FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(FieldDifferences(fields, config, there)),
-            "\nleave these options out to take the origin's; of the model only dropout, mixing_init and implementation "
-            "may differ");
+            "\nleave these options out to take the origin's");
 }
 
 Json ModelUnder(const TrainingConfig& config, const Json& model, const TrainingConfig& before,

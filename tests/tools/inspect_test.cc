@@ -149,7 +149,8 @@ TEST(InspectTest, MistakesAreNamed) {
   refused({"--target", "a", "--out", dir / "p"}, "--text");
   refused({"--text", "a", "--second", "b", "--out", dir / "p"}, "--second");
   refused({"--text", "", "--out", dir / "p"}, "--text");
-  refused({"--text", std::string(70, 'a'), "--out", dir / "p"}, "max_tokens");
+  refused({"--text", std::string(70, 'a'), "--out", dir / "p"},
+          "more than --max-tokens = 64: shorten it, or raise --max-tokens;");
   refused({"--text", "a", "--out", dir / "p", "--max-tokens", "100000"}, "--max-tokens: 100000 is not between 1 and");
   refused({"--text", "a", "--out", dir / "p", "--tensors", dir / "p"}, "--out and --tensors both name");
   const std::string run = ReadBytes(dir / "run/run.json");

@@ -81,6 +81,8 @@ TEST(TrainErrorsTest, ALossThatIsNotFiniteNamesTheLayerAndTheLastCheckpointStand
                               "--learning-rate", learning_rate, "--steps", "1000", "--checkpoint-every", "1"}));
     EXPECT_EQ(result.exit_code, 4) << result.errors;
     EXPECT_TRUE(Contains(result.errors, says)) << result.errors;
+    EXPECT_TRUE(Contains(result.errors, "Try a smaller --learning-rate, a longer --warmup, or --clip 1."))
+        << result.errors;
     EXPECT_FALSE(std::filesystem::exists(run + "/model.safetensors"));
     // Its last checkpoint is of the last step that was made, and good: going on from it fails at the same step.
     const std::string checkpoints = Snapshot(run + "/checkpoints");

@@ -133,8 +133,8 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
   const std::vector<Case> cases = {
       {{"--d-model", "32"},
        2,
-       "--init-from: " + Origin() + "/checkpoints/step-00000008 is of another model:\n  d_model: 32 here, 16 there"},
-      {{"--attention", "multihead"}, 2, "attention: \"multihead\" here, \"talking\" there"},
+       "--init-from: " + Origin() + "/checkpoints/step-00000008 is of another model:\n  --d-model: 32 here, 16 there"},
+      {{"--attention", "multihead"}, 2, "\n  --attention: \"multihead\" here, \"talking\" there"},
       {{"--tokenizer", "bytes"}, 2, "--tokenizer: bytes gives one of kind bytes with 359 ids, which is not the one"},
       {{"--vocabulary", "340"}, 2, "leave out tokenizer and vocabulary to take the origin's"},
       {{"--frozen", "encodr"}, 2, "--frozen: there is no parameter \"encodr\""},
