@@ -88,8 +88,20 @@ void CompareOnTasks(const TrainedModel& trained) {
   }
 }
 
+// Only what belongs to memory positions can be taken of another one.
+bool HasDynamicMemory(const Model& model) {
+  const std::vector<AttentionPlace> places = model.AttentionPlaces();
+  return std::any_of(places.begin(), places.end(),
+                     [](const AttentionPlace& place) { return place.config.mixing.P_Ml || place.config.mixing.P_Mw; });
+}
+
 void Compare(const std::string& run, const std::string& data) {
   TrainedModel trained = LoadTrainedModel(run, WhichCheckpoint::kBest);
+  if (!HasDynamicMemory(*trained.model)) {
+    Fail(ErrorKind::kUsage, run,
+         ": has no dynamic projections P_Ml and P_Mw, which the defect is about: give a T5 that ",
+         "crosstalk train --attention dynamic has trained");
+  }
   const bool of_tasks = ObjectiveOf(trained.config).learns_tasks();
   if (!data.empty()) (of_tasks ? trained.config.task_data : trained.config.data) = data;
   const NoGradScope no_grad;

@@ -33,6 +33,9 @@ namespace crosstalk {
 
 namespace {
 
+// d_model of the smallest T5 whose finetuning was published; BERT and ALBERT began at 768.
+constexpr int64_t kSmallestPublished = 512;
+
 struct FinetuneSettings {
   TrainingConfig config;
   std::string from;
@@ -110,6 +113,11 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
     return CountTrainingExamples(settings.config, data);
   };
   SetSteps(length, count_examples, &settings.config);
+  if (settings.config.d_model < kSmallestPublished && !options.Gives("--learning-rate")) {
+    PrintMessage(
+        "note: the default --learning-rate of ", *settings.config.learning_rate,
+        " is published for models of 60 million parameters and more; one of a million wants ten times as much");
+  }
 }
 
 // Of the first seed; the others take the same.

@@ -70,16 +70,30 @@ std::optional<std::string> RunFolder::TokenizerFile() const {
   return std::nullopt;
 }
 
+namespace {
+
+// Calls make(), whose error is one of the field "out".
+template <typename Make>
+auto MakeAsOut(const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    FailField(error.kind(), "out", error.what(), "; choose another folder");
+  }
+}
+
+}  // namespace
+
 RunLock::RunLock(const std::string& folder) : RunLock(WithoutTrailingSlash(folder), Created::kNo) {
-  CreateDirectories(ParentOf(folder_));
+  MakeAsOut([&] { CreateDirectories(ParentOf(folder_)); });
   Lock();
 }
 
 std::unique_ptr<RunLock> RunLock::OfNewFolder(const std::string& parent, const std::string& name) {
-  CreateDirectories(parent);
+  MakeAsOut([&] { CreateDirectories(parent); });
   for (int number = 1;; ++number) {
     const std::string path = StrCat(parent, "/", name, "-", number);
-    if (!CreateDirectory(path)) continue;
+    if (!MakeAsOut([&] { return CreateDirectory(path); })) continue;
     std::unique_ptr<RunLock> lock(new RunLock(path, Created::kYes));
     lock->Lock();
     return lock;
@@ -93,7 +107,7 @@ RunLock::RunLock(std::string folder, Created created)
 void RunLock::Lock() {
   for (int attempt = 0; !IsHeld(); ++attempt) {
     Release();
-    if (CreateDirectory(folder_)) created_ = true;
+    if (MakeAsOut([&] { return CreateDirectory(folder_); })) created_ = true;
     descriptor_ = OpenFile(LockFile(), O_RDWR | O_CREAT, 0644);
     if (descriptor_ < 0) {
       if (errno == ENOENT && attempt < kLockAttempts) continue;

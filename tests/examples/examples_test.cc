@@ -140,6 +140,13 @@ TEST(ExamplesTest, ThePublishedDefectIsMeasured) {
   const std::string output = RunExample("published_defect", "'" + folder + "/run' '" + tasks + "'");
   EXPECT_TRUE(std::regex_search(output, std::regex("stories +[0-9.]+ +[0-9.]+ +[0-9]+ of 300"))) << output;
   EXPECT_NE(RunExample("published_defect", "", 2).find("usage"), std::string::npos);
+  ASSERT_EQ(
+      std::system((command + "train --tokenizer bytes --attention talking --d-model 16 --heads 2 --d-ff 24 " +
+                   "--layers 1 --input-length 32 --batch 4 --steps 1 --threads 1 --out '" + folder + "/static'" + quiet)
+                      .c_str()),
+      0);
+  EXPECT_NE(RunExample("published_defect", "'" + folder + "/static'", 1).find("--attention dynamic"),
+            std::string::npos);
   fs::remove_all(folder);
 }
 

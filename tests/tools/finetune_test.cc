@@ -66,6 +66,9 @@ TEST_F(FinetuneTest, ADryRunSaysWhatItWouldBeAndWritesNothing) {
     const CommandResult text = RunCommand(words);
     ASSERT_EQ(text.exit_code, 0) << text.errors;
     EXPECT_TRUE(Contains(text.output, "origin/checkpoints/step-00000008 (step 8)")) << text.output;
+    EXPECT_TRUE(Contains(text.errors, "one of a million wants ten times as much")) << text.errors;
+    const CommandResult given = RunCommand(Joined(words, {"--learning-rate", "0.01"}));
+    EXPECT_FALSE(Contains(given.errors, "ten times")) << given.errors;
     const Json json = ParseJson(RunCommand(Joined(words, {"--json"})).output, "dry run");
     EXPECT_EQ(json.At("configuration").At("task"), Json("stories"));
     EXPECT_EQ(json.At("configuration").At("steps"), Json(3));

@@ -106,6 +106,13 @@ TEST(TrainErrorsTest, AModelThatCannotFitIsRefusedBeforeItIsBuilt) {
   }
 }
 
+TEST(TrainErrorsTest, AFolderThatCannotBeMadeNamesTheOption) {
+  const CommandResult result = RunCommand(TinyTrain({"--out", "/proc/none/run"}));
+  EXPECT_EQ(result.exit_code, 1) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "error: --out: /proc/none: cannot create the directory: ")) << result.errors;
+  EXPECT_TRUE(Contains(result.errors, "; choose another folder")) << result.errors;
+}
+
 TEST(TrainErrorsTest, AFullDiskLeavesThePreviousCheckpoint) {
   const TempDir dir;
   const std::vector<std::string> options = {"--steps", "400", "--eval-every", "0", "--checkpoint-every", "100"};
