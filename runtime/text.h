@@ -23,9 +23,9 @@ std::string Excerpt(std::string_view text, size_t most = 100);
 // The same in double quotes.
 std::string Quoted(std::string_view text);
 
-// The entry of `names` that the fewest edits make of `name`: a letter mistyped, left out, added, or swapped with the next.
-// Empty if that is more than every third letter and neither begins with the other, or if `name` is much longer than
-// names are.
+// The entry of `names` that the fewest edits make of `name`: a letter mistyped, left out, added, or swapped with the
+// next. Empty if that is more than every third letter and neither begins with the other, or if `name` is much longer
+// than names are.
 std::string NearestName(std::string_view name, const std::vector<std::string>& names);
 
 // "; did you mean \"talking\"?", or nothing: the end of an error about a name that is not known.
