@@ -55,8 +55,8 @@ kernels::CrossEntropyOptions KernelOptions(const CrossEntropyOptions& options) {
 }
 
 // What the kernel says of each row.
-struct Rows {
-  Rows(int64_t rows, DType dtype)
+struct LossRows {
+  LossRows(int64_t rows, DType dtype)
       : nll(Tensor::Empty({rows}, dtype)),
         log_z(Tensor::Empty({rows}, dtype)),
         correct(Tensor::Empty({rows}, DType::kBool)) {}
@@ -70,7 +70,7 @@ struct Sums {
 };
 
 // In row order, in double: the same bits however the rows were computed.
-Sums SumRows(const Rows& rows, double z_loss) {
+Sums SumRows(const LossRows& rows, double z_loss) {
   Sums sums;
   Launch("cross_entropy", rows.nll.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -86,7 +86,7 @@ Sums SumRows(const Rows& rows, double z_loss) {
   return sums;
 }
 
-// Rows of logits that exist at a time: about 32 MB of float.
+// LossRows of logits that exist at a time: about 32 MB of float.
 int64_t ChunkRows(int64_t classes) {
   constexpr int64_t kChunkElements = int64_t{8} << 20;
   const int64_t rows = kChunkElements / std::max<int64_t>(classes, 1) / 64 * 64;
@@ -121,7 +121,7 @@ void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) 
 }
 
 template <typename T>
-void LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& options, const Rows& rows) {
+void LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& options, const LossRows& rows) {
   const int64_t chunk = ChunkRows(linear.classes());
   const Tensor logits = Tensor::Empty({std::min(chunk, linear.rows()), linear.classes()}, DTypeOf<T>);
   for (int64_t begin = 0; begin < linear.rows(); begin += chunk) {
@@ -192,7 +192,7 @@ CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, c
   const Targets checked = CheckTargets("cross_entropy", targets, rows, classes, options.ignore_index);
   const kernels::CrossEntropyOptions kernel_options = KernelOptions(options);
   const Tensor values = math::Contiguous(logits.value());
-  const Rows of_rows(rows, logits.dtype());
+  const LossRows of_rows(rows, logits.dtype());
   Launch("cross_entropy", logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     kernels::CrossEntropy<T>(rows, classes, values.data<T>(), checked.classes.data<int32_t>(), kernel_options,
@@ -247,7 +247,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                          .targets = checked.classes,
                          .scale = scale,
                          .num_classes = num_classes};
-  const Rows rows(linear.rows(), hidden.dtype());
+  const LossRows rows(linear.rows(), hidden.dtype());
   CountMultiplications(SaturatingProduct(linear.rows(), linear.classes(), linear.d()));
   DispatchFloat("linear_cross_entropy", hidden.dtype(),
                 [&](auto zero) { LinearForward<decltype(zero)>(linear, kernel_options, rows); });

@@ -8,11 +8,11 @@
 namespace crosstalk {
 namespace {
 
-struct Rows {
+struct NormRows {
   int64_t rows = 0, cols = 0;
 };
 
-Rows CheckNorm(const char* name, const Variable& x, double eps) {
+NormRows CheckNorm(const char* name, const Variable& x, double eps) {
   CROSSTALK_CHECK(x.rank() >= 1 && x.size(-1) > 0, name, ": x", x.shape(), " has no last dimension to normalise over");
   CROSSTALK_CHECK(eps >= 0, name, ": eps must not be negative, but is ", eps);
   return {x.value().num_elements() / x.size(-1), x.size(-1)};
@@ -36,7 +36,7 @@ T* DataOrNull(const Tensor& tensor) {
 }  // namespace
 
 Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
-  const Rows size = CheckNorm("rms_norm", x, eps);
+  const NormRows size = CheckNorm("rms_norm", x, eps);
   CheckParameter("rms_norm", "scale", scale, x);
   const Tensor values = math::Contiguous(x.value());
   const Tensor factors = math::Contiguous(scale.value());
@@ -63,7 +63,7 @@ Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
 }
 
 Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bias, double eps) {
-  const Rows size = CheckNorm("layer_norm", x, eps);
+  const NormRows size = CheckNorm("layer_norm", x, eps);
   CheckParameter("layer_norm", "scale", scale, x);
   CheckParameter("layer_norm", "bias", bias, x);
   const Tensor values = math::Contiguous(x.value());

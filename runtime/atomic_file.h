@@ -126,6 +126,7 @@ void SyncDirectory(const std::string& path);
 // must not be taken for free.
 enum class PathKind { kNothing, kFile, kDirectory, kOther };
 PathKind KindOf(const std::string& path);
+inline bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
 
 // Creates a directory in one that is there. False if something has that name already: of several callers one gets true.
 bool CreateDirectory(const std::string& path);

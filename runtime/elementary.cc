@@ -26,10 +26,10 @@ double Polynomial(const double (&c)[kTerms], double x) {
 }
 
 // x = 2^exponent · (1 + f), 1 + f in [√½, √2), for finite x > 0.
-struct Split {
+struct RootSplit {
   double exponent, f;
 };
-Split SplitAtRoot(double x) {
+RootSplit SplitAtRoot(double x) {
   const bool subnormal = x < std::numeric_limits<double>::min();
   const auto bits = std::bit_cast<int64_t>(subnormal ? x * 0x1p54 : x);
   const int64_t exponent = (bits - std::bit_cast<int64_t>(0x1.6a09e667f3bcdp-1)) >> 52;  // √½

@@ -245,10 +245,10 @@ class ThreadPool {
 };
 
 // Never destroyed: its threads sleep on it until the process ends.
-ThreadPool& GetPool() {
+ThreadPool& GetThreadPool() {
   static ThreadPool* pool = [] {
     // fork() copies the lock as it is: taken first, so that no other thread holds it and the child can unlock it.
-    pthread_atfork([] { GetPool().Lock(); }, [] { GetPool().Unlock(); }, [] { GetPool().Unlock(); });
+    pthread_atfork([] { GetThreadPool().Lock(); }, [] { GetThreadPool().Unlock(); }, [] { GetThreadPool().Unlock(); });
     return new ThreadPool;
   }();
   return *pool;
@@ -285,7 +285,7 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOr
     return;
   }
   const int64_t parts = order == TileOrder::kInOrder ? 1 : std::min<int64_t>(helpers + 1, tiles);
-  GetPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
+  GetThreadPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

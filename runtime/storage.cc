@@ -29,7 +29,7 @@ struct SizeClass {
   size_t blocks = 0;        // free or in use
 };
 
-struct Pool {
+struct BlockPool {
   std::mutex mutex;
   std::map<size_t, SizeClass> classes;
   MemoryStats stats{};
@@ -49,11 +49,12 @@ struct Pool {
 };
 
 // Never destroyed: tensors with static lifetime may be freed after any destructor of ours has run.
-Pool& GetPool() {
-  static Pool* pool = [] {
+BlockPool& GetBlockPool() {
+  static BlockPool* pool = [] {
     // fork() copies the lock as it is: taken first, so that no other thread holds it and the child can unlock it.
-    pthread_atfork([] { GetPool().mutex.lock(); }, [] { GetPool().mutex.unlock(); }, [] { GetPool().mutex.unlock(); });
-    return new Pool;
+    pthread_atfork([] { GetBlockPool().mutex.lock(); }, [] { GetBlockPool().mutex.unlock(); },
+                   [] { GetBlockPool().mutex.unlock(); });
+    return new BlockPool;
   }();
   return *pool;
 }
@@ -84,7 +85,7 @@ void* ReserveAddresses(size_t capacity) {
 }
 
 // A block, new or used before. The pool's mutex is held.
-void* TakeBlock(Pool& pool, size_t bytes, size_t capacity) {
+void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
   SizeClass& size_class = pool.classes[capacity];
   if (!size_class.free.empty()) {
     void* data = size_class.free.back();
@@ -117,7 +118,7 @@ std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   const int64_t capacity = static_cast<int64_t>(storage->capacity_);
   if (!storage->backed_) storage->data_ = ReserveAddresses(storage->capacity_);
   {
-    Pool& pool = GetPool();
+    BlockPool& pool = GetBlockPool();
     const std::lock_guard<std::mutex> lock(pool.mutex);
     if (storage->backed_) storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
     if (!storage->backed_) pool.unbacked += capacity;
@@ -131,7 +132,7 @@ std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
 Storage::~Storage() {
   if (data_ == nullptr) return;
   const int64_t capacity = static_cast<int64_t>(capacity_);
-  Pool& pool = GetPool();
+  BlockPool& pool = GetBlockPool();
   const std::lock_guard<std::mutex> lock(pool.mutex);
   pool.stats.live_bytes -= capacity;
   if (backed_) {
@@ -144,19 +145,19 @@ Storage::~Storage() {
 }
 
 MemoryStats GetMemoryStats() {
-  Pool& pool = GetPool();
+  BlockPool& pool = GetBlockPool();
   std::lock_guard<std::mutex> lock(pool.mutex);
   return pool.stats;
 }
 
 void ResetPeakMemory() {
-  Pool& pool = GetPool();
+  BlockPool& pool = GetBlockPool();
   std::lock_guard<std::mutex> lock(pool.mutex);
   pool.stats.peak_bytes = pool.stats.live_bytes;
 }
 
 void ReleaseCachedMemory() {
-  Pool& pool = GetPool();
+  BlockPool& pool = GetBlockPool();
   std::lock_guard<std::mutex> lock(pool.mutex);
   pool.ReleaseAll();
 }

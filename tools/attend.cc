@@ -15,7 +15,7 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct AttendSettings {
   std::string input;
   std::string output;
   std::optional<std::string> implementation;
@@ -25,7 +25,7 @@ struct Settings {
   std::string precision = "fp32";
 };
 
-int Run(const Settings& settings) {
+int RunAttend(const AttendSettings& settings) {
   AttentionTensorsOptions options;
   if (settings.implementation)
     options.implementation = ParseName<AttentionImplementation>("implementation", *settings.implementation);
@@ -46,7 +46,7 @@ int Run(const Settings& settings) {
   return 0;
 }
 
-constexpr const char* kDescription =
+constexpr const char* kAttendDescription =
     "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. Which "
     "tensors are there decides the kind of attention; brackets are shapes, b is a batch:\n"
     "\n"
@@ -70,9 +70,9 @@ constexpr const char* kDescription =
 }  // namespace
 
 Command AttendCommand() {
-  return {"attend", "one attention layer on your own tensors", kDescription,
+  return {"attend", "one attention layer on your own tensors", kAttendDescription,
           [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<Settings>();
+            auto settings = std::make_shared<AttendSettings>();
             options.Add("IN", &settings->input, "FILE", "Safetensors file to read.", OptionTable::Required::kYes);
             options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
                         OptionTable::Required::kYes);
@@ -90,7 +90,7 @@ Command AttendCommand() {
                 "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
                 "the results' type.");
             options.AddThreads();
-            return [settings] { return Run(*settings); };
+            return [settings] { return RunAttend(*settings); };
           }};
 }
 

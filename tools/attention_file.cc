@@ -50,9 +50,9 @@ void CheckTensors(const TensorFile& file) {
 }
 
 // What the file's tensors make of the layer: the kind, then every size.
-class Layout {
+class FileLayout {
  public:
-  explicit Layout(const TensorFile& file) : file_(file), dims_("attention") {
+  explicit FileLayout(const TensorFile& file) : file_(file), dims_("attention") {
     ChooseForm();
     for (const AttentionProjection& projection : kAttentionProjections) {
       if (projection.mixing != nullptr) config.mixing.*projection.mixing = Has(projection.name());
@@ -224,7 +224,7 @@ AttentionImplementation Requested(const AttentionTensorsOptions& options) {
 AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
   if (options.non_finite == NonFinite::kRefuse) CheckInputsAreFinite(file, options.precision);
-  AttentionConfig config = Layout(file).config;
+  AttentionConfig config = FileLayout(file).config;
   config.scale = options.scale;
   config.implementation = Requested(options);
 

@@ -9,7 +9,7 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct ComplexitySettings {
   AttentionOptions attention;
   int64_t d_model = 768;
   int64_t n = 512;
@@ -17,7 +17,7 @@ struct Settings {
   bool json = false;
 };
 
-int Run(const Settings& settings) {
+int RunComplexity(const ComplexitySettings& settings) {
   const AttentionConfig config = MakeAttentionConfig(settings.attention, settings.d_model);
   const AttentionCost cost = CostOf(config, settings.n, settings.m);
   if (settings.json) {
@@ -40,7 +40,7 @@ Command ComplexityCommand() {
       "cost, "
       "neither softmax nor scale. X, M and Y all have the width --d-model.",
       [](OptionTable& options) -> std::function<int()> {
-        auto settings = std::make_shared<Settings>();
+        auto settings = std::make_shared<ComplexitySettings>();
         settings->attention.heads = 12;
         options.AddFields(AttentionFields(), &settings->attention);
         options.Group("Sizes");
@@ -49,7 +49,7 @@ Command ComplexityCommand() {
         options.Add("--m", &settings->m, "N", "Number of memory positions.");
         options.Group("Output");
         options.AddFlag("--json", &settings->json, "Print {\"parameters\": …, \"multiplications\": …} on one line.");
-        return [settings] { return Run(*settings); };
+        return [settings] { return RunComplexity(*settings); };
       }};
 }
 

@@ -12,14 +12,14 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct ExportSettings {
   std::string model;
   std::string out;
   std::string dtype = "keep";
   bool with_extensions = false;
 };
 
-int Export(const Settings& settings) {
+int Export(const ExportSettings& settings) {
   const StopSignals signals;
   const AnyModel any = LoadAnyModel(settings.model, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
@@ -34,7 +34,7 @@ int Export(const Settings& settings) {
   return 0;
 }
 
-constexpr const char* kDescription =
+constexpr const char* kExportDescription =
     "Writes a model as the folder that Hugging Face's libraries read: config.json, model.safetensors, and the "
     "tokenizer's files. MODEL is a run, one of its checkpoints, or what crosstalk import made; of the latter the "
     "names, "
@@ -48,8 +48,9 @@ constexpr const char* kDescription =
 }  // namespace
 
 Command ExportCommand() {
-  return {"export", "a model as a Hugging Face folder", kDescription, [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<Settings>();
+  return {"export", "a model as a Hugging Face folder", kExportDescription,
+          [](OptionTable& options) -> std::function<int()> {
+            auto settings = std::make_shared<ExportSettings>();
             options.Add("MODEL", &settings->model, "MODEL", "A run, a checkpoint or an imported model.",
                         OptionTable::Required::kYes);
             options.Add("--out,-o", &settings->out, "FOLDER", "Folder to make; it must not be there, or be empty.",

@@ -21,7 +21,7 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct ForwardSettings {
   std::string model;
   std::string inputs;
   std::string output;
@@ -80,7 +80,7 @@ void CheckFinite(const NamedTensor& result) {
   }
 }
 
-int Forward(const Settings& settings) {
+int Forward(const ForwardSettings& settings) {
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.inputs, settings.output, ignored),
                   "--output: ", settings.output, " is the file to read; name another");
@@ -121,7 +121,7 @@ int Forward(const Settings& settings) {
   return 0;
 }
 
-constexpr const char* kDescription =
+constexpr const char* kForwardDescription =
     "Computes a model on the ids of a file (safetensors) and writes what comes out, under Hugging Face's names, for "
     "checking against any other framework. MODEL is a published model's folder, an imported model, a run, or a "
     "checkpoint. Nothing is dropped. Brackets are shapes; b is a batch, n and m are lengths:\n"
@@ -146,9 +146,9 @@ constexpr const char* kDescription =
 }  // namespace
 
 Command ForwardCommand() {
-  return {"forward", "a model on your own ids, for checking against other frameworks", kDescription,
+  return {"forward", "a model on your own ids, for checking against other frameworks", kForwardDescription,
           [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<Settings>();
+            auto settings = std::make_shared<ForwardSettings>();
             options.Add("MODEL", &settings->model, "MODEL", "A published model's folder, a run or a checkpoint.",
                         OptionTable::Required::kYes);
             options.Add("--inputs,-i", &settings->inputs, "FILE", "Safetensors file to read.",

@@ -255,7 +255,7 @@ int Generate(const GenerateSettings& settings) {
   return WriteForTexts(settings, writing);
 }
 
-constexpr const char* kDescription =
+constexpr const char* kGenerateDescription =
     "Writes text to standard output. MODEL is a run, a checkpoint, an imported model, or a published model's folder "
     "itself. A language model goes on with a text, or begins one of its own; it sees the last tokens, as many as its "
     "examples had (--input-length), and when they are used up, begins anew with the last half of them. A T5 fills the "
@@ -278,7 +278,7 @@ constexpr const char* kDescription =
 
 Command GenerateCommand() {
   return {
-      "generate", "let a trained model write: go on with a text, fill its blanks, or answer it", kDescription,
+      "generate", "let a trained model write: go on with a text, fill its blanks, or answer it", kGenerateDescription,
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<GenerateSettings>();
         settings->options = &options;

@@ -16,13 +16,14 @@
 namespace crosstalk {
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 20;  // of standard input, or a file
+constexpr size_t kMostInputBytes = size_t{64} << 20;  // of standard input, or a file
 
 std::string StandardInput() {
   std::string text;
   for (std::istreambuf_iterator<char> c(std::cin), end; c != end; ++c) {
     text += *c;
-    if (text.size() > kMostBytes) Fail(ErrorKind::kData, "standard input is longer than ", kMostBytes, " bytes");
+    if (text.size() > kMostInputBytes)
+      Fail(ErrorKind::kData, "standard input is longer than ", kMostInputBytes, " bytes");
   }
   return text;
 }
@@ -38,7 +39,7 @@ std::vector<GenerateInput> ReadText(const std::string& text) {
 }
 
 std::vector<GenerateInput> ReadLines(const std::string& path) {
-  const std::string contents = path == "-" ? StandardInput() : ReadFile(path, kMostBytes);
+  const std::string contents = path == "-" ? StandardInput() : ReadFile(path, kMostInputBytes);
   const std::string name = path == "-" ? "standard input" : path;
   std::vector<GenerateInput> lines;
   for (size_t begin = 0; begin < contents.size();) {

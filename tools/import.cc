@@ -15,13 +15,13 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct ImportSettings {
   std::string folder;
   std::string out;
   std::string attention = "multihead";
 };
 
-int Import(const Settings& settings) {
+int Import(const ImportSettings& settings) {
   const StopSignals signals;
   ImportOptions options;
   options.stop = [] { return StopSignals::Received() != 0; };
@@ -34,7 +34,7 @@ int Import(const Settings& settings) {
   return 0;
 }
 
-constexpr const char* kDescription =
+constexpr const char* kImportDescription =
     "Reads the folder of a published model as Hugging Face's libraries write it (T5, BERT, ALBERT): config.json; "
     "model.safetensors, or several with their index, of F32, F16 or BF16; the tokenizer's files. Writes a folder that "
     "every other command takes as a run: eval, generate, forward, export, train --init-from. Names, shapes and numbers "
@@ -47,9 +47,9 @@ constexpr const char* kDescription =
 }  // namespace
 
 Command ImportCommand() {
-  return {"import", "a published model (a Hugging Face folder) as one of ours", kDescription,
+  return {"import", "a published model (a Hugging Face folder) as one of ours", kImportDescription,
           [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<Settings>();
+            auto settings = std::make_shared<ImportSettings>();
             options.Add("FOLDER", &settings->folder, "FOLDER", "The published model's folder.",
                         OptionTable::Required::kYes);
             options.Add("--out,-o", &settings->out, "MODEL", "Folder to make; it must not be there, or be empty.",

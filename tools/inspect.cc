@@ -28,7 +28,7 @@ namespace crosstalk {
 namespace {
 
 // Of the values in a page, which is 5 MB with all that is around them.
-constexpr int64_t kMostPageBytes = 4'850'000;
+constexpr int64_t kMostMapsPageBytes = 4'850'000;
 
 struct InspectSettings {
   std::string model;
@@ -79,9 +79,9 @@ void WritePage(const InspectSettings& settings, const AnyModel& any, const Atten
                       any.source, ", computed in ", Name(CurrentPrecision()), "."));
   const std::string projections = MixingSection(mixing);
   if (maps != nullptr) {
-    const MapsSection section = DrawMaps(
-        *maps,
-        {.most_heads = settings.max_heads, .most_bytes = kMostPageBytes - static_cast<int64_t>(projections.size())});
+    const MapsSection section =
+        DrawMaps(*maps, {.most_heads = settings.max_heads,
+                         .most_bytes = kMostMapsPageBytes - static_cast<int64_t>(projections.size())});
     for (const std::string& sentence : section.left_out) PrintMessage("inspect: ", sentence);
     page.AddSection("Maps", section.html);
     page.AddSection("Tokens", TokenLists(*maps));
@@ -133,7 +133,7 @@ int Inspect(const InspectSettings& settings) {
   return 0;
 }
 
-constexpr const char* kDescription =
+constexpr const char* kInspectDescription =
     "Shows what the heads of a model do with a text, and how they are mixed. MODEL is a run, a checkpoint, an imported "
     "model, or a published model's folder.\n"
     "\n"
@@ -152,8 +152,8 @@ constexpr const char* kDescription =
 }  // namespace
 
 Command InspectCommand() {
-  return {"inspect", "what the heads say to each other: attention maps of a text, head projections", kDescription,
-          [](OptionTable& options) -> std::function<int()> {
+  return {"inspect", "what the heads say to each other: attention maps of a text, head projections",
+          kInspectDescription, [](OptionTable& options) -> std::function<int()> {
             const auto settings = std::make_shared<InspectSettings>();
             options.Add("MODEL", &settings->model, "MODEL",
                         "A run, a checkpoint, an imported model, or a published model's folder.",

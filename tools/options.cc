@@ -11,13 +11,13 @@
 namespace crosstalk {
 namespace {
 
-struct Settings {
+struct OptionsSettings {
   std::string command;
   bool markdown = false;
 };
 
 // "|" would end a cell of the table.
-std::string Cell(const std::string& text) { return Join(Split(text, '|'), "\\|"); }
+std::string MarkdownCell(const std::string& text) { return Join(Split(text, '|'), "\\|"); }
 
 std::string Markdown(const Command& command, const std::vector<OptionTable::Row>& rows) {
   std::string text = StrCat("## crosstalk ", command.name, "\n\n", command.description, "\n");
@@ -27,14 +27,14 @@ std::string Markdown(const Command& command, const std::vector<OptionTable::Row>
       group = row.group;
       text += StrCat("\n| ", group, " | | default |\n|---|---|---|\n");
     }
-    text += StrCat("| `", Cell(row.names),
-                   row.placeholder.empty() || row.placeholder == row.names ? "" : " " + Cell(row.placeholder), "` | ",
-                   Cell(row.help), " | ", Cell(row.default_text), " |\n");
+    text += StrCat("| `", MarkdownCell(row.names),
+                   row.placeholder.empty() || row.placeholder == row.names ? "" : " " + MarkdownCell(row.placeholder),
+                   "` | ", MarkdownCell(row.help), " | ", MarkdownCell(row.default_text), " |\n");
   }
   return text;
 }
 
-int ListOptions(const Settings& settings) {
+int ListOptions(const OptionsSettings& settings) {
   std::string text;
   if (settings.markdown) {
     text =
@@ -69,7 +69,7 @@ Command OptionsCommand() {
   return {"options", "list every option of every subcommand",
           "Prints the names of the options, one a line; of one subcommand if it is named.",
           [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<Settings>();
+            const auto settings = std::make_shared<OptionsSettings>();
             options.Add("COMMAND", &settings->command, "COMMAND", "A subcommand.");
             options.AddFlag("--markdown", &settings->markdown, "Tables with help and defaults: docs/options.md.");
             return [settings] { return ListOptions(*settings); };

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kMostPageBytes = 50'000'000;
 
-struct Settings {
+struct ReportSettings {
   std::vector<std::string> runs;
   std::string out;
   int64_t samples = kReportSamples;
@@ -47,7 +47,7 @@ int ReportTable(const std::string& folder, const std::string& out) {
   return 0;
 }
 
-int Report(const Settings& settings) {
+int Report(const ReportSettings& settings) {
   for (const std::string& path : settings.runs) {
     const std::string table = TableFolder(path);
     if (table.empty()) continue;
@@ -90,7 +90,7 @@ Command ReportCommand() {
           "reproduce`, its folder or table.json, it is the page that was made with it. The file needs no network and "
           "no other file. `crosstalk train` and `crosstalk finetune` write RUN/report.html at their end.",
           [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<Settings>();
+            const auto settings = std::make_shared<ReportSettings>();
             options.AddList("RUN", &settings->runs, "RUN", "A run's folder, a folder of runs, or a table.");
             options.Add("--out", &settings->out, "FILE",
                         "The page; RUN/report.html by default, and report.html of several.");

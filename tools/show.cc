@@ -30,7 +30,7 @@ constexpr size_t kNameColumn = 26, kMostSparkline = 60, kFewestSparkline = 10;
 constexpr size_t kMostMeasures = 6;
 constexpr size_t kMostPath = 4096, kMostName = 100;
 
-struct Settings {
+struct ShowSettings {
   std::vector<std::string> runs;
   bool json = false;
 };
@@ -171,7 +171,7 @@ Json StoryJson(const RunRecord& run) {
                            {"configuration", run.config ? ToJson(*run.config) : Json()}});
 }
 
-int Show(const Settings& settings) {
+int Show(const ShowSettings& settings) {
   const std::vector<RunRecord> runs = ReadRuns(settings.runs);
   for (size_t i = 0; i < runs.size(); ++i) {
     if (settings.json) {
@@ -191,7 +191,7 @@ Command ShowCommand() {
       "Prints what a run is, how far it is, its curves as sparklines, its best and last scores, where it was resumed, "
       "and what to do next. Reads the run's files and nothing else.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<Settings>();
+        const auto settings = std::make_shared<ShowSettings>();
         options.AddList("RUN", &settings->runs, "RUN", "A run's folder, or a folder of runs.");
         options.AddFlag("--json", &settings->json, "One JSON object a run and line.");
         return [settings] { return Show(*settings); };

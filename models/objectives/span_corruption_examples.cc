@@ -11,15 +11,17 @@
 namespace crosstalk {
 namespace {
 
-SpanCorruptionOptions OptionsOf(const TrainingConfig& config) {
+SpanCorruptionOptions SpanOptionsOf(const TrainingConfig& config) {
   return {.noise_density = config.noise_density, .mean_span_length = config.mean_span_length};
 }
 
-SpanLengths LengthsOf(const TrainingConfig& config) { return LengthsForInputs(config.input_length, OptionsOf(config)); }
+SpanLengths LengthsOf(const TrainingConfig& config) {
+  return LengthsForInputs(config.input_length, SpanOptionsOf(config));
+}
 
 SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokenizer) {
   const SpanLengths lengths = LengthsOf(config);
-  const SpanCounts counts = CountSpans(lengths.raw, OptionsOf(config));
+  const SpanCounts counts = CountSpans(lengths.raw, SpanOptionsOf(config));
   CROSSTALK_CHECK(counts.spans <= tokenizer.num_sentinels(), "span corruption: inputs of ", config.input_length,
                   " tokens have ", counts.spans, " hidden spans, but the tokenizer has ", tokenizer.num_sentinels(),
                   " sentinels: use a smaller input_length");
@@ -30,7 +32,7 @@ class SpanCorruptionExamples : public ExampleSource {
  public:
   SpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs)
       : inputs_(std::move(inputs)),
-        options_(OptionsOf(config)),
+        options_(SpanOptionsOf(config)),
         lengths_(CheckedLengths(config, *inputs_.tokenizer)),
         dataset_(inputs_.text, inputs_.tokenizer, lengths_.raw, inputs_.seed, inputs_.order) {}
 

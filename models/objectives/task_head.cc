@@ -11,7 +11,7 @@
 namespace crosstalk {
 namespace {
 
-EncoderTaskOptions OptionsOf(const TrainingConfig& config) {
+EncoderTaskOptions TaskOptionsOf(const TrainingConfig& config) {
   return {.input_length = config.input_length,
           .window_stride = config.window_stride,
           .query_length = config.query_length,
@@ -39,7 +39,7 @@ std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const TrainingConfig& config
   CROSSTALK_CHECK_FIELD(parts.size() == 1, "task",
                         parts.empty() ? "has nothing to train on"
                                       : "names tasks with files of their own to train on; an encoder learns one");
-  return MakeEncoderExamples(*parts[0].type, parts[0].rows, inputs.tokenizer, OptionsOf(config), inputs.seed,
+  return MakeEncoderExamples(*parts[0].type, parts[0].rows, inputs.tokenizer, TaskOptionsOf(config), inputs.seed,
                              inputs.order, inputs.stop);
 }
 
@@ -52,7 +52,8 @@ std::vector<TaskPrediction> AnswerByHead(const TrainingConfig& config, const Mod
   std::vector<const TaskType*> answered = ParseTasks(config.task);
   answered.push_back(&task);
   TaskOfHead(answered);
-  std::vector<TaskPrediction> predictions = AnswerWithHead(*bert, tokenizer, task, rows, OptionsOf(config), observer);
+  std::vector<TaskPrediction> predictions =
+      AnswerWithHead(*bert, tokenizer, task, rows, TaskOptionsOf(config), observer);
   if (!task.may_lack_answers) {
     for (TaskPrediction& one : predictions) one.no_answer.reset();
   }

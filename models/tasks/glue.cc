@@ -113,7 +113,7 @@ std::map<std::string_view, TsvTask> MakeTasks() {
   return tasks;
 }
 
-const TsvTask& TaskOf(const TaskType& type) {
+const TsvTask& TsvTaskOf(const TaskType& type) {
   static const std::map<std::string_view, TsvTask> tasks = MakeTasks();
   const auto task = tasks.find(type.name);
   CROSSTALK_CHECK(task != tasks.end(), type.name, " is no task of GLUE");
@@ -123,16 +123,16 @@ const TsvTask& TaskOf(const TaskType& type) {
 }  // namespace
 
 std::vector<TaskRow> ReadGlue(const TaskType& type, const std::string& path, TaskSplit split) {
-  return ReadTsv(type, TaskOf(type), path, split);
+  return ReadTsv(type, TsvTaskOf(type), path, split);
 }
 
 std::string GlueAnswerOfText(const TaskType& type, const TaskRow&, const std::string& text) {
-  return TsvAnswerOfText(type, TaskOf(type), text);
+  return TsvAnswerOfText(type, TsvTaskOf(type), text);
 }
 
 std::vector<TaskFile> WriteGlue(const TaskType& type, const std::vector<TaskRow>& rows,
                                 const std::vector<TaskPrediction>& predictions, TaskSplit) {
-  return {WriteTsvPredictions(TaskOf(type), rows, predictions)};
+  return {WriteTsvPredictions(TsvTaskOf(type), rows, predictions)};
 }
 
 std::vector<TaskPrediction> ReadGluePredictions(const TaskType&, const std::string& path,

@@ -33,7 +33,7 @@ struct SuperGlueTask {
   void (*add)(const SuperGlueTask& task, const JsonlLine& line, Reading* reading);
 };
 
-const SuperGlueTask& TaskOf(const TaskType& type);
+const SuperGlueTask& SuperGlueTaskOf(const TaskType& type);
 
 TaskRow NewRow(const JsonlLine& line) {
   TaskRow row;
@@ -254,7 +254,7 @@ void AddRecord(const SuperGlueTask& task, const JsonlLine& line, Reading* readin
   }
 }
 
-const SuperGlueTask& TaskOf(const TaskType& type) {
+const SuperGlueTask& SuperGlueTaskOf(const TaskType& type) {
   static const std::vector<const char*> entails = {"entailment", "not_entailment"}, truth = {"False", "True"};
   static const std::map<std::string_view, SuperGlueTask> tasks = {
       {"boolq", {"BoolQ", "boolq", truth, AddBoolQ}},
@@ -278,9 +278,9 @@ std::vector<TaskRow> ReadDiagnostic(const TaskType& type, const std::string& pat
   const TaskType& glue = FindTask("ax");
   std::vector<TaskRow> rows = glue.read(glue, path, split);
   for (TaskRow& row : rows) {
-    row.input = TaskInput(TaskOf(type).prefix, {{"hypothesis", *row.second}, {"premise", row.first}});
+    row.input = TaskInput(SuperGlueTaskOf(type).prefix, {{"hypothesis", *row.second}, {"premise", row.first}});
     if (row.labelled && row.label != 0) row.label = 1;
-    if (row.labelled) row.targets = {TaskOf(type).words[static_cast<size_t>(row.label)]};
+    if (row.labelled) row.targets = {SuperGlueTaskOf(type).words[static_cast<size_t>(row.label)]};
   }
   return rows;
 }
@@ -289,7 +289,7 @@ std::vector<TaskRow> ReadDiagnostic(const TaskType& type, const std::string& pat
 
 bool IsJsonl(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".json"); }
 
-std::string SuperGluePredictionsFile(const TaskType& type) { return StrCat(TaskOf(type).file, ".jsonl"); }
+std::string SuperGluePredictionsFile(const TaskType& type) { return StrCat(SuperGlueTaskOf(type).file, ".jsonl"); }
 
 std::vector<TaskRow> ReadSuperGlue(const TaskType& type, const std::string& path, TaskSplit split) {
   if (!IsJsonl(path)) {
@@ -299,13 +299,13 @@ std::vector<TaskRow> ReadSuperGlue(const TaskType& type, const std::string& path
   const std::string text = ReadTaskFile(path);
   Reading reading{type, split, TaskRowList(path, split)};
   reading.rows.BeginFile(text.size());
-  const SuperGlueTask& task = TaskOf(type);
+  const SuperGlueTask& task = SuperGlueTaskOf(type);
   ForEachJsonlLine(text, path, [&](const JsonlLine& line) { task.add(task, line, &reading); });
   return reading.rows.Take();
 }
 
 std::string SuperGlueAnswerOfText(const TaskType& type, const TaskRow& row, const std::string& text) {
-  const SuperGlueTask& task = TaskOf(type);
+  const SuperGlueTask& task = SuperGlueTaskOf(type);
   if (std::string_view(type.name) == "wsc") {
     const std::optional<bool> meant = NamesReferent(text, *row.second);
     return meant ? type.labels[*meant ? 1 : 0] : text;

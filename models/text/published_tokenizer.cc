@@ -15,8 +15,6 @@
 namespace crosstalk {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";
-
 struct AddedToken {
   LiteralToken literal;
   bool special;

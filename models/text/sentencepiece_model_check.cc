@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/utf8.h"
@@ -17,7 +18,6 @@ namespace crosstalk {
 namespace {
 
 constexpr size_t kMaxPieces = 2'000'000;
-constexpr size_t kMaxPieceBytes = 512;
 constexpr size_t kMaxStringBytes = 1 << 16;  // of the names and symbols beside the pieces
 constexpr size_t kMaxSampleBytes = 1 << 12;  // of a self-test, which loading executes
 constexpr size_t kMaxSamplesBytes = 1 << 20;

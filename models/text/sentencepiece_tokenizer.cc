@@ -10,6 +10,7 @@
 #include "crosstalk/models/text/published_tokenizer_writer.h"
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_proto.h"
+#include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/utf8.h"
@@ -23,7 +24,6 @@ namespace crosstalk {
 namespace {
 
 constexpr int kLogNothing = 4;
-constexpr std::string_view kSpaceMark = "\u2581";
 
 struct Vocabulary {
   SpecialTokens special_tokens;

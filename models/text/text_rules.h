@@ -44,6 +44,9 @@ struct LiteralToken {
 // What a tokenizer may have, whichever form it is read from: what a published file says, a run keeps in its own form
 // and must be able to read again.
 inline constexpr size_t kMaxPieceBytes = 512;
+
+// What stands for a space in a piece.
+inline constexpr std::string_view kSpaceMark = "\u2581";
 inline constexpr size_t kMaxVocabulary = 2'000'000;
 inline constexpr size_t kMaxRewrites = 16;
 inline constexpr size_t kMaxReplaced = 64;  // characters that one replacement takes

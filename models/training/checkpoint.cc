@@ -14,7 +14,7 @@ namespace crosstalk {
 namespace {
 
 constexpr char kManifestName[] = "manifest.json";
-constexpr char kPrefix[] = "step-";
+constexpr char kStepPrefix[] = "step-";
 constexpr int64_t kFormatVersion = 1;
 constexpr int64_t kMaxStep = 999'999'999'999;
 constexpr uint64_t kMaxManifestBytes = 16 << 20;
@@ -22,13 +22,13 @@ constexpr size_t kReadBytes = 1 << 20;
 
 std::string StepName(int64_t step) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%s%08lld", kPrefix, static_cast<long long>(step));
+  std::snprintf(text, sizeof(text), "%s%08lld", kStepPrefix, static_cast<long long>(step));
   return text;
 }
 
 // The step of a directory's name, none where it is not exactly the name of a checkpoint.
 std::optional<int64_t> StepOfName(const std::string& name) {
-  const std::string_view prefix = kPrefix;
+  const std::string_view prefix = kStepPrefix;
   if (name.size() < prefix.size() + 8 || name.size() > prefix.size() + 12 || name.compare(0, prefix.size(), prefix)) {
     return std::nullopt;
   }

@@ -20,7 +20,7 @@
 namespace crosstalk {
 namespace {
 
-constexpr std::string_view kPrefix = "events.out.tfevents.", kSuffix = ".crosstalk";
+constexpr std::string_view kEventsPrefix = "events.out.tfevents.", kEventsSuffix = ".crosstalk";
 constexpr int64_t kLastSecond = 9'999'999'999;  // of ten digits, as names are compared
 
 // ---- Protocol buffers: a key (number << 3 | type), then the value -------------------------------------------------
@@ -196,7 +196,8 @@ void KeepPreceding(const std::string& path, int64_t step, MetricsLog::Evaluated 
 }
 
 bool IsOurs(std::string_view name) {
-  return name.size() > kPrefix.size() + kSuffix.size() && name.starts_with(kPrefix) && name.ends_with(kSuffix);
+  return name.size() > kEventsPrefix.size() + kEventsSuffix.size() && name.starts_with(kEventsPrefix) &&
+         name.ends_with(kEventsSuffix);
 }
 
 // Later than those that are there: viewers read the files in the order of their names.
@@ -206,12 +207,12 @@ std::string NewName(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (!IsOurs(name)) continue;
     int64_t earlier = 0;
-    const char* const end = name.data() + name.size() - kSuffix.size();
-    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, earlier);
+    const char* const end = name.data() + name.size() - kEventsSuffix.size();
+    const auto parsed = std::from_chars(name.data() + kEventsPrefix.size(), end, earlier);
     if (parsed.ec == std::errc() && parsed.ptr == end && earlier < kLastSecond)
       seconds = std::max(seconds, earlier + 1);
   }
-  return StrCat(kPrefix, seconds, kSuffix);
+  return StrCat(kEventsPrefix, seconds, kEventsSuffix);
 }
 
 }  // namespace

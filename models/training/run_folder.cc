@@ -21,8 +21,6 @@ constexpr char kLockName[] = "lock";
 constexpr char kCheckpointsName[] = "checkpoints";
 constexpr int kLockAttempts = 100;
 
-bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
-
 }  // namespace
 
 bool RunFolder::HasRunFile() const { return Exists(RunFile()); }

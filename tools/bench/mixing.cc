@@ -13,8 +13,8 @@
 namespace crosstalk {
 namespace {
 
-constexpr int64_t kBatch = 4;
-constexpr int64_t kN = 512;
+constexpr int64_t kMixingBatch = 4;
+constexpr int64_t kMixingN = 512;
 
 struct MixingSizes {
   int64_t h, batch, n;
@@ -125,7 +125,7 @@ std::vector<BenchCase> MixingBenchCases() {
   std::vector<BenchCase> cases;
   for (const int64_t h : {6, 12, 24, 48}) {
     const auto sizes = [h](const BenchSettings& settings) {
-      return MixingSizes{h, settings.batch.value_or(kBatch), settings.n.value_or(kN)};
+      return MixingSizes{h, settings.batch.value_or(kMixingBatch), settings.n.value_or(kMixingN)};
     };
     const std::string name = StrCat("mix-", h), composed = name + kComposedSuffix;
     cases.push_back({.name = name,

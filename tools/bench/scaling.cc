@@ -12,7 +12,7 @@
 namespace crosstalk {
 namespace {
 
-constexpr int64_t kN = 512;
+constexpr int64_t kHeadsN = 512;
 constexpr int64_t kLongest = 4096;
 constexpr int64_t kPositions = 2048;  // batch · n, as far as n allows
 
@@ -78,7 +78,7 @@ std::vector<BenchResult> RunScaling(const BenchSettings& settings) {
              "of inputs, outputs and gradients.\n",
              limits));
 
-  const int64_t n = std::min(kN, longest);
+  const int64_t n = std::min(kHeadsN, longest);
   PrintResult(Heading("threads"));
   // 1, 2, 3, 4, 6, 9, … and all
   for (int count = 1; count > 0;

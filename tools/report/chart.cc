@@ -85,7 +85,7 @@ std::string Legend(const LineChartOptions& options, const ChartDrawing& drawing)
   return html + "</ul></div>\n";
 }
 
-std::string Percent(double place) { return FixedText(100 * place, 2) + "%"; }
+std::string PercentOf(double place) { return FixedText(100 * place, 2) + "%"; }
 
 std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) {
   std::string html = "<div class=\"frame\">\n<div class=\"y-axis\" aria-hidden=\"true\">";
@@ -93,7 +93,7 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
   for (const Tick& tick : drawing.y.ticks()) {
     if (tick.label.size() > widest.size()) widest = tick.label;
     html +=
-        StrCat("<span style=\"bottom:", Percent(tick.place), "\">", EscapeHtml(tick.label + options.unit), "</span>");
+        StrCat("<span style=\"bottom:", PercentOf(tick.place), "\">", EscapeHtml(tick.label + options.unit), "</span>");
   }
   html += StrCat("<span class=\"wide-tick\">", EscapeHtml(widest + options.unit), "</span></div>\n");
   html += StrCat("<div class=\"plot\" tabindex=\"0\" role=\"img\" aria-label=\"", EscapeHtml(Summary(options, drawing)),
@@ -104,14 +104,14 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
                  "aria-hidden=\"true\" focusable=\"false\">\n", drawing.svg, "</svg>");
   for (const ReferenceLine& line : options.references) {
     html +=
-        StrCat("<span class=\"tag reference-tag\" style=\"bottom:", Percent(drawing.y.Place(options.factor * line.y)),
+        StrCat("<span class=\"tag reference-tag\" style=\"bottom:", PercentOf(drawing.y.Place(options.factor * line.y)),
                "\">", EscapeHtml(line.label), "</span>");
   }
   for (const ChartMark& mark : options.marks) {
     if (options.marks.size() > kLabelledMarks) break;
     const double place = drawing.x.Place(mark.x);
-    html += StrCat("<span class=\"tag mark-tag", place > 0.5 ? " left" : "", "\" style=\"left:", Percent(place), "\">",
-                   EscapeHtml(mark.label), "</span>");
+    html += StrCat("<span class=\"tag mark-tag", place > 0.5 ? " left" : "", "\" style=\"left:", PercentOf(place),
+                   "\">", EscapeHtml(mark.label), "</span>");
   }
   html += "</div>\n<div class=\"x-axis\" aria-hidden=\"true\">";
   const std::vector<Tick>& ticks = drawing.x.ticks();
@@ -119,7 +119,7 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
     std::string classes = EndClass(ticks[i]);
     // A narrow screen has room for every second one, the last among them.
     if (ticks.size() > 4 && (ticks.size() - i) % 2 == 0) classes += " spare";
-    html += StrCat("<span class=\"tick", classes, "\" style=\"left:", Percent(ticks[i].place), "\">",
+    html += StrCat("<span class=\"tick", classes, "\" style=\"left:", PercentOf(ticks[i].place), "\">",
                    EscapeHtml(ticks[i].label), "</span>");
   }
   return html +

@@ -7,19 +7,10 @@
 
 #include "crosstalk/runtime/check.h"
 #include "tools/format.h"
+#include "tools/report/style_sheets.h"
 
 namespace crosstalk {
 namespace {
-
-constexpr char kLight[] =
-#include "embedded/tools/report/light.css.inc"
-    ;
-constexpr char kDark[] =
-#include "embedded/tools/report/dark.css.inc"
-    ;
-constexpr char kChartStyle[] =
-#include "embedded/tools/report/chart.css.inc"
-    ;
 
 constexpr size_t kColours = 8, kDashes = 4;
 // Up to so many points of a curve are marked each.
@@ -202,8 +193,8 @@ std::string DrawInterval(const Axis& axis, const IntervalRow& row, size_t middle
 
 std::string FileStyle() {
   const std::string style = std::string(kChartStyle) + kFileText;
-  return StrCat("<style>\n", WithColours(style, kLight), "@media (prefers-color-scheme: dark) {\n",
-                WithColours(style, kDark), "}\n</style>\n");
+  return StrCat("<style>\n", WithColours(style, kLightStyle), "@media (prefers-color-scheme: dark) {\n",
+                WithColours(style, kDarkStyle), "}\n</style>\n");
 }
 
 }  // namespace crosstalk

@@ -49,7 +49,7 @@ uint8_t LevelOf(double value, double most, bool diverging) {
   return static_cast<uint8_t>(std::lround(diverging ? 127 + 127 * share : 254 * share));
 }
 
-std::string Percent(double share) { return FixedText(100 * share, 3) + "%"; }
+std::string PrecisePercent(double share) { return FixedText(100 * share, 3) + "%"; }
 
 // Every so many-th label, so that each has room.
 int64_t Every(double cell) { return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLabelPixels / cell))); }
@@ -63,8 +63,8 @@ std::string Labels(const std::vector<std::string>& names, const std::vector<std:
     const std::string text = shown(i);
     if (text.size() > longest.size()) longest = text;
     html += StrCat("<span style=\"",
-                   rows ? "top:" : "left:", Percent((static_cast<double>(i) + 0.5) / static_cast<double>(count)), "\">",
-                   EscapeHtml(text), "</span>");
+                   rows ? "top:" : "left:", PrecisePercent((static_cast<double>(i) + 0.5) / static_cast<double>(count)),
+                   "\">", EscapeHtml(text), "</span>");
   }
   return html + StrCat("<span class=\"", rows ? "wide-tick" : "high-tick", "\">", EscapeHtml(longest), "</span>");
 }

@@ -20,7 +20,7 @@ namespace {
 
 // What a heat map costs a page (tools/report/heat_map.h), and what all of them may.
 constexpr double kBytesOfMap = 3000, kBytesOfCell = 1.4, kBytesOfExactCell = 55;
-constexpr double kMostExactBytes = 1.2e6, kMostBytes = 2.5e6;
+constexpr double kMostExactBytes = 1.2e6, kMostMapBytes = 2.5e6;
 
 constexpr const char* kMatrixNames[] = {"P_l", "P_w", "P_l·P_w"};
 
@@ -71,7 +71,7 @@ Drawing DrawingOf(const std::vector<LayerPair>& pairs) {
   };
   Drawing drawing;
   drawing.exact = maps * kBytesOfMap + cells(1) * kBytesOfExactCell <= kMostExactBytes;
-  while (maps * kBytesOfMap + cells(drawing.block) * kBytesOfCell > kMostBytes && cells(drawing.block) > maps) {
+  while (maps * kBytesOfMap + cells(drawing.block) * kBytesOfCell > kMostMapBytes && cells(drawing.block) > maps) {
     ++drawing.block;
   }
   return drawing;

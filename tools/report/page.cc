@@ -4,19 +4,11 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tools/report/style_sheets.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr char kLight[] =
-#include "embedded/tools/report/light.css.inc"
-    ;
-constexpr char kDark[] =
-#include "embedded/tools/report/dark.css.inc"
-    ;
-constexpr char kChartStyle[] =
-#include "embedded/tools/report/chart.css.inc"
-    ;
 constexpr char kPageStyle[] =
 #include "embedded/tools/report/page.css.inc"
     ;
@@ -87,9 +79,10 @@ std::string Page::Html() const {
       kPolicy,
       "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
-      EscapeHtml(title_), "</title>\n<style>\n", kLight,
-      "</style>\n<style id=\"dark\" media=\"screen and (prefers-color-scheme: dark)\">\n", kDark, "</style>\n<style>\n",
-      kChartStyle, kPageStyle, "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
+      EscapeHtml(title_), "</title>\n<style>\n", kLightStyle,
+      "</style>\n<style id=\"dark\" media=\"screen and (prefers-color-scheme: dark)\">\n", kDarkStyle,
+      "</style>\n<style>\n", kChartStyle, kPageStyle,
+      "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
       "<header class=\"page-head\">\n<p class=\"kind\">", EscapeHtml(kind_),
       "</p>\n<button class=\"scheme\" id=\"scheme\" type=\"button\" hidden>Dark colours</button>\n"
       "<h1>",

@@ -19,7 +19,7 @@ namespace crosstalk {
 namespace {
 
 // Far above what a run writes, 300 bytes a step.
-constexpr uint64_t kMostBytes = uint64_t{2} << 30;
+constexpr uint64_t kMostMetricsBytes = uint64_t{2} << 30;
 constexpr size_t kMostMeasures = 100;
 constexpr int64_t kMostSteps = int64_t{1} << 53;  // a double counts to there
 constexpr double kMostTokensPerSecond = 1e15;
@@ -91,7 +91,7 @@ void ReadMetricsOf(const RunFolder& folder, RunRecord& record) {
   }
   std::string text;
   try {
-    text = ReadFile(folder.MetricsFile(), kMostBytes);
+    text = ReadFile(folder.MetricsFile(), kMostMetricsBytes);
   } catch (const Error& error) {
     record.missing.push_back(StrCat(error.what(), ": there are no curves"));
     return;

@@ -48,12 +48,6 @@ std::map<std::string, double> NumbersOf(const Json& json) {
   return values;
 }
 
-Json Strings(const std::set<std::string>& texts) {
-  Json json = Json::MakeArray();
-  for (const std::string& text : texts) json.Append(text);
-  return json;
-}
-
 Json Doubles(const std::vector<double>& values) {
   Json json = Json::MakeArray();
   for (const double value : values) json.Append(value);
@@ -240,6 +234,12 @@ FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::option
   for (const auto& [task, values] : reader.Value("tasks").AsObject())
     record.scores[task] = NumbersOf(tasks.Value(task));
   return record;
+}
+
+Json Strings(const std::set<std::string>& texts) {
+  Json json = Json::MakeArray();
+  for (const std::string& text : texts) json.Append(text);
+  return json;
 }
 
 Json ToJson(const CellRecord& record) {

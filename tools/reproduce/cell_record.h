@@ -41,6 +41,9 @@ struct CellRecord {
 PretrainingRecord ReadPretraining(const std::string& run_folder);
 FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::optional<Json>& of_scale);
 
+// An array of them.
+Json Strings(const std::set<std::string>& texts);
+
 // result.json.
 Json ToJson(const CellRecord& record);
 // Error(kData) with `source` and the key for what is no record of a cell.

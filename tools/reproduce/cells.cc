@@ -24,8 +24,6 @@ namespace crosstalk {
 
 namespace {
 
-bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
-
 void SetFields(const Json& fields, TrainingConfig* config) {
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     if (const Json* value = fields.Find(field.key)) field.set(*config, *value);

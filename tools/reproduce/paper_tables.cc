@@ -13,7 +13,7 @@ constexpr char kTables[] =
 #include "embedded/tools/reproduce/tables.json.inc"
     ;
 
-std::vector<std::string> Strings(const JsonReader& reader, const char* key) {
+std::vector<std::string> StringsOf(const JsonReader& reader, const char* key) {
   std::vector<std::string> strings;
   for (const Json& one : reader.Array(key)) strings.push_back(one.AsString());
   return strings;
@@ -27,7 +27,7 @@ PaperMeasure MeasureFrom(const Json& json, const std::string& source) {
     measure.task = reader.String("task");
     measure.of = reader.String("of");
   }
-  if (reader.Has("mean_of")) measure.mean_of = Strings(reader, "mean_of");
+  if (reader.Has("mean_of")) measure.mean_of = StringsOf(reader, "mean_of");
   reader.RejectUnread();
   return measure;
 }
@@ -43,7 +43,7 @@ PaperRow RowFrom(const Json& json, const std::string& source) {
 PaperClaim ClaimFrom(const Json& json, const PaperTable& table, const std::string& source) {
   const JsonReader reader(json, source);
   PaperClaim claim = {
-      .text = reader.String("text"), .source = reader.String("source"), .measures = Strings(reader, "measures")};
+      .text = reader.String("text"), .source = reader.String("source"), .measures = StringsOf(reader, "measures")};
   const auto known = [&](const std::string& row) {
     return std::any_of(table.rows.begin(), table.rows.end(), [&](const PaperRow& one) { return one.name == row; });
   };

@@ -19,8 +19,6 @@ namespace crosstalk {
 
 namespace {
 
-bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
-
 // Seeds that a row has folders of, beside those that are asked for.
 std::set<int64_t> SeedsOf(const std::string& row_folder, int64_t asked_for) {
   std::set<int64_t> seeds;

@@ -18,7 +18,7 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // A short text stays on its line: "2.0410 ± 0.0433 (3)", "talking-24x32".
-TableCell Cell(const std::string& text) {
+TableCell UnbrokenCell(const std::string& text) {
   constexpr size_t kShort = 40;
   const TableCell cell(text);
   if (cell.number || text.size() > kShort) return cell;
@@ -29,7 +29,7 @@ std::string Html(const TextTable& table, const std::string& caption) {
   std::vector<std::vector<TableCell>> rows;
   for (const std::vector<std::string>& row : table.rows) {
     std::vector<TableCell>& cells = rows.emplace_back();
-    for (const std::string& text : row) cells.push_back(text.empty() ? TableCell(text) : Cell(text));
+    for (const std::string& text : row) cells.push_back(text.empty() ? TableCell(text) : UnbrokenCell(text));
   }
   return HtmlTable(table.header, rows, {.caption = caption});
 }

@@ -289,12 +289,6 @@ Json ClaimJson(const ClaimResult& claim) {
                            {"pairs", pairs}});
 }
 
-Json Strings(const std::set<std::string>& texts) {
-  Json json = Json::MakeArray();
-  for (const std::string& text : texts) json.Append(text);
-  return json;
-}
-
 }  // namespace
 
 Json ToJson(const TableResult& result) {
