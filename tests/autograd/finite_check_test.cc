@@ -13,7 +13,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace finite_check_test {
 
 using enum Variable::RequiresGrad;
 using testing::MessageOf;
@@ -48,5 +48,5 @@ TEST(FiniteCheckTest, AMaskMayWriteMinusInfinity) {
   Backward(Sum(Square(y)));
 }
 
-}  // namespace
+}  // namespace finite_check_test
 }  // namespace crosstalk

@@ -8,7 +8,7 @@
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace grad_check_test {
 
 using testing::RandomTensor;
 
@@ -56,5 +56,5 @@ TEST(GradCheckTest, FloatInputsAreRefused) {
   EXPECT_THROW(GradCheck([](const auto& in) { return in[0]; }, {Tensor::Zeros({3}, DType::kFloat32)}), Error);
 }
 
-}  // namespace
+}  // namespace grad_check_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace gradients_test {
 
 using testing::GradCase;
 using testing::GradCases;
@@ -73,5 +73,5 @@ TEST_P(GradientsTest, BitsDoNotDependOnThreads) {
 INSTANTIATE_TEST_SUITE_P(AllOps, GradientsTest, ::testing::Range<size_t>(0, GradCases().size()),
                          [](const ::testing::TestParamInfo<size_t>& info) { return GradCases()[info.param].name; });
 
-}  // namespace
+}  // namespace gradients_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_attention_test {
 
 Tensor RandomFloats(const Shape& shape, uint32_t stream) {
   Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
@@ -207,5 +207,5 @@ TEST(FusedAttentionTest, ABiasThatCannotBeReadIsRefused) {
   EXPECT_NE(MessageOf(in).find("h=5"), std::string::npos) << MessageOf(in);
 }
 
-}  // namespace
+}  // namespace ops_attention_test
 }  // namespace crosstalk

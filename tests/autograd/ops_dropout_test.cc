@@ -7,7 +7,7 @@
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_dropout_test {
 
 const RandomKey kKey = {3, 5, 7};
 
@@ -38,5 +38,5 @@ TEST(DropoutTest, RateZeroIsTheInputAndOneIsRefused) {
   EXPECT_THROW(Dropout(x, -0.1, kKey), Error);
 }
 
-}  // namespace
+}  // namespace ops_dropout_test
 }  // namespace crosstalk

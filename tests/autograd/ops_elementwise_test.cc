@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_elementwise_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -119,5 +119,5 @@ TEST(ElementwiseTest, MistakesAreNamed) {
             "masked_fill: a mask of shape [3, 1] does not broadcast to [4]");
 }
 
-}  // namespace
+}  // namespace ops_elementwise_test
 }  // namespace crosstalk

@@ -8,7 +8,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_index_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -89,5 +89,5 @@ TEST(IndexErrorTest, AnIndexOutOfRangeIsNamedWithItsPlace) {
             "gather: a dimension of 3000000000 is too long to be looked up; at most 2147483648 are");
 }
 
-}  // namespace
+}  // namespace ops_index_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_loss_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -203,5 +203,5 @@ TEST(LossErrorTest, MistakesAreNamed) {
             "linear_cross_entropy: bias is float32[5, 4], but must be float32[9], an element a class");
 }
 
-}  // namespace
+}  // namespace ops_loss_test
 }  // namespace crosstalk

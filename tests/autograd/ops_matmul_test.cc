@@ -12,7 +12,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_matmul_test {
 
 using kernels::Transpose;
 using testing::MessageOf;
@@ -133,5 +133,5 @@ TEST(MatMulTest, SizesThatDifferAreNamed) {
             "matmul: A[5, 7] transposed has k=5, but k=9 in B[9, 3]");
 }
 
-}  // namespace
+}  // namespace ops_matmul_test
 }  // namespace crosstalk

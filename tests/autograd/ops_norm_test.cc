@@ -8,7 +8,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_norm_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -49,5 +49,5 @@ TEST(NormTest, ShapesThatDoNotFitAreNamed) {
             "rms_norm: scale is float64, but x is float32");
 }
 
-}  // namespace
+}  // namespace ops_norm_test
 }  // namespace crosstalk

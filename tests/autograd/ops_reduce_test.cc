@@ -11,7 +11,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_reduce_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -108,5 +108,5 @@ TEST(ReduceTest, WrongDimensionsAreNamed) {
   EXPECT_THROW(Max(Variable(Tensor::Zeros({0}, DType::kFloat32))), Error);
 }
 
-}  // namespace
+}  // namespace ops_reduce_test
 }  // namespace crosstalk

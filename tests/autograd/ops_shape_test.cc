@@ -6,7 +6,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace ops_shape_test {
 
 using testing::MessageOf;
 using testing::RandomTensor;
@@ -43,5 +43,5 @@ TEST(ShapeOpsTest, ConcatOfShapesThatDoNotFitIsNamed) {
   EXPECT_EQ(MessageOf([&] { Concat({}, 1); }), "concat: no tensors");
 }
 
-}  // namespace
+}  // namespace ops_shape_test
 }  // namespace crosstalk

@@ -18,7 +18,7 @@
 #include "tests/support/close.h"
 
 namespace crosstalk {
-namespace {
+namespace precision_test {
 
 Tensor Random(const Shape& shape, uint32_t stream) {
   const Tensor x = Tensor::Empty(shape, DType::kFloat32);
@@ -246,5 +246,5 @@ TEST(PrecisionTest, DoubleIsNotRounded) {
   for (int64_t i = 0; i < y.num_elements(); ++i) EXPECT_EQ(y.data<double>()[i], plain.data<double>()[i]);
 }
 
-}  // namespace
+}  // namespace precision_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace recompute_test {
 
 using enum Variable::RequiresGrad;
 using testing::Leaf;
@@ -73,5 +73,5 @@ TEST(RecomputeTest, HoldsNothingOfItsInside) {
   EXPECT_EQ(watch.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace recompute_test
 }  // namespace crosstalk

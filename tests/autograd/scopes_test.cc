@@ -7,7 +7,7 @@
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace scopes_test {
 
 using testing::Leaf;
 
@@ -44,5 +44,5 @@ TEST(LayerScopeTest, OneThatFindsNoMemoryLeavesTheLayerAsItWas) {
   EXPECT_EQ(CurrentLayer(), "encoder");
 }
 
-}  // namespace
+}  // namespace scopes_test
 }  // namespace crosstalk

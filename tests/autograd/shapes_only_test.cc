@@ -17,7 +17,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace shapes_only_test {
 
 using testing::GradCase;
 using testing::GradCases;
@@ -122,5 +122,5 @@ TEST(ShapesOnlyMultiplicationsTest, CountEachEquationOnceAndNothingOfItsGradient
   EXPECT_EQ(loss.loss.value().Item(), 0);
 }
 
-}  // namespace
+}  // namespace shapes_only_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace tape_test {
 
 using testing::Leaf;
 using testing::MessageOf;
@@ -174,5 +174,5 @@ TEST(BackwardTest, AFailureLeavesNothingBehindForOtherResults) {
   EXPECT_EQ(x.grad().ToVector<double>(), std::vector<double>(4, 6.0));
 }
 
-}  // namespace
+}  // namespace tape_test
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace variable_test {
 
 using enum Variable::RequiresGrad;
 using testing::Leaf;
@@ -22,5 +22,5 @@ TEST(VariableTest, SettersCheckShapeAndLeaf) {
             "Variable: a int32 tensor cannot require a gradient; only float32, float64 and bfloat16 can");
 }
 
-}  // namespace
+}  // namespace variable_test
 }  // namespace crosstalk

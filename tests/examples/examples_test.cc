@@ -13,7 +13,7 @@
 #include <set>
 #include <string>
 
-namespace {
+namespace examples_test {
 
 namespace fs = std::filesystem;
 
@@ -152,4 +152,4 @@ TEST(ExamplesTest, ThePublishedDefectIsMeasured) {
 
 TEST(ExamplesTest, ThePapersPseudocodeRuns) { EXPECT_NE(RunExample("paper_pseudocode", ""), ""); }
 
-}  // namespace
+}  // namespace examples_test

@@ -9,7 +9,7 @@
 #include "tests/support/run_command.h"
 
 namespace crosstalk {
-namespace {
+namespace faults_test {
 
 class FaultsTest : public ::testing::Test {
  protected:
@@ -45,5 +45,5 @@ TEST_F(FaultsTest, HarmIsNoticed) {
   EXPECT_NE(model.find("model.safetensors has other bits"), std::string::npos) << model;
 }
 
-}  // namespace
+}  // namespace faults_test
 }  // namespace crosstalk

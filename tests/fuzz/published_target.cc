@@ -45,7 +45,7 @@ AnyModel TinyModel(const std::string& name) {
 using Files = std::map<std::string, std::string>;
 
 // The files of a published folder of each model.
-const Files& Pristine(const std::string& model) {
+const Files& PristineFiles(const std::string& model) {
   static std::map<std::string, Files>& all = *new std::map<std::string, Files>;
   if (all.empty()) {
     const TempDir dir;
@@ -85,7 +85,7 @@ void FuzzPublished(std::string_view input) {
   const std::string path = dir / "folder";
   std::filesystem::create_directory(path);
   size_t bytes = split.rest.size();
-  for (const auto& [file, content] : Pristine(model)) {
+  for (const auto& [file, content] : PristineFiles(model)) {
     const bool shard = index && file == kHfWeightsName;
     WriteBytes(path + "/" + (shard ? "model-1.safetensors" : file), content);
     bytes += content.size();

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-namespace {
+namespace install_test {
 
 namespace fs = std::filesystem;
 
@@ -200,4 +200,4 @@ TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {
       << install.output;
 }
 
-}  // namespace
+}  // namespace install_test

@@ -11,7 +11,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace bfloat16_test {
 
 float FloatOf(uint32_t bits) {
   float x;
@@ -81,5 +81,5 @@ TEST(BFloat16UnitTest, TheWidenedUnitIsEverywhereAndOthersAreRefused) {
   EXPECT_EQ(BFloat16UnitName(), best);
 }
 
-}  // namespace
+}  // namespace bfloat16_test
 }  // namespace crosstalk::kernels

@@ -5,7 +5,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace copy_test {
 
 struct CopyCase {
   Shape shape;
@@ -72,5 +72,5 @@ TEST(CopyTest, IntegersLandWhereTheStridesSay) {
 }
 TEST(CopyTest, BytesLandWhereTheStridesSay) { CheckCopies<uint8_t>(); }
 
-}  // namespace
+}  // namespace copy_test
 }  // namespace crosstalk::kernels

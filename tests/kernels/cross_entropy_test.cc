@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace cross_entropy_test {
 
 CROSSTALK_KERNEL_TEST(CrossEntropyTest);
 
@@ -162,5 +162,5 @@ TEST_P(CrossEntropyTest, SameBitsOnAnyThreads) {
   });
 }
 
-}  // namespace
+}  // namespace cross_entropy_test
 }  // namespace crosstalk::kernels

@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace dropout_test {
 
 CROSSTALK_KERNEL_TEST(DropoutTest);
 
@@ -47,5 +47,5 @@ TEST_P(DropoutTest, SameBitsOnAnyThreads) {
   });
 }
 
-}  // namespace
+}  // namespace dropout_test
 }  // namespace crosstalk::kernels

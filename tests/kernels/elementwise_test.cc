@@ -6,7 +6,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace elementwise_test {
 
 CROSSTALK_KERNEL_TEST(ElementwiseTest);
 
@@ -285,5 +285,5 @@ TEST_P(ElementwiseTest, BitsDoNotDependOnThePlace) {
   }
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace crosstalk::kernels

@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace embedding_test {
 
 CROSSTALK_KERNEL_TEST(EmbeddingTest);
 
@@ -55,5 +55,5 @@ TEST_P(EmbeddingTest, SameBitsOnAnyThreads) {
   });
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace crosstalk::kernels

@@ -11,7 +11,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace lapack_test {
 
 class LapackTest : public ::testing::Test {
  protected:
@@ -83,5 +83,5 @@ TEST_F(LapackTest, CallsOfMoreThreadsThanItHasBuffersWait) {
   for (const std::vector<double>& one : together) EXPECT_EQ(one, alone);
 }
 
-}  // namespace
+}  // namespace lapack_test
 }  // namespace crosstalk::kernels

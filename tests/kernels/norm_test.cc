@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace norm_test {
 
 using reference::Mean;
 
@@ -159,5 +159,5 @@ TEST_P(NormTest, SameBitsOnAnyThreads) {
   });
 }
 
-}  // namespace
+}  // namespace norm_test
 }  // namespace crosstalk::kernels

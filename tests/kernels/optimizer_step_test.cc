@@ -7,7 +7,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace optimizer_step_test {
 
 CROSSTALK_KERNEL_TEST(OptimizerStepTest);
 
@@ -291,5 +291,5 @@ TEST_P(OptimizerStepTest, GradientsAndParametersOfAnyMagnitude) {
   }
 }
 
-}  // namespace
+}  // namespace optimizer_step_test
 }  // namespace crosstalk::kernels

@@ -33,7 +33,7 @@ HWY_AFTER_NAMESPACE();
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace philox_test {
 
 HWY_EXPORT(CallPhiloxWords);
 HWY_EXPORT(CallDropoutFactors);
@@ -72,6 +72,6 @@ TEST_P(PhiloxTest, DropoutFactorsAreThoseOfUniformWhereverARowBegins) {
   }
 }
 
-}  // namespace
+}  // namespace philox_test
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -6,7 +6,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace reduce_test {
 
 CROSSTALK_KERNEL_TEST(ReduceTest);
 
@@ -176,5 +176,5 @@ TEST_P(ReduceTest, SameBitsOnAnyThreads) {
   ExpectSameBitsOnAnyThreads([&] { return std::vector<double>{SumOfSquares<float>(300000, x.data())}; });
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace crosstalk::kernels

@@ -3,7 +3,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace relu_test {
 
 CROSSTALK_KERNEL_TEST(ReluTest);
 
@@ -49,5 +49,5 @@ TEST_P(ReluTest, InPlaceIsTheSame) {
   EXPECT_EQ(positive, again);
 }
 
-}  // namespace
+}  // namespace relu_test
 }  // namespace crosstalk::kernels

@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace simd_test {
 
 TEST(SimdTest, EachSupportedTargetCanBeChosen) {
   const auto targets = SupportedSimdTargets();
@@ -80,5 +80,5 @@ TEST(SimdTest, EachUnitsPeakOfBFloat16IsPositive) {
   RestrictBFloat16Unit("");
 }
 
-}  // namespace
+}  // namespace simd_test
 }  // namespace crosstalk::kernels

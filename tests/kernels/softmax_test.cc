@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace softmax_test {
 
 CROSSTALK_KERNEL_TEST(SoftmaxTest);
 
@@ -172,5 +172,5 @@ TEST_P(SoftmaxTest, SameBitsOnAnyThreads) {
   });
 }
 
-}  // namespace
+}  // namespace softmax_test
 }  // namespace crosstalk::kernels

@@ -16,7 +16,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace target_bits_test {
 
 constexpr int64_t kRows = 3;
 
@@ -200,5 +200,5 @@ std::vector<T> ElementwiseFunctions(int64_t n) {
 }
 CROSSTALK_TEST_BITS(ElementwiseFunctions, ElementwiseFunctions)
 
-}  // namespace
+}  // namespace target_bits_test
 }  // namespace crosstalk::kernels

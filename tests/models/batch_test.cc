@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace batch_test {
 
 TEST(BatchTest, TensorsAreFoundByName) {
   Batch batch;
@@ -58,5 +58,5 @@ TEST(MetricsTest, TheScoreIsLowerWhereTheModelIsBetter) {
   EXPECT_TRUE(DisplayOf({"sentence_accuracy", 0.5}).is_share);
 }
 
-}  // namespace
+}  // namespace batch_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace step_cost_test {
 
 // T5 base on the paper's examples: 512 inputs, 114 targets.
 TrainingConfig Base() {
@@ -146,5 +146,5 @@ TEST(StepCostTest, MultiplicationsThatDoNotFitAreAUsageError) {
             "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 
-}  // namespace
+}  // namespace step_cost_test
 }  // namespace crosstalk

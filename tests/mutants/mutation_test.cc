@@ -5,7 +5,7 @@
 #include <algorithm>
 
 namespace crosstalk {
-namespace {
+namespace mutation_test {
 
 // "<→<=" of each mutation, in the order of the source.
 std::vector<std::string> Exchanges(const std::string& source) {
@@ -58,5 +58,5 @@ TEST(Mutation, OrderDependsOnTheSeedAndNotOnOtherLines) {
   EXPECT_NE(order(source, 1), order(source, 2));
 }
 
-}  // namespace
+}  // namespace mutation_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace classifier_test {
 
 constexpr int64_t kClasses = 5, kRows = 7, kWidth = 3;
 
@@ -101,5 +101,5 @@ TEST(ClassifierTest, RefusesOtherWidthsAndTooManyClasses) {
   EXPECT_THROW(Classifier(ClassifierKind::kTied, kClasses, model.embedding, form, Initializer(1)), Error);
 }
 
-}  // namespace
+}  // namespace classifier_test
 }  // namespace crosstalk

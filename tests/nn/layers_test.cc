@@ -15,7 +15,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace layers_test {
 
 using Values = std::vector<double>;
 
@@ -170,5 +170,5 @@ TEST(FeedForwardTest, NamesParse) {
   EXPECT_THROW(ParseName<FeedForwardKind>("feed_forward", "swish"), Error);
 }
 
-}  // namespace
+}  // namespace layers_test
 }  // namespace crosstalk

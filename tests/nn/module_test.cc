@@ -16,7 +16,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace module_test {
 
 using testing::MessageOf;
 
@@ -263,5 +263,5 @@ TEST(ForwardContextTest, DropoutKeysDifferInEveryField) {
   }
 }
 
-}  // namespace
+}  // namespace module_test
 }  // namespace crosstalk

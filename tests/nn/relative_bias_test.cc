@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace relative_bias_test {
 
 // The first distance of every bucket, as the publishers' code has them in exact arithmetic.
 const std::vector<int64_t> kBidirectional = {0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91};
@@ -143,5 +143,5 @@ TEST(DenseBiasTest, RefusesDistancesOfAnotherSize) {
   EXPECT_THROW(DenseBias(outside, 2, 3), Error);
 }
 
-}  // namespace
+}  // namespace relative_bias_test
 }  // namespace crosstalk

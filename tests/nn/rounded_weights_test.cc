@@ -16,7 +16,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace rounded_weights_test {
 
 Tensor Values(const Shape& shape, uint32_t stream) {
   const Tensor values = Tensor::Empty(shape, DType::kFloat32);
@@ -123,5 +123,5 @@ TEST(RoundedWeightsTest, DoubleStaysDouble) {
   EXPECT_EQ(linear.Parameters()[0].value.dtype(), DType::kFloat64);
 }
 
-}  // namespace
+}  // namespace rounded_weights_test
 }  // namespace crosstalk

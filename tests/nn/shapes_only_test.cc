@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
-namespace {
+namespace shapes_only_test {
 
 TEST(ShapesOnlyAttentionTest, MultiplicationsAreThePapersForBothImplementations) {
   constexpr int64_t b = 2, n = 7, m = 11, d = 24;
@@ -50,5 +50,5 @@ TEST(ShapesOnlyLinearTest, AStepOfAHundredBillionParametersTakesNoMemory) {
   ResetPeakMemory();
 }
 
-}  // namespace
+}  // namespace shapes_only_test
 }  // namespace crosstalk

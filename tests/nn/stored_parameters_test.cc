@@ -7,7 +7,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace stored_parameters_test {
 
 class MayLeaveHeads : public StoredParameters {
  public:
@@ -33,5 +33,5 @@ TEST(StoredParametersTest, WhatIsLeftAndMayNotBeIsNamed) {
   EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { strict.CheckAllTaken(); }, ErrorKind::kData), "'head.W'"));
 }
 
-}  // namespace
+}  // namespace stored_parameters_test
 }  // namespace crosstalk

@@ -18,7 +18,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace transformer_config_test {
 
 using Vector = std::vector<double>;
 using Sequence = std::vector<Vector>;  // [position][d]
@@ -348,5 +348,5 @@ TEST(TransformerConfigTest, RefusesAMemoryThatNothingAttendsTo) {
   EXPECT_THROW(stack.StartDecoding(memory), Error);
 }
 
-}  // namespace
+}  // namespace transformer_config_test
 }  // namespace crosstalk

@@ -18,7 +18,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace transformer_test {
 
 TransformerConfig Config(Causality causality) {
   TransformerConfig config;
@@ -247,5 +247,5 @@ TEST(TransformerStackTest, TheFusedAttentionHoldsNothingOfTheSizeOfTheDenseBias)
   EXPECT_LT(peak_bytes(AttentionImplementation::kFused), dense_bytes / 4);
 }
 
-}  // namespace
+}  // namespace transformer_test
 }  // namespace crosstalk

@@ -16,7 +16,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace atomic_file_test {
 
 using testing::MessageOf;
 
@@ -337,5 +337,5 @@ TEST(AtomicFileTest, RemoveAtomicallyLeavesNothing) {
   MessageOf([&] { RemoveAtomically(dir / "one"); }, ErrorKind::kFailure);
 }
 
-}  // namespace
+}  // namespace atomic_file_test
 }  // namespace crosstalk

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace crosstalk {
-namespace {
+namespace base64_test {
 
 TEST(Base64Test, GivesTheVectorsOfItsStandard) {
   const struct {
@@ -34,5 +34,5 @@ TEST(Base64Test, RefusesWhatItWouldNotWrite) {
   }
 }
 
-}  // namespace
+}  // namespace base64_test
 }  // namespace crosstalk

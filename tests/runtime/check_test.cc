@@ -7,7 +7,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace check_test {
 
 TEST(CheckTest, StrCatTakesAnythingWithAnOutputOperator) {
   EXPECT_EQ(StrCat("k=", 3, " in ", std::string("Q"), ' ', 2.5, ' ', DType::kInt64), "k=3 in Q 2.5 int64");
@@ -90,5 +90,5 @@ TEST(DTypeTest, DispatchTakesFloatAndDoubleAndNamesTheOpOtherwise) {
             "exp: needs float32 or float64, got int32");
 }
 
-}  // namespace
+}  // namespace check_test
 }  // namespace crosstalk

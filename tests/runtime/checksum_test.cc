@@ -6,7 +6,7 @@
 #include <string>
 
 namespace crosstalk {
-namespace {
+namespace checksum_test {
 
 // CRC-64/XZ one bit at a time, from its definition.
 uint64_t BitwiseCrc64(const std::string& bytes) {
@@ -69,5 +69,5 @@ TEST(ChecksumTest, TextNamesTheAlgorithm) {
   EXPECT_EQ(ChecksumText(0x1fu), "crc64:000000000000001f");
 }
 
-}  // namespace
+}  // namespace checksum_test
 }  // namespace crosstalk

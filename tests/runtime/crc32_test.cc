@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace crosstalk {
-namespace {
+namespace crc32_test {
 
 // The check values that the definitions of both give.
 TEST(Crc32Test, GivesThePublishedCheckValues) {
@@ -13,5 +13,5 @@ TEST(Crc32Test, GivesThePublishedCheckValues) {
   EXPECT_EQ(Crc32cOf(""), 0u);
 }
 
-}  // namespace
+}  // namespace crc32_test
 }  // namespace crosstalk

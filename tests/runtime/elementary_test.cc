@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace elementary_test {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSmallest = std::numeric_limits<double>::denorm_min();
@@ -186,5 +186,5 @@ TEST(ElementaryTest, TheBitsAreFixed) {
   EXPECT_EQ(hash, 0xedfb2fc5c8a37766u);
 }
 
-}  // namespace
+}  // namespace elementary_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace half_test {
 
 constexpr HalfFormat kFormats[] = {HalfFormat::kFloat16, HalfFormat::kBFloat16};
 
@@ -89,5 +89,5 @@ TEST(HalfTest, OnlyFloat32IsWrittenInSixteenBits) {
   EXPECT_THROW(WriteSafetensors(dir / "x", tensors, {}, {{"ids", HalfFormat::kFloat16}}), Error);
 }
 
-}  // namespace
+}  // namespace half_test
 }  // namespace crosstalk

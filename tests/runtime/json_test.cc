@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace json_test {
 
 using testing::FailEachAllocation;
 using testing::MessageOf;
@@ -229,5 +229,5 @@ TEST(JsonTest, ACopyThatFindsNoMemoryLeavesBothValuesAsTheyWere) {
   EXPECT_EQ(other, json);
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace crosstalk

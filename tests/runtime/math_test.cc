@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace crosstalk {
-namespace {
+namespace math_test {
 
 constexpr int64_t kHalf = int64_t{1} << 62;
 
@@ -21,5 +21,5 @@ TEST(MathTest, WhatDoesNotFitIsTooManyAndStaysIt) {
   static_assert(SaturatingProduct(int64_t{1} << 31, int64_t{1} << 31, int64_t{0}) == 0);
 }
 
-}  // namespace
+}  // namespace math_test
 }  // namespace crosstalk

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace crosstalk {
-namespace {
+namespace named_test {
 
 struct Fruit {
   const char* name;
@@ -27,5 +27,5 @@ TEST(NamedTest, AnUnknownNameIsAnErrorOfTheFieldWithTheNearest) {
   }
 }
 
-}  // namespace
+}  // namespace named_test
 }  // namespace crosstalk

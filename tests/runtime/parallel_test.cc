@@ -20,7 +20,7 @@
 #include "tests/support/thread_limit.h"
 
 namespace crosstalk {
-namespace {
+namespace parallel_test {
 
 constexpr int kThreadCounts[] = {1, 2, 3, 8};
 constexpr TileOrder kOrders[] = {TileOrder::kInOrder, TileOrder::kLocal};
@@ -325,5 +325,5 @@ TEST_F(ParallelTest, ImpossibleNumbersOfThreadsAreUsageErrors) {
   }
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
-namespace {
+namespace planted_race_test {
 
 // Two threads, each in its turn once both are there. Nothing orders them that the sanitizer sees: of accesses at the
 // very same time it can miss both.
@@ -66,5 +66,5 @@ TEST_F(PlantedRaceTest, OfTwoThreadsIsFound) {
 
 TEST_F(PlantedRaceTest, OfTwoTilesIsFound) { EXPECT_EXIT(RaceOfTiles(), ::testing::ExitedWithCode(66), "data race"); }
 
-}  // namespace
+}  // namespace planted_race_test
 }  // namespace crosstalk

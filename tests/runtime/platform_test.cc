@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace crosstalk {
-namespace {
+namespace platform_test {
 
 TEST(PlatformTest, ReportsAMachineThatCanBe) {
   const PlatformInfo info = GetPlatformInfo();
@@ -57,5 +57,5 @@ TEST(PlatformTest, PeakGrowsWithTheMemoryTouched) {
   EXPECT_GE(PeakResidentBytes(), before + static_cast<int64_t>(kBytes)) << block[kBytes / 2];
 }
 
-}  // namespace
+}  // namespace platform_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "tests/support/png_reader.h"
 
 namespace crosstalk {
-namespace {
+namespace png_test {
 
 std::vector<PaletteColour> Greys(int count) {
   std::vector<PaletteColour> colours;
@@ -76,5 +76,5 @@ TEST(PngTest, WhatIsNoImageIsRefused) {
   EXPECT_THROW(EncodePng(1, 1, std::vector<uint8_t>(1), Greys(257)), Error);
 }
 
-}  // namespace
+}  // namespace png_test
 }  // namespace crosstalk

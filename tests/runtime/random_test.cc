@@ -11,7 +11,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace random_test {
 
 using Words = std::array<uint32_t, 4>;
 
@@ -207,5 +207,5 @@ TEST(RandomTest, SequencesDrawOneIndexAfterAnother) {
   EXPECT_EQ(sequence.UniformInt(10), UniformInt(key, 3, 10));
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace crosstalk

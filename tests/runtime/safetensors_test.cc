@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace safetensors_test {
 
 using testing::MessageOf;
 
@@ -484,5 +484,5 @@ TEST(SafetensorsTest, MissingFilesAndDirectoriesAreNamed) {
   EXPECT_EQ(MessageOf([&] { ReadSafetensors(dir.path()); }, ErrorKind::kData), dir.path() + ": is a directory");
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace crosstalk

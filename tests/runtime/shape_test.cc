@@ -6,7 +6,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace shape_test {
 
 using testing::MessageOf;
 
@@ -151,5 +151,5 @@ TEST(DimsTest, ASizeByDecreeIsNamedByItsSource) {
             "linear: d_model=256 from the option, but d_model=512 in the configuration");
 }
 
-}  // namespace
+}  // namespace shape_test
 }  // namespace crosstalk

@@ -15,7 +15,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace shapes_only_test {
 
 int64_t ResidentPages() {
   std::ifstream statm("/proc/self/statm");
@@ -131,5 +131,5 @@ TEST(ShapesOnlyScopeTest, MultiplicationsThatDoNotFitStayTooMany) {
             "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 
-}  // namespace
+}  // namespace shapes_only_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace storage_test {
 
 TEST(StorageTest, BlocksAreAlignedAndReadableBehindTheEnd) {
   for (size_t bytes : {0, 1, 63, 64, 65, 1000, 4097, 1 << 20}) {
@@ -103,5 +103,5 @@ TEST(StorageTest, ThreadsMayAllocateAndFreeAtOnce) {
   EXPECT_EQ(GetMemoryStats().live_bytes, before);
 }
 
-}  // namespace
+}  // namespace storage_test
 }  // namespace crosstalk

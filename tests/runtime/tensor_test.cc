@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace tensor_test {
 
 using testing::MessageOf;
 
@@ -258,5 +258,5 @@ TEST(TensorTest, TextShowsTheFirstElements) {
   EXPECT_EQ(ToString(Tensor()), "undefined tensor");
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace crosstalk

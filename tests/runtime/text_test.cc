@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace crosstalk {
-namespace {
+namespace text_test {
 
 TEST(TextTest, JoinInvertsSplit) {
   for (const char* text : {"", "a", "a,,b", ","}) EXPECT_EQ(Join(Split(text, ','), ","), text);
@@ -50,5 +50,5 @@ TEST(TextTest, NothingIsNearToATextOfAnyLength) {
   EXPECT_EQ(NearestName(std::string(90'000'000, 'a'), {std::string(80, 'a')}), "");
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace crosstalk

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace crosstalk {
-namespace {
+namespace utf8_test {
 
 TEST(Utf8Test, InvalidUtf8IsFoundAtItsFirstByte) {
   constexpr size_t kNone = std::string_view::npos;
@@ -30,5 +30,5 @@ TEST(Utf8Test, LengthIsTheCharactersOrZero) {
   EXPECT_EQ(Utf8Length(text, 6), 4u);
 }
 
-}  // namespace
+}  // namespace utf8_test
 }  // namespace crosstalk

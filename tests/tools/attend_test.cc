@@ -13,7 +13,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace attend_test {
 
 class AttendTest : public ::testing::Test {
  protected:
@@ -198,5 +198,5 @@ TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
   }
 }
 
-}  // namespace
+}  // namespace attend_test
 }  // namespace crosstalk

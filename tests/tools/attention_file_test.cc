@@ -10,7 +10,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace attention_file_test {
 
 using testing::MessageOf;
 
@@ -184,5 +184,5 @@ TEST(AttentionTensorsTest, ShapesThatDoNotFitAreShown) {
                 {"d_M=21", "19"});
 }
 
-}  // namespace
+}  // namespace attention_file_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace bench_test {
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -286,5 +286,5 @@ TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
   }
 }
 
-}  // namespace
+}  // namespace bench_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace check_docs_test {
 
 using testing::Contains;
 namespace fs = std::filesystem;
@@ -88,5 +88,5 @@ TEST_F(CheckDocsTest, OtherProgramsOptionsAndPlaceholdersAreNoFaults) {
 
 TEST_F(CheckDocsTest, ACommandThatDoesNotRunIsAFault) { EXPECT_NE(Check("/bin/false").exit_code, 0); }
 
-}  // namespace
+}  // namespace check_docs_test
 }  // namespace crosstalk

@@ -21,7 +21,7 @@
 #include "tools/output.h"
 
 namespace crosstalk {
-namespace {
+namespace command_line_test {
 
 using testing::Contains;
 
@@ -388,5 +388,5 @@ TEST(CommandLineTest, ControlCharactersOfATextDoNotReachTheTerminal) {
   EXPECT_EQ(result.errors.find('\x1b'), std::string::npos);
 }
 
-}  // namespace
+}  // namespace command_line_test
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 #include "tests/support/run_command.h"
 
 namespace crosstalk {
-namespace {
+namespace complexity_test {
 
 struct Row {
   std::vector<std::string> options;
@@ -73,5 +73,5 @@ TEST(ComplexityTest, ImpossibleOptionsAreUsageErrors) {
   }
 }
 
-}  // namespace
+}  // namespace complexity_test
 }  // namespace crosstalk

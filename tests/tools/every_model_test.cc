@@ -12,7 +12,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace every_model_test {
 
 struct Pairing {
   std::string model, objective;
@@ -137,5 +137,5 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryModelTest, ::testing::ValuesIn(Pairings(
   return name;
 });
 
-}  // namespace
+}  // namespace every_model_test
 }  // namespace crosstalk

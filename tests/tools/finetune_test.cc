@@ -15,7 +15,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace finetune_test {
 
 using testing::Contains;
 
@@ -349,5 +349,5 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "x"));
 }
 
-}  // namespace
+}  // namespace finetune_test
 }  // namespace crosstalk

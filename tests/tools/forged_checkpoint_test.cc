@@ -21,7 +21,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace forged_checkpoint_test {
 
 // Calls use(forged) with each copy of `json` in which one number has another value.
 void ForEachForgedNumber(const Json& json,
@@ -248,5 +248,5 @@ TEST_F(ForgedCheckpointTest, TextOfAnyLengthIsShownInPart) {
   }
 }
 
-}  // namespace
+}  // namespace forged_checkpoint_test
 }  // namespace crosstalk

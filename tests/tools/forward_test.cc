@@ -15,7 +15,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace forward_test {
 
 // In double the two implementations differ by the order of their sums (2e-15 of the largest value here); in float by
 // the roundings of some 20 operations in a row (2e-6).
@@ -229,5 +229,5 @@ TEST_F(ForwardTest, AResultThatIsNotFiniteHasItsExitCode) {
   EXPECT_EQ(result.exit_code, 4) << result.errors;
 }
 
-}  // namespace
+}  // namespace forward_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace generate_test {
 
 class GenerateTest : public ::testing::Test {
  protected:
@@ -271,5 +271,5 @@ TEST_F(GenerateTest, TheEndOfATrainingInBfloat16ShowsWhatGenerateWrites) {
   EXPECT_EQ(written(run + "/checkpoints/step-00000002", {}), ours);
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace crosstalk

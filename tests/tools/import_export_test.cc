@@ -21,7 +21,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace import_export_test {
 
 using ImportExportTest = PublishedFolderTest;
 
@@ -287,7 +287,7 @@ TEST_F(ImportExportTest, AnyAttentionComesBackAndIsTrainedOn) {
       {"--model", "t5", "--attention", "bilinear", "--decoder-self", "dynamic"},
   };
   for (const std::vector<std::string>& kind : kinds) {
-    SCOPED_TRACE(testing::PrintToString(kind));
+    SCOPED_TRACE(::testing::PrintToString(kind));
     const std::string run = dir_ / "run", tuned = dir_ / "tuned";
     for (const std::string& folder : {run, tuned, In()}) std::filesystem::remove_all(folder);
     const CommandResult trained = RunCommand(
@@ -501,5 +501,5 @@ TEST_F(ImportExportTest, OfSeveralAtOnceOneMakesTheFolder) {
   EXPECT_EQ(Export().exit_code, 0);
 }
 
-}  // namespace
+}  // namespace import_export_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/published_folder.h"
 
 namespace crosstalk {
-namespace {
+namespace import_refused_test {
 
 using ImportRefusedTest = PublishedFolderTest;
 
@@ -143,5 +143,5 @@ TEST_F(ImportRefusedTest, TensorsThatDoNotFitAreRefusedByName) {
       "nan");
 }
 
-}  // namespace
+}  // namespace import_refused_test
 }  // namespace crosstalk

@@ -19,7 +19,7 @@
 #include "tools/report/mixing_section.h"
 
 namespace crosstalk {
-namespace {
+namespace inspect_test {
 
 using testing::Contains;
 
@@ -298,5 +298,5 @@ TEST(MixingSectionTest, ADeterminantThatADoubleCannotHoldIsAPowerOfTen) {
   EXPECT_TRUE(Contains(MixingSection(mixing), "10^-400"));
 }
 
-}  // namespace
+}  // namespace inspect_test
 }  // namespace crosstalk

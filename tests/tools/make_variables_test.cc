@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace {
+namespace make_variables_test {
 
 namespace fs = std::filesystem;
 
@@ -160,4 +160,4 @@ TEST_F(MakeVariablesTest, ObjectsOfExamplesAreKept) {
   EXPECT_EQ(output.find("\nrm " + empty.string()), std::string::npos) << output;
 }
 
-}  // namespace
+}  // namespace make_variables_test

@@ -23,7 +23,7 @@
 #include "tools/training_options.h"
 
 namespace crosstalk {
-namespace {
+namespace published_bits_test {
 
 // A row of the file: options, and the model's sha256 on targets that fuse multiply-adds and on those that do not.
 struct Row {
@@ -167,5 +167,5 @@ TEST(PublishedBitsTest, Sha256GivesThePublishedAnswers) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-}  // namespace
+}  // namespace published_bits_test
 }  // namespace crosstalk

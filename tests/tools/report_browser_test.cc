@@ -21,7 +21,7 @@
 #include "tools/report/table.h"
 
 namespace crosstalk {
-namespace {
+namespace report_browser_test {
 
 using testing::Contains;
 
@@ -335,5 +335,5 @@ TEST_F(ReportBrowserTest, OnPaperItIsLightWithoutWhatOnlyAScreenUses) {
   ExpectNoComplaint();
 }
 
-}  // namespace
+}  // namespace report_browser_test
 }  // namespace crosstalk

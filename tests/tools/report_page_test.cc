@@ -21,7 +21,7 @@
 #include "tools/report/table.h"
 
 namespace crosstalk {
-namespace {
+namespace report_page_test {
 
 using testing::Contains;
 
@@ -239,5 +239,5 @@ TEST(SparklineTest, GoesFromTheLeastToTheLargest) {
   EXPECT_EQ(Sparkline({"", {1}, {kNaN}}, 3, SparklineStyle::kBlocks), "");
 }
 
-}  // namespace
+}  // namespace report_page_test
 }  // namespace crosstalk

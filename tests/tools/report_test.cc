@@ -14,7 +14,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace report_test {
 
 using testing::Contains;
 
@@ -336,5 +336,5 @@ TEST_F(ReportTest, OfATaskItShowsTheScores) {
   EXPECT_EQ(again.exit_code, 0) << again.errors;
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace score_test {
 
 using testing::Contains;
 
@@ -266,5 +266,5 @@ TEST_F(ScoreTest, RightAnswersScoreFully) {
   }
 }
 
-}  // namespace
+}  // namespace score_test
 }  // namespace crosstalk

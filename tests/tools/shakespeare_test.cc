@@ -9,7 +9,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace shakespeare_test {
 
 TEST(ShakespeareTest, TheConfigurationIsTheOneThatIsMeasured) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
@@ -52,5 +52,5 @@ TEST(ShakespeareTest, TheConfigurationIsTheOneThatIsMeasured) {
   EXPECT_EQ(ParseJson(talking.output, "dry run").At("configuration").At("attention"), Json("talking"));
 }
 
-}  // namespace
+}  // namespace shakespeare_test
 }  // namespace crosstalk

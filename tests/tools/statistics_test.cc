@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace crosstalk {
-namespace {
+namespace statistics_test {
 
 struct Quantile {
   int64_t degrees;
@@ -69,5 +69,5 @@ TEST(IntervalTest, OfEqualValuesIsAPoint) {
   EXPECT_EQ(interval.high, 0.5);
 }
 
-}  // namespace
+}  // namespace statistics_test
 }  // namespace crosstalk

@@ -8,7 +8,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace tokenize_test {
 
 using testing::Contains;
 
@@ -105,5 +105,5 @@ TEST_F(TokenizeTest, MistakesAreNamed) {
   EXPECT_EQ(RunCommand({"tokenize", dir_ / "text", "--tokenizer", dir_ / "text"}).exit_code, 3);
 }
 
-}  // namespace
+}  // namespace tokenize_test
 }  // namespace crosstalk

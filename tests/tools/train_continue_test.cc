@@ -15,7 +15,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_continue_test {
 
 using testing::Contains;
 
@@ -201,5 +201,5 @@ TEST(TrainContinueTest, ItIsNotMadeShorter) {
   EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 
-}  // namespace
+}  // namespace train_continue_test
 }  // namespace crosstalk

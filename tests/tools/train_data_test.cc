@@ -18,7 +18,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_data_test {
 
 using testing::Contains;
 
@@ -167,5 +167,5 @@ TEST(TrainDataTest, ASignalWhileATokenizerIsTrainedEndsAtOnce) {
   EXPECT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
 }
 
-}  // namespace
+}  // namespace train_data_test
 }  // namespace crosstalk

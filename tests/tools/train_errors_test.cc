@@ -12,7 +12,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_errors_test {
 
 using testing::Contains;
 
@@ -147,5 +147,5 @@ TEST(TrainErrorsTest, ADiskThatIsFullWithinASaveLeavesThePreviousCheckpoint) {
   EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == model);
 }
 
-}  // namespace
+}  // namespace train_errors_test
 }  // namespace crosstalk

@@ -18,7 +18,7 @@
 #include "tools/statistics.h"
 
 namespace crosstalk {
-namespace {
+namespace train_eval_compare_test {
 
 using testing::Contains;
 
@@ -288,5 +288,5 @@ TEST(CompareTest, WhatCannotBeVariedIsRefusedBeforeTheFirstRun) {
   EXPECT_FALSE(std::filesystem::exists(dir / "c"));
 }
 
-}  // namespace
+}  // namespace train_eval_compare_test
 }  // namespace crosstalk

@@ -15,7 +15,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_folder_test {
 
 using testing::Contains;
 
@@ -285,5 +285,5 @@ TEST(TrainFolderTest, ARunIsMeasuredWhileItsTrainingRemovesCheckpoints) {
   EXPECT_TRUE(training.Running());
 }
 
-}  // namespace
+}  // namespace train_folder_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_init_from_test {
 
 using testing::Contains;
 
@@ -226,5 +226,5 @@ TEST_F(TrainInitFromTest, ADiskThatIsFullAtTheFirstSaveLeavesAFolderToBeginIn) {
   EXPECT_EQ(again.exit_code, 0) << again.errors;
 }
 
-}  // namespace
+}  // namespace train_init_from_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace train_resume_test {
 
 using testing::Contains;
 
@@ -424,5 +424,5 @@ TEST(TrainResumeTest, TwoProcessesDoNotShareARunFolder) {
   EXPECT_TRUE(Contains(second.errors, "another process")) << second.errors;
 }
 
-}  // namespace
+}  // namespace train_resume_test
 }  // namespace crosstalk

@@ -15,7 +15,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace einsum_test {
 
 using testing::RandomTensor;
 using testing::Strided;
@@ -387,5 +387,5 @@ TEST(EinsumTest, LargeGradientsAgreeAlongRandomDirections) {
   EXPECT_TRUE(report.ok) << report;
 }
 
-}  // namespace
+}  // namespace einsum_test
 }  // namespace crosstalk

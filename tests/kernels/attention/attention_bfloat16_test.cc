@@ -17,7 +17,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace attention_bfloat16_test {
 
 using testing::SameBits;
 using Results = AttentionResults<float>;
@@ -375,5 +375,5 @@ TEST(AttentionBFloat16OperandsTest, TheWorkspaceIsSmaller) {
   EXPECT_LT(static_cast<double>(AttentionBackwardWorkspaceBytes(s, 2)), 0.7 * static_cast<double>(backward));
 }
 
-}  // namespace
+}  // namespace attention_bfloat16_test
 }  // namespace crosstalk::kernels

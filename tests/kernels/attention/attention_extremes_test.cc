@@ -11,7 +11,7 @@
 #include "tests/kernels/attention/attention_problem.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace attention_extremes_test {
 
 // With V and dO the identity (d_v = n = m at least) O is U as forward has it, and dV is U as backward computes it
 // again. Logits near 1e7 that are near each other, where a sum of another order is another weight altogether.
@@ -161,5 +161,5 @@ TEST(AttentionExtremesTest, LogitsOfAnySizeBelowZeroCount) {
   }
 }
 
-}  // namespace
+}  // namespace attention_extremes_test
 }  // namespace crosstalk::kernels

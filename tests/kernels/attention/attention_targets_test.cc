@@ -13,7 +13,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace attention_targets_test {
 
 // Every result of forward and backward, on every such target, against the widest one's.
 void ExpectSameResults(const AttentionProblem& p, const std::string& what) {
@@ -118,5 +118,5 @@ TEST(AttentionTargetsLongTest, ShapesAtRandom) {
   }
 }
 
-}  // namespace
+}  // namespace attention_targets_test
 }  // namespace crosstalk::kernels

@@ -15,7 +15,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace attention_test {
 
 // Each result is a chain of sums of at most a few hundred terms and one exp of a logit below 32: roundings of 2^-24
 // relative to the largest terms, times the growth along the chain.
@@ -436,5 +436,5 @@ TEST(AttentionTest, RefusesWhatIsNoneOfTheFamily) {
   EXPECT_THROW(AttentionBackwardWorkspaceBytes(s, 1), Error);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace crosstalk::kernels

@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace head_mixing_test {
 
 // Aligned floats, uniform in [-1, 1).
 class Floats {
@@ -81,5 +81,5 @@ TEST(HeadMixingTest, EqualsPlainLoopsOnEveryTarget) {
   RestrictSimdTarget("");
 }
 
-}  // namespace
+}  // namespace head_mixing_test
 }  // namespace crosstalk::kernels

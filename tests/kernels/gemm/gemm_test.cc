@@ -9,7 +9,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace gemm_test {
 
 CROSSTALK_KERNEL_TEST(GemmTest);
 
@@ -308,5 +308,5 @@ TEST_P(GemmTest, EqualsOpenBlas) {
   }
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace crosstalk::kernels

@@ -4,7 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace interleaved_test {
 
 CROSSTALK_KERNEL_TEST(InterleavedGemmTest);
 
@@ -95,5 +95,5 @@ TEST_P(InterleavedGemmTest, BitsDoNotDependOnThreads) {
   ExpectSameBitsOnAnyThreads([] { return Products<float>({70, 5, 33, 67}); });
 }
 
-}  // namespace
+}  // namespace interleaved_test
 }  // namespace crosstalk::kernels

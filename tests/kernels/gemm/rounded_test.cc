@@ -12,7 +12,7 @@
 #include "tests/support/kernel_test.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace rounded_test {
 
 CROSSTALK_KERNEL_TEST(RoundedGemmTest);
 
@@ -315,5 +315,5 @@ TEST(RoundedGemmArgumentsTest, DoubleIsLeftAlone) {
   EXPECT_EQ(c, a[0]);
 }
 
-}  // namespace
+}  // namespace rounded_test
 }  // namespace crosstalk::kernels

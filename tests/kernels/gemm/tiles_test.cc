@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace crosstalk::kernels {
-namespace {
+namespace tiles_test {
 
 // A[32, 2·pairs] and B[2·pairs, 32] of bfloat16, as floats and as the pairs that tiles read.
 struct Operands {
@@ -103,5 +103,5 @@ TEST(TilesTest, TheProcessorAgreesWithTheModel) {
   }
 }
 
-}  // namespace
+}  // namespace tiles_test
 }  // namespace crosstalk::kernels

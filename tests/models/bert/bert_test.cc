@@ -13,7 +13,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace bert_test {
 
 using testing::MessageOf;
 
@@ -261,5 +261,5 @@ TEST(BertConfigTest, ItsJsonMakesItAgain) {
             "config.json: layer_groups: 7 is not between 1 and the 3 layers");
 }
 
-}  // namespace
+}  // namespace bert_test
 }  // namespace crosstalk

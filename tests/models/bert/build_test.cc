@@ -8,7 +8,7 @@
 #include "crosstalk/models/training/config.h"
 
 namespace crosstalk {
-namespace {
+namespace build_test {
 
 BertConfig Built(TrainingConfig config) {
   config.attention.kind = AttentionKind::kMultihead;
@@ -73,5 +73,5 @@ TEST(BertBuildTest, LearnedPositionsAreAsManyAsTokensUnlessTold) {
   EXPECT_THROW(Built(config), Error);
 }
 
-}  // namespace
+}  // namespace build_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace task_loss_test {
 
 using testing::MessageOf;
 
@@ -283,5 +283,5 @@ TEST(TaskLossTest, WhatDoesNotFitIsNamed) {
             "BERT: start_positions: 9 in row 1 is not a token of it");
 }
 
-}  // namespace
+}  // namespace task_loss_test
 }  // namespace crosstalk

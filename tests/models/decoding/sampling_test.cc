@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace sampling_test {
 
 const std::vector<bool> kAll(5, true);
 
@@ -100,5 +100,5 @@ TEST(SamplingTest, OptionsThatCannotBeAreNamed) {
   EXPECT_EQ(field({.top_p = 1.5}), "top_p");
 }
 
-}  // namespace
+}  // namespace sampling_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "tests/support/parity.h"
 
 namespace crosstalk {
-namespace {
+namespace search_parity_test {
 
 const std::vector<SearchInput>& Prompts() {
   static const std::vector<SearchInput> prompts = {
@@ -102,5 +102,5 @@ TEST(SearchParityTest, BeamsWithoutLengthPenalty) {
       });
 }
 
-}  // namespace
+}  // namespace search_parity_test
 }  // namespace crosstalk

@@ -21,7 +21,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace search_test {
 
 const char* const kKinds[] = {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"};
 
@@ -448,5 +448,5 @@ TEST(SearchTest, WhatCannotBeIsAnError) {
   testing::MessageOf([&] { Search(t5, Inputs(TinyIds(2, 9, 40, 1)), {}); }, ErrorKind::kNumerical);
 }
 
-}  // namespace
+}  // namespace search_test
 }  // namespace crosstalk

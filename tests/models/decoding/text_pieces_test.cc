@@ -7,7 +7,7 @@
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
-namespace {
+namespace text_pieces_test {
 
 std::string All(const std::shared_ptr<const Tokenizer>& tokenizer, const std::vector<int32_t>& before,
                 const std::vector<int32_t>& ids) {
@@ -56,5 +56,5 @@ TEST(TextPiecesTest, ACharacterComesWholeAndWhatIsNoneIsReplaced) {
   EXPECT_EQ(All(bytes, {}, bytes->Encode("\xCE\xE4\xE7\xB8\x82x")), "\uFFFD\uFFFD\u7E02x");
 }
 
-}  // namespace
+}  // namespace text_pieces_test
 }  // namespace crosstalk

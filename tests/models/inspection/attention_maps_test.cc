@@ -18,7 +18,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace attention_maps_test {
 
 using testing::MessageOf;
 
@@ -213,5 +213,5 @@ TEST(AttentionMapsTest, TensorsHaveTheLayersNames) {
   EXPECT_EQ(find("decoder_input_ids")->tensor.num_elements(), 3);
 }
 
-}  // namespace
+}  // namespace attention_maps_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace mixing_test {
 
 Tensor Matrix(const Shape& shape, const std::vector<double>& values) {
   return Tensor::FromValues<double>(shape, values);
@@ -124,5 +124,5 @@ TEST(HeatImageTest, AMatrixOf768HeadsIsDrawnOfBlocks) {
   EXPECT_EQ(DrawHeatImage(Tensor::Zeros({8, 4}, DType::kFloat32)).width, 4 * 24);
 }
 
-}  // namespace
+}  // namespace mixing_test
 }  // namespace crosstalk

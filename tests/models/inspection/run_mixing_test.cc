@@ -12,7 +12,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace run_mixing_test {
 
 TrainingConfig Config(const std::string& attention, uint64_t seed = 3) {
   TrainingConfig config = *TinyConfig();
@@ -122,5 +122,5 @@ TEST(RunMixingTest, AModelWithoutHeadProjectionsHasNone) {
   EXPECT_TRUE(MixingOfRun(dir / "run").current.layers.empty());
 }
 
-}  // namespace
+}  // namespace run_mixing_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace export_test {
 
 std::map<std::string, std::string> TypesIn(const std::string& folder) {
   std::map<std::string, std::string> types;
@@ -67,5 +67,5 @@ TEST(ExportTest, ALanguageModelHasNoPublishedForm) {
   EXPECT_THROW(ExportModel(any, dir / "out", {}), Error);
 }
 
-}  // namespace
+}  // namespace export_test
 }  // namespace crosstalk

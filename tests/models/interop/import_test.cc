@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace import_test {
 
 // Whenever it is asked to stop, nothing is left, not even under another name.
 TEST(ImportTest, InterruptedItLeavesNothing) {
@@ -50,5 +50,5 @@ TEST(ImportTest, ItsTrainingConfigurationSaysItsSizes) {
   EXPECT_EQ(config.positions, PositionScheme::kLearned);
 }
 
-}  // namespace
+}  // namespace import_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "crosstalk/models/t5/published.h"
 
 namespace crosstalk {
-namespace {
+namespace published_names_test {
 
 Tensor Counting(const Shape& shape) {
   const Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
@@ -95,5 +95,5 @@ TEST(PublishedNamesTest, ShapesThatDoNotFitAreNone) {
   EXPECT_FALSE(FromPublished(Counting({2, 2}), Layout::kTransposed, {int64_t{1} << 33, int64_t{1} << 33, 2}));
 }
 
-}  // namespace
+}  // namespace published_names_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace lm_test {
 
 constexpr int64_t kContext = 11;
 
@@ -171,5 +171,5 @@ TEST(LmTest, RefusesWhatCannotBe) {
   EXPECT_THROW(model.Loss(batch, {}, {}), Error);
 }
 
-}  // namespace
+}  // namespace lm_test
 }  // namespace crosstalk

@@ -15,7 +15,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace writer_test {
 
 constexpr int64_t kContext = 8;
 
@@ -131,5 +131,5 @@ TEST(LmWriterTest, LongPromptsNoPromptAndARequestToStop) {
   EXPECT_THROW(model.MakeWriter(MakeByteTokenizer(5)), Error);
 }
 
-}  // namespace
+}  // namespace writer_test
 }  // namespace crosstalk

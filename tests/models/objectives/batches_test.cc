@@ -22,7 +22,7 @@
 #include "tests/support/thread_limit.h"
 
 namespace crosstalk {
-namespace {
+namespace batches_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -296,5 +296,5 @@ TEST(BatchesTest, NovelsThroughSentencePiece) {
   EXPECT_EQ(EvaluationBatches(HeldOut(corpus.validation, tokenizer), kRows, 50).num_examples(), 50);
 }
 
-}  // namespace
+}  // namespace batches_test
 }  // namespace crosstalk

@@ -19,7 +19,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace masked_lm_examples_test {
 
 using Ids = std::vector<int32_t>;
 using testing::Contains;
@@ -459,5 +459,5 @@ TEST(MaskedLmExamplesTest, ATokenizerWithoutTheTokensIsRefused) {
             "tokenizer: the bytes tokenizer has no [CLS] token, which masked-lm needs");
 }
 
-}  // namespace
+}  // namespace masked_lm_examples_test
 }  // namespace crosstalk

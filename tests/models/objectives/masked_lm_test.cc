@@ -13,7 +13,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace masked_lm_test {
 
 RandomSequence Sequence(int64_t example) { return RandomSequence(ExampleKey(7, "test", example)); }
 
@@ -184,5 +184,5 @@ TEST(MaskedLmTest, APairIsCutFromTheLongerOneInFrontOrBehind) {
   EXPECT_EQ(a.size() + b.size(), 31u);
 }
 
-}  // namespace
+}  // namespace masked_lm_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace next_token_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -75,5 +75,5 @@ TEST(NextTokenTest, TextOfOneExampleIsNeeded) {
   EXPECT_NE(message.find("too short"), std::string::npos) << message;
 }
 
-}  // namespace
+}  // namespace next_token_test
 }  // namespace crosstalk

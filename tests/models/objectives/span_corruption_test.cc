@@ -11,7 +11,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace span_corruption_test {
 
 const SpanCorruptionOptions kT5;
 
@@ -249,5 +249,5 @@ TEST(SpanCorruptionTest, LengthsForInputsAreTheLongestThatFitHoweverLongTheyAre)
   }
 }
 
-}  // namespace
+}  // namespace span_corruption_test
 }  // namespace crosstalk

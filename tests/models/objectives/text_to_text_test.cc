@@ -15,7 +15,7 @@
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
-namespace {
+namespace text_to_text_test {
 
 using Ids = std::vector<int32_t>;
 
@@ -155,5 +155,5 @@ TEST(TextToTextTest, WithoutRowsToTrainOnThereAreNoExamples) {
   EXPECT_TRUE(testing::Contains(message, "has nothing to train on")) << message;
 }
 
-}  // namespace
+}  // namespace text_to_text_test
 }  // namespace crosstalk

@@ -7,7 +7,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace blanks_test {
 
 using Texts = std::vector<std::string>;
 
@@ -53,5 +53,5 @@ TEST(BlanksTest, AShownPassageHasBlanksForWordsAlone) {
   EXPECT_LT(MakeBlanks(std::string(5000, 'a')).size(), 6000u);
 }
 
-}  // namespace
+}  // namespace blanks_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace config_test {
 
 TEST(T5ConfigTest, JsonGoesOutAndComesBackTheSame) {
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
@@ -132,5 +132,5 @@ TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   }
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace reference_test {
 
 using Vector = std::vector<double>;
 using Sequence = std::vector<Vector>;  // [position][d]
@@ -189,5 +189,5 @@ TEST(T5ReferenceTest, GatedUntiedFormMatchesTheEquations) {
   ExpectModelMatchesEquations(FeedForwardKind::kGatedGelu, ClassifierKind::kUntied);
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace shapes_only_test {
 
 // The peak of a process that makes the model and two steps.
 int64_t PeakOfTraining(const T5Config& config, Activations activations) {
@@ -80,5 +80,5 @@ TEST(T5ShapesOnlyTest, PeakCountsEveryThreadsBuffers) {
   }
 }
 
-}  // namespace
+}  // namespace shapes_only_test
 }  // namespace crosstalk

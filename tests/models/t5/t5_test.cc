@@ -16,7 +16,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace t5_test {
 
 using Phase = ForwardContext::Phase;
 
@@ -409,5 +409,5 @@ TEST(T5Test, RefusesBatchesThatDoNotFit) {
   EXPECT_THROW(model.Encode(outside, {}), Error);
 }
 
-}  // namespace
+}  // namespace t5_test
 }  // namespace crosstalk

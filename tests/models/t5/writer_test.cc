@@ -16,7 +16,7 @@
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace writer_test {
 
 // Each of its tokens is a letter.
 std::shared_ptr<const Tokenizer> Letters() { return MakeCharacterTokenizer("abcdefghijklmnopqrstuvwxyz", "x", 4); }
@@ -140,5 +140,5 @@ TEST(T5WriterTest, NoTextAndTooManyBlanksAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace writer_test
 }  // namespace crosstalk

@@ -5,7 +5,7 @@
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
-namespace {
+namespace answer_text_test {
 
 std::string Normalised(const std::string& text) { return Join(AnswerWords(text), "|"); }
 
@@ -64,5 +64,5 @@ TEST(AnswerTextTest, WithoutWordsTheTwoSquadsDiffer) {
   EXPECT_EQ(BestMatch("", {"x"}, NoWords::kMatchEachOther).f1, 0);
 }
 
-}  // namespace
+}  // namespace answer_text_test
 }  // namespace crosstalk

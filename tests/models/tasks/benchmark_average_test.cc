@@ -8,7 +8,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace benchmark_average_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -45,5 +45,5 @@ TEST(BenchmarkAverageTest, EveryBenchmarkIsOfKnownTasks) {
   EXPECT_PRED2(Contains, MessageOf([] { BenchmarkTasks("squad"); }), "benchmark: \"squad\" is none of glue, superglue");
 }
 
-}  // namespace
+}  // namespace benchmark_average_test
 }  // namespace crosstalk

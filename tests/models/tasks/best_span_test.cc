@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace best_span_test {
 
 using Spans = std::vector<TokenSpan>;
 
@@ -164,5 +164,5 @@ TEST(BestSpanTest, TheTextHasWholeCharactersAndNoSpaceAround) {
   EXPECT_EQ(SpanText(passage, pieces, {1, 2}), "\xC3\xA9\xE4\xB8\xAD");
 }
 
-}  // namespace
+}  // namespace best_span_test
 }  // namespace crosstalk

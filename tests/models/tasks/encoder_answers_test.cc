@@ -18,7 +18,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace encoder_answers_test {
 
 using testing::MessageOf;
 
@@ -296,5 +296,5 @@ TEST(EncoderAnswersTest, AModelThatCannotAnswerIsRefused) {
             "the model's answers are not finite: its parameters have diverged");
 }
 
-}  // namespace
+}  // namespace encoder_answers_test
 }  // namespace crosstalk

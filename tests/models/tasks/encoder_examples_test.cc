@@ -13,7 +13,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace encoder_examples_test {
 
 using Ids = std::vector<int32_t>;
 using testing::MessageOf;
@@ -299,5 +299,5 @@ TEST(EncoderExamplesTest, WhatCannotBeLearntIsNamed) {
   EXPECT_EQ(message(span, Row("a"), ErrorKind::kUsage, {.window_stride = 0}), "window_stride: 0 is less than 1");
 }
 
-}  // namespace
+}  // namespace encoder_examples_test
 }  // namespace crosstalk

@@ -11,7 +11,7 @@
 #include "tests/support/task_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace glue_test {
 
 using testing::MessageOf;
 using Strings = std::vector<std::string>;
@@ -221,5 +221,5 @@ TEST_F(GlueTest, TheOriginalFilesAreReadWhole) {
   }
 }
 
-}  // namespace
+}  // namespace glue_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace label_scores_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -143,5 +143,5 @@ TEST(LabelScoresTest, GenderParityIsOfPairs) {
   EXPECT_EQ(ValueOf(measures, "gender_parity"), 0.5);
 }
 
-}  // namespace
+}  // namespace label_scores_test
 }  // namespace crosstalk

@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace crosstalk {
-namespace {
+namespace measures_test {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -161,7 +161,7 @@ TEST(MeasuresTest, CorrelationsAreThoseOfExactFractions) {
   // Each deviation from the mean is rounded once, and so are the three sums, the root and the quotient.
   constexpr double kTolerance = 1e-15;
   for (const NumberCase& one : kNumberCases) {
-    SCOPED_TRACE(testing::PrintToString(one.x) + testing::PrintToString(one.y));
+    SCOPED_TRACE(::testing::PrintToString(one.x) + ::testing::PrintToString(one.y));
     EXPECT_NEAR(Pearson(one.x, one.y), one.pearson, kTolerance);
     EXPECT_NEAR(Spearman(one.x, one.y), one.spearman, kTolerance);
   }
@@ -181,5 +181,5 @@ TEST(MeasuresTest, OffsetsAndMagnitudesChangeNoCorrelation) {
   EXPECT_EQ(Pearson(Numbers{5e-324, 0}, Numbers{3, 7}), -1);
 }
 
-}  // namespace
+}  // namespace measures_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace mixture_test {
 
 // How often each row of each task comes in places [begin, end).
 std::vector<std::map<int64_t, int>> Counts(const TaskMixture& mixture, size_t tasks, int64_t begin, int64_t end) {
@@ -69,5 +69,5 @@ TEST(TaskMixtureTest, RefusesWhatHasNoRows) {
   EXPECT_THROW(TaskMixture({3, 0}, std::nullopt, 1), Error);
 }
 
-}  // namespace
+}  // namespace mixture_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace no_answer_test {
 
 double MeasureOf(const std::vector<Metric>& measures, const std::string& name) {
   for (const Metric& measure : measures) {
@@ -65,5 +65,5 @@ TEST(NoAnswerTest, TheBestThresholdsAnswersScoreWhatItPromises) {
   }
 }
 
-}  // namespace
+}  // namespace no_answer_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace race_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -97,5 +97,5 @@ TEST_F(RaceTest, ATestSetMayHaveNoAnswers) {
   EXPECT_TRUE(Contains(MessageOf([&] { Read(); }, ErrorKind::kData), "answers"));
 }
 
-}  // namespace
+}  // namespace race_test
 }  // namespace crosstalk

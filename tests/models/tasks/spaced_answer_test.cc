@@ -5,7 +5,7 @@
 #include "crosstalk/models/tasks/text_to_text.h"
 
 namespace crosstalk {
-namespace {
+namespace spaced_answer_test {
 
 constexpr const char* kPassage = "In 1862, the U.S. Army (of 3.5 million) won: \"the Keck-built\u00A0fort\" fell.";
 
@@ -26,5 +26,5 @@ TEST(SpacedAnswerTest, WhatStandsNowhereStaysAsItIs) {
   EXPECT_EQ(UnspacedAnswer("x", ""), "x");
 }
 
-}  // namespace
+}  // namespace spaced_answer_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace squad_score_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -135,5 +135,5 @@ TEST(SquadScoreTest, ProbabilitiesAreOfAllOrNone) {
                "is not a number");
 }
 
-}  // namespace
+}  // namespace squad_score_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
-namespace {
+namespace squad_spans_test {
 
 std::string DataFolder() {
   const char* data = std::getenv("CROSSTALK_DATA");
@@ -131,5 +131,5 @@ TEST(SquadSpansTest, LabelsMapBackToTheAnswersText) {
          99.5);
 }
 
-}  // namespace
+}  // namespace squad_spans_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace squad_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -153,5 +153,5 @@ TEST_F(SquadTest, TheOriginalFilesAreReadWhole) {
   }
 }
 
-}  // namespace
+}  // namespace squad_test
 }  // namespace crosstalk

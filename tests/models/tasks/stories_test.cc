@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace stories_test {
 
 std::vector<TaskRow> Kept(TaskSplit split) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
@@ -62,5 +62,5 @@ TEST(StoriesTaskTest, PredictionsAreReadAsTheyAreWritten) {
   ExpectRoundTrip(type, rows, SomePredictions(type, rows), directory.path());
 }
 
-}  // namespace
+}  // namespace stories_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "tests/support/task_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace superglue_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -331,5 +331,5 @@ TEST_F(SuperGlueTest, TheOriginalFilesAreReadWhole) {
   EXPECT_TRUE(found("rte", kTrain).ends_with("RTE/train.jsonl"));
 }
 
-}  // namespace
+}  // namespace superglue_test
 }  // namespace crosstalk

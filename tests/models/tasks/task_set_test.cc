@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace task_set_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -124,5 +124,5 @@ TEST(ConstantGuessTest, OfNumbersItIsTheMeanAndOfChoicesAPlace) {
   for (const TaskPrediction& one : BestConstantAnswer(copa, rows).predictions) EXPECT_EQ(one.answer, "1");
 }
 
-}  // namespace
+}  // namespace task_set_test
 }  // namespace crosstalk

@@ -18,7 +18,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace corpus_test {
 
 void Write(const std::string& path, const std::string& contents) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -386,5 +386,5 @@ TEST(SegmentSamplerTest, AShortTextIsCoveredAndALongOneIsSampledEvenly) {
   EXPECT_EQ(count, 4);
 }
 
-}  // namespace
+}  // namespace corpus_test
 }  // namespace crosstalk

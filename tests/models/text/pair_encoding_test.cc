@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace pair_encoding_test {
 
 // [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, [MASK] 4, a 5, b 6, c 7, d 8, ##x 9.
 std::unique_ptr<Tokenizer> Bert() {
@@ -87,5 +87,5 @@ TEST(PairEncodingTest, APartOfATextsSpansIsAWindow) {
   EXPECT_EQ(window.tokens[4].end, 5);
 }
 
-}  // namespace
+}  // namespace pair_encoding_test
 }  // namespace crosstalk

@@ -19,7 +19,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace published_tokenizer_test {
 
 using Row = std::vector<int32_t>;
 
@@ -415,5 +415,5 @@ TEST(PublishedTokenizerTest, PublishedFilesGiveTheReferencesIds) {
   EXPECT_EQ(tokenizers["albert"]->special_tokens().begin, 2);
 }
 
-}  // namespace
+}  // namespace published_tokenizer_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace sentence_dataset_test {
 
 // Sentence k of document d is "Ddd says sk.", so that each says where it stands.
 std::string Document(int d, int sentences) {
@@ -150,5 +150,5 @@ TEST(SentenceDatasetTest, AVeryShortTextIsReadRoundOrRefused) {
       "there is no sentence in it"));
 }
 
-}  // namespace
+}  // namespace sentence_dataset_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace sentencepiece_model_check_test {
 
 using testing::Contains;
 
@@ -86,5 +86,5 @@ TEST(SentencePieceModelCheckTest, AFileThatIsTooLargeIsNotRead) {
   EXPECT_TRUE(Contains(message, "/dev/zero")) << message;
 }
 
-}  // namespace
+}  // namespace sentencepiece_model_check_test
 }  // namespace crosstalk

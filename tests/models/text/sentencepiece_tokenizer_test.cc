@@ -25,7 +25,7 @@
 #include "tests/support/thread_limit.h"
 
 namespace crosstalk {
-namespace {
+namespace sentencepiece_tokenizer_test {
 
 const std::string& TrainedModel() {
   static const std::string model = [] {
@@ -432,5 +432,5 @@ TEST(SentencePieceTrainingTest, KeptLineEndsComeBack) {
   EXPECT_EQ(again, text);
 }
 
-}  // namespace
+}  // namespace sentencepiece_tokenizer_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
-namespace {
+namespace sentences_test {
 
 using Texts = std::vector<std::string>;
 
@@ -106,5 +106,5 @@ TEST(SentencesTest, TheSentencesOfABeginningAreThoseOfTheWhole) {
   }
 }
 
-}  // namespace
+}  // namespace sentences_test
 }  // namespace crosstalk

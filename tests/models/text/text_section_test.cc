@@ -18,7 +18,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace text_section_test {
 
 using testing::Contains;
 
@@ -236,5 +236,5 @@ TEST(TextSectionTest, OpeningEndsWhereItIsAskedTo) {
   }
 }
 
-}  // namespace
+}  // namespace text_section_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace tokenizer_test {
 
 TEST(TokenizerTest, BytesAreTheirValuePlusThree) {
   const std::unique_ptr<Tokenizer> tokenizer = MakeByteTokenizer();
@@ -165,5 +165,5 @@ TEST(TokenizerTest, FilesMakeTheSameTokenizerAgain) {
   }
 }
 
-}  // namespace
+}  // namespace tokenizer_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@ void PrintTo(const TokenSpan& span, std::ostream* out) {
   *out << "{" << span.id << ", " << span.begin << ", " << span.end << "}";
 }
 
-namespace {
+namespace wordpiece_tokenizer_test {
 
 const std::vector<std::string>& Pieces() {
   static const auto& pieces = *new std::vector<std::string>{"[PAD]",
@@ -330,5 +330,5 @@ TEST(WordPieceTokenizerTest, BrokenVocabulariesAreRefusedByName) {
   EXPECT_EQ(LoadTokenizer("[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\n[MASK]\r\nthe", "x")->Encode("the")[0], 5);
 }
 
-}  // namespace
+}  // namespace wordpiece_tokenizer_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace checkpoint_test {
 
 using testing::MessageOf;
 
@@ -377,5 +377,5 @@ TEST(CheckpointTest, KilledAtAnyMomentItLeavesOneThatResumes) {
   EXPECT_GT(resumed, 0);
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace crosstalk

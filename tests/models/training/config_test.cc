@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace config_test {
 
 TrainingConfig Resolved(const TrainingConfig& config = {}) { return *ResolvedConfig(config); }
 
@@ -297,5 +297,5 @@ TEST(TrainingConfigTest, EveryChoiceSurvivesAFile) {
   EXPECT_EQ(ToJson(FieldsFromJson(TrainingFields(), ToJson(config), "test")), ToJson(config));
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
-namespace {
+namespace data_test {
 
 using testing::Contains;
 
@@ -177,5 +177,5 @@ TEST(TrainingDataTest, ATokenizerThatWouldNotComeBackIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace data_test
 }  // namespace crosstalk

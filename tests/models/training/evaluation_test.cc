@@ -7,7 +7,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace evaluation_test {
 
 std::vector<std::string> Keys(const Json& json) {
   std::vector<std::string> keys;
@@ -73,5 +73,5 @@ TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
   }
 }
 
-}  // namespace
+}  // namespace evaluation_test
 }  // namespace crosstalk

@@ -19,7 +19,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace event_log_test {
 
 // Castagnoli's CRC, a bit at a time.
 uint32_t Crc32c(std::string_view bytes) {
@@ -270,5 +270,5 @@ TEST(EventLogTest, ARunWritesItsMetricsAndPicturesOnce) {
   EXPECT_EQ(pictures["P_w/decoder.block_0.cross_attention"], 2);  // at steps 2 and 4
 }
 
-}  // namespace
+}  // namespace event_log_test
 }  // namespace crosstalk

@@ -99,7 +99,7 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
 }  // extern "C"
 
 namespace crosstalk {
-namespace {
+namespace file_faults_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -232,5 +232,5 @@ TEST(FileFaultsTest, NoFileIsOpenedInPlaceOfAClosedStandardDescriptor) {
   EXPECT_EQ(status, 0);
 }
 
-}  // namespace
+}  // namespace file_faults_test
 }  // namespace crosstalk

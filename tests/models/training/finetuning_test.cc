@@ -20,7 +20,7 @@
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
-namespace {
+namespace finetuning_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -259,5 +259,5 @@ TEST_F(FinetuningTest, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(Contains(MessageOf([&] { Train(without_origin, dir_ / "d"); }, ErrorKind::kUsage), "is made from text"));
 }
 
-}  // namespace
+}  // namespace finetuning_test
 }  // namespace crosstalk

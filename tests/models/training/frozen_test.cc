@@ -10,7 +10,7 @@
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
-namespace {
+namespace frozen_test {
 
 using testing::MessageOf;
 
@@ -79,5 +79,5 @@ TEST(FrozenTest, NamesAreChecked) {
             "frozen: \"*coder*,embedding\" names all parameters, which leaves nothing to train");
 }
 
-}  // namespace
+}  // namespace frozen_test
 }  // namespace crosstalk

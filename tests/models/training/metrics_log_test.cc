@@ -7,7 +7,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace metrics_log_test {
 
 using Evaluated = MetricsLog::Evaluated;
 
@@ -75,5 +75,5 @@ TEST(MetricsLogTest, ALineThatIsNotJsonIsNamedByItsNumber) {
   EXPECT_NE(message.find("line 2"), std::string::npos) << message;
 }
 
-}  // namespace
+}  // namespace metrics_log_test
 }  // namespace crosstalk

@@ -20,7 +20,7 @@
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
-namespace {
+namespace origin_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -247,5 +247,5 @@ TEST_F(OriginTest, AnOriginMayBeTrainingMeanwhile) {
   Train(*TinyConfig(), dir_ / "busy", {}, observer);
 }
 
-}  // namespace
+}  // namespace origin_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace run_folder_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -131,5 +131,5 @@ TEST(RunLockTest, FoldersOfManyProcessesAreDistinct) {
   EXPECT_EQ(ListDirectory(dir / "runs").size(), 80u);
 }
 
-}  // namespace
+}  // namespace run_folder_test
 }  // namespace crosstalk

@@ -9,7 +9,7 @@
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
-namespace {
+namespace run_test {
 
 TEST(TrainingRunTest, NoCheckpointIsMadeOfParametersThatAreNotFinite) {
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -29,5 +29,5 @@ TEST(TrainingRunTest, NoCheckpointIsMadeOfParametersThatAreNotFinite) {
   }
 }
 
-}  // namespace
+}  // namespace run_test
 }  // namespace crosstalk

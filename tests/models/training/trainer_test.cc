@@ -13,7 +13,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace trainer_test {
 
 constexpr int64_t kVocabulary = 50;
 
@@ -237,5 +237,5 @@ TEST(StateDictTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace trainer_test
 }  // namespace crosstalk

@@ -15,7 +15,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace attention_test {
 
 using testing::MessageOf;
 
@@ -371,5 +371,5 @@ TEST(AttentionTest, ErrorsNameTheDimension) {
   EXPECT_THROW(decoder.Forward(X, zeros({3, 7, 19}), {}, {}), Error);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace capture_test {
 
 // [b, h, n, m] → the references' [b, n, m, h].
 Array<double> InPaperOrder(const Tensor& tensor) {
@@ -164,5 +164,5 @@ TEST(AttentionCaptureTest, NamesTheModuleAndThePlaceThatAppliesIt) {
   EXPECT_EQ(all[1].module, "shared");
 }
 
-}  // namespace
+}  // namespace capture_test
 }  // namespace crosstalk

@@ -5,7 +5,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace composed_test {
 
 // Values and gradients of every case against the plain loops.
 void CompareWithReference(DType dtype, double tolerance) {
@@ -27,5 +27,5 @@ void CompareWithReference(DType dtype, double tolerance) {
 TEST(AttentionComposedTest, EqualsThePlainLoopsInDouble) { CompareWithReference(DType::kFloat64, 1e-12); }
 TEST(AttentionComposedTest, EqualsThePlainLoopsInFloat) { CompareWithReference(DType::kFloat32, 1e-5); }
 
-}  // namespace
+}  // namespace composed_test
 }  // namespace crosstalk

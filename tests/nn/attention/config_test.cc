@@ -9,7 +9,7 @@
 #include "tests/support/messages.h"
 
 namespace crosstalk {
-namespace {
+namespace config_test {
 
 using testing::MessageOf;
 
@@ -192,5 +192,5 @@ TEST(AttentionConfigTest, OptionsThatCannotBeHonouredAreRefused) {
   EXPECT_USAGE_ERROR(ParseName<AttentionImplementation>("implementation", "magic"), "none of composed, fused");
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace crosstalk

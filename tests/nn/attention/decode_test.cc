@@ -8,7 +8,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace decode_test {
 
 AttentionExtras WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
 
@@ -171,5 +171,5 @@ TEST(AttentionDecodeTest, MisuseIsRefused) {
   EXPECT_THROW(layer.Step(other, cache, {}), Error);  // another batch size
 }
 
-}  // namespace
+}  // namespace decode_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace fused_precision_test {
 
 // The largest |actual - expected|, as a part of the largest |expected| where that is not 0; NaN where there is one.
 double ErrorOf(const Array<double>& actual, const Array<double>& expected) {
@@ -149,5 +149,5 @@ TEST(AttentionFusedPrecisionTest, KeysFarFromZeroCostAFewTimesTheComposedPathsEr
   }
 }
 
-}  // namespace
+}  // namespace fused_precision_test
 }  // namespace crosstalk

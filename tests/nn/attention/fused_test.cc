@@ -7,7 +7,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace fused_test {
 
 // All that have a kernel.
 std::vector<AttentionCase> FusedCases() {
@@ -101,5 +101,5 @@ TEST(AttentionFusedTest, WhatItDoesNotGiveIsComputedByTheComposedPath) {
   EXPECT_THROW(AttendFused(c.config, leaves.Parameters(), leaves.X, memory, extras, std::nullopt), Error);
 }
 
-}  // namespace
+}  // namespace fused_test
 }  // namespace crosstalk

@@ -12,7 +12,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace many_heads_test {
 
 constexpr int64_t kBatch = 2;
 
@@ -97,5 +97,5 @@ TEST(ManyHeadsTest, KeysLargerThanTheModelOverTheHeads) {
   }
 }
 
-}  // namespace
+}  // namespace many_heads_test
 }  // namespace crosstalk

@@ -10,7 +10,7 @@
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
-namespace {
+namespace projections_test {
 
 TEST(AttentionProjectionsTest, ALayerWithAProjectionThatHasNoKernelIsComposed) {
   std::vector<AttentionProjection> table(kAttentionProjections.begin(), kAttentionProjections.end());
@@ -150,5 +150,5 @@ TEST(AttentionProjectionsTest, BiasesStartAtZeroAndNoOptimizerFactorsThem) {
   EXPECT_THROW(bilinear.Validate(), Error);
 }
 
-}  // namespace
+}  // namespace projections_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace adafactor_test {
 
 NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix, DType dtype = DType::kFloat64,
                     double stddev = 1.0) {
@@ -263,5 +263,5 @@ TEST(AdafactorTest, GoesOnFromAStateThatIsCarriedOver) {
   EXPECT_THROW(again.CarryOver(state), Error);
 }
 
-}  // namespace
+}  // namespace adafactor_test
 }  // namespace crosstalk

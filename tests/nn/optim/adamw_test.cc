@@ -10,7 +10,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace adamw_test {
 
 NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
   Tensor value = Tensor::Empty(shape, DType::kFloat64);
@@ -108,5 +108,5 @@ TEST(AdamWTest, WhatIsNotTrainableHasNoStateAndDoesNotDecay) {
   EXPECT_EQ(parameters[0].value.value().ToVector<double>(), frozen);
 }
 
-}  // namespace
+}  // namespace adamw_test
 }  // namespace crosstalk

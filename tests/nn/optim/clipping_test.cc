@@ -10,7 +10,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace clipping_test {
 
 NamedParameter WithGradient(const std::string& name, const std::vector<double>& gradient) {
   const Shape shape = {static_cast<int64_t>(gradient.size())};
@@ -68,5 +68,5 @@ TEST(DescribeNonFiniteGradientTest, NamesTheFirst) {
   EXPECT_EQ(DescribeNonFiniteGradient({WithGradient("a", {1, 2}), WithGradient("b", {1, 2, nan, nan})}), "b[2] = nan");
 }
 
-}  // namespace
+}  // namespace clipping_test
 }  // namespace crosstalk

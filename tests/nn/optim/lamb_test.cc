@@ -12,7 +12,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace {
+namespace lamb_test {
 
 NamedParameter Leaf(const std::string& name, const Shape& shape, const Shape& matrix_shape = {}) {
   Tensor value = Tensor::Empty(shape, DType::kFloat32);
@@ -107,5 +107,5 @@ TEST(LambTest, BitsDoNotDependOnThreads) {
   for (const int threads : {2, 3, 5, 8}) EXPECT_EQ(run(threads), one) << threads << " threads";
 }
 
-}  // namespace
+}  // namespace lamb_test
 }  // namespace crosstalk

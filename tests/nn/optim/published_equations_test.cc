@@ -16,7 +16,7 @@
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
-namespace {
+namespace published_equations_test {
 
 constexpr int kSteps = 250;
 using Values = std::vector<double>;
@@ -194,5 +194,5 @@ TEST(PublishedEquationsTest, Adafactor) {
       cases, [](auto parameters) { return std::make_unique<Adafactor>(std::move(parameters)); }, AdafactorEquations);
 }
 
-}  // namespace
+}  // namespace published_equations_test
 }  // namespace crosstalk

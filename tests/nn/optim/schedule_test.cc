@@ -8,7 +8,7 @@
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
-namespace {
+namespace schedule_test {
 
 // Values worked out by hand; every one is a few roundings from exact.
 constexpr double kTolerance = 1e-15;
@@ -163,5 +163,5 @@ TEST(ScheduleTest, RefusesWhatCannotBe) {
   EXPECT_THROW(LearningRate({}, -1), Error);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace crosstalk

@@ -8,7 +8,7 @@
 #include <string>
 
 namespace crosstalk {
-namespace {
+namespace claims_test {
 
 const PaperMeasure kPerplexity = {.name = "ln_ppl", .label = "ln(PPL)"};
 const PaperMeasure kAccuracy = {.name = "masked_accuracy", .label = "masked accuracy"};
@@ -89,5 +89,5 @@ TEST_F(ClaimTest, AllPairsMustBeConfirmed) {
   EXPECT_EQ(Test().verdict, Verdict::kUndecided);
 }
 
-}  // namespace
+}  // namespace claims_test
 }  // namespace crosstalk

@@ -17,7 +17,7 @@
 #include "tests/support/tiny_run.h"
 
 namespace crosstalk {
-namespace {
+namespace reproduce_test {
 
 namespace fs = std::filesystem;
 using testing::Contains;
@@ -512,5 +512,5 @@ TEST_F(ReproduceTest, ErrorsNameTheOption) {
   EXPECT_FALSE(fs::exists(dir_ / "x"));
 }
 
-}  // namespace
+}  // namespace reproduce_test
 }  // namespace crosstalk

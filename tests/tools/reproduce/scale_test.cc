@@ -12,7 +12,7 @@
 #include "tools/reproduce/paper_tables.h"
 
 namespace crosstalk {
-namespace {
+namespace scale_test {
 
 using testing::Contains;
 using testing::MessageOf;
@@ -184,5 +184,5 @@ TEST(ScaleTest, WhatAFileSaysWrongIsNamed) {
   refused(R"("pretraining": {})", "finetuning");
 }
 
-}  // namespace
+}  // namespace scale_test
 }  // namespace crosstalk

@@ -14,7 +14,7 @@
 #include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
-namespace {
+namespace synthetic_corpus_test {
 
 bool StartsWith(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
 
@@ -241,5 +241,5 @@ TEST(SyntheticCorpusTest, TheSourceBoundsTheLossOfItsChunks) {
   }
 }
 
-}  // namespace
+}  // namespace synthetic_corpus_test
 }  // namespace crosstalk
