@@ -15,17 +15,23 @@ ifeq ($(origin CXX),default)  # make's own default is no choice of the user's
 CXX := g++
 endif
 SANITIZE :=
-CXXFLAGS ?= $(if $(SANITIZE),-Og,-O2) -g1
+CXXFLAGS ?= $(if $(SANITIZE),-Og -g1,-O2)
+# Tests check results, not speed.
+TEST_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),-g0,-O1))
+# UNITY=no compiles each source by itself instead of a folder's at once: less to do after a change of one source, three
+# times as much from scratch, and the way to see that each includes what it uses.
+UNITY := yes
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS := 2
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
-MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE CROSSTALK_DATA \
+MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
+    $(if $(filter test,$(GOALS)),ONLY) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling
-# What programs that make starts may read from their environment, into which make puts its command line.
-PROGRAM_VARIABLES := MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
+# What programs that make starts may read from their environment, into which make puts its command line: tests run make.
+PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
 
 # A variable that nothing would read is a mistake, not something to drop. The goals that start the command ask it
 # which options it has, once it is built.
@@ -49,8 +55,8 @@ endif
 # `make -n` installs nothing.
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
-PACKAGE_GROUPS := build $(if $(filter test test-% everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
-    $(if $(filter bench bench-scaling,$(GOALS)),bench) $(if $(filter format format-check,$(GOALS)),check) \
+PACKAGE_GROUPS := build $(if $(filter test test-% quick everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
+    $(if $(filter format format-check,$(GOALS)),check) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
@@ -75,8 +81,14 @@ TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/pl
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
+# These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
+# do those of tests/support, of which a test program links what it uses.
+SIMD_SOURCES := $(shell grep -rl '^.include "hwy/foreach_target.h"' $(FOLDERS) --include='*.cc')
 
 object = $(patsubst %.cc,$(BUILD)/objects/%.o,$(1))
+# The objects of sources; the units among them are called $(2).
+objects = $(if $(filter no,$(UNITY)),$(call object,$(1)),$(call object,$(filter $(SIMD_SOURCES),$(1))) \
+    $(patsubst %,$(BUILD)/objects/%$(2).o,$(sort $(dir $(filter-out $(SIMD_SOURCES),$(1))))))
 archive = $(BUILD)/lib/lib$(1).a
 # A layer's archives, its own first and then those below it, as the linker wants them.
 below_runtime := runtime
@@ -89,7 +101,9 @@ below_install := models nn autograd kernels runtime
 archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
 
 COMMAND := $(BUILD)/crosstalk
+LIBRARIES := $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so
 TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
+TEST_PROGRAMS := $(sort $(addsuffix all_tests,$(dir $(TESTS))))
 EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
 
@@ -106,7 +120,7 @@ REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 REQUIRED_LDFLAGS := -fopenmp
 LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lutf8proc -lpthread
-TEST_LDLIBS := -lgtest_main -lgtest
+TEST_LDLIBS := -lgtest
 ifneq ($(SANITIZE),)
 REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 REQUIRED_LDFLAGS += -fsanitize=$(SANITIZE)
@@ -117,12 +131,12 @@ endif
 all: $(COMMAND)  ## build the command, build/crosstalk
 
 .PHONY: everything
-everything: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS)
+everything: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS) $(LIBRARIES)
 
 INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h
 $(INCLUDE_LINKS):
 	@mkdir -p $(@D)
-	@ln -sfn '$(CURDIR)/$(if $(filter %.h,$@),models/)$(@F)' $@
+	@ln -srfn '$(if $(filter %.h,$@),models/)$(@F)' $@
 
 # Style sheets, scripts and data of the command become string literals: #include "embedded/tools/report/page.css.inc".
 EMBEDDED := $(patsubst %,$(BUILD)/include/embedded/%.inc,$(sort $(shell find tools -name '*.css' -o -name '*.js' -o -name '*.json')))
@@ -142,16 +156,29 @@ ifneq ($(findstring address,$(SANITIZE)),)
 $(BUILD)/objects/kernels/%.o: OBJECT_FLAGS := -fno-sanitize-address-use-after-scope
 endif
 
-# gtest.h takes longer to read than most tests: it is compiled once, ahead of them.
-PRELUDE := $(BUILD)/prelude/gtest.h
-$(PRELUDE).gch: $(BUILD)/flags
-	@mkdir -p $(@D)
-	@echo '#include <gtest/gtest.h>' > $(PRELUDE)
-	@$(COMPILE) -x c++-header $(PRELUDE) -o $@
--include $(PRELUDE).d
-TEST_OBJECTS := $(call object,$(TEST_SOURCES))
-$(TEST_OBJECTS): OBJECT_FLAGS := -include $(PRELUDE)
-$(TEST_OBJECTS): $(PRELUDE).gch
+# A unit: one source that includes those of a folder, and is written anew where its list is another. As includes of
+# headers cost more than what most sources say, it compiles three times as fast as they do one by one.
+HASH := \#
+define unit  # $(1): folder/, $(2): the unit's name, $(3): sources
+$(BUILD)/objects/$(1)$(2).o: $(BUILD)/units/$(1)$(2).cc $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
+	@mkdir -p $$(@D)
+	@echo "  compile $(1)*.cc ($(words $(3)))"
+	@$$(COMPILE) $$(OBJECT_FLAGS) -c $$< -o $$@
+ifneq ($$(strip $$(subst $$(HASH)include,,$$(file < $(BUILD)/units/$(1)$(2).cc))),$(patsubst %,"%",$(3)))
+.PHONY: $(BUILD)/units/$(1)$(2).cc
+endif
+$(BUILD)/units/$(1)$(2).cc:
+	@mkdir -p $$(@D)
+	@printf '#include "%s"\n' $(3) > $$@
+endef
+units = $(foreach folder,$(sort $(dir $(1))),$(eval $(call unit,$(folder),$(2),$(strip \
+    $(foreach source,$(filter-out $(SIMD_SOURCES),$(1)),$(if $(filter $(folder),$(dir $(source))),$(source)))))))
+ifneq ($(UNITY),no)
+$(call units,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit)
+$(call units,$(TEST_SOURCES),tests)
+endif
+TEST_OBJECTS := $(call objects,$(TEST_SOURCES),tests)
+$(TEST_OBJECTS): OBJECT_FLAGS := $(TEST_CXXFLAGS)
 
 # Objects depend on the flags they were compiled with: the file is made anew where it says something else.
 COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))
@@ -163,14 +190,14 @@ $(BUILD)/flags:
 	@printf '%s\n' '$(subst ','\'',$(COMPILE))' > $@
 
 define layer_archive
-$(call archive,$(1)): $(call object,$(call sources,$(1)))
+$(call archive,$(1)): $(call objects,$(call sources,$(1)),unit)
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	@ar rcs $$@ $$^
 endef
 $(foreach layer,$(FOLDERS),$(eval $(call layer_archive,$(layer))))
 $(eval $(BUILD)/lib/libtestsupport.a: $(call object,$(TEST_SUPPORT_SOURCES)))
-$(eval $(call archive,tools): $(call object,$(TOOL_SOURCES)))
+$(eval $(call archive,tools): $(call objects,$(TOOL_SOURCES),unit))
 $(BUILD)/lib/libtestsupport.a $(call archive,tools):
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -180,15 +207,20 @@ $(COMMAND): $(call object,tools/crosstalk.cc) $(call archives_for,tools)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-# tests/FOLDER/…/NAME_test.cc is linked with FOLDER's layer and those below it, and with nothing above.
-define test_program
-$(patsubst tests/%.cc,$(BUILD)/tests/%,$(1)): $(call object,$(1)) $(BUILD)/lib/libtestsupport.a \
+# The tests of a folder are one program, linked with the folder's layer and those below it, and with nothing above. By
+# the name of one of its sources, build/tests/FOLDER/…/NAME_test, it runs that source's tests alone.
+define test_program  # $(1): tests/FOLDER/…/
+$(BUILD)/$(1)all_tests: $(call objects,$(filter $(1)%,$(foreach source,$(TEST_SOURCES),$(if $(filter $(1),$(dir \
+    $(source))),$(source)))),tests) $(BUILD)/lib/libtestsupport.a \
     $(call archives_for,$(or $(filter $(FOLDERS),$(word 2,$(subst /, ,$(1)))),tools))
 	@mkdir -p $$(@D)
 	@echo "  link $$@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $$^ $(TEST_LDLIBS) $(LDLIBS) -o $$@
 endef
-$(foreach test,$(TEST_SOURCES),$(eval $(call test_program,$(test))))
+$(foreach folder,$(sort $(dir $(TEST_SOURCES))),$(eval $(call test_program,$(folder))))
+$(foreach test,$(TESTS),$(eval $(test): $(dir $(test))all_tests))
+$(TESTS):
+	@ln -sfn all_tests $@
 
 # A static pattern: objects that only an implicit rule names are deleted after the link.
 $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_for,models)
@@ -196,8 +228,9 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
--include $(patsubst %.o,%.d,$(call object,$(LIBRARY_SOURCES) $(TOOL_SOURCES) tools/crosstalk.cc $(TEST_SOURCES) \
-    $(TEST_SUPPORT_SOURCES) $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc $(EXAMPLE_SOURCES)))
+-include $(patsubst %.o,%.d,$(call objects,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit) \
+    $(TEST_OBJECTS) $(call object,$(TEST_SUPPORT_SOURCES) tools/crosstalk.cc $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc \
+    $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk
 include tools/attacks.mk

@@ -1,13 +1,14 @@
 #!/bin/sh
-# run.sh BUILD [JOBS]: runs every test program under BUILD/tests, JOBS at a time, and shows the whole output of those
-# that fail. Ends with the line "N passed, N failed[, N skipped]", summed over the programs, and status 1 if any
-# failed. A program that dies counts as one failure.
+# run.sh BUILD JOBS NAME…: runs the test programs BUILD/tests/NAME, JOBS at a time, those first that took longest last
+# time (or that tests/slowest.txt names), and shows the whole output of those that fail. Ends with the ten slowest and
+# the line "N passed, N failed[, N skipped]", summed over the programs, and status 1 if any failed. A program that dies
+# counts as one failure.
 set -u
 build=$1
-jobs=${2:-2}
-results=$build/test-results
-rm -rf "$results"
-mkdir -p "$results"
+jobs=$2
+shift 2
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
 CROSSTALK_BINARY=$(cd "$build" && pwd)/crosstalk
 CROSSTALK_SOURCE=$(pwd)
 CROSSTALK_BUILD=$(cd "$build" && pwd)
@@ -15,21 +16,36 @@ CROSSTALK_BUILD=$(cd "$build" && pwd)
 OMP_WAIT_POLICY=passive
 export CROSSTALK_BINARY CROSSTALK_SOURCE CROSSTALK_BUILD OMP_WAIT_POLICY
 
-find "$build/tests" -type f -name '*_test' | sort > "$results/programs"
+times=$build/test-times  # lines of "SECONDS NAME"
+[ -s "$times" ] || times=tests/slowest.txt
+printf '%s\n' "$@" | awk 'NR == FNR { seconds[$2] = $1; next } { print seconds[$1] + 0, $1 }' "$times" - |
+  sort -k1,1rn -k2 | cut -d' ' -f2 > "$results/names"
 run_one='
-  program=$1; results=$2; build=$3
-  name=${program#"$build"/tests/}
+  name=$1; results=$2; build=$3
   log=$results/$(printf %s "$name" | tr / .)
-  if "$program" --gtest_color=no > "$log.log" 2>&1; then status=ok; else status=FAILED; fi
+  start=$(date +%s.%N)
+  if "$build/tests/$name" --gtest_color=no > "$log.log" 2>&1; then status=ok; else status=FAILED; fi
+  seconds=$(echo "$start $(date +%s.%N)" | awk "{ printf \"%.1f\", \$2 - \$1 }")
   passed=$(sed -n "s/^\[  PASSED  \] \([0-9]*\) tests*\..*/\1/p" "$log.log" | tail -n 1)
   skipped=$(sed -n "s/^\[  SKIPPED \] \([0-9]*\) tests*, listed.*/\1/p" "$log.log" | tail -n 1)
   failed=$(sed -n "s/^\[  FAILED  \] \([0-9]*\) tests*, listed.*/\1/p" "$log.log" | tail -n 1)
   if [ $status = FAILED ] && [ -z "$failed" ]; then failed=1; fi
   echo "${passed:-0} ${failed:-0} ${skipped:-0}" > "$log.count"
-  [ $status = ok ] || { cat "$log.log"; }
+  echo "$seconds $name" > "$log.time"
+  [ $status = ok ] || cat "$log.log"
   printf "%-6s %s: %s passed, %s failed\n" $status "$name" "${passed:-0}" "${failed:-0}"
 '
-xargs -P "$jobs" -I '{}' sh -c "$run_one" sh '{}' "$results" "$build" < "$results/programs"
+xargs -P "$jobs" -I '{}' sh -c "$run_one" sh '{}' "$results" "$build" < "$results/names"
+
+# Of what was run before and is not run now the last time stays.
+[ -f "$build/test-times" ] || : > "$build/test-times"
+cat "$results"/*.time 2>/dev/null | cat "$build/test-times" - | awk '{ seconds[$2] = $1 }
+  END { for (name in seconds) print seconds[name], name }' | sort -rn > "$results/times"
+mv "$results/times" "$build/test-times"
+if [ $# -gt 10 ]; then
+  echo "the slowest, in seconds:"
+  cat "$results"/*.time | sort -rn | head -n 10 | sed 's/^/  /'
+fi
 cat "$results"/*.count 2>/dev/null | awk '
   { passed += $1; failed += $2; skipped += $3 }
   END {

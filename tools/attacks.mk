@@ -2,13 +2,12 @@
 # Makefile; docs/reliability.md says what each has found last.
 
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps.
-THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention \
-    nn/attention/attention nn/attention/fused models/objectives/batches models/training/trainer
+THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_test \
+    nn/attention/attention_test nn/attention/fused_test models/objectives/batches models/training/trainer
 .PHONY: test-threads
 test-threads:  ## run the tests of what threads share under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-thread SANITIZE=thread \
-	  $(THREAD_TESTS:%=$(BUILD)-thread/tests/%_test)
-	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" sh tests/run.sh $(BUILD)-thread $(TEST_JOBS)
+	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" \
+	  $(MAKE) --no-print-directory test BUILD=$(BUILD)-thread SANITIZE=thread ONLY='$(THREAD_TESTS)'
 
 # tests/faults: a library that is preloaded to make calls fail, the program that sweeps over them, and one of its
 # subjects. The library stands below all else and links nothing of ours.

@@ -30,7 +30,7 @@ finetune: $(COMMAND)  ## go on with a model on tasks: FROM= TASK= TASK_DATA= [EP
 	@$(COMMAND) finetune $(options) $(args)
 
 .PHONY: compare
-compare: $(COMMAND)  ## train the four kinds of attention alike, print the table: SEEDS=1,2,3 and most options of train
+compare: $(COMMAND)  ## train the four kinds of attention, or VARY=FIELD=a,b, alike and print the table: SEEDS=1,2,3 …
 	@$(call check_options,compare)
 	@$(COMMAND) compare $(options) $(args)
 
@@ -51,9 +51,59 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling --json $(BUILD)/bench-scaling.json $(options) $(args)
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
+# What the tests of a folder run beside their own program.
+test_needs = $(if $(filter tools/% examples/% install/% faults/%,$(1)),$(COMMAND)) \
+    $(if $(filter examples/% install/%,$(1)),$(EXAMPLES)) $(if $(filter install/%,$(1)),$(LIBRARIES)) \
+    $(if $(filter faults/%,$(1)),$(FAULTS))
+TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
+ifneq ($(filter ONLY,$(GIVEN)),)
+CHOSEN_TESTS := $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test)))
+ifeq ($(CHOSEN_TESTS),)
+$(error make test: ONLY='$(ONLY)' is in the name of no test, such as kernels/softmax_test)
+endif
+else
+CHOSEN_TESTS := $(TEST_NAMES)
+endif
+
+# Folders of tests, "models/tasks/". A file "passed" that is newer than the file "changed" beside it says that nothing of
+# one has changed since it passed.
+TEST_FOLDERS := $(sort $(dir $(TEST_NAMES)))
+
 .PHONY: test
-test: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## build and run every test
-	@sh tests/run.sh $(BUILD) $(TEST_JOBS)
+test: $(CHOSEN_TESTS:%=$(BUILD)/tests/%) $(call test_needs,$(CHOSEN_TESTS))  ## build and run every test, or those with ONLY="kernels/softmax …" in their names
+	@sh tests/run.sh $(BUILD) $(TEST_JOBS) $(CHOSEN_TESTS)
+	@$(if $(filter ONLY,$(GIVEN)),,touch $(TEST_FOLDERS:%=$(BUILD)/tests/%changed) && touch $(TEST_FOLDERS:%=$(BUILD)/tests/%passed))
+
+# The folder whose tests are a source folder's: its own, or that of a folder above.
+tests_of = $(if $(filter $(1),$(TEST_FOLDERS)),$(1),$(if $(findstring /,$(patsubst %/,%,$(1))),$(call \
+    tests_of,$(dir $(patsubst %/,%,$(1))))))
+QUICK_SOURCES := $(LIBRARY_SOURCES) $(TOOL_SOURCES)
+define quick_folder  # $(1): folder of tests, $(2): sources that it tests
+$(BUILD)/tests/$(1)changed: $(call objects,$(foreach source,$(TEST_SOURCES),$(if $(filter tests/$(1),$(dir \
+    $(source))),$(source))),tests) $(call objects,$(2),unit)
+	@mkdir -p $$(@D)
+	@touch $$@
+endef
+ifneq ($(filter quick,$(GOALS)),)
+$(foreach folder,$(TEST_FOLDERS),$(eval $(call quick_folder,$(folder),$(strip $(foreach \
+    source,$(QUICK_SOURCES),$(if $(filter $(folder),$(call tests_of,$(dir $(source)))),$(source)))))))
+endif
+.PHONY: quick
+quick: $(TEST_FOLDERS:%=$(BUILD)/tests/%changed)  ## build and run the tests of the folders in which something changed since they passed
+	@stale=; for folder in $(TEST_FOLDERS); do \
+	  [ $(BUILD)/tests/$${folder}passed -nt $(BUILD)/tests/$${folder}changed ] || stale="$$stale $$folder"; \
+	done; \
+	if [ -z "$$stale" ]; then echo "nothing changed since all tests passed"; \
+	else QUICK_FOLDERS="$$stale" $(MAKE) --no-print-directory quick-folders; fi
+QUICK_TESTS := $(foreach test,$(TEST_NAMES),$(if $(filter $(QUICK_FOLDERS),$(dir $(test))),$(test)))
+.PHONY: quick-folders
+quick-folders: $(QUICK_TESTS:%=$(BUILD)/tests/%) $(call test_needs,$(QUICK_TESTS))
+	@sh tests/run.sh $(BUILD) $(TEST_JOBS) $(QUICK_TESTS)
+	@touch $(QUICK_FOLDERS:%=$(BUILD)/tests/%passed)
+
+.PHONY: examples
+examples: $(EXAMPLES)  ## build the examples, which README.md lists in reading order, into build/examples
+	@echo "$(words $(EXAMPLES)) programs in $(BUILD)/examples"
 
 # After a change of bits that is meant: the file's difference is then part of the change.
 PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
@@ -71,32 +121,36 @@ test-browser: $(COMMAND) $(BROWSER_TEST)  ## open the pages of a report in headl
 	@echo "look at $(BUILD)/screenshots"
 
 # In a build of its own: what adds in vectors of 16 bytes adds in NEON's order, with this CPU's fused multiply-adds.
-NARROW_TESTS := $(patsubst tests/%.cc,$(BUILD)-narrow/tests/%, \
-    $(filter tests/kernels/% tests/tools/published_bits_test.cc,$(TEST_SOURCES)))
 .PHONY: test-narrow
 test-narrow:  ## run the kernels' tests and the published runs in vectors of 16 bytes, as on NEON
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' $(NARROW_TESTS)
-	@sh tests/run.sh $(BUILD)-narrow $(TEST_JOBS)
+	@$(MAKE) --no-print-directory test BUILD=$(BUILD)-narrow CPPFLAGS='$(CPPFLAGS) -DCROSSTALK_VECTOR_BYTES=16' \
+	  ONLY='kernels/ tools/published_bits'
 
 .PHONY: layers
 layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh
 
-# A header that its own source includes first compiles alone there.
+# Each source alone, as UNITY=no compiles it, but without code; it includes its own header first, which then compiles
+# alone too. The kernels of SIMD are compiled so anyway. The other headers are checked by themselves.
 ifneq ($(filter headers,$(GOALS)),)
 ALL_HEADERS := $(shell find $(FOLDERS) tools tests/support -name '*.h' | sort)
 HEADERS := $(filter-out $(shell sh tools/headers_of_sources.sh $(FOLDERS) tools tests/support),$(ALL_HEADERS))
-HEADER_CHECKS := $(patsubst %.h,$(BUILD)/headers/%.ok,$(HEADERS))
+LONE_SOURCES := $(filter-out $(SIMD_SOURCES),$(LIBRARY_SOURCES) $(TOOL_SOURCES))
+HEADER_CHECKS := $(patsubst %,$(BUILD)/headers/%.ok,$(HEADERS) $(LONE_SOURCES))
 -include $(HEADER_CHECKS:.ok=.d)
 endif
-$(BUILD)/headers/%.ok: %.h $(BUILD)/flags | $(INCLUDE_LINKS)
+$(BUILD)/headers/%.ok: % $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
 	@mkdir -p $(@D)
 	@echo '#include "$<"' | $(COMPILE) -MF $(@:.ok=.d) -MT $@ -Wno-unused-function -x c++ -fsyntax-only -
 	@touch $@
 
 .PHONY: headers
-headers: $(HEADER_CHECKS)  ## check that every header compiles alone, but for those that come first in their own source
-	@echo "headers: $(words $(HEADERS)) compile alone; the rest of $(words $(ALL_HEADERS)) come first in their own source"
+headers: $(HEADER_CHECKS)  ## check that every source and every header compiles alone
+	@echo "headers: $(words $(LONE_SOURCES)) sources and $(words $(ALL_HEADERS)) headers compile alone"
+
+.PHONY: docs-check
+docs-check: $(COMMAND)  ## check that what README.md and docs/ name is there: headers, files, options, goals, commands
+	@sh tools/check_docs.sh $(COMMAND)
 
 FORMATTED := $(shell find $(FOLDERS) tools tests examples -name '*.h' -o -name '*.cc' 2>/dev/null | sort)
 
@@ -109,7 +163,7 @@ format-check:  ## check the format of every source
 	@clang-format --dry-run -Werror $(FORMATTED) && echo "format: $(words $(FORMATTED)) files"
 
 # ---- Installing it -----------------------------------------------------------------------------------------------
-LIBRARY_OBJECTS := $(call object,$(LIBRARY_SOURCES))
+LIBRARY_OBJECTS := $(call objects,$(LIBRARY_SOURCES),unit)
 $(BUILD)/lib/libcrosstalk.a: $(LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -163,9 +217,10 @@ help:  ## this list
 	@echo "make TARGET [VARIABLE=value …]   (a variable that nothing reads is an error)"
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk tools/attacks.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 	@echo "Variables:"
-	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS='-O2 -g1'  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
+	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS=-O2  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"
-	@echo "  TEST_JOBS=2      test programs at a time"
+	@echo "  TEST_JOBS=2      test programs at a time   ONLY=kernels/softmax   tests of that name"
+	@echo "  UNITY=no         compile each source by itself, not a folder's at once: for whoever edits one for long"
 	@echo "  LEARNING_RATE=…  train, eval, compare, bench: --learning-rate, and so every option that has a value;"
 	@echo "  ARGS=\"…\"         or as the command takes them. build/crosstalk train --help lists them"
 

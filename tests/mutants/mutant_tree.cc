@@ -23,11 +23,15 @@ namespace {
 const std::vector<std::string> kSources = {"runtime",   "kernels", "autograd",     "nn",           "models",
                                            "tools",     "tests",   "examples",     "docs",         "Makefile",
                                            "README.md", "LICENSE", "packages.txt", ".clang-format"};
-constexpr char kEverything[] = "everything build/lib/libcrosstalk.a build/lib/libcrosstalk.so";
+constexpr char kEverything[] = "everything";
 // A fault may make a loop endless, or an allocation huge: then the system ends the test rather than anything else.
 constexpr char kEndFirst[] = "echo 1000 > /proc/self/oom_score_adj";
 constexpr double kSlowest = 10;   // times what a test takes without a fault, and
 constexpr double kPatience = 30;  // seconds on top
+
+// What stands before a file's name in the list of what an object was compiled from: as a source by itself, as one of a
+// unit, as a header.
+constexpr std::string_view kSpellings[] = {" ", " ./", "/crosstalk/"};
 
 std::string ForShell(const std::string& path) { return "'" + path + "'"; }
 
@@ -118,7 +122,7 @@ MutantTree MutantTree::Create(const std::string& folder, int jobs) {
   std::vector<std::string> targets;
   for (const auto& entry : fs::recursive_directory_iterator(folder + "/build/tests")) {
     const std::string path = entry.path().string();
-    if (entry.is_regular_file() && path.ends_with("_test")) targets.push_back(path.substr(folder.size() + 1));
+    if (entry.is_symlink() && path.ends_with("_test")) targets.push_back(path.substr(folder.size() + 1));
   }
   std::sort(targets.begin(), targets.end());
   std::string failures;
@@ -137,7 +141,6 @@ MutantTree MutantTree::Create(const std::string& folder, int jobs) {
 MutantTree MutantTree::Copy(const std::string& folder) const {
   fs::remove_all(folder);
   MustShell(StrCat("cp -a ", ForShell(folder_), " ", ForShell(folder)));
-  fs::remove_all(folder + "/build/include");  // links into the other tree
   return MutantTree(folder, programs_);
 }
 
@@ -166,7 +169,10 @@ std::vector<std::string> MutantTree::ObjectsOf(const std::string& file) const {
     const std::string relative = path.substr((folder_ + "/pristine/").size());
     if (relative.starts_with("tests/") || relative.starts_with("examples/")) continue;
     const std::string text = ReadFile(path);
-    if (text.find(" " + file) == std::string::npos && text.find("/crosstalk/" + file) == std::string::npos) continue;
+    const bool reads = std::any_of(std::begin(kSpellings), std::end(kSpellings), [&](std::string_view before) {
+      return text.find(StrCat(before, file)) != std::string::npos;
+    });
+    if (!reads) continue;
     objects.push_back(relative.substr(0, relative.size() - 2) + ".o");
   }
   return objects;
