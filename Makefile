@@ -16,8 +16,8 @@ CXX := g++
 endif
 SANITIZE :=
 CXXFLAGS ?= $(if $(SANITIZE),-Og -g1,-O2)
-# Tests check results, not speed.
-TEST_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),-g0,-O1))
+# What computes little itself is compiled sooner: models, but for their text; tools; tests.
+LIGHT_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),,-O1))
 # UNITY=no compiles each source by itself instead of a folder's at once: less to do after a change of one source, three
 # times as much from scratch, and the way to see that each includes what it uses.
 UNITY := yes
@@ -178,7 +178,8 @@ $(call units,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit)
 $(call units,$(TEST_SOURCES),tests)
 endif
 TEST_OBJECTS := $(call objects,$(TEST_SOURCES),tests)
-$(TEST_OBJECTS): OBJECT_FLAGS := $(TEST_CXXFLAGS)
+$(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models tools),unit)) $(TEST_OBJECTS): \
+    OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
 
 # Objects depend on the flags they were compiled with: the file is made anew where it says something else.
 COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))
