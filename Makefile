@@ -16,8 +16,10 @@ CXX := g++
 endif
 SANITIZE :=
 CXXFLAGS ?= $(if $(SANITIZE),-Og -g1,-O2)
-# What computes little itself is compiled sooner: models, but for their text; tools; tests.
+# What computes little itself is compiled sooner: models, but for their text, tools, and tests that compare with loops
+# of their own; and the other tests even more so.
 LIGHT_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),,-O1))
+LIGHTEST_CXXFLAGS := $(LIGHT_CXXFLAGS:-O1=-O0)
 # UNITY=no compiles each source by itself instead of a folder's at once: less to do after a change of one source, three
 # times as much from scratch, and the way to see that each includes what it uses.
 UNITY := yes
@@ -178,7 +180,9 @@ $(call units,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit)
 $(call units,$(TEST_SOURCES),tests)
 endif
 TEST_OBJECTS := $(call objects,$(TEST_SOURCES),tests)
-$(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models tools),unit)) $(TEST_OBJECTS): \
+$(TEST_OBJECTS): OBJECT_FLAGS := $(LIGHTEST_CXXFLAGS)
+$(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models tools),unit)) \
+    $(filter $(patsubst %,$(BUILD)/objects/tests/%,kernels/% autograd/% nn/%),$(TEST_OBJECTS)): \
     OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
 
 # Objects depend on the flags they were compiled with: the file is made anew where it says something else.

@@ -153,12 +153,14 @@ TEST_F(InstallTest, OneVersionEverywhere) {
 
 TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   // Mangled: functions, vtables and type information, thunks, static variables of functions, guards of variables.
-  const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f3");
+  const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
   std::istringstream lines(symbols.output);
   int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
+  for (std::string kind, line; lines >> kind >> line;) {
+    // How many instances of templates there are (weak, unique) is the compiler's choice.
+    if (kind != "W" && kind != "V" && kind != "u") ++count;
     EXPECT_TRUE(std::regex_match(line, ours)) << line;
     // The kernels of a SIMD target, and what no header declares that is installed.
     for (const char* internal :
@@ -167,7 +169,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
     }
   }
   EXPECT_GT(count, 300);
-  EXPECT_LT(count, 1000);
+  EXPECT_LT(count, 800);
 }
 
 TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
