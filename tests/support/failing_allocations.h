@@ -1,5 +1,5 @@
-// Allocations by operator new that fail when told. It replaces operator new: include it in one source file of a test
-// program.
+// Allocations by operator new that fail when told. It replaces operator new in each program that a source of it is
+// linked into; weak, as there may be several.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,16 @@ int64_t FailEachAllocation(const F& f, const Check& check) {
 
 }  // namespace crosstalk::testing
 
-void* operator new(size_t size) {
+[[gnu::weak]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
   using crosstalk::testing::allocations_left;
-  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left == 0) return nullptr;
   if (allocations_left > 0) --allocations_left;
-  if (void* memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+[[gnu::weak]] void* operator new(size_t size) {
+  if (void* memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::weak]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::weak]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::weak]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
