@@ -33,7 +33,8 @@ MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_J
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling
 # What programs that make starts may read from their environment, into which make puts its command line: tests run make.
-PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
+PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR \
+    OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
 
 # A variable that nothing would read is a mistake, not something to drop. The goals that start the command ask it
 # which options it has, once it is built.
@@ -105,7 +106,6 @@ archives_for = $(foreach layer,$(below_$(1)),$(call archive,$(layer)))
 COMMAND := $(BUILD)/crosstalk
 LIBRARIES := $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so
 TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
-TEST_PROGRAMS := $(sort $(addsuffix all_tests,$(dir $(TESTS))))
 EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
 FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
 
@@ -215,8 +215,8 @@ $(COMMAND): $(call object,tools/crosstalk.cc) $(call archives_for,tools)
 # The tests of a folder are one program, linked with the folder's layer and those below it, and with nothing above. By
 # the name of one of its sources, build/tests/FOLDER/…/NAME_test, it runs that source's tests alone.
 define test_program  # $(1): tests/FOLDER/…/
-$(BUILD)/$(1)all_tests: $(call objects,$(filter $(1)%,$(foreach source,$(TEST_SOURCES),$(if $(filter $(1),$(dir \
-    $(source))),$(source)))),tests) $(BUILD)/lib/libtestsupport.a \
+$(BUILD)/$(1)all_tests: $(call objects,$(foreach source,$(TEST_SOURCES),$(if $(filter $(1),$(dir \
+    $(source))),$(source))),tests) $(BUILD)/lib/libtestsupport.a \
     $(call archives_for,$(or $(filter $(FOLDERS),$(word 2,$(subst /, ,$(1)))),tools))
 	@mkdir -p $$(@D)
 	@echo "  link $$@"
