@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "crosstalk/models/albert/build.h"
-#include "crosstalk/models/albert/published.h"
 #include "crosstalk/models/bert/build.h"
-#include "crosstalk/models/bert/published.h"
+#include "crosstalk/models/interop/published_albert.h"
+#include "crosstalk/models/interop/published_bert.h"
+#include "crosstalk/models/interop/published_t5.h"
 #include "crosstalk/models/lm/build.h"
 #include "crosstalk/models/t5/build.h"
-#include "crosstalk/models/t5/published.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/runtime/check.h"

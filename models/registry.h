@@ -46,7 +46,7 @@ struct ModelType {
   // The model, with the initializer's values. Error(kData) with `source` for a configuration that is not one of this
   // model.
   std::unique_ptr<Model> (*make)(const Json& config, const std::string& source, const Initializer& init);
-  // A text as its inputs (models/inspection/text_inputs.h); null where it reads none.
+  // A text as its inputs (models/text_inputs.h); null where it reads none.
   Batch (*read_text)(const Model& model, const std::shared_ptr<const Tokenizer>& tokenizer,
                      const InspectedText& text) = nullptr;
   // How its publishers' framework has it; null where nobody does.

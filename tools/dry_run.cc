@@ -5,9 +5,9 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"

@@ -9,10 +9,10 @@
 
 #include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/attention_maps.h"
-#include "crosstalk/models/inspection/run_mixing.h"
-#include "crosstalk/models/inspection/text_inputs.h"
 #include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/models/training/run_folder.h"
+#include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/chosen_model.h"

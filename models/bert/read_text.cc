@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "crosstalk/models/bert/build.h"
-#include "crosstalk/models/inspection/text_inputs.h"
-#include "crosstalk/models/t5/blanks.h"
+#include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text/pair_encoding.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/inspection/text_inputs.h"
 #include "crosstalk/models/lm/build.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

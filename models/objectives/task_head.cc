@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/tasks/encoder_answers.h"
-#include "crosstalk/models/tasks/encoder_examples.h"
+#include "crosstalk/models/objectives/encoder_answers.h"
+#include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 

@@ -1,5 +1,5 @@
 // Tasks by a head upon an encoder: classification, regression, multiple choice and spans
-// (models/tasks/encoder_examples.h has the batches, models/tasks/encoder_answers.h the answers).
+// (models/objectives/encoder_examples.h has the batches, models/objectives/encoder_answers.h the answers).
 #pragma once
 
 #include <cstdint>

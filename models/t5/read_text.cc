@@ -6,10 +6,10 @@
 
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/inspection/text_inputs.h"
-#include "crosstalk/models/t5/blanks.h"
 #include "crosstalk/models/t5/build.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text/blanks.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {

@@ -5,8 +5,8 @@
 #include "crosstalk/models/decoding/text_pieces.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/decoding/writable_tokens.h"
-#include "crosstalk/models/t5/blanks.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text/blanks.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/utf8.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/models/tasks/encoder_answers.h"
+#include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/stopwatch.h"

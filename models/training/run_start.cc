@@ -4,10 +4,10 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/state_dict.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"

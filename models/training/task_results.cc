@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "crosstalk/autograd/scopes.h"
+#include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/constant_guess.h"
-#include "crosstalk/models/tasks/encoder_answers.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

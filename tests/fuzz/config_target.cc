@@ -2,10 +2,10 @@
 #include <optional>
 
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/t5/config.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "tests/fuzz/fuzz.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crosstalk/models/inspection/attention_maps.h"
-#include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"

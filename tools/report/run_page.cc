@@ -8,9 +8,9 @@
 #include <set>
 
 #include "crosstalk/autograd/precision.h"
-#include "crosstalk/models/inspection/run_mixing.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "crosstalk/models/step_cost.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "tools/reproduce/cells.h"
 
 namespace crosstalk {

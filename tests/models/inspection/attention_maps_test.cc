@@ -10,9 +10,9 @@
 
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/inspection/text_inputs.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"

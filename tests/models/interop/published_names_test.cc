@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
-#include "crosstalk/models/albert/published.h"
+#include "crosstalk/models/interop/published_albert.h"
+#include "crosstalk/models/interop/published_t5.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/t5/published.h"
 
 namespace crosstalk {
 namespace published_names_test {

@@ -8,8 +8,8 @@
 
 #include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/t5/blanks.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/runtime/check.h"
 #include "tests/support/messages.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/tasks/best_span.h"
-#include "crosstalk/models/tasks/encoder_examples.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/utf8.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "tests/support/messages.h"
 #include "tools/reproduce/paper_tables.h"
 

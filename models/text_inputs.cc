@@ -1,4 +1,4 @@
-#include "crosstalk/models/inspection/text_inputs.h"
+#include "crosstalk/models/text_inputs.h"
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/runtime/check.h"

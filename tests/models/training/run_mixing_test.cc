@@ -1,4 +1,4 @@
-#include "crosstalk/models/inspection/run_mixing.h"
+#include "crosstalk/models/training/run_mixing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "crosstalk/models/albert/published.h"
+#include "crosstalk/models/interop/published_albert.h"
 
 #include "crosstalk/models/bert/config.h"
-#include "crosstalk/models/bert/published.h"
+#include "crosstalk/models/interop/published_bert.h"
 #include "crosstalk/models/interop/published_config.h"
 
 namespace crosstalk {
@@ -9,7 +9,7 @@ namespace {
 
 using enum Layout;
 
-constexpr PublishedBertNames kNames = {
+constexpr PublishedBertNames kAlbertNames = {
     .prefix = "albert.",
     .class_names = "Albert",
     .query = "albert.encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight",
@@ -21,7 +21,7 @@ constexpr PublishedBertNames kNames = {
     .pooler = "albert.pooler.weight"};
 
 // clang-format off
-constexpr PublishedTensor kTensors[] = {
+constexpr PublishedTensor kAlbertTensors[] = {
     {"embedding.table",                              "albert.embeddings.word_embeddings.weight",                                                  kRows},
     {"masked_lm.decoder.table",                      "predictions.decoder.weight",                                                                kRows},
     {"embedding.table",                              "predictions.decoder.weight",                                                                kRows},
@@ -66,9 +66,9 @@ constexpr PublishedTensor kTensors[] = {
 };
 // clang-format on
 
-constexpr const char* kWithoutEffect[] = {"albert.embeddings.position_ids"};
+constexpr const char* kAlbertWithoutEffect[] = {"albert.embeddings.position_ids"};
 
-Json Read(const PublishedConfig& config) {
+Json ReadAlbert(const PublishedConfig& config) {
   BertConfig model;
   model.vocabulary = 30000;
   model.d_model = 4096;
@@ -78,21 +78,21 @@ Json Read(const PublishedConfig& config) {
   // Of releases that could share memory between layers; nobody published such a model.
   config.MustBe("num_memory_blocks", 0);
   config.MustBe("gap_size", 0);
-  ReadPublishedBert(config, kNames, 64, 0.0, "gelu_new", &model);
+  ReadPublishedBert(config, kAlbertNames, 64, 0.0, "gelu_new", &model);
   model.layer_groups = config.Int("num_hidden_groups", 1, 1, model.layers);
   model.inner_layers = config.Int("inner_group_num", 1, 1, kMostLayers);
   return ToJson(model);
 }
 
-Json Write(const Json& json) {
+Json WriteAlbert(const Json& json) {
   const BertConfig model = BertConfigFromJson(json, "the model");
-  return WritePublishedBert(model, kNames)
+  return WritePublishedBert(model, kAlbertNames)
       .Set("embedding_size", model.embedding_width())
       .Set("inner_group_num", model.inner_layers)
       .Set("num_hidden_groups", model.layer_groups == 0 ? model.layers : model.layer_groups);
 }
 
-int64_t InnerLayers(const Json& model) {
+int64_t InnerLayersOfAlbert(const Json& model) {
   const Json* const layers = model.Find("inner_layers");
   return layers == nullptr || !layers->is_int() || layers->AsInt() < 1 ? 1 : layers->AsInt();
 }
@@ -100,13 +100,13 @@ int64_t InnerLayers(const Json& model) {
 }  // namespace
 
 const PublishedForm kPublishedAlbert = {.model_type = "albert",
-                                        .tensors = kTensors,
-                                        .without_effect = kWithoutEffect,
+                                        .tensors = kAlbertTensors,
+                                        .without_effect = kAlbertWithoutEffect,
                                         .prefix = "albert.",
                                         .aliases = {},
-                                        .read = Read,
-                                        .write = Write,
+                                        .read = ReadAlbert,
+                                        .write = WriteAlbert,
                                         .describe = DescribePublishedBert,
-                                        .inner_layers = InnerLayers};
+                                        .inner_layers = InnerLayersOfAlbert};
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-#include "crosstalk/models/t5/published.h"
+#include "crosstalk/models/interop/published_t5.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,10 +13,10 @@ namespace {
 
 using enum Layout;
 
-constexpr char kArchitecture[] = "T5ForConditionalGeneration";
+constexpr char kT5Architecture[] = "T5ForConditionalGeneration";
 
 // clang-format off
-constexpr PublishedTensor kTensors[] = {
+constexpr PublishedTensor kT5Tensors[] = {
     {"embedding.table",                               "shared.weight",                                                             kRows},
     {"embedding.table",                               "encoder.embed_tokens.weight",                                               kRows},
     {"embedding.table",                               "decoder.embed_tokens.weight",                                               kRows},
@@ -55,7 +55,7 @@ constexpr PublishedTensor kTensors[] = {
 // clang-format on
 
 // The first releases have a bias between decoder and encoder that was never used.
-constexpr const char* kWithoutEffect[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
+constexpr const char* kT5WithoutEffect[] = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
 FeedForwardKind ReadFeedForward(const PublishedConfig& config) {
   const std::string name = config.String("feed_forward_proj", "relu");
@@ -68,18 +68,18 @@ FeedForwardKind ReadFeedForward(const PublishedConfig& config) {
   return gated ? FeedForwardKind::kGatedGelu : FeedForwardKind::kRelu;
 }
 
-void CheckArchitecture(const PublishedConfig& config) {
+void CheckT5Architecture(const PublishedConfig& config) {
   for (const std::string& name : config.Architectures()) {
-    if (name == kArchitecture || name == "T5Model" || name == "T5WithLMHeadModel") continue;
-    config.FailAt("architectures", Quoted(name), " is not read here; ", kArchitecture, " and T5Model are");
+    if (name == kT5Architecture || name == "T5Model" || name == "T5WithLMHeadModel") continue;
+    config.FailAt("architectures", Quoted(name), " is not read here; ", kT5Architecture, " and T5Model are");
   }
   if (!config.HasTensorsOf("decoder.block.")) {
     config.FailAt("architectures", "the weights have no decoder; an encoder alone is not read here");
   }
 }
 
-Json Read(const PublishedConfig& config) {
-  CheckArchitecture(config);
+Json ReadT5(const PublishedConfig& config) {
+  CheckT5Architecture(config);
   config.MustBe("is_encoder_decoder", true);
   T5Config model;
   model.vocabulary = config.Int("vocab_size", 32128, 2, 1 << 24);
@@ -121,12 +121,12 @@ Json Read(const PublishedConfig& config) {
   return ToJson(model);
 }
 
-Json Write(const Json& json) {
+Json WriteT5(const Json& json) {
   const T5Config model = T5ConfigFromJson(json, "the model");
   const AttentionConfig& attention = model.encoder_self;
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
   const bool tied = model.classifier == ClassifierKind::kTied;
-  return Json::MakeObject({{"architectures", Json::MakeArray({kArchitecture})},
+  return Json::MakeObject({{"architectures", Json::MakeArray({kT5Architecture})},
                            {"d_ff", model.d_ff},
                            {"d_kv", attention.d_k},
                            {"d_model", model.d_model},
@@ -149,7 +149,7 @@ Json Write(const Json& json) {
                            {"vocab_size", model.vocabulary}});
 }
 
-void Describe(const Json& json, TrainingConfig& config) {
+void DescribeT5(const Json& json, TrainingConfig& config) {
   const T5Config model = T5ConfigFromJson(json, "the model");
   model.Describe(config);
   config.layers = model.encoder_layers;
@@ -165,13 +165,13 @@ void Describe(const Json& json, TrainingConfig& config) {
 }  // namespace
 
 const PublishedForm kPublishedT5 = {.model_type = "t5",
-                                    .tensors = kTensors,
-                                    .without_effect = kWithoutEffect,
+                                    .tensors = kT5Tensors,
+                                    .without_effect = kT5WithoutEffect,
                                     .prefix = "",
                                     .aliases = {},
-                                    .read = Read,
-                                    .write = Write,
-                                    .describe = Describe,
+                                    .read = ReadT5,
+                                    .write = WriteT5,
+                                    .describe = DescribeT5,
                                     .inner_layers = nullptr};
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-#include "crosstalk/models/tasks/encoder_answers.h"
+#include "crosstalk/models/objectives/encoder_answers.h"
 
 #include <algorithm>
 #include <charconv>

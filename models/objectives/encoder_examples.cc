@@ -1,4 +1,4 @@
-#include "crosstalk/models/tasks/encoder_examples.h"
+#include "crosstalk/models/objectives/encoder_examples.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "crosstalk/models/tasks/encoder_answers.h"
+#include "crosstalk/models/objectives/encoder_answers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/batches.h"
-#include "crosstalk/models/tasks/encoder_examples.h"
+#include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"

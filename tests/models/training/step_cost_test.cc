@@ -1,5 +1,5 @@
 // What a step is said to cost, against the paper's numbers and against a step that is made.
-#include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/step_cost.h"
 
 #include <gtest/gtest.h>
 

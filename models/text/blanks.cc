@@ -1,4 +1,4 @@
-#include "crosstalk/models/t5/blanks.h"
+#include "crosstalk/models/text/blanks.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "crosstalk/models/step_cost.h"
+#include "crosstalk/models/training/step_cost.h"
 
 #include <algorithm>
 

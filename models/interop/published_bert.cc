@@ -1,4 +1,4 @@
-#include "crosstalk/models/bert/published.h"
+#include "crosstalk/models/interop/published_bert.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,18 +13,18 @@ namespace {
 
 using enum Layout;
 
-constexpr PublishedBertNames kNames = {.prefix = "bert.",
-                                       .class_names = "Bert",
-                                       .query = "bert.encoder.layer.0.attention.self.query.weight",
-                                       .intermediate = "bert.encoder.layer.0.intermediate.dense.weight",
-                                       .embedding = "bert.embeddings.word_embeddings.weight",
-                                       .decoder = "cls.predictions.decoder.weight",
-                                       .masked_lm = "cls.predictions.transform.dense.weight",
-                                       .sentence = "cls.seq_relationship.weight",
-                                       .pooler = "bert.pooler.dense.weight"};
+constexpr PublishedBertNames kBertNames = {.prefix = "bert.",
+                                           .class_names = "Bert",
+                                           .query = "bert.encoder.layer.0.attention.self.query.weight",
+                                           .intermediate = "bert.encoder.layer.0.intermediate.dense.weight",
+                                           .embedding = "bert.embeddings.word_embeddings.weight",
+                                           .decoder = "cls.predictions.decoder.weight",
+                                           .masked_lm = "cls.predictions.transform.dense.weight",
+                                           .sentence = "cls.seq_relationship.weight",
+                                           .pooler = "bert.pooler.dense.weight"};
 
 // clang-format off
-constexpr PublishedTensor kTensors[] = {
+constexpr PublishedTensor kBertTensors[] = {
     {"embedding.table",                              "bert.embeddings.word_embeddings.weight",                   kRows},
     {"masked_lm.decoder.table",                      "cls.predictions.decoder.weight",                           kRows},
     {"embedding.table",                              "cls.predictions.decoder.weight",                           kRows},
@@ -67,10 +67,10 @@ constexpr PublishedTensor kTensors[] = {
 };
 // clang-format on
 
-constexpr const char* kWithoutEffect[] = {"bert.embeddings.position_ids"};
+constexpr const char* kBertWithoutEffect[] = {"bert.embeddings.position_ids"};
 // The names of TensorFlow's variables, which the first releases kept.
-constexpr PublishedAlias kAliases[] = {{".LayerNorm.gamma", ".LayerNorm.weight"},
-                                       {".LayerNorm.beta", ".LayerNorm.bias"}};
+constexpr PublishedAlias kBertAliases[] = {{".LayerNorm.gamma", ".LayerNorm.weight"},
+                                           {".LayerNorm.beta", ".LayerNorm.bias"}};
 
 FeedForwardKind ReadActivation(const PublishedConfig& config, const char* fallback) {
   const std::string name = config.String("hidden_act", fallback);
@@ -151,17 +151,17 @@ BertHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& nam
   return heads;
 }
 
-Json Read(const PublishedConfig& config) {
+Json ReadBert(const PublishedConfig& config) {
   BertConfig model;
   model.vocabulary = 30522;
   model.d_model = 768;
   model.d_ff = 3072;
   model.layers = 12;
-  ReadPublishedBert(config, kNames, 12, 0.1, "gelu", &model);
+  ReadPublishedBert(config, kBertNames, 12, 0.1, "gelu", &model);
   return ToJson(model);
 }
 
-Json Write(const Json& json) { return WritePublishedBert(BertConfigFromJson(json, "the model"), kNames); }
+Json WriteBert(const Json& json) { return WritePublishedBert(BertConfigFromJson(json, "the model"), kBertNames); }
 
 }  // namespace
 
@@ -262,12 +262,12 @@ void DescribePublishedBert(const Json& json, TrainingConfig& config) {
 }
 
 const PublishedForm kPublishedBert = {.model_type = "bert",
-                                      .tensors = kTensors,
-                                      .without_effect = kWithoutEffect,
+                                      .tensors = kBertTensors,
+                                      .without_effect = kBertWithoutEffect,
                                       .prefix = "bert.",
-                                      .aliases = kAliases,
-                                      .read = Read,
-                                      .write = Write,
+                                      .aliases = kBertAliases,
+                                      .read = ReadBert,
+                                      .write = WriteBert,
                                       .describe = DescribePublishedBert,
                                       .inner_layers = nullptr};
 
