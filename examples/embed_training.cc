@@ -41,11 +41,11 @@ int Run(int steps, const char* path) {
   const TextCorpus corpus = MakeSyntheticCorpus(seed);
   const std::shared_ptr<const Tokenizer> tokenizer = MakeByteTokenizer();
   TrainingConfig text;
-  text.input_length = 64;
+  text.objective.input_length = 64;
   // The objective turns a text into examples: of the training part in an order of the seed's, of the other as it
   // stands.
   const auto examples = [&](std::shared_ptr<const TextSource> source, TextSource::Order order) {
-    return FindObjective("span-corruption").make(text, {std::move(source), tokenizer, order, seed});
+    return FindObjective("span-corruption").make(text.objective, {std::move(source), tokenizer, order, seed});
   };
 
   T5 model(SmallModel(tokenizer->vocab_size()), seed);

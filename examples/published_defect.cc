@@ -74,7 +74,8 @@ void CompareOnTasks(const TrainedModel& trained) {
   for (const TaskData& task : tasks.tasks) {
     if (task.dev == nullptr || task.dev->empty() || !task.dev->front().labelled) continue;
     const auto answer = [&](CachedMixings mixings) {
-      return AnswerInText(trained.config, *trained.model, *trained.tokenizer, *task.type, *task.dev, {mixings}, {});
+      return AnswerInText(trained.config.objective, *trained.model, *trained.tokenizer, *task.type, *task.dev,
+                          {mixings}, {});
     };
     const auto correct = answer(CachedMixings::kOfEachPosition);
     const auto published = answer(CachedMixings::kOfCurrentToken);
@@ -103,7 +104,7 @@ void Compare(const std::string& run, const std::string& data) {
          "crosstalk train --attention dynamic has trained");
   }
   const bool of_tasks = ObjectiveOf(trained.config).learns_tasks();
-  if (!data.empty()) (of_tasks ? trained.config.task_data : trained.config.data) = data;
+  if (!data.empty()) (of_tasks ? trained.config.objective.task_data : trained.config.data.text) = data;
   const NoGradScope no_grad;
   if (of_tasks) {
     CompareOnTasks(trained);

@@ -1,9 +1,6 @@
 #include "crosstalk/models/model.h"
 
 #include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/models/decoding/decoder.h"
-#include "crosstalk/models/decoding/text_writer.h"
-#include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/check.h"
 
@@ -23,9 +20,11 @@ std::vector<NamedVariable> Model::Outputs(const Batch&, OutputDetail, const Forw
   Fail(ErrorKind::kUsage, Describe(), " has no outputs with published names");
 }
 
-std::unique_ptr<Decoder> Model::MakeDecoder(const DecoderOptions&) const { return nullptr; }
+Batch Model::TextInputs(const std::shared_ptr<const Tokenizer>&, const InspectedText&) const {
+  Fail(ErrorKind::kUsage, Describe(), ", has no way to read a text to look into");
+}
 
-std::unique_ptr<TextWriter> Model::MakeWriter(std::shared_ptr<const Tokenizer>) const { return nullptr; }
+HeadLogits Model::AnswerByHeads(const Tensor&, const Tensor&) const { return {}; }
 
 void CheckModelAttention(const char* place, const AttentionConfig& attention, int64_t d_model, Causality causality) {
   try {

@@ -10,16 +10,17 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/metrics.h"
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
 class Decoder;
 struct DecoderOptions;
+struct InspectedText;
 class TextWriter;
 class Tokenizer;
 
@@ -53,6 +54,13 @@ enum class OutputDetail {
   kAll,  // also what each layer computes: hidden states, attention weights
 };
 
+// Of a head that the model lacks undefined.
+struct HeadLogits {
+  Variable classes;  // [b, classes]
+  Variable choice;   // [b]
+  Variable span;     // [b, n, 2]: start, end
+};
+
 // One attention layer of a model, by its place: {"encoder self-attention", …}.
 struct AttentionPlace {
   std::string name;
@@ -63,8 +71,7 @@ class Model : public Module {
  public:
   explicit Model(const Initializer& init) : Module(init) {}
 
-  // All that the model is built from, but for its parameters' values; the member `model` is its name in the registry.
-  virtual Json ConfigJson() const = 0;
+  virtual const ModelConfig& config() const = 0;
   // "T5, 2 + 2 layers": for people.
   virtual std::string Describe() const = 0;
   // One entry for each place that has attention, the first the one that a comparison shows.
@@ -80,11 +87,19 @@ class Model : public Module {
   virtual std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
                                              const ForwardContext& context) const;
 
+  // A text of the user's as one row of such inputs (text_inputs.h has the checks that all models share). Error(kUsage)
+  // of the field text, second or target for what the model has no use for or cannot take.
+  virtual Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const;
+
+  // The heads of an encoder, and what those that answer tasks say of ids and segments int32[b, n] in evaluation.
+  virtual EncoderHeads heads() const { return {}; }
+  virtual HeadLogits AnswerByHeads(const Tensor& ids, const Tensor& segments) const;
+
   // The model as one that writes tokens; null for one that writes none. It reads the model, which must outlive it.
-  virtual std::unique_ptr<Decoder> MakeDecoder(const DecoderOptions& options) const;
+  virtual std::unique_ptr<Decoder> MakeDecoder(const DecoderOptions& options) const = 0;
   // The model as one that writes text with that tokenizer; null for one that writes none. It reads the model, which
   // must outlive it.
-  virtual std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const;
+  virtual std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const = 0;
 };
 
 // A layer of a model of that width, in its configuration's field `place`. Error(kUsage) of that field for one that

@@ -1,6 +1,5 @@
 #include "crosstalk/models/text_inputs.h"
 
-#include "crosstalk/models/registry.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -9,9 +8,7 @@ Batch ReadText(const Model& model, const std::shared_ptr<const Tokenizer>& token
   CROSSTALK_CHECK(tokenizer != nullptr, "the model has no tokenizer, so that it reads no text");
   CROSSTALK_CHECK_FIELD(text.max_tokens >= 1 && text.max_tokens <= kMostInspectedTokens, "max_tokens", text.max_tokens,
                         " is not between 1 and ", kMostInspectedTokens, "; maps grow with its square");
-  const ModelType& type = FindModel(model.ConfigJson().At("model").AsString());
-  CROSSTALK_CHECK(type.read_text != nullptr, model.Describe(), ", has no way to read a text to look into");
-  const Batch batch = type.read_text(model, tokenizer, text);
+  const Batch batch = model.TextInputs(tokenizer, text);
   for (const NamedTensor& input : batch.tensors()) {
     const char* const field = input.name == "decoder_input_ids" ? "target" : "text";
     CROSSTALK_CHECK_FIELD(input.tensor.size(1) <= text.max_tokens, field, "is ", input.tensor.size(1),

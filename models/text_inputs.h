@@ -1,5 +1,5 @@
 // A text of the user's as the inputs that a model computes with (Model::Outputs), so that one can look at what the
-// model makes of it. How a model reads text is its registry line's (ModelType::read_text).
+// model makes of it.
 #pragma once
 
 #include <cstdint>

@@ -46,6 +46,10 @@ void CheckType(const std::string& key, const Json& value, FieldType type) {
       return check(value.is_number(), "a number");
     case FieldType::kBool:
       return check(value.is_bool(), "true or false");
+    case FieldType::kObject:
+      return check(value.is_object(), "an object");
+    case FieldType::kNames:
+      return check(value.is_array(), "an array");
   }
 }
 

@@ -11,16 +11,20 @@
 //   }
 //
 // A value is a string, an integer, a floating-point number, true or false, an enum with names (enum_names.h), or an
-// std::optional of one of these, where none means that the default follows from other fields.
+// std::optional of one of these, where none means that the default follows from other fields. In files a value may also
+// be a part with a table of its own (MakeObjectField), or a set of names (MakeNamesField).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -33,7 +37,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-enum class FieldType { kString, kInt, kDouble, kBool, kChoice };
+enum class FieldType { kString, kInt, kDouble, kBool, kChoice, kObject, kNames };
 
 // low ≤ value ≤ high.
 struct FieldRange {
@@ -62,7 +66,26 @@ struct FieldOptions {
   FieldReaders read_by = {};
   // Set for a row that is added to a table of which files exist: they are read with its default.
   bool may_be_missing = false;
+  // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
+  bool of_the_origin = false;
 };
+
+// Which member of its configuration a field is: so that code can say &Config::d_model where it means the row. Of an
+// abstract configuration, none.
+using MemberId = std::ptrdiff_t;
+template <typename Config, typename Place>
+MemberId MemberOf(Place place) {
+  if constexpr (std::is_default_constructible_v<Config>) {
+    static Config sample;
+    return reinterpret_cast<const char*>(&std::invoke(place, sample)) - reinterpret_cast<const char*>(&sample);
+  } else {
+    return -1;
+  }
+}
+template <typename Config, typename Member>
+MemberId MemberOf(Member Config::*member) {
+  return MemberOf<Config, Member Config::*>(member);
+}
 
 template <typename Config>
 struct Field {
@@ -72,9 +95,11 @@ struct Field {
   bool optional = false;
   std::vector<std::string> choices;
   FieldOptions options;
+  MemberId member = 0;
   std::function<Json(const Config&)> get;  // null: none
   // Error(kUsage) with the key as its field where the value is of another type, out of range or no choice.
   std::function<void(Config&, const Json&)> set;
+  std::function<void(Config&, const Config&, const Config&)> keep = {};  // KeepOrigins of a part with its own table
 };
 
 template <typename Config>
@@ -152,6 +177,7 @@ Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
   if constexpr (NamedEnum<Value>) field.choices = NamesOf<Value>();
   if (field.type == FieldType::kString && !field.choices.empty()) field.type = FieldType::kChoice;
   field.options = options;
+  field.member = MemberOf<Config>(place);
   field.get = [place](const Config& config) -> Json {
     const Member& member = std::invoke(place, const_cast<Config&>(config));
     if constexpr (Traits::kOptional) {
@@ -183,12 +209,35 @@ template <typename Config, typename Part>
 FieldTable<Config> FieldsOfPart(const FieldTable<Part>& parts, Part Config::*part) {
   FieldTable<Config> fields;
   for (const Field<Part>& inner : parts) {
-    Field<Config> field{inner.key, inner.group, inner.type, inner.optional, inner.choices, inner.options, {}, {}};
+    Field<Config> field{inner.key,
+                        inner.group,
+                        inner.type,
+                        inner.optional,
+                        inner.choices,
+                        inner.options,
+                        inner.member + MemberOf<Config>(part)};
     field.get = [get = inner.get, part](const Config& config) { return get(config.*part); };
     field.set = [set = inner.set, part](Config& config, const Json& value) { set(config.*part, value); };
     fields.push_back(std::move(field));
   }
   return fields;
+}
+
+// Those of a base as fields of what is derived from it.
+template <typename Config, typename Base>
+FieldTable<Config> FieldsOfBase(const FieldTable<Base>& base) {
+  FieldTable<Config> fields;
+  for (const Field<Base>& inner : base) {
+    fields.push_back({inner.key, inner.group, inner.type, inner.optional, inner.choices, inner.options, inner.member,
+                      inner.get, inner.set});
+  }
+  return fields;
+}
+
+template <typename Config>
+FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second) {
+  std::move(second.begin(), second.end(), std::back_inserter(first));
+  return first;
 }
 
 // {"d_model": 128, …} in the table's order.
@@ -199,23 +248,105 @@ Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
   return json;
 }
 
-// Every key of the table must be there, but for rows that may be missing, and no other. Errors are Error(kData) that
-// begin with `source`.
+// Sets what an object of JSON says. Every key of the table must be there, but for rows that may be missing, and no
+// other. Error(kUsage) of the field at fault.
+template <typename Config>
+void SetFields(const FieldTable<Config>& table, const Json& json, Config& config) {
+  for (const Field<Config>& field : table) {
+    const Json* const value = json.Find(field.key);
+    if (value == nullptr && field.options.may_be_missing) continue;
+    CROSSTALK_CHECK_FIELD(value != nullptr, field.key, "is missing");
+    field.set(config, *value);
+  }
+  for (const auto& [key, value] : json.AsObject()) {
+    const bool known = std::any_of(table.begin(), table.end(), [&](const auto& field) { return field.key == key; });
+    CROSSTALK_CHECK_FIELD(known, Excerpt(key), "is not a key that is known here");
+  }
+}
+
+// The configuration that a file holds. Errors are Error(kData) that begin with `source`.
 template <typename Config>
 Config FieldsFromJson(const FieldTable<Config>& table, const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
+  if (!json.is_object()) Fail(ErrorKind::kData, source, ": must be an object, but is ", Name(json.type()));
   Config config;
+  try {
+    SetFields(table, json, config);
+  } catch (const Error& error) {
+    Fail(ErrorKind::kData, source, ": ", error.what());
+  }
+  return config;
+}
+
+// Of the rows that are marked so, those in which `config` is as `before` take the value of `origin`.
+template <typename Config>
+void KeepOrigins(const FieldTable<Config>& table, const Config& origin, const Config& before, Config& config) {
   for (const Field<Config>& field : table) {
-    if (field.options.may_be_missing && !reader.Has(field.key)) continue;
-    const Json& value = reader.Value(field.key);
-    try {
-      field.set(config, value);
-    } catch (const Error& error) {
-      Fail(ErrorKind::kData, source, ": ", error.what());
+    if (field.options.of_the_origin) {
+      if (field.get(config) == field.get(before)) field.set(config, field.get(origin));
+    } else if (field.keep) {
+      field.keep(config, origin, before);
     }
   }
-  reader.RejectUnread();
-  return config;
+}
+
+// A part that is an object of its own in files, with its own table: {"tokens": {"pad": 0, …}}.
+template <typename Config, typename Part>
+Field<Config> MakeObjectField(std::string key, Part Config::*part, const FieldTable<Part>& table,
+                              FieldOptions options = {}) {
+  Field<Config> field;
+  field.key = key;
+  field.type = FieldType::kObject;
+  field.options = std::move(options);
+  field.member = MemberOf<Config>(part);
+  field.get = [part, &table](const Config& config) { return FieldsToJson(table, config.*part); };
+  field.set = [part, &table, key](Config& config, const Json& json) {
+    internal::CheckType(key, json, FieldType::kObject);
+    Part read;
+    try {
+      SetFields(table, json, read);
+      if constexpr (requires { read.Validate(); }) read.Validate();
+    } catch (const Error& error) {
+      const bool begins_with_it = std::string_view(error.what()).starts_with(error.field() + ": ");
+      const std::string path = StrCat(key, ".", error.field());
+      throw Error(error.kind(), StrCat(begins_with_it ? key + "." : path + ": ", error.what()), path);
+    }
+    config.*part = std::move(read);
+  };
+  field.keep = [part, &table](Config& config, const Config& origin, const Config& before) {
+    KeepOrigins(table, origin.*part, before.*part, config.*part);
+  };
+  return field;
+}
+
+// Members that are there or not, as the list of the names of those that are: {"mixing": ["P_l", "P_w"]}.
+template <typename Config, typename Part>
+Field<Config> MakeNamesField(std::string key, Part Config::*part,
+                             std::vector<std::pair<std::string, bool Part::*>> names, FieldOptions options = {}) {
+  Field<Config> field;
+  field.key = key;
+  field.type = FieldType::kNames;
+  field.options = std::move(options);
+  for (const auto& [name, member] : names) field.choices.push_back(name);
+  field.member = MemberOf<Config>(part);
+  field.get = [part, names](const Config& config) {
+    Json there = Json::MakeArray();
+    for (const auto& [name, member] : names) {
+      if (config.*part.*member) there.Append(name);
+    }
+    return there;
+  };
+  field.set = [part, key, names, choices = field.choices](Config& config, const Json& json) {
+    internal::CheckType(key, json, FieldType::kNames);
+    for (const auto& [name, member] : names) config.*part.*member = false;
+    for (const Json& one : json.AsArray()) {
+      internal::CheckType(key, one, FieldType::kString);
+      internal::CheckString(key, one.AsString(), choices);
+      for (const auto& [name, member] : names) {
+        if (one.AsString() == name) config.*part.*member = true;
+      }
+    }
+  };
+  return field;
 }
 
 // Ranges and choices of every field. Error(kUsage) of the first that is at fault.

@@ -6,8 +6,29 @@
 # not marked so, or another that is.
 set -u
 layers="runtime kernels autograd nn models tools"
+# The folders of models/ in their order, each of which may include those before it. `model` is what stands in models/
+# itself; crosstalk.h includes everything.
+model_layers="text model tasks decoding inspection lm t5 bert albert registry objectives training interop"
 bad=0
 allowed=
+model_layer_of() {  # model_layer_of PATH: sets model_layer
+  model_layer=${1#models/}
+  case $model_layer in
+    registry.*) model_layer=registry ;;
+    */*) model_layer=${model_layer%%/*} ;;
+    *) model_layer=model ;;
+  esac
+}
+check_model_layers() {  # check_model_layers FILE INCLUDE
+  [ "$1" = models/crosstalk.h ] && return
+  model_layer_of "$1"
+  from=$model_layer
+  model_layer_of "$2"
+  case " ${model_layers%%" $from"*} $from " in
+    *" $model_layer "*) ;;
+    *) echo "$1: includes \"$2\", which is not before $from in: $model_layers"; bad=1 ;;
+  esac
+}
 for layer in $layers; do
   allowed="$allowed $layer"
   for file in $(find "$layer" -name '*.h' -o -name '*.cc' | sort); do
@@ -28,6 +49,7 @@ for layer in $layers; do
         *) echo "$file: includes \"$include\", but $layer may include only:$allowed"; bad=1 ;;
       esac
       [ -f "$include" ] || { echo "$file: includes \"$include\", which is not a path from the root"; bad=1; }
+      [ "$top" = models ] && [ "$layer" = models ] && check_model_layers "$file" "$include"
     done
   done
 done

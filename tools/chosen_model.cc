@@ -27,7 +27,7 @@ void CheckBestIsThere(const RunFolder& folder) {
   const int64_t step = JsonReader(scores, folder.ScoresFile()).Int("step");
   const std::vector<int64_t> steps = store.Steps();
   const bool there = std::find(steps.begin(), steps.end(), step) != steps.end();
-  if (there || steps.empty() || steps.back() < ReadRunConfig(folder).steps) return;
+  if (there || steps.empty() || steps.back() < ReadRunConfig(folder).optimization.steps) return;
   FailField(ErrorKind::kData, "checkpoint", store.PathOf(step), ", the best one, of which ", folder.ScoresFile(),
             " is, is missing; name another one: last, or one's path");
 }

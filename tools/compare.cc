@@ -9,6 +9,7 @@
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -198,7 +199,7 @@ std::vector<SettingResult> KindSettings(const CompareSettings& settings) {
   for (const std::string& kind : kinds) {
     SettingResult& result = results.emplace_back();
     result.config = settings.config;
-    result.config.attention.kind = ParseName<AttentionKind>("kinds", kind);
+    result.config.model.attention.kind = ParseName<AttentionKind>("kinds", kind);
     result.value = result.folder = kind;
   }
   return results;
@@ -231,24 +232,26 @@ std::vector<SettingResult> SettingsToCompare(const OptionTable& options, const C
   for (SettingResult& result : results) {
     MakePathsAbsolute(&result.config);
     const ResolvedConfig resolved(result.config);
-    result.layer = DescribeModel(resolved, {.size = result.config.vocabulary, .tokens = {}}).places[0].config;
-    result.cost = CostOf(result.layer, result.config.input_length, result.config.input_length);
+    result.layer =
+        MakeModelOfShapes(resolved, {.size = result.config.data.vocabulary, .tokens = {}})->AttentionPlaces()[0].config;
+    result.cost = CostOf(result.layer, result.config.objective.input_length, result.config.objective.input_length);
   }
   return results;
 }
 
 // Steps and lengths where they are the same for all; what was measured, of the first run.
 std::string FootNote(const CompareSettings& settings, const std::vector<SettingResult>& results) {
-  const auto shared = [&](auto member) {
-    return std::all_of(results.begin(), results.end(),
-                       [&](const SettingResult& one) { return one.config.*member == results[0].config.*member; });
-  };
   const TrainingConfig& config = results[0].config;
+  const auto shared = [&](const auto& value_of) {
+    return std::all_of(results.begin(), results.end(),
+                       [&](const SettingResult& one) { return value_of(one.config) == value_of(config); });
+  };
+  const auto steps = [](const TrainingConfig& one) { return one.optimization.steps; };
+  const auto length = [](const TrainingConfig& one) { return one.objective.input_length; };
   const RunEvaluation& last = results[0].runs[0].evaluation;
-  return StrCat(settings.seeds.size(), " seed(s), ",
-                shared(&TrainingConfig::steps) ? StrCat(config.steps, " steps, ") : "", CountText(last.result.tokens),
-                " held-out tokens", BoundText(last), "; a layer's cost is for n = m = ",
-                shared(&TrainingConfig::input_length) ? StrCat(config.input_length) : "its input_length");
+  return StrCat(settings.seeds.size(), " seed(s), ", shared(steps) ? StrCat(steps(config), " steps, ") : "",
+                CountText(last.result.tokens), " held-out tokens", BoundText(last),
+                "; a layer's cost is for n = m = ", shared(length) ? StrCat(length(config)) : "its input_length");
 }
 
 int Compare(const OptionTable& options, CompareSettings& settings) {
@@ -264,7 +267,7 @@ int Compare(const OptionTable& options, CompareSettings& settings) {
   for (uint64_t seed : settings.seeds) {  // seed by seed, so that an early look compares all settings
     for (SettingResult& result : results) {
       TrainingConfig config = result.config;
-      config.seed = seed;
+      config.optimization.seed = seed;
       Progress progress(std::chrono::seconds(30));
       ResumeOptions resume;
       resume.from = ResumeOptions::From::kNewest;
@@ -272,7 +275,7 @@ int Compare(const OptionTable& options, CompareSettings& settings) {
                                settings.vary.empty() ? "" : StrCat(field, " ", result.value, ", "),
                                ToString(result.layer), ", seed ", seed)));
       TrainingRun run(ResolvedConfig(config), StrCat(settings.out, "/", result.folder, "-seed-", seed), resume,
-                      MakeTrainingObserver(progress, signals, config.steps));
+                      MakeTrainingObserver(progress, signals, config.optimization.steps));
       const TrainingSummary summary = run.Train();
       if (summary.end == TrainingSummary::End::kStopped) {
         PrintMessage("interrupted; the same command goes on from here");
@@ -317,7 +320,7 @@ Command CompareCommand() {
       "runs.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
-        settings->config.steps = 600;
+        settings->config.optimization.steps = 600;
         AddTrainingOptions(options, &settings->config, kNotOffered);
         options.Group("Comparison");
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));

@@ -21,23 +21,23 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   std::shared_ptr<const Tokenizer> tokenizer;
   if (checkpoint) tokenizer = LoadTrainedModel(*checkpoint).tokenizer;
   // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
-  if (!config->init_from.empty() &&
-      !(checkpoint && ReadCheckpointTraining(*checkpoint).init_from == config->init_from)) {
-    origin = LoadOrigin(config->init_from, config->optimizer_start);
+  if (!config->optimization.init_from.empty() &&
+      !(checkpoint && ReadCheckpointTraining(*checkpoint).optimization.init_from == config->optimization.init_from)) {
+    origin = LoadOrigin(config->optimization.init_from, config->optimization.optimizer_start);
     if (!checkpoint) tokenizer = TokenizerOf(*origin, *config);
   }
   const TrainingData checked = CheckTrainingData(*config, tokenizer);
   const std::string& data = checked.description;
   const Vocabulary vocabulary = VocabularyOf(*config, checked.tokenizer.get());
   if (origin && checked.tokenizer != nullptr) CheckModelOf(*origin, *config, *checked.tokenizer);
-  const ModelDescription model = DescribeModel(config, vocabulary);
-  if (origin) LoadModelOf(*origin, model.config, config->seed);
+  const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
+  if (origin) LoadModelOf(*origin, model->config(), config->optimization.seed);
   const StepCost cost = EstimateStep(config, vocabulary);
   if (as_json) {
     PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
-                                  {"model", model.config},
+                                  {"model", model->config().ToJson()},
                                   {"data", data},
-                                  {"implementation", model.implementation},
+                                  {"implementation", AttentionImplementationText(*model)},
                                   {"parameters", cost.parameters},
                                   {"frozen_parameters", cost.frozen_parameters},
                                   {"memory_bytes", cost.total_bytes},
@@ -54,9 +54,9 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
     text += StrCat(name, parts..., "\n");
   };
   line("data", data);
-  line("model", model.text);
-  for (const AttentionPlace& place : model.places) line(place.name, ToString(place.config));
-  line("implementation", model.implementation, " attention, by which memory is estimated");
+  line("model", model->Describe());
+  for (const AttentionPlace& place : model->AttentionPlaces()) line(place.name, ToString(place.config));
+  line("implementation", AttentionImplementationText(*model), " attention, by which memory is estimated");
   line("parameters", CountText(cost.parameters));
   if (cost.frozen_parameters > 0) {
     line("", CountText(cost.parameters - cost.frozen_parameters), " are trained, ", CountText(cost.frozen_parameters),
@@ -73,7 +73,7 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
     line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
   }
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
-  line("a step", config->batch, " examples of ", ObjectiveOf(*config).describe(*config));
+  line("a step", config->optimization.batch, " examples of ", ObjectiveOf(*config).describe(config->objective));
   PrintResult(text);
   return 0;
 }

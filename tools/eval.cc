@@ -45,7 +45,7 @@ Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, co
 }
 
 Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
-  if (!settings.data.empty()) config.task_data = settings.data;
+  if (!settings.data.empty()) config.objective.task_data = settings.data;
   const auto tasks = std::make_shared<TaskSet>(OpenTasks(config));
   return {MakeHeldOutTasks(config, tasks, trained.tokenizer), tasks->description, "answer"};
 }
@@ -54,12 +54,13 @@ int Eval(const EvalSettings& settings) {
   const TrainedModel trained = LoadChosenModel(settings.chosen);
   TrainingConfig config = trained.config;
   if (settings.batch) {
-    config.batch = *settings.batch;
-    config.accumulate = 1;
+    config.optimization.batch = *settings.batch;
+    config.optimization.accumulate = 1;
   }
-  if (settings.batches) config.eval_batches = *settings.batches;
+  if (settings.batches) config.run.eval_batches = *settings.batches;
   const ResolvedConfig resolved(config);
-  const PrecisionScope precision(PrecisionFor(settings.chosen.precision, resolved->precision, trained.model.get()));
+  const PrecisionScope precision(
+      PrecisionFor(settings.chosen.precision, resolved->optimization.precision, trained.model.get()));
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
                                                                   : OpenText(settings, resolved, trained);
   Progress progress;

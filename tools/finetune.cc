@@ -81,9 +81,9 @@ std::vector<std::string> FieldsOfTheOrigin() {
 // The published settings, under what the command line says.
 void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK(!settings.from.empty(), "--from is missing: a run's folder, a checkpoint or an imported model");
-  const std::string task = settings.config.task;
-  const bool carries = settings.config.optimizer_start == OptimizerStart::kCarried;  // asked for
-  CROSSTALK_CHECK_FIELD(!settings.config.task_data.empty(), "task_data",
+  const std::string task = settings.config.objective.tasks;
+  const bool carries = settings.config.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
+  CROSSTALK_CHECK_FIELD(!settings.config.objective.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
   CROSSTALK_CHECK(settings.seeds.empty() || !options.Gives("--seed"),
                   "--seeds and --seed both say the seeds; give one");
@@ -95,16 +95,18 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   const OriginOutline origin = OutlineOf(settings);
   FinetuningLength length;
   settings.config = FinetuningConfig(origin, task, &length);
-  settings.config.steps = 0;
-  const std::optional<OptimizerKind> published = settings.config.optimizer;
+  settings.config.optimization.steps = 0;
+  const std::optional<OptimizerKind> published = settings.config.optimization.optimizer;
   options.ParseAgain();
   // Another optimizer cannot go on from that state, and is not asked to.
-  if (!carries && settings.config.optimizer != published) settings.config.optimizer_start = OptimizerStart::kFresh;
+  if (!carries && settings.config.optimization.optimizer != published)
+    settings.config.optimization.optimizer_start = OptimizerStart::kFresh;
   if (settings.epochs) length = {.epochs = *settings.epochs, .steps = 0, .warmup = length.warmup};
   CROSSTALK_CHECK(!settings.epochs || (length.epochs > 0 && length.epochs <= 1e6), "--epochs: ", length.epochs,
                   " is not above 0 and at most 1e6");
-  CROSSTALK_CHECK(!settings.epochs || settings.config.steps == 0, "--epochs and --steps both say how long; give one");
-  settings.config.init_from = settings.from;
+  CROSSTALK_CHECK(!settings.epochs || settings.config.optimization.steps == 0,
+                  "--epochs and --steps both say how long; give one");
+  settings.config.optimization.init_from = settings.from;
   MakePathsAbsolute(&settings.config);
   const auto count_examples = [&] {
     TrainingData data;
@@ -113,9 +115,9 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
     return CountTrainingExamples(settings.config, data);
   };
   SetSteps(length, count_examples, &settings.config);
-  if (settings.config.d_model < kSmallestPublished && !options.Gives("--learning-rate")) {
+  if (settings.config.model.d_model < kSmallestPublished && !options.Gives("--learning-rate")) {
     PrintMessage(
-        "note: the default --learning-rate of ", *settings.config.learning_rate,
+        "note: the default --learning-rate of ", *settings.config.optimization.learning_rate,
         " is published for models of 60 million parameters and more; one of a million wants ten times as much");
   }
 }
@@ -127,7 +129,7 @@ int DryRunOf(FinetuneSettings settings) {
   if (!folders.empty() && RunFolder(folders[0]).HoldsRun()) {
     checkpoint = CheckpointStore(RunFolder(folders[0]).CheckpointDirectory()).FindNewestGood().checkpoint;
   }
-  if (!settings.seeds.empty()) settings.config.seed = settings.seeds[0];
+  if (!settings.seeds.empty()) settings.config.optimization.seed = settings.seeds[0];
   return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
 }
 
@@ -136,31 +138,31 @@ int Finetune(const OptionTable& options, FinetuneSettings& settings) {
   if (settings.dry_run) return DryRunOf(settings);
   const bool many = !settings.seeds.empty();
   if (many) CheckFolderOfSeeds(settings.out, *ResolvedConfig(settings.config));
-  if (!many) settings.seeds = {settings.config.seed};
+  if (!many) settings.seeds = {settings.config.optimization.seed};
   const StopSignals signals;
   std::unique_ptr<RunLock> lock;
   if (settings.out.empty()) {
-    std::string name = settings.config.task;
+    std::string name = settings.config.objective.tasks;
     for (char& c : name) c = c == ',' ? '-' : c;
-    lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model));
+    lock = RunLock::OfNewFolder("runs", StrCat(name, "-", settings.config.model.name));
     settings.out = lock->folder();
   }
   std::vector<SeedRun> results;
   for (const uint64_t seed : settings.seeds) {
     TrainingConfig config = settings.config;
-    config.seed = seed;
+    config.optimization.seed = seed;
     const ResolvedConfig resolved(config);
     const std::string folder = many ? SeedFolder(settings.out, seed) : settings.out;
     if (many) PrintMessage(Bold(StrCat("[", results.size() + 1, "/", settings.seeds.size(), "] seed ", seed)));
     Progress progress;
-    const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
+    const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
     ResumeOptions resume;
     resume.from = ResumeOptions::From::kNewest;
     TrainingRun run = lock != nullptr ? TrainingRun(resolved, std::move(lock), resume, observer)
                                       : TrainingRun(resolved, folder, resume, observer);
     PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
-                 run.data().description, "; ", resolved->steps, " steps of ", resolved->batch, ", ", NumThreads(),
-                 NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
+                 run.data().description, "; ", resolved->optimization.steps, " steps of ", resolved->optimization.batch,
+                 ", ", NumThreads(), NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
     const TrainingSummary summary = run.Train();
     if (summary.end == TrainingSummary::End::kStopped) {
       PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",

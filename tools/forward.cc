@@ -52,10 +52,9 @@ std::vector<NamedVariable> Outputs(const Model& model, const TensorFile& file, O
 // parameter has several names.
 void AddGradients(const AnyModel& any, const Variable& loss, std::vector<NamedTensor>* results) {
   Backward(loss);
-  const Json json = any.model->ConfigJson();
-  const int64_t vocabulary = json.At("vocabulary").AsInt();
+  const int64_t vocabulary = any.model->config().vocabulary;
   std::optional<PublishedNames> names;
-  if (any.form != nullptr) names.emplace(*any.form, json);
+  if (any.form != nullptr) names.emplace(*any.form, &any.model->config());
   for (const NamedParameter& parameter : any.model->Parameters()) {
     const Tensor& value = parameter.value.value();
     Tensor gradient = parameter.value.grad();

@@ -52,7 +52,8 @@ struct Writing {
 
 Writing FromRun(ChosenModel chosen) {
   TrainedModel trained = LoadChosenModel(chosen);
-  const Precision precision = PrecisionFor(chosen.precision, trained.config.precision, trained.model.get());
+  const Precision precision =
+      PrecisionFor(chosen.precision, trained.config.optimization.precision, trained.model.get());
   return {.model = std::move(trained.model),
           .tokenizer = std::move(trained.tokenizer),
           .writer = nullptr,

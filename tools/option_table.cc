@@ -126,6 +126,8 @@ Json FieldValue(const std::string& name, FieldType type, const std::string& text
       return Json(text == "true");
     case FieldType::kString:
     case FieldType::kChoice:
+    case FieldType::kObject:  // of files alone
+    case FieldType::kNames:
       break;
   }
   return Json(text);

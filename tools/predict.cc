@@ -60,13 +60,13 @@ int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
   const PrecisionScope precision(
-      PrecisionFor(settings.chosen.precision, trained.config.precision, trained.model.get()));
+      PrecisionFor(settings.chosen.precision, trained.config.optimization.precision, trained.model.get()));
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }
   if (!settings.task.empty()) SplitList("--task", settings.task);
-  const std::string names = settings.task.empty() ? trained.config.task : settings.task;
-  const std::string folder = settings.task_data.empty() ? trained.config.task_data : settings.task_data;
+  const std::string names = settings.task.empty() ? trained.config.objective.tasks : settings.task;
+  const std::string folder = settings.task_data.empty() ? trained.config.objective.task_data : settings.task_data;
   const TaskSplit split = ParseName<TaskSplit>("split", settings.split);
   const std::vector<const TaskType*> tasks = ParseTasks(names);
   CROSSTALK_CHECK(!settings.no_answer_threshold || std::any_of(tasks.begin(), tasks.end(), MayLackAnswers),

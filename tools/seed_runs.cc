@@ -111,7 +111,7 @@ void CheckFolderOfSeeds(const std::string& folder, const TrainingConfig& config)
     const RunFolder run(SeedFolder(folder, seed));
     if (!run.HoldsRun()) continue;
     TrainingConfig there = ReadRunConfig(run);
-    there.seed = config.seed;
+    there.optimization.seed = config.optimization.seed;
     const std::vector<std::string> differences = Differences(config, there);
     if (differences.empty()) continue;
     Fail(ErrorKind::kData, run.path(), ": the run there has another configuration:\n  ", Join(differences, "\n  "),

@@ -68,22 +68,25 @@ class Story {
   void Configuration() {
     if (!run_.config) return;
     const TrainingConfig& config = *run_.config;
-    Line("model", StrCat(config.model, ", ", Name(config.attention.kind), " attention, ", config.attention.heads,
-                         " heads, d_model ", config.d_model, ", d_ff ", config.d_ff, ", ", config.layers, " layers",
+    Line("model", StrCat(config.model.name, ", ", Name(config.model.attention.kind), " attention, ",
+                         config.model.attention.heads, " heads, d_model ", config.model.d_model, ", d_ff ",
+                         config.model.d_ff, ", ", config.model.layers, " layers",
                          run_.Parameters() ? StrCat("; ", CountText(*run_.Parameters()), " parameters") : ""));
     const Json* data = run_.run.Find("data");
     if (data != nullptr && data->is_string()) Line("data", Excerpt(data->AsString(), 200));
-    Line("training",
-         StrCat(StepsText(config.steps), " of ", config.batch, " examples of ", ObjectiveOf(config).describe(config)));
-    Line("", StrCat(Name(*config.optimizer), ", ", Name(*config.schedule), " from ", ShortNumber(*config.learning_rate),
-                    ", warmup ", *config.warmup, ", seed ", config.seed));
-    if (!config.init_from.empty()) Line("began with", Excerpt(config.init_from, 200));
+    Line("training", StrCat(StepsText(config.optimization.steps), " of ", config.optimization.batch, " examples of ",
+                            ObjectiveOf(config).describe(config.objective)));
+    Line("", StrCat(Name(*config.optimization.optimizer), ", ", Name(*config.optimization.schedule), " from ",
+                    ShortNumber(*config.optimization.learning_rate), ", warmup ", *config.optimization.warmup,
+                    ", seed ", config.optimization.seed));
+    if (!config.optimization.init_from.empty()) Line("began with", Excerpt(config.optimization.init_from, 200));
   }
 
   void Course() {
-    Line("state", !run_.config    ? StrCat("at step ", CountText(run_.step))
-                  : run_.finished ? "finished after " + StepsText(run_.step)
-                                  : StrCat("at step ", CountText(run_.step), " of ", CountText(run_.config->steps)));
+    Line("state", !run_.config ? StrCat("at step ", CountText(run_.step))
+                  : run_.finished
+                      ? "finished after " + StepsText(run_.step)
+                      : StrCat("at step ", CountText(run_.step), " of ", CountText(run_.config->optimization.steps)));
     for (const RunEvent& event : run_.Events()) {
       Line(event.kind == RunEvent::Kind::kResumed ? "resumed" : "continued", "after step " + CountText(event.step));
     }
@@ -159,7 +162,7 @@ Json StoryJson(const RunRecord& run) {
   return Json::MakeObject({{"run", run.folder},
                            {"finished", run.finished},
                            {"step", run.step},
-                           {"steps", run.config ? Json(run.config->steps) : Json()},
+                           {"steps", run.config ? Json(run.config->optimization.steps) : Json()},
                            {"parameters", run.Parameters() ? Json(*run.Parameters()) : Json()},
                            {"measure", run.held_out.empty() ? Json() : Json(run.held_out[0].name)},
                            {"best", ScoreJson(run.Best())},

@@ -85,23 +85,23 @@ void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resu
   }
   const TrainingConfig run = settings.config;
   options.ParseAgain();
-  const int64_t steps = settings.config.steps;
-  CROSSTALK_CHECK_FIELD(steps >= run.steps, "steps", "the run has ", run.steps,
+  const int64_t steps = settings.config.optimization.steps;
+  CROSSTALK_CHECK_FIELD(steps >= run.optimization.steps, "steps", "the run has ", run.optimization.steps,
                         "; it can be continued for more, and not made shorter to ", steps);
-  if (steps > run.steps && settings.config.continued_at == run.continued_at) {
-    settings.config.steps = run.steps;
+  if (steps > run.optimization.steps && settings.config.optimization.continued_at == run.optimization.continued_at) {
+    settings.config.optimization.steps = run.optimization.steps;
     settings.config = Continued(settings.config, steps);
   }
 }
 
 // The options of model and tokenizer that are not given are those of the run whose weights a new one begins with.
 void TakeOverModel(const OptionTable& options, TrainSettings& settings) {
-  const TrainingConfig origin = ReadOriginConfig(settings.config.init_from);
+  const TrainingConfig origin = ReadOriginConfig(settings.config.optimization.init_from);
   TakeModelOf(origin, settings.config);
   options.ParseAgain();
-  CROSSTALK_CHECK_FIELD(settings.config.model == origin.model, "model", settings.config.model,
-                        " cannot begin with the weights of ", settings.config.init_from, ", which are those of ",
-                        origin.model);
+  CROSSTALK_CHECK_FIELD(settings.config.model.name == origin.model.name, "model", settings.config.model.name,
+                        " cannot begin with the weights of ", settings.config.optimization.init_from,
+                        ", which are those of ", origin.model.name);
 }
 
 // What a run would go on from; nothing where it would begin.
@@ -119,14 +119,14 @@ std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const s
 
 // Something that the model writes, as `generate` would, so that one sees what was learnt. Returns the command for more.
 std::string ShowSample(const TrainingRun& run) {
-  const PrecisionScope precision(run.config().precision);
+  const PrecisionScope precision(run.config().optimization.precision);
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
   const SamplePrompt prompt = MakeSamplePrompt(*writer, *run.data().corpus.validation, 0);
   const bool blanks = prompt.kind == SamplePrompt::Kind::kBlanks;
   SearchOptions options = writer->Defaults(prompt.text);
   options.max_length = std::min(options.max_length, kSampleTokens);
-  options.seed = run.config().seed;
+  options.seed = run.config().optimization.seed;
   const Stopwatch watch;
   options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kSampleSeconds; };
   PrintMessage(blanks ? "it fills blanks of held-out text" : "it goes on with held-out text", ", its own words ",
@@ -168,7 +168,7 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                " eval --run ", ShellQuoted(path), "   measure it again, or with --data on your own text\n",
                "            ", program, " train --resume ", ShellQuoted(path), " --steps ", 2 * summary.step,
                "   go on with it\n", "            ", program, " compare",
-               run.config().model == TrainingConfig().model ? "" : " --model " + run.config().model,
+               run.config().model.name == TrainingConfig().model.name ? "" : " --model " + run.config().model.name,
                "   the family of attention side by side, on the built-in corpus");
 }
 
@@ -185,7 +185,7 @@ int Train(const OptionTable& options, TrainSettings& settings) {
   const ResumeOptions resume = MakeResumeOptions(settings);
   if (resume.from != ResumeOptions::From::kNothing) {
     TakeOverConfiguration(options, resume, settings);
-  } else if (!settings.config.init_from.empty()) {
+  } else if (!settings.config.optimization.init_from.empty()) {
     TakeOverModel(options, settings);
   }
   MakePathsAbsolute(&settings.config);
@@ -199,16 +199,16 @@ int Train(const OptionTable& options, TrainSettings& settings) {
 
   Progress progress;
   const StopSignals signals;
-  const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->steps);
-  const std::string name = StrCat(resolved->model, "-", Name(resolved->attention.kind));
+  const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
+  const std::string name = StrCat(resolved->model.name, "-", Name(resolved->model.attention.kind));
   TrainingRun run = settings.out.empty() ? TrainingRun(resolved, RunLock::OfNewFolder("runs", name), resume, observer)
                                          : TrainingRun(resolved, settings.out, resume, observer);
   const TrainingConfig& config = run.config();
   PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
-               CountText(run.model().NumParameters()), " parameters", FrozenText(run.model()), ", ", config.batch,
-               " examples of ", ObjectiveOf(config).describe(config), " a step, ", config.steps, " steps, ",
-               NumThreads(), NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
-               " attention");
+               CountText(run.model().NumParameters()), " parameters", FrozenText(run.model()), ", ",
+               config.optimization.batch, " examples of ", ObjectiveOf(config).describe(config.objective), " a step, ",
+               config.optimization.steps, " steps, ", NumThreads(), NumThreads() == 1 ? " thread" : " threads", ", ",
+               AttentionImplementationText(run.model()), " attention");
   PrintMessage("data: ", run.data().description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");
   for (const TextSource* text : {run.data().corpus.training.get(), run.data().corpus.validation.get()}) {

@@ -29,13 +29,13 @@ void AddTrainingOptions(OptionTable& options, TrainingConfig* config, const std:
 }
 
 void MakePathsAbsolute(TrainingConfig* config) {
-  config->data = AbsolutePath("data", config->data);
-  config->validation = AbsolutePath("validation", config->validation);
-  config->task_data = AbsolutePath("task_data", config->task_data);
-  config->init_from = AbsolutePath("init_from", config->init_from);
+  config->data.text = AbsolutePath("data", config->data.text);
+  config->data.validation = AbsolutePath("validation", config->data.validation);
+  config->objective.task_data = AbsolutePath("task_data", config->objective.task_data);
+  config->optimization.init_from = AbsolutePath("init_from", config->optimization.init_from);
   const std::vector<std::string>& named = NamedTokenizers();
-  if (std::find(named.begin(), named.end(), config->tokenizer) == named.end()) {
-    config->tokenizer = AbsolutePath("tokenizer", config->tokenizer);
+  if (std::find(named.begin(), named.end(), config->data.tokenizer) == named.end()) {
+    config->data.tokenizer = AbsolutePath("tokenizer", config->data.tokenizer);
   }
 }
 

@@ -78,7 +78,7 @@ Bert::Bert(const BertConfig& config, const Initializer& init) : Model(init), con
   };
   if (config.is_albert()) embedding_projection_ = dense("embedding_projection", width, d);
   encoder_ = {this, "encoder", EncoderConfig(config)};
-  const BertHeads& heads = config.heads;
+  const EncoderHeads& heads = config.heads;
   if (heads.pooler) pooler_ = dense("pooler", d, d);
   if (heads.masked_lm) masked_lm_ = {this, "masked_lm", config, embedding_};
   if (heads.sentence) sentence_ = dense("sentence", d, 2);
@@ -158,6 +158,16 @@ LossResult Bert::PretrainingLoss(const Batch& batch, const LossOptions& options,
   result.example_sum = sentences.loss;
   result.sums.push_back({"sentence_accuracy", static_cast<double>(sentences.correct), sentences.count});
   return result;
+}
+
+HeadLogits Bert::AnswerByHeads(const Tensor& ids, const Tensor& segments) const {
+  const ForwardContext evaluation;
+  const Hidden hidden = Encode(ids, segments, {}, evaluation);
+  HeadLogits logits;
+  if (config_.heads.classes > 0) logits.classes = ClassLogits(hidden, evaluation);
+  if (config_.heads.multiple_choice) logits.choice = ChoiceScores(hidden, evaluation);
+  if (config_.heads.span) logits.span = SpanLogits(hidden);
+  return logits;
 }
 
 }  // namespace crosstalk

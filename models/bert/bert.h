@@ -11,6 +11,8 @@
 
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/bert/masked_lm_head.h"
+#include "crosstalk/models/decoding/decoder.h"
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/embedding.h"
 #include "crosstalk/nn/linear.h"
@@ -29,9 +31,8 @@ class Bert : public Model {
       : Bert(config, Initializer(seed, dtype)) {}
   Bert(const BertConfig& config, const Initializer& init);
 
-  const BertConfig& config() const { return config_; }
+  const BertConfig& config() const override { return config_; }
 
-  Json ConfigJson() const override { return ToJson(config_); }
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
   void SetActivations(Activations activations) override { encoder_->SetActivations(activations); }
@@ -68,6 +69,13 @@ class Bert : public Model {
   // next_sentence_label or sentence_order_label, start_positions and end_positions.
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
                                      const ForwardContext& context) const override;
+  Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
+  EncoderHeads heads() const override { return config_.heads; }
+  HeadLogits AnswerByHeads(const Tensor& ids, const Tensor& segments) const override;
+
+  // It writes nothing.
+  std::unique_ptr<Decoder> MakeDecoder(const DecoderOptions&) const override { return nullptr; }
+  std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer>) const override { return nullptr; }
 
  private:
   LossResult PretrainingLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;

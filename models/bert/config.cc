@@ -1,51 +1,50 @@
 #include "crosstalk/models/bert/config.h"
 
-#include <utility>
-#include <vector>
+#include <algorithm>
+#include <cmath>
 
+#include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/json.h"
+#include "crosstalk/nn/attention/config_fields.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/enum_json.h"
-#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
 
-// Of those that are there or not.
-struct HeadName {
-  const char* name;
-  bool BertHeads::*head;
-};
-constexpr HeadName kHeadNames[] = {{"pooler", &BertHeads::pooler},
-                                   {"sentence", &BertHeads::sentence},
-                                   {"multiple-choice", &BertHeads::multiple_choice},
-                                   {"masked-lm", &BertHeads::masked_lm},
-                                   {"span", &BertHeads::span}};
+using Config = BertConfig;
 
-Json HeadsJson(const BertHeads& heads) {
-  Json names = Json::MakeArray();
-  for (const HeadName& row : kHeadNames) {
-    if (heads.*row.head) names.Append(row.name);
-  }
-  return names;
+FieldTable<Config> EncoderFields() {
+  using Heads = EncoderHeads;
+  return {MakeField("layers", &Config::layers, {}),
+          MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
+          MakeField("positions", &Config::positions, {}),
+          MakeField("max_positions", &Config::max_positions, {}),
+          MakeField("segments", &Config::segments, {.of_the_origin = true}),
+          MakeNamesField("heads", &Config::heads,
+                         {{"pooler", &Heads::pooler},
+                          {"sentence", &Heads::sentence},
+                          {"multiple-choice", &Heads::multiple_choice},
+                          {"masked-lm", &Heads::masked_lm},
+                          {"span", &Heads::span}},
+                         {.of_the_origin = true}),
+          MakeFieldAt<Config>("classes", [](auto& config) -> auto& { return config.heads.classes; },
+                              {.of_the_origin = true}),
+          MakeField("stddev", &Config::stddev, {.of_the_origin = true})};
 }
 
-BertHeads HeadsFromJson(const JsonReader& reader) {
-  BertHeads heads;
-  for (const Json& name : reader.Array("heads")) {
-    bool known = false;
-    for (const HeadName& row : kHeadNames) {
-      if (!name.is_string() || name.AsString() != row.name) continue;
-      heads.*row.head = known = true;
-    }
-    if (!known) reader.FailAt("heads", Excerpt(name.Dump()), " is not the name of a head");
-  }
-  heads.classes = reader.Int("classes");
-  return heads;
+const FieldTable<Config>& FieldsOf(bool albert) {
+  static const FieldTable<Config> of_bert = Joined(EncoderFields(), FieldsOfBase<Config>(ModelConfigFields()));
+  static const FieldTable<Config> of_albert =
+      Joined(EncoderFields(), Joined({MakeField("embedding_size", &Config::embedding_size, {}),
+                                      MakeField("layer_groups", &Config::layer_groups, {}),
+                                      MakeField("inner_layers", &Config::inner_layers, {})},
+                                     FieldsOfBase<Config>(ModelConfigFields())));
+  return albert ? of_albert : of_bert;
 }
 
 }  // namespace
+
+Json BertConfig::ToJson() const { return ModelJson(FieldsOf(is_albert()), *this); }
 
 void BertConfig::Validate() const {
   Check({&SpecialTokens::pad});
@@ -70,48 +69,49 @@ void BertConfig::Validate() const {
   CheckModelAttention("attention", attention, d_model, Causality::kNone);
 }
 
-Json ToJson(const BertConfig& config) {
-  Json json = Json::MakeObject({{"model", config.is_albert() ? "albert" : "bert"},
-                                {"layers", config.layers},
-                                {"attention", ToJson(config.attention)},
-                                {"positions", Name(config.positions)},
-                                {"max_positions", config.max_positions},
-                                {"segments", config.segments},
-                                {"heads", HeadsJson(config.heads)},
-                                {"classes", config.heads.classes},
-                                {"stddev", config.stddev}});
-  if (config.is_albert()) {
-    json.Set("embedding_size", *config.embedding_size)
-        .Set("layer_groups", config.layer_groups)
-        .Set("inner_layers", config.inner_layers);
-  }
-  config.AddTo(json);
-  return json;
+std::unique_ptr<Model> BertConfig::Make(const Initializer& init) const { return std::make_unique<Bert>(*this, init); }
+
+void BertConfig::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
+  KeepOrigins(FieldsOf(is_albert()), static_cast<const BertConfig&>(origin), static_cast<const BertConfig&>(before),
+              *this);
 }
 
-BertConfig BertConfigFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  const std::string& model = reader.String("model");
-  if (model != "bert" && model != "albert") {
-    reader.FailAt("model", Quoted(model), " is neither \"bert\" nor \"albert\"");
+void ResolveBert(ModelOptions& options, int64_t input_length) {
+  if (!options.feed_forward) options.feed_forward = FeedForwardKind::kGelu;
+  if (!options.attention_scale) options.attention_scale = AttentionScale::kExplicit;
+  if (!options.initial_stddev) {
+    options.initial_stddev = 0.02 * std::sqrt(std::max(1.0, 768 / static_cast<double>(options.d_model)));
   }
+  if (!options.max_positions && options.positions == PositionScheme::kLearned) options.max_positions = input_length;
+}
+
+BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose) {
   BertConfig config;
-  config.ReadFrom(reader);
-  config.layers = reader.Int("layers");
-  config.attention = AttentionConfigFromJson(reader.Object("attention"));
-  config.positions = ReadEnum<PositionScheme>(reader, "positions");
-  config.max_positions = reader.Int("max_positions");
-  config.segments = reader.Int("segments");
-  config.heads = HeadsFromJson(reader);
-  config.stddev = reader.Double("stddev");
-  if (model == "albert") {
-    config.embedding_size = reader.Int("embedding_size");
-    config.layer_groups = reader.Int("layer_groups");
-    config.inner_layers = reader.Int("inner_layers");
+  config.SetFrom(options, purpose.vocabulary);
+  config.layers = options.layers;
+  config.stddev = options.initial_stddev.value_or(config.stddev);
+  config.attention = MakeAttentionLayer(options);
+  if (config.attention.form == AttentionForm::kProjected) {
+    config.attention.projection_biases = true;
+    config.attention.projection_stddev = config.stddev;
   }
-  reader.RejectUnread();
-  ValidateRead(config, source);
+  config.positions = options.positions;
+  config.max_positions = options.max_positions.value_or(0);
+  CROSSTALK_CHECK_FIELD(config.max_positions == 0 || purpose.input_length <= config.max_positions, "input_length",
+                        purpose.input_length, " tokens are more than max_positions = ", config.max_positions);
+  config.heads = purpose.heads;
   return config;
+}
+
+std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const ModelPurpose& purpose) {
+  auto config = std::make_unique<BertConfig>(EncoderConfig(options, purpose));
+  config->Validate();
+  return config;
+}
+
+std::unique_ptr<ModelConfig> ReadBertConfig(const Json& json, const std::string& source) {
+  const bool albert = JsonReader(json, source).String("model") == "albert";
+  return std::make_unique<BertConfig>(ModelConfigFromJson(FieldsOf(albert), json, source));
 }
 
 }  // namespace crosstalk

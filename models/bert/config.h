@@ -1,11 +1,14 @@
-// BertConfig: the dimensions and options that define a BERT or an ALBERT, and their JSON.
+// BertConfig: the dimensions and options that define a BERT or an ALBERT.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "crosstalk/models/text_model_config.h"
+#include "crosstalk/models/model_config.h"
+#include "crosstalk/models/recipe.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/json.h"
@@ -13,18 +16,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What stands upon the encoder's output.
-struct BertHeads {
-  bool pooler = false;    // tanh of a dense layer over the first position: what the next three read
-  bool sentence = false;  // next sentence (BERT), sentence order (ALBERT): two classes
-  int64_t classes = 0;    // of a classification; 1: regression; 0: none
-  bool multiple_choice = false;
-  bool masked_lm = false;  // what stood at each position
-  bool span = false;       // where an answer begins and ends
-};
-
 // An ALBERT is a BERT with an embedding size of its own and layers that share blocks.
-struct BertConfig : TextModelConfig {
+struct BertConfig : ModelConfig {
   BertConfig() {
     feed_forward = FeedForwardKind::kGelu;  // the activation of the masked-LM head too
     norm_epsilon = 1e-12;
@@ -35,7 +28,7 @@ struct BertConfig : TextModelConfig {
   PositionScheme positions = PositionScheme::kLearned;
   int64_t max_positions = 0;  // rows of the learned positions; 0 without them: a text may have any length
   int64_t segments = 2;       // kinds of segments: sentence A, sentence B
-  BertHeads heads;
+  EncoderHeads heads;
   double stddev = 0.02;  // of the initial weights, truncated normal
   // ALBERT: the width E of the embeddings, which a dense layer takes to d_model. BERT: none.
   std::optional<int64_t> embedding_size;
@@ -45,13 +38,29 @@ struct BertConfig : TextModelConfig {
 
   bool is_albert() const { return embedding_size.has_value(); }
   int64_t embedding_width() const { return embedding_size.value_or(d_model); }
-  // Throws a usage error that names the field at fault.
-  void Validate() const;
+
+  const char* model() const override { return is_albert() ? "albert" : "bert"; }
+  Json ToJson() const override;
+  void Validate() const override;
+  std::unique_ptr<Model> Make(const Initializer& init) const override;
+  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<BertConfig>(*this); }
+  std::vector<AttentionConfig*> AttentionLayers() override { return {&attention}; }
+  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 
-Json ToJson(const BertConfig& config);
-// Reads it back; the member `model` is "bert" or "albert". Error(kData) with `source` and the key for what is missing,
-// unknown or cannot be.
-BertConfig BertConfigFromJson(const Json& json, const std::string& source);
+// As published: GELU, explicit scale, clipping at norm 1, no z-loss.
+inline constexpr Recipe kBertRecipe = {.optimizer = OptimizerKind::kAdamW,
+                                       .bias_correction = AdamWConfig::BiasCorrection::kNo,
+                                       .clip = 1,
+                                       .z_loss = 0,
+                                       .masking = Masking::kTokens,
+                                       .sentence_task = SentenceTask::kNextSentence};
+void ResolveBert(ModelOptions& options, int64_t input_length);
+std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const ModelPurpose& purpose);
+// Of either: the member `model` says which.
+std::unique_ptr<ModelConfig> ReadBertConfig(const Json& json, const std::string& source);
+
+// Of both: all but what ALBERT has beside it, not validated.
+BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose);
 
 }  // namespace crosstalk

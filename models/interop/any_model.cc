@@ -17,17 +17,16 @@ namespace {
 AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& options) {
   const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
   const std::string source = checkpoint.FilePath(kConfigName) + ": model";
-  const Json json = options.implementation
-                        ? WithAttention(config.model, {{"implementation", Name(*options.implementation)}})
-                        : config.model;
+  const std::unique_ptr<ModelConfig> model = ReadModelConfig(config.model, source);
+  if (options.implementation) model->SetImplementation(*options.implementation);
   AnyModel any;
-  any.model = LoadModel(json, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
-  any.form = FormOf(json);
+  any.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
+  any.form = FormOf(model->model());
   any.imported = ReadImportedFiles(checkpoint);
   if (const std::optional<std::string> file = RunFolder(checkpoint.path).TokenizerFile()) {
     any.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(config.training).tokenizer.sentinels);
   }
-  any.precision = config.training.precision;
+  any.precision = config.training.optimization.precision;
   any.source = checkpoint.path;
   return any;
 }

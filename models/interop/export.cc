@@ -73,8 +73,6 @@ Tensor PublishedValue(const NamedParameter& parameter, const PublishedNames& nam
   return ToPublished(parameter.value.value(), names.UsualName(parameter.name).layout, parameter, vocabulary);
 }
 
-int64_t VocabularyOf(const Model& model) { return model.ConfigJson().At("vocabulary").AsInt(); }
-
 std::optional<HalfFormat> HalfOf(ExportDType dtype, const std::string& recorded) {
   switch (dtype) {
     case ExportDType::kFloat32:
@@ -118,7 +116,7 @@ void AddTensor(const std::string& name, const Tensor& value, const std::string& 
 }
 
 Weights WeightsOf(const AnyModel& any, const PublishedNames& names, ExportDType dtype) {
-  const int64_t vocabulary = VocabularyOf(*any.model);
+  const int64_t vocabulary = any.model->config().vocabulary;
   Weights weights;
   std::map<std::string, NamedParameter> by_path;
   for (const NamedParameter& parameter : any.model->Parameters()) by_path.emplace(parameter.name, parameter);
@@ -157,7 +155,7 @@ Weights WeightsOf(const AnyModel& any, const PublishedNames& names, ExportDType 
 
 // config.json: the one that it came with where that says what the model is, else with what the model has to say.
 std::string ConfigText(const AnyModel& any, Extensions extensions, bool extended) {
-  const Json ours = any.model->ConfigJson();
+  const Json ours = any.model->config().ToJson();
   Json config = Json::MakeObject();
   if (any.imported) {
     const std::string& text = any.imported->record.config_text;
@@ -166,7 +164,7 @@ std::string ConfigText(const AnyModel& any, Extensions extensions, bool extended
     const Json* const before = config.Find(kExtensionKey);
     if (before != nullptr && Equivalent(ours, *before)) return text;
   }
-  const Json written = any.form->write(ours);
+  const Json written = any.form->write(any.model->config());
   for (const auto& [key, value] : written.AsObject()) {
     if (key == "architectures" && config.Find(key) != nullptr) continue;
     config.Set(key, value);
@@ -214,9 +212,8 @@ void WriteFile(const std::string& folder, const std::string& out, const std::str
 }  // namespace
 
 std::vector<std::string> NotPublishable(const Model& model, const PublishedForm& form) {
-  const Json ours = model.ConfigJson();
-  const PublishedNames names(form, ours);
-  const int64_t vocabulary = VocabularyOf(model);
+  const PublishedNames names(form, &model.config());
+  const int64_t vocabulary = model.config().vocabulary;
   std::vector<std::string> lines;
   TensorShapes shapes;
   for (const auto& [name, parameter] : UsualParameters(model, names)) {
@@ -228,9 +225,10 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
     }
     shapes.emplace(name, PublishedValue(parameter, names, vocabulary).shape());
   }
-  const Json config = form.write(ours);
+  const Json config = form.write(model.config());
   try {
-    AddDifferences("", ours, form.read(PublishedConfig(config, kHfConfigName, shapes)), &lines);
+    AddDifferences("", model.config().ToJson(), form.read(PublishedConfig(config, kHfConfigName, shapes))->ToJson(),
+                   &lines);
   } catch (const Error& error) {
     lines.push_back(error.what());
   }
@@ -239,14 +237,13 @@ std::vector<std::string> NotPublishable(const Model& model, const PublishedForm&
 
 ExportResult ExportModel(const AnyModel& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
-  const Json ours = any.model->ConfigJson();
-  CROSSTALK_CHECK(any.form != nullptr, any.source, ": is a model of the kind ", Excerpt(ours.At("model").Dump()),
+  CROSSTALK_CHECK(any.form != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().model()),
                   ", which has no published form");
   const std::vector<std::string> refused = NotPublishable(*any.model, *any.form);
   CROSSTALK_CHECK_FIELD(refused.empty() || options.extensions == Extensions::kWrite, "with_extensions",
                         "is needed for ", any.source, ": the published form of ", any.form->model_type,
                         " cannot say of it", Lines(refused));
-  const PublishedNames names(*any.form, ours);
+  const PublishedNames names(*any.form, &any.model->config());
   const Weights weights = WeightsOf(any, names, options.dtype);
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
   if (any.imported && !any.imported->record.tensors.empty()) metadata = any.imported->record.metadata;

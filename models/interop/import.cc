@@ -13,7 +13,6 @@
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/state_dict.h"
-#include "crosstalk/nn/attention/json.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
@@ -65,14 +64,12 @@ std::unique_ptr<Tokenizer> LoadTokenizerOf(const HuggingFaceFolder& folder, cons
 }
 
 // The ids that the model is told of, and those of the tokenizer, must be the same.
-void CheckTokenizer(const Tokenizer& tokenizer, const Json& model, const std::string& folder) {
-  const JsonReader reader(model, "the model");
-  const int64_t vocabulary = reader.Int("vocabulary");
-  if (tokenizer.vocab_size() > vocabulary) {
+void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const std::string& folder) {
+  if (tokenizer.vocab_size() > model.vocabulary) {
     Fail(ErrorKind::kData, folder, ": the tokenizer has ", tokenizer.vocab_size(), " ids, but the model only ",
-         vocabulary);
+         model.vocabulary);
   }
-  const SpecialTokens ours = SpecialTokensFromJson(reader.Object("tokens"));
+  const SpecialTokens& ours = model.tokens;
   const SpecialTokens& theirs = tokenizer.special_tokens();
   const auto check = [&](const char* name, int32_t in_model, int32_t in_tokenizer) {
     if (in_model == kNoToken || in_tokenizer == kNoToken || in_model == in_tokenizer) return;
@@ -84,26 +81,26 @@ void CheckTokenizer(const Tokenizer& tokenizer, const Json& model, const std::st
 }
 
 // The fields of the layers, where they can say it. A bilinear layer has nothing that they would say of the others.
-void DescribeAttention(const std::vector<AttentionPlace>& places, TrainingConfig& config) {
+void DescribeAttention(const std::vector<AttentionPlace>& places, ModelOptions& options) {
   const auto projected = std::find_if(places.begin(), places.end(), [](const AttentionPlace& place) {
     return place.config.form == AttentionForm::kProjected;
   });
   const AttentionConfig& layer = projected == places.end() ? places.front().config : projected->config;
-  config.attention = OptionsOf(layer);
-  config.attention_scale = layer.scale == 1.0 ? AttentionScale::kFolded : AttentionScale::kExplicit;
-  config.keys_values = layer.key_value;
-  config.mixing_init = layer.mixing_init;
-  config.implementation = layer.implementation;
+  options.attention = OptionsOf(layer);
+  options.attention_scale = layer.scale == 1.0 ? AttentionScale::kFolded : AttentionScale::kExplicit;
+  options.keys_values = layer.key_value;
+  options.mixing_init = layer.mixing_init;
+  options.implementation = layer.implementation;
 }
 
 TrainingConfig DescribeTraining(const Model& published, const PublishedForm& form) {
-  const Json model = published.ConfigJson();
+  const ModelConfig& model = published.config();
   TrainingConfig config;
-  config.model = model.At("model").AsString();
-  DescribeAttention(published.AttentionPlaces(), config);
+  config.model.name = model.model();
+  DescribeAttention(published.AttentionPlaces(), config.model);
   form.describe(model, config);
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
-  config.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, model.At("vocabulary").AsInt() - sentinels);
+  config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, model.vocabulary - sentinels);
   return *ResolvedConfig(config);
 }
 
@@ -126,7 +123,7 @@ std::vector<CheckpointFile> CheckpointFilesOf(const PublishedModel& published, c
                                         {"version", Version()},
                                         {"data_fingerprint", ""},
                                         {"training", ToJson(training)},
-                                        {"model", published.model->ConfigJson()}});
+                                        {"model", published.model->config().ToJson()}});
   const PublishedRecord& record = published.record;
   const Model& model = *published.model;
   std::vector<CheckpointFile> files = {
@@ -171,7 +168,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 std::unique_ptr<Tokenizer> PublishedTokenizer(const HuggingFaceFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks) {
   std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerOf(folder, DescribeTraining(model, form), remarks);
-  if (tokenizer != nullptr) CheckTokenizer(*tokenizer, model.ConfigJson(), folder.path());
+  if (tokenizer != nullptr) CheckTokenizer(*tokenizer, model.config(), folder.path());
   return tokenizer;
 }
 

@@ -68,7 +68,7 @@ constexpr PublishedTensor kAlbertTensors[] = {
 
 constexpr const char* kAlbertWithoutEffect[] = {"albert.embeddings.position_ids"};
 
-Json ReadAlbert(const PublishedConfig& config) {
+std::unique_ptr<ModelConfig> ReadAlbert(const PublishedConfig& config) {
   BertConfig model;
   model.vocabulary = 30000;
   model.d_model = 4096;
@@ -81,25 +81,23 @@ Json ReadAlbert(const PublishedConfig& config) {
   ReadPublishedBert(config, kAlbertNames, 64, 0.0, "gelu_new", &model);
   model.layer_groups = config.Int("num_hidden_groups", 1, 1, model.layers);
   model.inner_layers = config.Int("inner_group_num", 1, 1, kMostLayers);
-  return ToJson(model);
+  return std::make_unique<BertConfig>(model);
 }
 
-Json WriteAlbert(const Json& json) {
-  const BertConfig model = BertConfigFromJson(json, "the model");
+Json WriteAlbert(const ModelConfig& written) {
+  const auto& model = static_cast<const BertConfig&>(written);
   return WritePublishedBert(model, kAlbertNames)
       .Set("embedding_size", model.embedding_width())
       .Set("inner_group_num", model.inner_layers)
       .Set("num_hidden_groups", model.layer_groups == 0 ? model.layers : model.layer_groups);
 }
 
-int64_t InnerLayersOfAlbert(const Json& model) {
-  const Json* const layers = model.Find("inner_layers");
-  return layers == nullptr || !layers->is_int() || layers->AsInt() < 1 ? 1 : layers->AsInt();
-}
+int64_t InnerLayersOfAlbert(const ModelConfig& model) { return static_cast<const BertConfig&>(model).inner_layers; }
 
 }  // namespace
 
-const PublishedForm kPublishedAlbert = {.model_type = "albert",
+const PublishedForm kPublishedAlbert = {.model = "albert",
+                                        .model_type = "albert",
                                         .tensors = kAlbertTensors,
                                         .without_effect = kAlbertWithoutEffect,
                                         .prefix = "albert.",

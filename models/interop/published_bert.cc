@@ -103,7 +103,7 @@ int64_t LabelsOf(const PublishedConfig& config) {
 }
 
 // Which heads there are is said by the tensors; `architectures` must not promise others.
-BertHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& names, int64_t d_model) {
+EncoderHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& names, int64_t d_model) {
   const std::string classes = names.class_names;
   const Architecture known[] = {{"Model", nullptr},
                                 {"ForPreTraining", names.masked_lm},
@@ -122,7 +122,7 @@ BertHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& nam
     }
     choice = choice || name == classes + "ForMultipleChoice";
   }
-  BertHeads heads;
+  EncoderHeads heads;
   heads.pooler = config.HasTensor(names.pooler);
   heads.masked_lm = config.HasTensor(names.masked_lm);
   heads.sentence = config.HasTensor(names.sentence);
@@ -151,17 +151,19 @@ BertHeads ReadHeads(const PublishedConfig& config, const PublishedBertNames& nam
   return heads;
 }
 
-Json ReadBert(const PublishedConfig& config) {
+std::unique_ptr<ModelConfig> ReadBert(const PublishedConfig& config) {
   BertConfig model;
   model.vocabulary = 30522;
   model.d_model = 768;
   model.d_ff = 3072;
   model.layers = 12;
   ReadPublishedBert(config, kBertNames, 12, 0.1, "gelu", &model);
-  return ToJson(model);
+  return std::make_unique<BertConfig>(model);
 }
 
-Json WriteBert(const Json& json) { return WritePublishedBert(BertConfigFromJson(json, "the model"), kBertNames); }
+Json WriteBert(const ModelConfig& model) {
+  return WritePublishedBert(static_cast<const BertConfig&>(model), kBertNames);
+}
 
 }  // namespace
 
@@ -212,7 +214,7 @@ void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& 
 }
 
 Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names) {
-  const BertHeads& heads = model.heads;
+  const EncoderHeads& heads = model.heads;
   const char* const end = heads.multiple_choice ? "ForMultipleChoice"
                           : heads.classes > 0   ? "ForSequenceClassification"
                           : heads.span          ? "ForQuestionAnswering"
@@ -246,22 +248,23 @@ Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names
   return json;
 }
 
-void DescribePublishedBert(const Json& json, TrainingConfig& config) {
-  const BertConfig model = BertConfigFromJson(json, "the model");
-  model.Describe(config);
-  config.layers = model.layers;
-  config.positions = model.positions;
+void DescribePublishedBert(const ModelConfig& described, TrainingConfig& config) {
+  const auto& model = static_cast<const BertConfig&>(described);
+  model.Describe(config.model);
+  config.model.layers = model.layers;
+  config.model.positions = model.positions;
   if (model.positions == PositionScheme::kLearned) {
-    config.max_positions = model.max_positions;
-    config.input_length = std::min(config.input_length, model.max_positions);
+    config.model.max_positions = model.max_positions;
+    config.objective.input_length = std::min(config.objective.input_length, model.max_positions);
   }
   if (!model.is_albert()) return;
-  config.embedding_size = model.embedding_size;
-  config.layer_groups = model.layer_groups;
-  config.inner_layers = model.inner_layers;
+  config.model.embedding_size = model.embedding_size;
+  config.model.layer_groups = model.layer_groups;
+  config.model.inner_layers = model.inner_layers;
 }
 
-const PublishedForm kPublishedBert = {.model_type = "bert",
+const PublishedForm kPublishedBert = {.model = "bert",
+                                      .model_type = "bert",
                                       .tensors = kBertTensors,
                                       .without_effect = kBertWithoutEffect,
                                       .prefix = "bert.",

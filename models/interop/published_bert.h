@@ -29,6 +29,6 @@ struct PublishedBertNames {
 void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
                        double dropout, const char* activation, BertConfig* model);
 Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names);
-void DescribePublishedBert(const Json& model, TrainingConfig& config);
+void DescribePublishedBert(const ModelConfig& model, TrainingConfig& config);
 
 }  // namespace crosstalk

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
@@ -12,6 +14,7 @@
 namespace crosstalk {
 
 class PublishedConfig;
+struct ModelConfig;
 struct TrainingConfig;
 
 // How a parameter stands in a published file. "In" and "out" are one dimension or several.
@@ -36,7 +39,9 @@ struct PublishedAlias {
   const char* usual_end;
 };
 
+// The functions get configurations of its model alone.
 struct PublishedForm {
+  const char* model;       // its name in the registry
   const char* model_type;  // of config.json
   std::span<const PublishedTensor> tensors;
   // Tensors that no model computes with, as patterns: checked where they say something, kept, written back.
@@ -47,14 +52,18 @@ struct PublishedForm {
   std::span<const PublishedAlias> aliases;
 
   // Our configuration. Error(kData) names the key for what cannot be computed or does not fit the tensors.
-  Json (*read)(const PublishedConfig& config);
+  std::unique_ptr<ModelConfig> (*read)(const PublishedConfig& config);
   // Theirs: the members that it decides, and `architectures`. What they cannot say is left out.
-  Json (*write)(const Json& model);
+  Json (*write)(const ModelConfig& model);
   // The fields of a training configuration that say what the model is. Those of its attention are there, as the first
   // layer that has projections would have them.
-  void (*describe)(const Json& model, TrainingConfig& config);
+  void (*describe)(const ModelConfig& model, TrainingConfig& config);
   // n of {g} and {j}; null: 1.
-  int64_t (*inner_layers)(const Json& model);
+  int64_t (*inner_layers)(const ModelConfig& model);
 };
+
+const std::vector<const PublishedForm*>& PublishedForms();
+// By the model's name in the registry; null where nobody publishes models of its kind.
+const PublishedForm* FormOf(std::string_view model);
 
 }  // namespace crosstalk

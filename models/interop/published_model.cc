@@ -16,14 +16,13 @@
 namespace crosstalk {
 namespace {
 
-const ModelType& TypeOf(const HuggingFaceFolder& folder) {
+const PublishedForm& FormOf(const HuggingFaceFolder& folder) {
   const std::string path = folder.FilePath(kHfConfigName);
   const Json* const type = folder.config().Find("model_type");
   std::vector<std::string> names;
-  for (const ModelType& one : ModelTypes()) {
-    if (one.published == nullptr) continue;
-    names.emplace_back(one.published->model_type);
-    if (type != nullptr && type->is_string() && type->AsString() == names.back()) return one;
+  for (const PublishedForm* form : PublishedForms()) {
+    names.emplace_back(form->model_type);
+    if (type != nullptr && type->is_string() && type->AsString() == names.back()) return *form;
   }
   Fail(ErrorKind::kData, path,
        ": model_type: ", type == nullptr ? "is missing" : Excerpt(type->Dump()) + " is not read here", "; ",
@@ -141,15 +140,15 @@ class PublishedParameters : public StoredParameters {
 };
 
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
-Json ReadConfiguration(const HuggingFaceFolder& folder, const ModelType& type,
-                       const std::map<std::string, std::string>& originals) {
+std::unique_ptr<ModelConfig> ReadConfiguration(const HuggingFaceFolder& folder, const PublishedForm& form,
+                                               const std::map<std::string, std::string>& originals) {
   const std::string source = folder.FilePath(kHfConfigName);
   if (const Json* own = folder.config().Find(kExtensionKey)) {
     const JsonReader reader(*own, source + ": " + kExtensionKey);
-    if (reader.String("model") != type.name) {
-      reader.FailAt("model", Quoted(reader.String("model")), " is not the ", type.name, " of model_type");
+    if (reader.String("model") != form.model) {
+      reader.FailAt("model", Quoted(reader.String("model")), " is not the ", form.model, " of model_type");
     }
-    return *own;
+    return ReadModelConfig(*own, source + ": " + kExtensionKey);
   }
   TensorShapes shapes;
   for (const auto& [usual, original] : originals) shapes.emplace(usual, folder.tensors().at(original).shape);
@@ -157,63 +156,41 @@ Json ReadConfiguration(const HuggingFaceFolder& folder, const ModelType& type,
   // Nothing below changes what a model computes in evaluation but by one of these.
   config.MustBe("quantization_config", Json());
   config.MustBe("pruned_heads", Json());
-  try {
-    return type.published->read(config);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kUsage) throw;
-    Fail(ErrorKind::kData, source, ": ", error.what());
-  }
+  return form.read(config);
 }
 
-Json WithMixing(const Json& model, AttentionKind kind) {
-  Json mixing = Json::MakeArray();
-  if (kind != AttentionKind::kWeights) mixing.Append("P_l");
-  if (kind != AttentionKind::kLogits) mixing.Append("P_w");
-  return WithAttention(model, {{"mixing", mixing}, {"mixing_init", Name(MixingInit::kIdentity)}});
+void AddMixing(AttentionKind kind, ModelConfig& model) {
+  for (AttentionConfig* layer : model.AttentionLayers()) {
+    layer->mixing = {.P_l = kind != AttentionKind::kWeights, .P_w = kind != AttentionKind::kLogits};
+    layer->mixing_init = MixingInit::kIdentity;
+  }
 }
 
 }  // namespace
 
-const PublishedForm* FormOf(const Json& model) {
-  return FindModel(JsonReader(model, "the model").String("model")).published;
-}
-
-Json WithAttention(const Json& model, const Json::Object& changes) {
-  Json changed = model;
-  for (const auto& [key, value] : model.AsObject()) {
-    if (!value.is_object() || value.Find("mixing") == nullptr) continue;
-    Json attention = value;
-    for (const auto& [name, change] : changes) attention.Set(name, change);
-    changed.Set(key, std::move(attention));
-  }
-  return changed;
-}
-
 PublishedModel LoadPublishedModel(const HuggingFaceFolder& folder, const PublishedModelOptions& options) {
-  const ModelType& type = TypeOf(folder);
-  const std::string source = folder.FilePath(kHfConfigName);
+  const PublishedForm& form = FormOf(folder);
   PublishedModel result;
-  result.form = type.published;
+  result.form = &form;
   // Which names are usual does not depend on the configuration, which in turn is held against the names.
-  const std::map<std::string, std::string> originals =
-      UsualNames(folder, PublishedNames(*type.published, Json::MakeObject()));
-  Json json = ReadConfiguration(folder, type, originals);
-  if (options.attention) json = WithMixing(json, *options.attention);
-  if (options.implementation) json = WithAttention(json, {{"implementation", Name(*options.implementation)}});
-  const PublishedNames names(*type.published, json);
-  const auto parameters =
-      std::make_shared<PublishedParameters>(folder, names, originals, options.attention.has_value());
+  const std::map<std::string, std::string> originals = UsualNames(folder, PublishedNames(form, nullptr));
   try {
-    result.model = type.make(json, source, Initializer(parameters, options.dtype));
+    const std::unique_ptr<ModelConfig> config = ReadConfiguration(folder, form, originals);
+    if (options.attention) AddMixing(*options.attention, *config);
+    if (options.implementation) config->SetImplementation(*options.implementation);
+    const PublishedNames names(form, config.get());
+    const auto parameters =
+        std::make_shared<PublishedParameters>(folder, names, originals, options.attention.has_value());
+    result.model = config->Make(Initializer(parameters, options.dtype));
+    for (const NamedTensor& kept : parameters->CheckRest()) {
+      result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});
+    }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUsage) throw;
-    Fail(ErrorKind::kData, source, ": ", error.what());
+    Fail(ErrorKind::kData, folder.FilePath(kHfConfigName), ": ", error.what());
   }
   result.record.config_text = folder.config_text();
   result.record.metadata = folder.metadata();
-  for (const NamedTensor& kept : parameters->CheckRest()) {
-    result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});
-  }
   for (const auto& [name, entry] : folder.tensors()) result.record.tensors.push_back({name, entry.dtype});
   return result;
 }

@@ -11,7 +11,6 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
@@ -46,11 +45,5 @@ struct PublishedModel {
 
 // Error(kData) that names the file and the key or tensor for whatever does not fit together, or cannot be computed.
 PublishedModel LoadPublishedModel(const HuggingFaceFolder& folder, const PublishedModelOptions& options);
-
-// The published form of a model's configuration; null where its kind has none.
-const PublishedForm* FormOf(const Json& model);
-
-// A model's configuration with the members `changes` of each of its attention layers.
-Json WithAttention(const Json& model, const Json::Object& changes);
 
 }  // namespace crosstalk

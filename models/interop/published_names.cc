@@ -73,8 +73,8 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
   return name;
 }
 
-PublishedNames::PublishedNames(const PublishedForm& form, const Json& model)
-    : form_(&form), inner_layers_(form.inner_layers == nullptr ? 1 : form.inner_layers(model)) {}
+PublishedNames::PublishedNames(const PublishedForm& form, const ModelConfig* model)
+    : form_(&form), inner_layers_(model == nullptr || form.inner_layers == nullptr ? 1 : form.inner_layers(*model)) {}
 
 std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const {
   std::vector<PublishedName> names;

@@ -9,7 +9,6 @@
 
 #include "crosstalk/models/interop/published_form.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/tensor.h"
 
@@ -25,8 +24,8 @@ struct PublishedName {
 
 class PublishedNames {
  public:
-  // Of a model with that configuration (JSON).
-  PublishedNames(const PublishedForm& form, const Json& model);
+  // Of a model with that configuration; null: not known yet.
+  PublishedNames(const PublishedForm& form, const ModelConfig* model);
 
   // The names that a parameter may have, the usual one first. One that the table has no row for is an extension: its
   // path behind kExtensionPrefix.

@@ -78,7 +78,7 @@ void CheckT5Architecture(const PublishedConfig& config) {
   }
 }
 
-Json ReadT5(const PublishedConfig& config) {
+std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
   CheckT5Architecture(config);
   config.MustBe("is_encoder_decoder", true);
   T5Config model;
@@ -118,11 +118,11 @@ Json ReadT5(const PublishedConfig& config) {
   model.tokens.decoder_start = config.Token("decoder_start_token_id", model.tokens.pad, model.vocabulary);
   model.tokens.unknown = model.vocabulary > 2 ? 2 : kNoToken;
   model.SetAttention(AttentionConfig::MultiHead(model.d_model, heads, d_kv));
-  return ToJson(model);
+  return std::make_unique<T5Config>(model);
 }
 
-Json WriteT5(const Json& json) {
-  const T5Config model = T5ConfigFromJson(json, "the model");
+Json WriteT5(const ModelConfig& written) {
+  const auto& model = static_cast<const T5Config&>(written);
   const AttentionConfig& attention = model.encoder_self;
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
   const bool tied = model.classifier == ClassifierKind::kTied;
@@ -149,22 +149,23 @@ Json WriteT5(const Json& json) {
                            {"vocab_size", model.vocabulary}});
 }
 
-void DescribeT5(const Json& json, TrainingConfig& config) {
-  const T5Config model = T5ConfigFromJson(json, "the model");
-  model.Describe(config);
-  config.layers = model.encoder_layers;
-  config.decoder_layers = model.decoder_layers;
+void DescribeT5(const ModelConfig& described, TrainingConfig& config) {
+  const auto& model = static_cast<const T5Config&>(described);
+  model.Describe(config.model);
+  config.model.layers = model.encoder_layers;
+  config.model.decoder_layers = model.decoder_layers;
   const auto describe = [&config](const AttentionConfig& layer, std::optional<AttentionKind>* kind) {
-    if (const AttentionKind own = OptionsOf(layer).kind; own != config.attention.kind) *kind = own;
+    if (const AttentionKind own = OptionsOf(layer).kind; own != config.model.attention.kind) *kind = own;
   };
-  describe(model.encoder_self, &config.encoder_self_kind);
-  describe(model.decoder_self, &config.decoder_self_kind);
-  describe(model.encoder_decoder, &config.encoder_decoder_kind);
+  describe(model.encoder_self, &config.model.encoder_self_kind);
+  describe(model.decoder_self, &config.model.decoder_self_kind);
+  describe(model.encoder_decoder, &config.model.encoder_decoder_kind);
 }
 
 }  // namespace
 
-const PublishedForm kPublishedT5 = {.model_type = "t5",
+const PublishedForm kPublishedT5 = {.model = "t5",
+                                    .model_type = "t5",
                                     .tensors = kT5Tensors,
                                     .without_effect = kT5WithoutEffect,
                                     .prefix = "",

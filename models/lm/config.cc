@@ -1,12 +1,26 @@
 #include "crosstalk/models/lm/config.h"
 
+#include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/json.h"
+#include "crosstalk/nn/attention/config_fields.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/enum_json.h"
-#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
+namespace {
+
+const FieldTable<LmConfig>& LmFields() {
+  using Config = LmConfig;
+  static const FieldTable<Config> table =
+      Joined<Config>({MakeField("layers", &Config::layers, {}), MakeField("context", &Config::context, {}),
+                      MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
+                      MakeField("positions", &Config::positions, {})},
+                     FieldsOfBase<Config>(ModelConfigFields()));
+  return table;
+}
+
+}  // namespace
+
+Json LmConfig::ToJson() const { return ModelJson(LmFields(), *this); }
 
 void LmConfig::Validate() const {
   Check({&SpecialTokens::pad});
@@ -16,28 +30,26 @@ void LmConfig::Validate() const {
   CheckModelAttention("attention", attention, d_model, Causality::kCausal);
 }
 
-Json ToJson(const LmConfig& config) {
-  Json json = Json::MakeObject({{"model", "lm"},
-                                {"layers", config.layers},
-                                {"context", config.context},
-                                {"attention", ToJson(config.attention)},
-                                {"positions", Name(config.positions)}});
-  config.AddTo(json);
-  return json;
+std::unique_ptr<Model> LmConfig::Make(const Initializer& init) const { return std::make_unique<Lm>(*this, init); }
+
+void LmConfig::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
+  KeepOrigins(LmFields(), static_cast<const LmConfig&>(origin), static_cast<const LmConfig&>(before), *this);
 }
 
-LmConfig LmConfigFromJson(const Json& json, const std::string& source) {
-  const JsonReader reader(json, source);
-  if (reader.String("model") != "lm") reader.FailAt("model", Quoted(reader.String("model")), " is not \"lm\"");
-  LmConfig config;
-  config.ReadFrom(reader);
-  config.layers = reader.Int("layers");
-  config.context = reader.Int("context");
-  config.attention = AttentionConfigFromJson(reader.Object("attention"));
-  config.positions = ReadEnum<PositionScheme>(reader, "positions");
-  reader.RejectUnread();
-  ValidateRead(config, source);
+std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const ModelPurpose& purpose) {
+  auto config = std::make_unique<LmConfig>();
+  config->SetFrom(options, purpose.vocabulary);
+  config->layers = options.layers;
+  config->context = purpose.input_length;
+  config->attention = MakeAttentionLayer(options);
+  config->attention.causality = Causality::kCausal;
+  config->positions = options.positions;
+  config->Validate();
   return config;
+}
+
+std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& source) {
+  return std::make_unique<LmConfig>(ModelConfigFromJson(LmFields(), json, source));
 }
 
 }  // namespace crosstalk

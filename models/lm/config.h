@@ -1,10 +1,12 @@
-// LmConfig: the dimensions and options that define a language model, and their JSON.
+// LmConfig: the dimensions and options that define a language model.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "crosstalk/models/text_model_config.h"
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/json.h"
@@ -12,19 +14,23 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-struct LmConfig : TextModelConfig {
+struct LmConfig : ModelConfig {
   int64_t layers = 0;
   int64_t context = 0;        // positions it is trained on, and writes with
   AttentionConfig attention;  // causal, of every layer
   PositionScheme positions = PositionScheme::kRelativeBias;
   // Of the tokens pad is used.
 
-  // Throws a usage error that names the field at fault.
-  void Validate() const;
+  const char* model() const override { return "lm"; }
+  Json ToJson() const override;
+  void Validate() const override;
+  std::unique_ptr<Model> Make(const Initializer& init) const override;
+  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<LmConfig>(*this); }
+  std::vector<AttentionConfig*> AttentionLayers() override { return {&attention}; }
+  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 
-Json ToJson(const LmConfig& config);
-// Reads it back. Error(kData) with `source` and the key for what is missing, unknown or cannot be.
-LmConfig LmConfigFromJson(const Json& json, const std::string& source);
+std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const ModelPurpose& purpose);
+std::unique_ptr<ModelConfig> ReadLmConfig(const Json& json, const std::string& source);
 
 }  // namespace crosstalk

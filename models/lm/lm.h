@@ -27,9 +27,8 @@ class Lm : public Model {
   Lm(const LmConfig& config, uint64_t seed, DType dtype = DType::kFloat32) : Lm(config, Initializer(seed, dtype)) {}
   Lm(const LmConfig& config, const Initializer& init);
 
-  const LmConfig& config() const { return config_; }
+  const LmConfig& config() const override { return config_; }
 
-  Json ConfigJson() const override { return ToJson(config_); }
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
   void SetActivations(Activations activations) override { decoder_->SetActivations(activations); }
@@ -47,6 +46,7 @@ class Lm : public Model {
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
                                      const ForwardContext& context) const override;
 
+  Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Goes on with the prompt.
   std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;
 

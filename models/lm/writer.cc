@@ -6,6 +6,7 @@
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/decoding/writable_tokens.h"
 #include "crosstalk/models/lm/lm.h"
+#include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -101,6 +102,15 @@ class LmWriter : public TextWriter {
 
 std::unique_ptr<TextWriter> Lm::MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const {
   return std::make_unique<LmWriter>(*this, std::move(tokenizer));
+}
+
+Batch Lm::TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const {
+  CROSSTALK_CHECK_FIELD(!text.second, "second", "is for a model of two segments; a language model reads one text");
+  CROSSTALK_CHECK_FIELD(!text.target, "target", "is for a model with a decoder beside its encoder");
+  const std::vector<int32_t> ids = MakeWriter(tokenizer)->Read(text.text, 1).ids;
+  Batch batch;
+  batch.Add("input_ids", Tensor::FromValues<int32_t>({1, static_cast<int64_t>(ids.size())}, ids));
+  return batch;
 }
 
 }  // namespace crosstalk

@@ -30,9 +30,9 @@ struct Input {
 
 class Answering {
  public:
-  Answering(const Bert& model, const Tokenizer& tokenizer, const TaskType& type, const EncoderTaskOptions& options)
+  Answering(const Model& model, const Tokenizer& tokenizer, const TaskType& type, const EncoderTaskOptions& options)
       : model_(model), tokenizer_(tokenizer), type_(type), options_(options), form_(tokenizer, options) {
-    const BertHeads& heads = model.config().heads;
+    const EncoderHeads heads = model.heads();
     const auto labels = std::ssize(type.labels);
     switch (type.form) {
       case TaskForm::kClassification:
@@ -126,11 +126,10 @@ class Answering {
         segments.data<int32_t>()[i * length + k] = tokens[k].segment;
       }
     }
-    const ForwardContext context;
-    const Bert::Hidden hidden = model_.Encode(ids, segments, {}, context);
-    const Variable said = type_.form == TaskForm::kSpan             ? model_.SpanLogits(hidden)
-                          : type_.form == TaskForm::kMultipleChoice ? model_.ChoiceScores(hidden, context)
-                                                                    : model_.ClassLogits(hidden, context);
+    const HeadLogits heads = model_.AnswerByHeads(ids, segments);
+    const Variable& said = type_.form == TaskForm::kSpan             ? heads.span
+                           : type_.form == TaskForm::kMultipleChoice ? heads.choice
+                                                                     : heads.classes;
     const Tensor logits = said.value().Contiguous().To(DType::kFloat64);
     const int64_t each = logits.num_elements() / rows;
     for (int64_t i = 0; i < rows; ++i) {
@@ -192,7 +191,7 @@ class Answering {
     return {row.id, SpanText(*row.second, asked.passage, *best.tokens), 1 / (1 + Exp(best.score - best.none))};
   }
 
-  const Bert& model_;
+  const Model& model_;
   const Tokenizer& tokenizer_;
   const TaskType& type_;
   EncoderTaskOptions options_;
@@ -201,7 +200,7 @@ class Answering {
 
 }  // namespace
 
-std::vector<TaskPrediction> AnswerWithHead(const Bert& model, const Tokenizer& tokenizer, const TaskType& type,
+std::vector<TaskPrediction> AnswerWithHead(const Model& model, const Tokenizer& tokenizer, const TaskType& type,
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
                                            const AnsweringObserver& observer) {
   const NoGradScope no_grad;

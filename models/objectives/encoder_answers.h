@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/model.h"
 #include "crosstalk/models/tasks/answering.h"
 #include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/models/tasks/task.h"
@@ -23,7 +23,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // The bits of an answer depend on its row alone, not on the other rows, nor on the number of threads. Error(kUsage) for
 // a model without the head, or of other classes; of the field "tokenizer" or "input_length"; Error(kNumerical) where a
 // logit is not finite; Interrupted where observer.stop says so.
-std::vector<TaskPrediction> AnswerWithHead(const Bert& model, const Tokenizer& tokenizer, const TaskType& type,
+std::vector<TaskPrediction> AnswerWithHead(const Model& model, const Tokenizer& tokenizer, const TaskType& type,
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
                                            const AnsweringObserver& observer = {});
 

@@ -7,29 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "crosstalk/models/recipe.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-// What is hidden: tokens one by one (BERT), or runs of 1 to 3 whole words (ALBERT).
-enum class Masking { kTokens, kNgrams };
-// What is asked of a row's two segments A and B. The label is 1 where B is from elsewhere (next sentence), or where the
-// two have changed places (sentence order).
-enum class SentenceTask { kNone, kNextSentence, kSentenceOrder };
-
-template <>
-struct EnumNames<Masking> {
-  static constexpr EnumName<Masking> kTable[] = {{Masking::kTokens, "tokens"}, {Masking::kNgrams, "ngrams"}};
-};
-template <>
-struct EnumNames<SentenceTask> {
-  static constexpr EnumName<SentenceTask> kTable[] = {{SentenceTask::kNone, "none"},
-                                                      {SentenceTask::kNextSentence, "next-sentence"},
-                                                      {SentenceTask::kSentenceOrder, "sentence-order"}};
-};
 
 // Tokens to hide of a row of `length` tokens, special ones counted as in the published code: round half to even of
 // length·density, at least 1, at most `most` and `candidates`, the tokens that are not special.

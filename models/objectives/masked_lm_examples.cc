@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/masked_lm.h"
 #include "crosstalk/models/text/example_key.h"
 #include "crosstalk/models/text/sentence_dataset.h"
-#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -21,14 +21,14 @@ struct RowShape {
   SentenceTask task;
 };
 
-SentenceTask TaskOf(const TrainingConfig& config) { return config.sentence_task.value_or(SentenceTask::kNone); }
+SentenceTask TaskOf(const ObjectiveConfig& config) { return config.sentence_task.value_or(SentenceTask::kNone); }
 
 constexpr int64_t kShortestTarget = 2;  // tokens of text
 
 // Special tokens of a row.
 int64_t SpecialsOf(SentenceTask task) { return task == SentenceTask::kNone ? 2 : 3; }
 
-RowShape ShapeOf(const TrainingConfig& config) {
+RowShape ShapeOf(const ObjectiveConfig& config) {
   const RowShape shape = {config.input_length, MostMasked(config), TaskOf(config)};
   const int64_t shortest = SpecialsOf(shape.task) + kShortestTarget;
   CROSSTALK_CHECK_FIELD(shape.inputs >= shortest, "input_length", shape.inputs, " is less than ", shortest,
@@ -73,7 +73,7 @@ struct SegmentPair {
 
 class MaskedLmExamples : public ExampleSource {
  public:
-  MaskedLmExamples(const TrainingConfig& config, ExampleInputs inputs)
+  MaskedLmExamples(const ObjectiveConfig& config, ExampleInputs inputs)
       : inputs_(std::move(inputs)),
         shape_(ShapeOf(config)),
         masking_(config.masking.value_or(Masking::kTokens)),
@@ -210,12 +210,12 @@ class MaskedLmExamples : public ExampleSource {
 
 }  // namespace
 
-int64_t MostMasked(const TrainingConfig& config) {
+int64_t MostMasked(const ObjectiveConfig& config) {
   if (config.most_masked) return *config.most_masked;
   return static_cast<int64_t>(std::ceil(config.noise_density * static_cast<double>(config.input_length)));
 }
 
-std::string DescribeMaskedLm(const TrainingConfig& config) {
+std::string DescribeMaskedLm(const ObjectiveConfig& config) {
   const RowShape shape = ShapeOf(config);
   std::string task = Name(shape.task);
   std::replace(task.begin(), task.end(), '-', ' ');
@@ -223,11 +223,16 @@ std::string DescribeMaskedLm(const TrainingConfig& config) {
                 shape.task == SentenceTask::kNone ? "" : ", " + task);
 }
 
-Batch EmptyMaskedLmBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+Batch EmptyMaskedLmBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
   return EmptyRows(ShapeOf(config), tokens, rows);
 }
 
-std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const TrainingConfig& config, ExampleInputs inputs) {
+EncoderHeads HeadsOfMaskedLm(const ObjectiveConfig& config) {
+  const bool pairs = TaskOf(config) != SentenceTask::kNone;
+  return {.pooler = pairs, .sentence = pairs, .masked_lm = true};
+}
+
+std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
   return std::make_unique<MaskedLmExamples>(config, std::move(inputs));
 }
 

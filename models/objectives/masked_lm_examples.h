@@ -17,10 +17,11 @@
 namespace crosstalk {
 
 // The field most_masked, or where none is given ⌈noise_density · input_length⌉.
-int64_t MostMasked(const TrainingConfig& config);
+int64_t MostMasked(const ObjectiveConfig& config);
 
-std::string DescribeMaskedLm(const TrainingConfig& config);
-Batch EmptyMaskedLmBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const TrainingConfig& config, ExampleInputs inputs);
+std::string DescribeMaskedLm(const ObjectiveConfig& config);
+Batch EmptyMaskedLmBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+EncoderHeads HeadsOfMaskedLm(const ObjectiveConfig& config);
+std::unique_ptr<ExampleSource> MakeMaskedLmExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 }  // namespace crosstalk

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -13,7 +13,7 @@ namespace {
 
 class NextTokenExamples : public ExampleSource {
  public:
-  NextTokenExamples(const TrainingConfig& config, ExampleInputs inputs)
+  NextTokenExamples(const ObjectiveConfig& config, ExampleInputs inputs)
       : inputs_(std::move(inputs)),
         n_(config.input_length),
         dataset_(inputs_.text, inputs_.tokenizer, n_ + 1, inputs_.seed, inputs_.order) {}
@@ -46,13 +46,13 @@ class NextTokenExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeNextToken(const TrainingConfig& config) { return StrCat(config.input_length, " tokens"); }
+std::string DescribeNextToken(const ObjectiveConfig& config) { return StrCat(config.input_length, " tokens"); }
 
-Batch EmptyNextTokenBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+Batch EmptyNextTokenBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
   return EmptyTokenRows(rows, config.input_length, config.input_length, tokens.pad);
 }
 
-std::unique_ptr<ExampleSource> MakeNextTokenExamples(const TrainingConfig& config, ExampleInputs inputs) {
+std::unique_ptr<ExampleSource> MakeNextTokenExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
   return std::make_unique<NextTokenExamples>(config, std::move(inputs));
 }
 

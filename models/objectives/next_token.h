@@ -9,8 +9,8 @@
 
 namespace crosstalk {
 
-std::string DescribeNextToken(const TrainingConfig& config);
-Batch EmptyNextTokenBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeNextTokenExamples(const TrainingConfig& config, ExampleInputs inputs);
+std::string DescribeNextToken(const ObjectiveConfig& config);
+Batch EmptyNextTokenBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+std::unique_ptr<ExampleSource> MakeNextTokenExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 }  // namespace crosstalk

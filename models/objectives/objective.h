@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "crosstalk/models/batch.h"
+#include "crosstalk/models/model_options.h"
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/tasks/answering.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/corpus.h"
@@ -22,7 +24,6 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 class Model;
-struct TrainingConfig;
 
 // A lower bound of an example's -ln p, in nats, as a sum over its targets.
 struct LossBound {
@@ -79,18 +80,19 @@ struct TokenizerNeeds {
 struct ObjectiveType {
   const char* name;  // "span-corruption"
   TokenizerNeeds tokenizer;
-  // The fields of a training configuration that this objective reads and not every objective does. Giving one to
-  // another objective is an error.
-  std::vector<const char*> own_fields;
+  // The fields that this objective reads and not every objective does. Giving one to another objective is an error.
+  std::vector<MemberId> own;
   // "128 inputs and 29 targets": an example, for people.
-  std::string (*describe)(const TrainingConfig& config);
+  std::string (*describe)(const ObjectiveConfig& config);
   // ExampleSource::EmptyBatch without a text: what memory is estimated with.
-  Batch (*empty_batch)(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
+  Batch (*empty_batch)(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+  // The heads of an encoder that it trains; null: none.
+  EncoderHeads (*heads)(const ObjectiveConfig& config);
   // Error(kData) for a text that is too short, Error(kUsage) for a tokenizer that will not do.
-  std::unique_ptr<ExampleSource> (*make)(const TrainingConfig& config, ExampleInputs inputs);
+  std::unique_ptr<ExampleSource> (*make)(const ObjectiveConfig& config, ExampleInputs inputs);
   // Of an objective that learns tasks and not text: how a model that it trained answers to one of them, a prediction
   // for each row. Null for text.
-  std::vector<TaskPrediction> (*answer)(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
+  std::vector<TaskPrediction> (*answer)(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                         const TaskType& task, const std::vector<TaskRow>& rows,
                                         const AnsweringObserver& observer) = nullptr;
 
@@ -99,8 +101,6 @@ struct ObjectiveType {
 
 const std::vector<ObjectiveType>& ObjectiveTypes();
 std::vector<std::string> ObjectiveNames();
-// The objectives that list a field as their own; empty: every objective reads it, or none does.
-std::vector<std::string> ObjectivesThatOwn(std::string_view field);
 // Error(kUsage) of the field "objective" that lists the names, for any other.
 const ObjectiveType& FindObjective(std::string_view name);
 

@@ -2,24 +2,24 @@
 
 #include <utility>
 
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/span_corruption.h"
 #include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/text/dataset.h"
-#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
 
-SpanCorruptionOptions SpanOptionsOf(const TrainingConfig& config) {
+SpanCorruptionOptions SpanOptionsOf(const ObjectiveConfig& config) {
   return {.noise_density = config.noise_density, .mean_span_length = config.mean_span_length};
 }
 
-SpanLengths LengthsOf(const TrainingConfig& config) {
+SpanLengths LengthsOf(const ObjectiveConfig& config) {
   return LengthsForInputs(config.input_length, SpanOptionsOf(config));
 }
 
-SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokenizer) {
+SpanLengths CheckedLengths(const ObjectiveConfig& config, const Tokenizer& tokenizer) {
   const SpanLengths lengths = LengthsOf(config);
   const SpanCounts counts = CountSpans(lengths.raw, SpanOptionsOf(config));
   CROSSTALK_CHECK(counts.spans <= tokenizer.num_sentinels(), "span corruption: inputs of ", config.input_length,
@@ -30,7 +30,7 @@ SpanLengths CheckedLengths(const TrainingConfig& config, const Tokenizer& tokeni
 
 class SpanCorruptionExamples : public ExampleSource {
  public:
-  SpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs)
+  SpanCorruptionExamples(const ObjectiveConfig& config, ExampleInputs inputs)
       : inputs_(std::move(inputs)),
         options_(SpanOptionsOf(config)),
         lengths_(CheckedLengths(config, *inputs_.tokenizer)),
@@ -66,17 +66,17 @@ class SpanCorruptionExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeSpanCorruption(const TrainingConfig& config) {
+std::string DescribeSpanCorruption(const ObjectiveConfig& config) {
   const SpanLengths lengths = LengthsOf(config);
   return StrCat(lengths.inputs, " + ", lengths.targets, " tokens");
 }
 
-Batch EmptySpanCorruptionBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+Batch EmptySpanCorruptionBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
   const SpanLengths lengths = LengthsOf(config);
   return EmptyTokenRows(rows, lengths.inputs, lengths.targets, tokens.pad);
 }
 
-std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs) {
+std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
   return std::make_unique<SpanCorruptionExamples>(config, std::move(inputs));
 }
 

@@ -9,8 +9,8 @@
 
 namespace crosstalk {
 
-std::string DescribeSpanCorruption(const TrainingConfig& config);
-Batch EmptySpanCorruptionBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const TrainingConfig& config, ExampleInputs inputs);
+std::string DescribeSpanCorruption(const ObjectiveConfig& config);
+Batch EmptySpanCorruptionBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+std::unique_ptr<ExampleSource> MakeSpanCorruptionExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 }  // namespace crosstalk

@@ -2,16 +2,15 @@
 
 #include <utility>
 
-#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/objectives/encoder_examples.h"
-#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
 
-EncoderTaskOptions TaskOptionsOf(const TrainingConfig& config) {
+EncoderTaskOptions TaskOptionsOf(const ObjectiveConfig& config) {
   return {.input_length = config.input_length,
           .window_stride = config.window_stride,
           .query_length = config.query_length,
@@ -23,18 +22,33 @@ constexpr int64_t kUsualChoices = 4;
 
 }  // namespace
 
-std::string DescribeTaskHead(const TrainingConfig& config) {
-  return StrCat("up to ", config.input_length, " tokens of ", config.task);
+std::string DescribeTaskHead(const ObjectiveConfig& config) {
+  return StrCat("up to ", config.input_length, " tokens of ", config.tasks);
 }
 
-Batch EmptyTaskHeadBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
-  const TaskType& task = TaskOfHead(ParseTasks(config.task));
+Batch EmptyTaskHeadBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
+  const TaskType& task = TaskOfHead(ParseTasks(config.tasks));
   const int64_t choices = task.form == TaskForm::kMultipleChoice ? kUsualChoices : 1;
   return EmptyEncoderBatch({.form = task.form, .input_length = config.input_length, .choices = choices}, tokens.pad,
                            rows);
 }
 
-std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const TrainingConfig& config, ExampleInputs inputs) {
+EncoderHeads HeadsOfTaskHead(const ObjectiveConfig& config) {
+  const TaskType& task = TaskOfHead(ParseTasks(config.tasks));
+  switch (task.form) {
+    case TaskForm::kClassification:
+      return {.pooler = true, .classes = static_cast<int64_t>(task.labels.size())};
+    case TaskForm::kRegression:
+      return {.pooler = true, .classes = 1};
+    case TaskForm::kMultipleChoice:
+      return {.pooler = true, .multiple_choice = true};
+    case TaskForm::kSpan:
+      break;
+  }
+  return {.span = true};
+}
+
+std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
   const std::vector<TaskSet::Part> parts = inputs.tasks->TrainingParts();
   CROSSTALK_CHECK_FIELD(parts.size() == 1, "task",
                         parts.empty() ? "has nothing to train on"
@@ -43,17 +57,15 @@ std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const TrainingConfig& config
                              inputs.order, inputs.stop);
 }
 
-std::vector<TaskPrediction> AnswerByHead(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
+std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const AnsweringObserver& observer) {
-  const auto* bert = dynamic_cast<const Bert*>(&model);
-  CROSSTALK_CHECK(bert != nullptr, model.Describe(), " has no head for tasks");
   // A head that learnt other labels would answer with those.
-  std::vector<const TaskType*> answered = ParseTasks(config.task);
+  std::vector<const TaskType*> answered = ParseTasks(config.tasks);
   answered.push_back(&task);
   TaskOfHead(answered);
   std::vector<TaskPrediction> predictions =
-      AnswerWithHead(*bert, tokenizer, task, rows, TaskOptionsOf(config), observer);
+      AnswerWithHead(model, tokenizer, task, rows, TaskOptionsOf(config), observer);
   if (!task.may_lack_answers) {
     for (TaskPrediction& one : predictions) one.no_answer.reset();
   }

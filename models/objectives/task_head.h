@@ -11,11 +11,12 @@
 
 namespace crosstalk {
 
-std::string DescribeTaskHead(const TrainingConfig& config);
-Batch EmptyTaskHeadBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const TrainingConfig& config, ExampleInputs inputs);
+std::string DescribeTaskHead(const ObjectiveConfig& config);
+Batch EmptyTaskHeadBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+EncoderHeads HeadsOfTaskHead(const ObjectiveConfig& config);
+std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
-std::vector<TaskPrediction> AnswerByHead(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
+std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const AnsweringObserver& observer);
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "crosstalk/models/decoding/search.h"
+#include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/objectives/token_rows.h"
 #include "crosstalk/models/tasks/mixture.h"
-#include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -32,7 +32,7 @@ std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const Tokenizer& to
 
 class TextToTextExamples : public ExampleSource {
  public:
-  TextToTextExamples(const TrainingConfig& config, ExampleInputs inputs)
+  TextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs)
       : config_(config),
         tokenizer_(std::move(inputs.tokenizer)),
         tasks_(inputs.tasks),
@@ -99,7 +99,7 @@ class TextToTextExamples : public ExampleSource {
     }
   }
 
-  TrainingConfig config_;
+  ObjectiveConfig config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const TaskSet> tasks_;  // holds the rows
   std::vector<Rows> parts_;
@@ -108,19 +108,19 @@ class TextToTextExamples : public ExampleSource {
 
 }  // namespace
 
-std::string DescribeTextToText(const TrainingConfig& config) {
-  return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.task);
+std::string DescribeTextToText(const ObjectiveConfig& config) {
+  return StrCat("up to ", config.input_length, " + ", config.target_length, " tokens of ", config.tasks);
 }
 
-Batch EmptyTextToTextBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows) {
+Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows) {
   return EmptyTokenRows(rows, config.input_length, config.target_length, tokens.pad);
 }
 
-std::unique_ptr<ExampleSource> MakeTextToTextExamples(const TrainingConfig& config, ExampleInputs inputs) {
+std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs) {
   return std::make_unique<TextToTextExamples>(config, std::move(inputs));
 }
 
-std::vector<TaskPrediction> AnswerInText(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
+std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const AnsweringObserver& observer) {
   SearchOptions options;

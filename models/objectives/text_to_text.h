@@ -16,13 +16,13 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-std::string DescribeTextToText(const TrainingConfig& config);
-Batch EmptyTextToTextBatch(const TrainingConfig& config, const SpecialTokens& tokens, int64_t rows);
-std::unique_ptr<ExampleSource> MakeTextToTextExamples(const TrainingConfig& config, ExampleInputs inputs);
+std::string DescribeTextToText(const ObjectiveConfig& config);
+Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
+std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
 // What the model writes for each row, the likeliest token each time, as TaskType::answer_of_text reads it. Another
 // decoder than the default is for measuring the published cache of dynamic projections (decoder.h).
-std::vector<TaskPrediction> AnswerInText(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
+std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
                                          const DecoderOptions& decoder, const AnsweringObserver& observer);
 

@@ -1,12 +1,28 @@
 #include "crosstalk/models/t5/config.h"
 
 #include "crosstalk/models/model.h"
-#include "crosstalk/nn/attention/json.h"
-#include "crosstalk/nn/transformer.h"
+#include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/attention/config_fields.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
+namespace {
+
+const FieldTable<T5Config>& T5Fields() {
+  using Config = T5Config;
+  static const FieldTable<Config> table =
+      Joined<Config>({MakeField("encoder_layers", &Config::encoder_layers, {}),
+                      MakeField("decoder_layers", &Config::decoder_layers, {}),
+                      MakeObjectField("encoder_self", &Config::encoder_self, AttentionConfigFields()),
+                      MakeObjectField("decoder_self", &Config::decoder_self, AttentionConfigFields()),
+                      MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields())},
+                     FieldsOfBase<Config>(ModelConfigFields()));
+  return table;
+}
+
+}  // namespace
+
+Json T5Config::ToJson() const { return ModelJson(T5Fields(), *this); }
 
 void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
                             const AttentionConfig& encoder_decoder_layer) {
@@ -34,30 +50,30 @@ void T5Config::Validate() const {
   CheckModelAttention("encoder_decoder", encoder_decoder, d_model, Causality::kNone);
 }
 
-Json ToJson(const T5Config& config) {
-  Json json = Json::MakeObject({{"model", "t5"},
-                                {"encoder_layers", config.encoder_layers},
-                                {"decoder_layers", config.decoder_layers},
-                                {"encoder_self", ToJson(config.encoder_self)},
-                                {"decoder_self", ToJson(config.decoder_self)},
-                                {"encoder_decoder", ToJson(config.encoder_decoder)}});
-  config.AddTo(json);
-  return json;
+std::unique_ptr<Model> T5Config::Make(const Initializer& init) const { return std::make_unique<T5>(*this, init); }
+
+void T5Config::KeepFrom(const ModelConfig& origin, const ModelConfig& before) {
+  KeepOrigins(T5Fields(), static_cast<const T5Config&>(origin), static_cast<const T5Config&>(before), *this);
 }
 
-T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind) {
-  const JsonReader reader(json, source, kind);
-  if (reader.String("model") != "t5") reader.FailAt("model", Quoted(reader.String("model")), " is not \"t5\"");
-  T5Config config;
-  config.ReadFrom(reader);
-  config.encoder_layers = reader.Int("encoder_layers");
-  config.decoder_layers = reader.Int("decoder_layers");
-  config.encoder_self = AttentionConfigFromJson(reader.Object("encoder_self"));
-  config.decoder_self = AttentionConfigFromJson(reader.Object("decoder_self"));
-  config.encoder_decoder = AttentionConfigFromJson(reader.Object("encoder_decoder"));
-  reader.RejectUnread();
-  ValidateRead(config, source, kind);
+void ResolveT5(ModelOptions& options, int64_t) {
+  if (!options.decoder_layers) options.decoder_layers = options.layers;
+}
+
+std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose) {
+  auto config = std::make_unique<T5Config>();
+  config->SetFrom(options, purpose.vocabulary);
+  config->encoder_layers = options.layers;
+  config->decoder_layers = options.decoder_layers.value_or(options.layers);
+  config->SetAttention(MakeAttentionLayer(options, options.encoder_self_kind),
+                       MakeAttentionLayer(options, options.decoder_self_kind),
+                       MakeAttentionLayer(options, options.encoder_decoder_kind));
+  config->Validate();
   return config;
+}
+
+std::unique_ptr<ModelConfig> ReadT5Config(const Json& json, const std::string& source) {
+  return std::make_unique<T5Config>(ModelConfigFromJson(T5Fields(), json, source));
 }
 
 }  // namespace crosstalk

@@ -1,10 +1,12 @@
-// T5Config: the dimensions and options that define a T5, and their JSON.
+// T5Config: the dimensions and options that define a T5.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "crosstalk/models/text_model_config.h"
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/visibility.h"
@@ -13,7 +15,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 // Defaults are T5 "base" but for the attention layers, which have none: fill them with MakeAttentionConfig or
 // SetAttention.
-struct T5Config : TextModelConfig {
+struct T5Config : ModelConfig {
   T5Config() {
     vocabulary = 32100;
     d_model = 768;
@@ -35,13 +37,17 @@ struct T5Config : TextModelConfig {
   // dropout_rate, and that of the three attention layers with it.
   void SetDropout(double rate);
 
-  // Throws a usage error that names the field at fault.
-  void Validate() const;
+  const char* model() const override { return "t5"; }
+  Json ToJson() const override;
+  void Validate() const override;
+  std::unique_ptr<Model> Make(const Initializer& init) const override;
+  std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<T5Config>(*this); }
+  std::vector<AttentionConfig*> AttentionLayers() override { return {&encoder_self, &decoder_self, &encoder_decoder}; }
+  void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 
-Json ToJson(const T5Config& config);
-// Reads it back; relative_attention_max_distance and tokens may be missing. Errors are Error(kind) with `source` and
-// the key; unknown and missing keys are errors.
-T5Config T5ConfigFromJson(const Json& json, const std::string& source, ErrorKind kind = ErrorKind::kData);
+void ResolveT5(ModelOptions& options, int64_t input_length);
+std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose);
+std::unique_ptr<ModelConfig> ReadT5Config(const Json& json, const std::string& source);
 
 }  // namespace crosstalk

@@ -43,9 +43,8 @@ class T5 : public Model {
   T5(const T5Config& config, uint64_t seed, DType dtype = DType::kFloat32) : T5(config, Initializer(seed, dtype)) {}
   T5(const T5Config& config, const Initializer& init);
 
-  const T5Config& config() const { return config_; }
+  const T5Config& config() const override { return config_; }
 
-  Json ConfigJson() const override { return ToJson(config_); }
   std::string Describe() const override;
   std::vector<AttentionPlace> AttentionPlaces() const override;
   void SetActivations(Activations activations) override;
@@ -72,6 +71,7 @@ class T5 : public Model {
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
                                      const ForwardContext& context) const override;
 
+  Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Fills the blanks of the prompt.
   std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const override;
 

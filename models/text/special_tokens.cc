@@ -26,19 +26,15 @@ SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first) {
   return tokens;
 }
 
-Json ToJson(const SpecialTokens& tokens) {
-  Json json = Json::MakeObject();
-  for (const TokenField& field : kTokenFields) json.Set(field.name, int64_t{tokens.*field.id});
-  return json;
-}
-
-SpecialTokens SpecialTokensFromJson(const JsonReader& reader) {
-  SpecialTokens tokens;
-  for (const TokenField& field : kTokenFields) {
-    tokens.*field.id = static_cast<int32_t>(reader.Int(field.name, kNoToken, INT32_MAX));
-  }
-  reader.RejectUnread();
-  return tokens;
+const FieldTable<SpecialTokens>& SpecialTokensFields() {
+  static const FieldTable<SpecialTokens> table = [] {
+    FieldTable<SpecialTokens> rows;
+    for (const TokenField& token : kTokenFields) {
+      rows.push_back(MakeField(token.name, token.id, {.range = {kNoToken, INT32_MAX}}));
+    }
+    return rows;
+  }();
+  return table;
 }
 
 void CheckSpecialTokens(const SpecialTokens& tokens, int64_t vocabulary,

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -33,9 +33,7 @@ inline constexpr int32_t kMaskTokens = 3;
 SpecialTokens WithMaskTokens(SpecialTokens tokens, int32_t first);
 
 // {"pad": 0, …}: all of them.
-Json ToJson(const SpecialTokens& tokens);
-// Reads it back. A missing, unknown or wrong key is the reader's error.
-SpecialTokens SpecialTokensFromJson(const JsonReader& reader);
+const FieldTable<SpecialTokens>& SpecialTokensFields();
 
 // Each id must be in a vocabulary of that size, or be kNoToken where it is not among those that are needed.
 // Error(kUsage) of the field "tokens.NAME".

@@ -17,7 +17,7 @@ CheckpointConfig ReadCheckpointConfig(const Checkpoint& checkpoint) {
   reader.String("version");
   CheckpointConfig config{TrainingConfigFromJson(reader.Value("training"), path + ": training"), reader.Value("model"),
                           reader.String("data_fingerprint"), std::nullopt};
-  if (!config.training.init_from.empty()) {
+  if (!config.training.optimization.init_from.empty()) {
     config.origin = OriginFromJson(reader.Value("origin"), path + ": origin");
   }
   reader.RejectUnread();

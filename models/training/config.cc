@@ -36,7 +36,7 @@ OptimizerDefaults DefaultsOf(OptimizerKind optimizer) {
 }
 
 // The steps that the run is at an end at: those of continued_at, then `steps`. Error(kUsage) unless they ascend.
-std::vector<int64_t> Stages(const TrainingConfig& config) {
+std::vector<int64_t> Stages(const OptimizationConfig& config) {
   std::vector<int64_t> stages;
   if (!config.continued_at.empty()) {
     for (const std::string& text : Split(config.continued_at, ',')) {
@@ -55,40 +55,53 @@ std::vector<int64_t> Stages(const TrainingConfig& config) {
   return stages;
 }
 
+// What the configuration leaves open of how its model is trained.
+void TakeRecipe(const Recipe& recipe, TrainingConfig& config) {
+  OptimizationConfig& optimization = config.optimization;
+  if (!optimization.optimizer) optimization.optimizer = recipe.optimizer;
+  // Adafactor has none to leave out.
+  if (!optimization.bias_correction && optimization.optimizer != OptimizerKind::kAdafactor) {
+    optimization.bias_correction = recipe.bias_correction;
+  }
+  if (!optimization.clip) optimization.clip = recipe.clip;
+  if (!optimization.z_loss) optimization.z_loss = recipe.z_loss;
+  if (ObjectiveOf(config).learns_tasks()) return;
+  if (!config.objective.masking) config.objective.masking = recipe.masking;
+  if (!config.objective.sentence_task) config.objective.sentence_task = recipe.sentence_task;
+}
+
 }  // namespace
 
 ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   TrainingConfig& c = config_;
   CheckFields(TrainingFields(), c);
-  const ModelType& model = FindModel(c.model);
-  if (!c.objective) c.objective = model.objectives[0];
+  const ModelType& model = FindModel(c.model.name);
+  if (!c.objective.name) c.objective.name = model.objectives[0];
   const auto& objectives = model.objectives;
-  CROSSTALK_CHECK_FIELD(std::find(objectives.begin(), objectives.end(), *c.objective) != objectives.end(), "objective",
-                        "model ", c.model, " cannot be trained on ", *c.objective, "; it can on ",
-                        Join({objectives.begin(), objectives.end()}, ", "));
+  CROSSTALK_CHECK_FIELD(std::find(objectives.begin(), objectives.end(), *c.objective.name) != objectives.end(),
+                        "objective", "model ", c.model.name, " cannot be trained on ", *c.objective.name,
+                        "; it can on ", Join({objectives.begin(), objectives.end()}, ", "));
   CheckFieldsAreRead(TrainingFields(), c);  // before defaults are filled in, and once more with them
-  CROSSTALK_CHECK_FIELD(c.tokenizer != "sentencepiece" || c.vocabulary >= kSmallestSentencePieceVocabulary,
-                        "vocabulary", c.vocabulary, " is less than ", kSmallestSentencePieceVocabulary,
+  CROSSTALK_CHECK_FIELD(c.data.tokenizer != "sentencepiece" || c.data.vocabulary >= kSmallestSentencePieceVocabulary,
+                        "vocabulary", c.data.vocabulary, " is less than ", kSmallestSentencePieceVocabulary,
                         ", which a SentencePiece tokenizer that is trained needs at least");
-  if (model.resolve != nullptr) model.resolve(c);
-  CROSSTALK_CHECK_FIELD(c.batch % c.accumulate == 0, "accumulate", c.accumulate, " does not cut the batch of ", c.batch,
+  if (model.resolve != nullptr) model.resolve(c.model, c.objective.input_length);
+  if (!c.model.attention_scale) c.model.attention_scale = AttentionScale::kFolded;
+  if (!c.model.feed_forward) c.model.feed_forward = FeedForwardKind::kRelu;
+  TakeRecipe(model.recipe, c);
+  OptimizationConfig& o = c.optimization;
+  CROSSTALK_CHECK_FIELD(o.batch % o.accumulate == 0, "accumulate", o.accumulate, " does not cut the batch of ", o.batch,
                         " into equal parts");
-  // What the model has no default of its own for.
-  if (!c.attention_scale) c.attention_scale = AttentionScale::kFolded;
-  if (!c.feed_forward) c.feed_forward = FeedForwardKind::kRelu;
-  if (!c.optimizer) c.optimizer = OptimizerKind::kAdafactor;
-  if (!c.clip) c.clip = 0;
-  if (!c.z_loss) c.z_loss = 1e-4;
-  const OptimizerDefaults defaults = DefaultsOf(*c.optimizer);
-  if (!c.schedule) c.schedule = defaults.schedule;
-  if (!c.learning_rate) c.learning_rate = defaults.learning_rate;
-  const int64_t planned = Stages(c)[0];  // what a run is continued for changes none of its defaults
-  if (!c.warmup) c.warmup = std::min(std::max<int64_t>(30, planned / 50), planned / 2);
-  if (!c.eval_every) c.eval_every = std::max<int64_t>(1, planned / 8);
-  if (!c.checkpoint_every) c.checkpoint_every = *c.eval_every;
+  const OptimizerDefaults defaults = DefaultsOf(*o.optimizer);
+  if (!o.schedule) o.schedule = defaults.schedule;
+  if (!o.learning_rate) o.learning_rate = defaults.learning_rate;
+  const int64_t planned = Stages(o)[0];  // what a run is continued for changes none of its defaults
+  if (!o.warmup) o.warmup = std::min(std::max<int64_t>(30, planned / 50), planned / 2);
+  if (!c.run.eval_every) c.run.eval_every = std::max<int64_t>(1, planned / 8);
+  if (!c.run.checkpoint_every) c.run.checkpoint_every = c.run.eval_every;
   CheckFieldsAreRead(TrainingFields(), c);
-  MakeSchedule(c).Validate();
-  model.configure(c, VocabularyOf(c, nullptr));
+  MakeSchedule(o).Validate();
+  ConfigureModel(c, VocabularyOf(c, nullptr));
 }
 
 Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields(), config); }
@@ -97,7 +110,7 @@ Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields()
 void ForgetWhatIsNotRead(TrainingConfig& config) {
   const TrainingConfig defaults;
   TrainingConfig named = config;
-  named.objective = ObjectiveOf(config).name;
+  named.objective.name = ObjectiveOf(config).name;
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     const bool of_a_model =
         std::string_view(field.options.read_by.key) == "model";  // such a value is a fault of the file
@@ -118,32 +131,32 @@ TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& sourc
 
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there) {
   TrainingConfig continued = there;
-  const std::vector<int64_t> now = Stages(here), before = Stages(there);
+  const std::vector<int64_t> now = Stages(here.optimization), before = Stages(there.optimization);
   if (now.size() > before.size() && std::equal(before.begin(), before.end(), now.begin())) {
-    continued.steps = here.steps;
-    continued.continued_at = here.continued_at;
+    continued.optimization.steps = here.optimization.steps;
+    continued.optimization.continued_at = here.optimization.continued_at;
   }
   return FieldDifferences(TrainingFields(), here, continued);
 }
 
 TrainingConfig Continued(TrainingConfig run, int64_t steps) {
-  run.continued_at += StrCat(run.continued_at.empty() ? "" : ",", run.steps);
-  run.steps = steps;
+  run.optimization.continued_at += StrCat(run.optimization.continued_at.empty() ? "" : ",", run.optimization.steps);
+  run.optimization.steps = steps;
   return run;
 }
 
-int64_t EndOfStage(const TrainingConfig& config, int64_t step) {
+int64_t EndOfStage(const OptimizationConfig& config, int64_t step) {
   const std::vector<int64_t> stages = Stages(config);
   const auto end = std::lower_bound(stages.begin(), stages.end(), step);
   return end == stages.end() ? config.steps : *end;
 }
 
-std::vector<std::string> FrozenNames(const TrainingConfig& config) {
+std::vector<std::string> FrozenNames(const OptimizationConfig& config) {
   if (config.frozen.empty() || config.frozen == "none") return {};
   return Split(config.frozen, ',');
 }
 
-void Freeze(const TrainingConfig& config, Module& model) {
+void Freeze(const OptimizationConfig& config, Module& model) {
   const std::vector<std::string> names = FrozenNames(config);
   if (names.empty()) return;
   for (const std::string& name : names) {
@@ -160,25 +173,9 @@ void Freeze(const TrainingConfig& config, Module& model) {
       Quoted(config.frozen), " names all parameters, which leaves nothing to train");
 }
 
-AttentionConfig MakeAttentionLayer(const TrainingConfig& config, std::optional<AttentionKind> kind) {
-  AttentionOptions options = config.attention;
-  if (kind) options.kind = *kind;
-  AttentionConfig layer = MakeAttentionConfig(options, config.d_model);
-  if (config.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
-    layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
-  }
-  layer.key_value = config.keys_values;
-  // Only a layer that has P_l or P_w can start with the identity.
-  if (layer.mixing.P_l || layer.mixing.P_w) layer.mixing_init = config.mixing_init;
-  layer.dropout_rate = config.dropout;
-  layer.implementation = config.implementation;
-  layer.Validate();
-  return layer;
-}
-
 namespace {
 
-AdamWConfig MakeAdamConfig(const TrainingConfig& config) {
+AdamWConfig MakeAdamConfig(const OptimizationConfig& config) {
   return {.beta1 = config.adam_beta1,
           .beta2 = config.adam_beta2,
           .epsilon = config.adam_epsilon,
@@ -188,7 +185,7 @@ AdamWConfig MakeAdamConfig(const TrainingConfig& config) {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vector<NamedParameter> parameters) {
+std::unique_ptr<Optimizer> MakeOptimizer(const OptimizationConfig& config, std::vector<NamedParameter> parameters) {
   switch (config.optimizer.value_or(OptimizerKind::kAdafactor)) {
     case OptimizerKind::kAdafactor:
       return std::make_unique<Adafactor>(std::move(parameters));
@@ -200,21 +197,30 @@ std::unique_ptr<Optimizer> MakeOptimizer(const TrainingConfig& config, std::vect
   return std::make_unique<Lamb>(std::move(parameters), MakeAdamConfig(config));
 }
 
-LossOptions MakeLossOptions(const TrainingConfig& config) { return {.z_loss = config.z_loss.value_or(0)}; }
+LossOptions MakeLossOptions(const OptimizationConfig& config) { return {.z_loss = config.z_loss.value_or(0)}; }
 
 const ObjectiveType& ObjectiveOf(const TrainingConfig& config) {
-  return FindObjective(config.objective ? *config.objective : FindModel(config.model).objectives[0]);
+  return FindObjective(config.objective.name ? *config.objective.name : FindModel(config.model.name).objectives[0]);
 }
 
 Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer) {
   if (tokenizer != nullptr) return {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()};
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
-  Vocabulary vocabulary = {.size = config.vocabulary + needs.sentinels, .tokens = {}};
+  Vocabulary vocabulary = {.size = config.data.vocabulary + needs.sentinels, .tokens = {}};
   if (needs.mask_tokens == MaskTokens::kYes) vocabulary.tokens = WithMaskTokens({}, kSpecialIds);
   return vocabulary;
 }
 
-ScheduleConfig MakeSchedule(const TrainingConfig& config) {
+std::unique_ptr<ModelConfig> ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary) {
+  const ObjectiveType& objective = ObjectiveOf(config);
+  return FindModel(config.model.name)
+      .configure(config.model,
+                 {.vocabulary = vocabulary,
+                  .input_length = config.objective.input_length,
+                  .heads = objective.heads == nullptr ? EncoderHeads() : objective.heads(config.objective)});
+}
+
+ScheduleConfig MakeSchedule(const OptimizationConfig& config) {
   ScheduleConfig schedule;
   schedule.kind = config.schedule.value_or(ScheduleKind::kInverseSquareRoot);
   schedule.scale = config.learning_rate.value_or(1.0);

@@ -43,25 +43,26 @@ std::string Fingerprint(const TextCorpus& corpus) {
 std::shared_ptr<const Tokenizer> TrainNamedTokenizer(const TrainingConfig& config, const TextCorpus& corpus,
                                                      const StopRequest& stop) {
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
-  if (config.tokenizer == "characters") {
-    return CollectCharacterTokenizer(*corpus.training, config.vocabulary, needs.sentinels, stop, needs.mask_tokens);
+  if (config.data.tokenizer == "characters") {
+    return CollectCharacterTokenizer(*corpus.training, config.data.vocabulary, needs.sentinels, stop,
+                                     needs.mask_tokens);
   }
   SentencePieceTraining options;
-  options.vocab_size = static_cast<int>(config.vocabulary);
+  options.vocab_size = static_cast<int>(config.data.vocabulary);
   options.line_ends = needs.line_ends;
   options.mask_tokens = needs.mask_tokens;
   return TrainTokenizer(*corpus.training, options, needs.sentinels, stop);
 }
 
 bool IsTrained(const TrainingConfig& config) {
-  return config.tokenizer == "characters" || config.tokenizer == "sentencepiece";
+  return config.data.tokenizer == "characters" || config.data.tokenizer == "sentencepiece";
 }
 
 std::unique_ptr<ExampleSource> MakeTrainingExamples(const TrainingConfig& config, const TrainingData& data,
                                                     const std::shared_ptr<const Tokenizer>& tokenizer,
                                                     const StopRequest& stop = {}) {
-  return ObjectiveOf(config).make(
-      config, {data.corpus.training, tokenizer, TextSource::Order::kShuffled, config.seed, data.tasks, stop});
+  return ObjectiveOf(config).make(config.objective, {data.corpus.training, tokenizer, TextSource::Order::kShuffled,
+                                                     config.optimization.seed, data.tasks, stop});
 }
 
 // Everything but the tokenizer.
@@ -88,14 +89,14 @@ const std::vector<std::string>& NamedTokenizers() {
 
 std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
-  if (config.tokenizer == "bytes") return MakeByteTokenizer(needs.sentinels, needs.mask_tokens);
+  if (config.data.tokenizer == "bytes") return MakeByteTokenizer(needs.sentinels, needs.mask_tokens);
   std::error_code error;
-  if (std::filesystem::status(config.tokenizer, error).type() == std::filesystem::file_type::not_found) {
-    const std::string name = std::filesystem::path(config.tokenizer).filename().string();
-    FailField(ErrorKind::kData, "tokenizer", Quoted(config.tokenizer), " is neither ", Join(NamedTokenizers(), " nor "),
-              " nor a file", DidYouMean(name, NamedTokenizers()));
+  if (std::filesystem::status(config.data.tokenizer, error).type() == std::filesystem::file_type::not_found) {
+    const std::string name = std::filesystem::path(config.data.tokenizer).filename().string();
+    FailField(ErrorKind::kData, "tokenizer", Quoted(config.data.tokenizer), " is neither ",
+              Join(NamedTokenizers(), " nor "), " nor a file", DidYouMean(name, NamedTokenizers()));
   }
-  return OpenTokenizer(config.tokenizer, needs.sentinels);
+  return OpenTokenizer(config.data.tokenizer, needs.sentinels);
 }
 
 std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokenizer) {
@@ -116,18 +117,18 @@ std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokeni
 }
 
 TaskSet OpenTasks(const TrainingConfig& config, const StopRequest& stop) {
-  return OpenTasks(ParseTasks(config.task), config.task_data, stop);
+  return OpenTasks(ParseTasks(config.objective.tasks), config.objective.task_data, stop);
 }
 
 TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
-  if (config.data.empty()) {
-    CROSSTALK_CHECK_FIELD(config.validation.empty(), "validation",
+  if (config.data.text.empty()) {
+    CROSSTALK_CHECK_FIELD(config.data.validation.empty(), "validation",
                           "needs data beside it: the built-in corpus holds out its own part");
     return MakeSyntheticCorpus(kDataSeed);
   }
   FileCorpusOptions options;
-  options.path = config.data;
-  options.validation_path = config.validation;
+  options.path = config.data.text;
+  options.validation_path = config.data.validation;
   options.seed = kDataSeed;
   return OpenFileCorpus(options, stop);
 }
@@ -137,7 +138,7 @@ namespace {
 // Tasks have rows, not a text that a tokenizer could be made from.
 void CheckTokenizerOfTasks(const TrainingConfig& config, const Tokenizer* kept) {
   if (!ObjectiveOf(config).learns_tasks() || kept != nullptr || !IsTrained(config)) return;
-  FailField(ErrorKind::kUsage, "tokenizer", config.tokenizer,
+  FailField(ErrorKind::kUsage, "tokenizer", config.data.tokenizer,
             " is made from text, and tasks have none: begin with a model that has one, or name bytes or a tokenizer's "
             "file");
 }
@@ -161,7 +162,7 @@ TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<cons
 
 TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer) {
   // A tokenizer is made from them in about a second.
-  const int64_t quick_bytes = config.tokenizer == "characters" ? 64 << 20 : 256 << 10;
+  const int64_t quick_bytes = config.data.tokenizer == "characters" ? 64 << 20 : 256 << 10;
   CheckTokenizerOfTasks(config, kept_tokenizer.get());
   TrainingData data = OpenWhatIsLearnt(config, {});
   if (kept_tokenizer != nullptr) {
@@ -186,18 +187,21 @@ int64_t CountTrainingExamples(const TrainingConfig& config, const TrainingData& 
 
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data,
                                          const StopRequest& stop) {
-  return MakePrefetchingBatches(MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
-                                                    config.batch / config.accumulate, config.accumulate),
-                                config.accumulate);
+  return MakePrefetchingBatches(
+      MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
+                          config.optimization.batch / config.optimization.accumulate, config.optimization.accumulate),
+      config.optimization.accumulate);
 }
 
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
                                                   std::shared_ptr<const Tokenizer> tokenizer, EvaluationExtent extent) {
   std::shared_ptr<const ExampleSource> examples = ObjectiveOf(config).make(
-      config, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
-  const int64_t most =
-      extent == EvaluationExtent::kWholeText ? INT64_MAX : SaturatingProduct(config.eval_batches, config.batch);
-  return std::make_unique<EvaluationBatches>(std::move(examples), config.batch / config.accumulate, most);
+      config.objective, {std::move(text), std::move(tokenizer), TextSource::Order::kSequential, kDataSeed});
+  const int64_t most = extent == EvaluationExtent::kWholeText
+                           ? INT64_MAX
+                           : SaturatingProduct(config.run.eval_batches, config.optimization.batch);
+  return std::make_unique<EvaluationBatches>(std::move(examples),
+                                             config.optimization.batch / config.optimization.accumulate, most);
 }
 
 std::unique_ptr<HeldOut> MakeHeldOut(const TrainingConfig& config, const TrainingData& data) {

@@ -1,4 +1,5 @@
 // The rows of a training configuration: its command line, files, checks and documentation are loops over them.
+#include <algorithm>
 #include <utility>
 
 #include "crosstalk/models/objectives/objective.h"
@@ -9,7 +10,6 @@
 namespace crosstalk {
 namespace {
 
-using Config = TrainingConfig;
 constexpr AffectsResult kNoEffect = AffectsResult::kNo;
 // Sizes whose products stay far from overflow: no machine holds more.
 constexpr FieldRange kSize = {1, 16'777'216};
@@ -24,23 +24,17 @@ FieldReaders BySchedules(const std::vector<ScheduleKind>& kinds) {
   return readers;
 }
 
-// The models that list the field as their own, if not all do, or the objectives.
-FieldReaders ReadersOf(const std::string& field) {
-  const std::vector<std::string> models = ModelsThatOwn(field), objectives = ObjectivesThatOwn(field);
-  if (!models.empty() && models.size() < ModelTypes().size()) return {"model", models};
-  if (!objectives.empty() && objectives.size() < ObjectiveTypes().size()) return {"objective", objectives};
-  return {};
-}
-
+template <typename Config>
 FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
   for (Field<Config>& row : rows) row.group = group;
   return rows;
 }
 
-FieldTable<Config> DataFields() {
-  return Grouped(
+FieldTable<DataConfig> DataFields() {
+  using Config = DataConfig;
+  return Grouped<Config>(
       "Data",
-      {MakeField("data", &Config::data,
+      {MakeField("data", &Config::text,
                  {.placeholder = "PATH",
                   .help = "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and "
                           ".jsonl files, also in folders within it; the built-in corpus by default.",
@@ -57,158 +51,12 @@ FieldTable<Config> DataFields() {
                  {.placeholder = "N",
                   .help = "Pieces or characters of a tokenizer that is made here, at most: little text gives fewer. "
                           "Span corruption's 100 sentinels come on top.",
-                  .range = {16, 1'000'000}}),
-       MakeField(
-           "objective", &Config::objective,
-           {.placeholder = "NAME", .help = "What is learnt; the model's own by default.", .choices = ObjectiveNames()}),
-       MakeField("input_length", &Config::input_length,
-                 {.placeholder = "N",
-                  .help = "Input tokens an example; the targets' length follows from the objective.",
-                  .range = {4, 16'777'216}}),
-       MakeField("noise_density", &Config::noise_density,
-                 {.placeholder = "SHARE", .help = "Part of the tokens that is hidden.", .range = {0.001, 0.999}}),
-       MakeField(
-           "mean_span_length", &Config::mean_span_length,
-           {.placeholder = "X", .help = "Mean length of what is hidden at a time, in tokens.", .range = {1, 1000}}),
-       MakeField("masking", &Config::masking,
-                 {.placeholder = "KIND",
-                  .help = "What is hidden: tokens one by one, or ngrams of one to three whole words; the model's own "
-                          "by default.",
-                  .may_be_missing = true}),
-       MakeField("sentence_task", &Config::sentence_task,
-                 {.placeholder = "TASK",
-                  .help = "What is asked of the two segments of an example: whether the second follows the first "
-                          "(next-sentence), whether they are in order (sentence-order), or nothing, and then there is "
-                          "one (none); the model's own by default.",
-                  .may_be_missing = true}),
-       MakeField("most_masked", &Config::most_masked,
-                 {.placeholder = "N",
-                  .help = "Tokens hidden in an example, at most; noise_density of input_length by default, rounded up.",
-                  .range = {1, 16'777'216},
-                  .may_be_missing = true}),
-       MakeField("short_share", &Config::short_share,
-                 {.placeholder = "SHARE",
-                  .help = "Part of the examples that is made shorter, to a length drawn at random.",
-                  .range = kShare,
-                  .may_be_missing = true})});
+                  .range = {16, 1'000'000}})});
 }
 
-FieldTable<Config> TaskFields() {
-  return Grouped(
-      "Tasks",
-      {MakeField("task", &Config::task,
-                 {.placeholder = "NAMES",
-                  .help = "What is learnt and measured, by names that commas separate; docs/tasks.md lists them. A T5 "
-                          "learns several as one mixture, an encoder several that share a head.",
-                  .may_be_missing = true}),
-       MakeField("task_data", &Config::task_data,
-                 {.placeholder = "FOLDER",
-                  .help = "Folder with the tasks' files as they are published, or one task's own.",
-                  .affects_result = kNoEffect,  // compared by content
-                  .may_be_missing = true}),
-       MakeField("target_length", &Config::target_length,
-                 {.placeholder = "N",
-                  .help = "Tokens of an answer, the end token counted: longer ones are cut.",
-                  .range = {2, 16'777'216},
-                  .may_be_missing = true}),
-       MakeField("mixture_cap", &Config::mixture_cap,
-                 {.placeholder = "N",
-                  .help = "Tasks are mixed in proportion to their rows, each counted up to so many; all by default.",
-                  .range = AtLeast(1),
-                  .may_be_missing = true}),
-       MakeField("window_stride", &Config::window_stride,
-                 {.placeholder = "N",
-                  .help = "Tokens from one window over a long passage to the next.",
-                  .range = {1, 16'777'216},
-                  .may_be_missing = true}),
-       MakeField("query_length", &Config::query_length,
-                 {.placeholder = "N",
-                  .help = "Tokens of the question beside a passage, at most.",
-                  .range = {1, 16'777'216},
-                  .may_be_missing = true}),
-       MakeField("answer_length", &Config::answer_length,
-                 {.placeholder = "N",
-                  .help = "Tokens of an answer that is found in a passage, at most.",
-                  .range = {1, 16'777'216},
-                  .may_be_missing = true})});
-}
-
-FieldTable<Config> ModelFields() {
-  FieldTable<Config> rows = {MakeField("model", &Config::model, {.help = "Kind of model.", .choices = ModelNames()})};
-  for (Field<Config>& row : FieldsOfPart(AttentionFields(), &Config::attention)) rows.push_back(std::move(row));
-  const FieldTable<Config> more = {
-      MakeField("encoder_self", &Config::encoder_self_kind,
-                {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default."}),
-      MakeField("decoder_self", &Config::decoder_self_kind,
-                {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default."}),
-      MakeField("encoder_decoder", &Config::encoder_decoder_kind,
-                {.placeholder = "KIND", .help = "Kind between decoder and encoder; as attention by default."}),
-      MakeField("mixing_init", &Config::mixing_init, {.help = "How P_l and P_w start."}),
-      MakeField("attention_scale", &Config::attention_scale,
-                {.placeholder = "NAME",
-                 .help = "Logits' factor 1/sqrt(d_k): folded into P_q's initial values (t5 and lm by default), or "
-                         "explicit (bert and albert)."}),
-      MakeField("keys_values", &Config::keys_values, {.help = "tied: V = K."}),
-      MakeField("implementation", &Config::implementation,
-                {.help = "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
-                         "einsum."}),
-      MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = kSize}),
-      MakeField("d_ff", &Config::d_ff,
-                {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = kSize}),
-      MakeField("layers", &Config::layers,
-                {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, kMostLayers}}),
-      MakeField(
-          "decoder_layers", &Config::decoder_layers,
-          {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, kMostLayers}}),
-      MakeField("feed_forward", &Config::feed_forward,
-                {.placeholder = "NAME",
-                 .help = "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."}),
-      MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
-      MakeField("positions", &Config::positions,
-                {.help = "How positions are known: a relative bias, learned vectors added to the embedding, or not "
-                         "but by what each can see.",
-                 .may_be_missing = true}),
-      MakeField("max_positions", &Config::max_positions,
-                {.placeholder = "N",
-                 .help = "Learned positions, the longest text a model can read; input_length by default.",
-                 .range = kSize,
-                 .may_be_missing = true}),
-      MakeField("embedding_size", &Config::embedding_size,
-                {.placeholder = "N",
-                 .help = "Width of the embeddings, which a dense layer takes to d_model; d_model by default.",
-                 .range = kSize,
-                 .may_be_missing = true}),
-      MakeField("layer_groups", &Config::layer_groups,
-                {.placeholder = "N",
-                 .help = "Groups of layers that share their parameters; 1 by default: all layers share one block's.",
-                 .range = {1, kMostLayers},
-                 .may_be_missing = true}),
-      MakeField("inner_layers", &Config::inner_layers,
-                {.placeholder = "N",
-                 .help = "Blocks of a group, one behind the other; 1 by default.",
-                 .range = {1, kMostLayers},
-                 .may_be_missing = true}),
-      MakeField(
-          "initial_stddev", &Config::initial_stddev,
-          {.placeholder = "X",
-           .help = "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and at less "
-                   "0.02·sqrt(768/d_model), so that layers begin as large beside what they are added to.",
-           .range = {1e-6, 100},
-           .may_be_missing = true}),
-      MakeField("relative_buckets", &Config::relative_buckets,
-                {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
-      MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
-                {.placeholder = "N",
-                 .help = "Distance from which on all positions share the last bucket.",
-                 .range = {1, 1'000'000}}),
-      MakeField("dropout", &Config::dropout,
-                {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})};
-  rows.insert(rows.end(), more.begin(), more.end());
-  return Grouped("Model", std::move(rows));
-}
-
-FieldTable<Config> OptimisationFields() {
-  return Grouped(
+FieldTable<OptimizationConfig> OptimizationFields() {
+  using Config = OptimizationConfig;
+  return Grouped<Config>(
       "Optimisation",
       {MakeField(
            "init_from", &Config::init_from,
@@ -330,8 +178,9 @@ FieldTable<Config> OptimisationFields() {
                   .range = {0, 9.2e18}})});
 }
 
-FieldTable<Config> RunFields() {
-  return Grouped(
+FieldTable<RunConfig> RunFields() {
+  using Config = RunConfig;
+  return Grouped<Config>(
       "Run",
       {MakeField("eval_every", &Config::eval_every,
                  {.placeholder = "N",
@@ -365,37 +214,71 @@ FieldTable<Config> RunFields() {
                   .may_be_missing = true})});
 }
 
-}  // namespace
-
-const FieldTable<AttentionOptions>& AttentionFields() {
-  using Options = AttentionOptions;
-  static const FieldTable<Options> table = {
-      MakeField("attention", &Options::kind, {.placeholder = "KIND", .help = "Kind of attention."}),
-      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = kSize}),
-      MakeField("key_heads", &Options::key_heads,
-                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = kSize}),
-      MakeField("value_heads", &Options::value_heads,
-                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = kSize}),
-      MakeField("key_size", &Options::key_size,
-                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = kSize}),
-      MakeField("value_size", &Options::value_size,
-                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
-      MakeField(
-          "dynamic", &Options::dynamic,
-          {.placeholder = "LIST", .help = "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none."})};
-  return table;
+// Which of the types read the row: those that have it among the members that are their own; all, where none has.
+template <typename Type, typename Config>
+FieldReaders ReadersOf(const char* key, const std::vector<Type>& types, const Field<Config>& row) {
+  FieldReaders readers = {.key = key};
+  for (const Type& type : types) {
+    if (std::count(type.own.begin(), type.own.end(), row.member) > 0) readers.choices.push_back(type.name);
+  }
+  return readers.choices.empty() || readers.choices.size() == types.size() ? FieldReaders() : readers;
 }
 
+// A row of a name with the names that there are.
+template <typename Config, typename Member>
+void SetChoices(Member Config::*member, std::vector<std::string> names, FieldTable<Config>& rows) {
+  for (Field<Config>& row : rows) {
+    if (row.member != MemberOf(member)) continue;
+    row.options.choices = std::move(names);
+    const std::string group = row.group;
+    row = MakeField(row.key, member, row.options);
+    row.group = group;
+    return;
+  }
+}
+
+FieldTable<ObjectiveConfig> ObjectiveFieldsAndReaders() {
+  FieldTable<ObjectiveConfig> rows = ObjectiveFields();
+  for (auto& row : rows) row.options.read_by = ReadersOf("objective", ObjectiveTypes(), row);
+  SetChoices(&ObjectiveConfig::name, ObjectiveNames(), rows);
+  return rows;
+}
+
+FieldTable<DataConfig> DataFieldsAndReaders() {
+  FieldTable<DataConfig> rows = DataFields();
+  FieldReaders of_text = {.key = "objective"};
+  for (const ObjectiveType& type : ObjectiveTypes()) {
+    if (!type.learns_tasks()) of_text.choices.push_back(type.name);
+  }
+  for (auto& row : rows) {
+    if (row.member == MemberOf(&DataConfig::text) || row.member == MemberOf(&DataConfig::validation)) {
+      row.options.read_by = of_text;
+    }
+  }
+  return rows;
+}
+
+FieldTable<ModelOptions> ModelFieldsAndReaders() {
+  FieldTable<ModelOptions> rows = ModelFields();
+  for (auto& row : rows) row.options.read_by = ReadersOf("model", ModelTypes(), row);
+  SetChoices(&ModelOptions::name, ModelNames(), rows);
+  return rows;
+}
+
+}  // namespace
+
 const FieldTable<TrainingConfig>& TrainingFields() {
+  using Config = TrainingConfig;
   static const FieldTable<Config> table = [] {
     FieldTable<Config> all;
-    for (FieldTable<Config>& part :
-         std::vector{DataFields(), TaskFields(), ModelFields(), OptimisationFields(), RunFields()}) {
-      for (Field<Config>& row : part) all.push_back(std::move(row));
-    }
+    const auto add = [&all](FieldTable<Config> rows) { all = Joined(std::move(all), std::move(rows)); };
+    add(FieldsOfPart(DataFieldsAndReaders(), &Config::data));
+    add(FieldsOfPart(ObjectiveFieldsAndReaders(), &Config::objective));
+    add(FieldsOfPart(ModelFieldsAndReaders(), &Config::model));
+    add(FieldsOfPart(OptimizationFields(), &Config::optimization));
+    add(FieldsOfPart(RunFields(), &Config::run));
     for (Field<Config>& row : all) {
-      FieldReaders& readers = row.options.read_by;
-      if (readers.choices.empty()) readers = ReadersOf(row.key);
+      const FieldReaders& readers = row.options.read_by;
       if (!readers.choices.empty()) row.options.help += " (" + Join(readers.choices, ", ") + ")";
     }
     return all;

@@ -63,9 +63,9 @@ const char* TaskObjective(const ModelType& model) {
 
 int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
   int64_t length = 128;
-  if (config.model == "t5" || task.form == TaskForm::kMultipleChoice) length = 512;
-  if (config.model != "t5" && task.form == TaskForm::kSpan) length = 384;
-  return std::min(length, config.max_positions.value_or(length));
+  if (config.model.name == "t5" || task.form == TaskForm::kMultipleChoice) length = 512;
+  if (config.model.name != "t5" && task.form == TaskForm::kSpan) length = 384;
+  return std::min(length, config.model.max_positions.value_or(length));
 }
 
 }  // namespace
@@ -73,40 +73,40 @@ int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
 TrainingConfig FinetuningConfig(const OriginOutline& origin, const std::string& tasks, FinetuningLength* length) {
   TrainingConfig config;
   TakeModelOf(origin.config, config);
-  config.objective = TaskObjective(FindModel(config.model));
+  config.objective.name = TaskObjective(FindModel(config.model.name));
   ForgetWhatIsNotRead(config);
   const std::vector<const TaskType*> types = ParseTasks(tasks);
-  const PublishedSettings& published = SettingsOf(config.model, types[0]->name);
+  const PublishedSettings& published = SettingsOf(config.model.name, types[0]->name);
   *length = published.length;
-  config.task = tasks;
-  config.batch = published.batch;
-  config.learning_rate = published.learning_rate;
-  config.dropout = 0.1;
-  if (config.model == "t5") {
-    config.optimizer = OptimizerKind::kAdafactor;
-    config.schedule = ScheduleKind::kConstant;
-    config.frozen = "embedding";
-    const bool carries =
-        origin.has_optimizer_state && ResolvedConfig(origin.config)->optimizer == OptimizerKind::kAdafactor;
-    if (carries) config.optimizer_start = OptimizerStart::kCarried;
+  config.objective.tasks = tasks;
+  config.optimization.batch = published.batch;
+  config.optimization.learning_rate = published.learning_rate;
+  config.model.dropout = 0.1;
+  if (config.model.name == "t5") {
+    config.optimization.optimizer = OptimizerKind::kAdafactor;
+    config.optimization.schedule = ScheduleKind::kConstant;
+    config.optimization.frozen = "embedding";
+    const bool carries = origin.has_optimizer_state &&
+                         ResolvedConfig(origin.config)->optimization.optimizer == OptimizerKind::kAdafactor;
+    if (carries) config.optimization.optimizer_start = OptimizerStart::kCarried;
   } else {
-    config.optimizer = OptimizerKind::kAdamW;
-    config.schedule = ScheduleKind::kLinear;
+    config.optimization.optimizer = OptimizerKind::kAdamW;
+    config.optimization.schedule = ScheduleKind::kLinear;
   }
-  config.input_length = InputLength(config, *types[0]);
+  config.objective.input_length = InputLength(config, *types[0]);
   return config;
 }
 
 void SetSteps(const FinetuningLength& length, const std::function<int64_t()>& count_examples, TrainingConfig* config) {
-  if (config->steps == 0) config->steps = length.steps;
-  if (config->steps == 0) {
+  if (config->optimization.steps == 0) config->optimization.steps = length.steps;
+  if (config->optimization.steps == 0) {
     const double passed = length.epochs * static_cast<double>(count_examples());
-    const double steps = std::ceil(passed / static_cast<double>(config->batch));
-    config->steps = std::max<int64_t>(2, static_cast<int64_t>(steps));  // a warm-up and one more
+    const double steps = std::ceil(passed / static_cast<double>(config->optimization.batch));
+    config->optimization.steps = std::max<int64_t>(2, static_cast<int64_t>(steps));  // a warm-up and one more
   }
-  if (!config->warmup) {
-    const int64_t share = std::llround(length.warmup * static_cast<double>(config->steps));
-    config->warmup = std::min(std::max<int64_t>(1, share), config->steps - 1);
+  if (!config->optimization.warmup) {
+    const int64_t share = std::llround(length.warmup * static_cast<double>(config->optimization.steps));
+    config->optimization.warmup = std::min(std::max<int64_t>(1, share), config->optimization.steps - 1);
   }
 }
 

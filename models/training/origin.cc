@@ -28,26 +28,6 @@ bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// Members of a model's configuration, or of its attention layers, that no field says alone: those of a published model
-// are what its publishers chose, and of one made here what the code has.
-constexpr std::string_view kUnsaid[] = {"vocabulary", "tokens", "norm_epsilon", "stddev",      "projection_stddev",
-                                        "segments",   "heads",  "classes",      "dropout_rate"};
-
-// `to`, with those members of `base` whose values are the same in `from` and `to`.
-Json WithUnsaid(const Json& base, const Json& from, const Json& to) {
-  Json result = to;
-  for (const auto& [key, value] : to.AsObject()) {
-    const Json *const before = from.Find(key), *const there = base.Find(key);
-    if (before == nullptr || there == nullptr) continue;
-    if (std::find(std::begin(kUnsaid), std::end(kUnsaid), key) != std::end(kUnsaid)) {
-      if (*before == value) result.Set(key, *there);
-    } else if (value.is_object() && before->is_object() && there->is_object()) {
-      result.Set(key, WithUnsaid(*there, *before, value));
-    }
-  }
-  return result;
-}
-
 std::shared_ptr<const Tokenizer> KeptTokenizer(const std::string& path, const TrainingConfig& config) {
   return LoadTokenizerFile(path, ObjectiveOf(config).tokenizer.sentinels);
 }
@@ -93,7 +73,7 @@ LoadedOrigin LoadOrigin(const std::string& path, OptimizerStart start) {
     if (weights == checkpoint.checksums.end()) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
     TrainedModel trained = LoadTrainedModel(checkpoint);
     loaded.config = std::move(trained.config);
-    loaded.model = trained.model->ConfigJson();
+    loaded.model = trained.model->config().Clone();
     loaded.tokenizer = std::move(trained.tokenizer);
     loaded.parameters = {checkpoint.FilePath(kModelName), ParameterTensors(*trained.model), {}};
     loaded.origin = {checkpoint.path, checkpoint.step, weights->second, ""};
@@ -128,7 +108,7 @@ OriginOutline OutlineOfRun(const std::string& run_folder) {
   const RunFolder folder(run_folder);
   OriginOutline outline;
   outline.config = ReadRunConfig(folder);
-  outline.has_optimizer_state = outline.config.optimizer_start == OptimizerStart::kCarried;
+  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
   if (const std::optional<std::string> file = folder.TokenizerFile()) {
     outline.tokenizer = KeptTokenizer(*file, outline.config);
     return outline;
@@ -158,7 +138,9 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
 
 std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config) {
   const TrainingConfig& before = origin.config;
-  return config.tokenizer == before.tokenizer && config.vocabulary == before.vocabulary ? origin.tokenizer : nullptr;
+  return config.data.tokenizer == before.data.tokenizer && config.data.vocabulary == before.data.vocabulary
+             ? origin.tokenizer
+             : nullptr;
 }
 
 void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
@@ -167,7 +149,7 @@ void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, cons
   // As many ids are not enough: an id that stands for other text has the weights of that which it stood for.
   const bool same = tokenizer.kind() == before.kind() && tokenizer.vocab_size() == before.vocab_size() &&
                     tokenizer.FileContents() == before.FileContents();
-  CROSSTALK_CHECK_FIELD(same, "tokenizer", config.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
+  CROSSTALK_CHECK_FIELD(same, "tokenizer", config.data.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
                         tokenizer.vocab_size(), " ids, which is not the one that the weights of ", path,
                         " are for, of kind ", before.kind(), " with ", before.vocab_size(),
                         " ids; leave out tokenizer and vocabulary to take the origin's");
@@ -175,18 +157,16 @@ void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, cons
   TrainingConfig there = config;
   for (const Field<TrainingConfig>& field : fields) field.set(there, field.get(origin.config));
   const Vocabulary vocabulary = VocabularyOf(config, &tokenizer);
-  if (config.model == there.model &&
-      FindModel(config.model).configure(config, vocabulary) == FindModel(there.model).configure(there, vocabulary)) {
-    return;
-  }
+  if (ConfigureModel(config, vocabulary)->ToJson() == ConfigureModel(there, vocabulary)->ToJson()) return;
   FailField(ErrorKind::kUsage, kField, path, " is of another model:", Lines(FieldDifferences(fields, config, there)),
             "\nleave these options out to take the origin's");
 }
 
-Json ModelUnder(const TrainingConfig& config, const Json& model, const TrainingConfig& before,
-                const Vocabulary& vocabulary) {
-  return WithUnsaid(model, FindModel(before.model).configure(before, vocabulary),
-                    FindModel(config.model).configure(config, vocabulary));
+std::unique_ptr<ModelConfig> ModelUnder(const TrainingConfig& config, const ModelConfig& model,
+                                        const TrainingConfig& before, const Vocabulary& vocabulary) {
+  std::unique_ptr<ModelConfig> under = ConfigureModel(config, vocabulary);
+  under->KeepFrom(model, *ConfigureModel(before, vocabulary));
+  return under;
 }
 
 namespace {
@@ -242,8 +222,8 @@ class OriginParameters : public StoredParameters {
 
 }  // namespace
 
-ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const Json& model, uint64_t seed) {
-  const ModelType& type = FindModel(origin.config.model);
+ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const ModelConfig& model, uint64_t seed) {
+  const ModelType& type = FindModel(origin.config.model.name);
   ModelOfOrigin loaded;
   try {
     const auto stored = std::make_shared<OriginParameters>(origin.parameters, type);

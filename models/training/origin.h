@@ -15,8 +15,6 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-struct Vocabulary;
-
 // As run.json and the run's checkpoints record it: with the configuration it decides the run's bits.
 struct Origin {
   std::string checkpoint;  // its path when the run began
@@ -34,7 +32,7 @@ Origin OriginFromJson(const Json& json, const std::string& source);
 struct LoadedOrigin {
   Origin origin;
   TrainingConfig config;
-  Json model;  // its configuration
+  std::unique_ptr<ModelConfig> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   TensorFile parameters;
   TensorFile optimizer_state;        // where it was asked for
@@ -73,9 +71,9 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const T
 void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
 
 // The configuration of a model under `config` that was `model` under the configuration `before`. What the fields say is
-// as they say it; what they do not (ids above the tokenizer's, the norms' epsilon, heads for a task) stays as it was.
-Json ModelUnder(const TrainingConfig& config, const Json& model, const TrainingConfig& before,
-                const Vocabulary& vocabulary);
+// as they say it; what they do not stays as it was (ModelConfig::KeepFrom).
+std::unique_ptr<ModelConfig> ModelUnder(const TrainingConfig& config, const ModelConfig& model,
+                                        const TrainingConfig& before, const Vocabulary& vocabulary);
 
 // The model of this configuration with the origin's parameters. Of its heads (ModelType::heads), those that the origin
 // lacks, or has in another shape, get the initial values of the seed; those that it alone has are left out.
@@ -85,6 +83,6 @@ struct ModelOfOrigin {
   std::unique_ptr<Model> model;
   std::vector<std::string> begun, taken, left_out;  // heads
 };
-ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const Json& model, uint64_t seed);
+ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const ModelConfig& model, uint64_t seed);
 
 }  // namespace crosstalk

@@ -102,28 +102,29 @@ void TrainingRun::Begin() {
                       : ") and its optimizer's state; schedule and step count start anew"));
     SaveCheckpoint();
   }
-  if (step() < config_->steps || !folder_.HasRunFile()) WriteRunFile();
+  if (step() < config_->optimization.steps || !folder_.HasRunFile()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
   const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   const auto kept = evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo;
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(), kept);
-  if (config_->tensorboard) events_ = std::make_unique<EventLog>(folder_.path(), step(), kept);
+  if (config_->run.tensorboard) events_ = std::make_unique<EventLog>(folder_.path(), step(), kept);
   if (!metrics_->damage().empty()) Report(metrics_->damage());
   if (checkpoint_) {
-    Report(StrCat("resuming after step ", step(), " of ", config_->steps, ", from ", checkpoint_->path));
-    if (steps_before_ < config_->steps) ReportContinuation();
+    Report(StrCat("resuming after step ", step(), " of ", config_->optimization.steps, ", from ", checkpoint_->path));
+    if (steps_before_ < config_->optimization.steps) ReportContinuation();
   }
 }
 
 void TrainingRun::ReportContinuation() const {
-  const ScheduleConfig schedule = MakeSchedule(*config_);
+  const ScheduleConfig schedule = MakeSchedule(config_->optimization);
   const double before = LearningRate(schedule, steps_before_ - 1), after = LearningRate(schedule, steps_before_);
   Report(StrCat(
-      "this run of ", steps_before_, " steps is continued to ", config_->steps,
-      "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ", *config_->warmup,
-      "; eval_every = ", *config_->eval_every, " and checkpoint_every = ", *config_->checkpoint_every,
-      ", which change no bit and may be given anew", "\nwhat changes: from step ", steps_before_ + 1,
-      " on the schedule is that of a run of ", config_->steps, " steps, whose learning rate ",
+      "this run of ", steps_before_, " steps is continued to ", config_->optimization.steps,
+      "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ",
+      *config_->optimization.warmup, "; eval_every = ", *config_->run.eval_every,
+      " and checkpoint_every = ", *config_->run.checkpoint_every, ", which change no bit and may be given anew",
+      "\nwhat changes: from step ", steps_before_ + 1, " on the schedule is that of a run of ",
+      config_->optimization.steps, " steps, whose learning rate ",
       after > before ? StrCat("rises from ", before, " to ", after) : StrCat("goes from ", before, " to ", after),
       " there; model.safetensors appears at its end",
       KindOf(folder_.ModelFile()) == PathKind::kNothing ? "" : ", and is the earlier one until then"));
@@ -131,7 +132,7 @@ void TrainingRun::ReportContinuation() const {
 
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
-  const Json session = SessionJson(step(), config_->precision);
+  const Json session = SessionJson(step(), config_->optimization.precision);
   std::string bits = session.At("simd_bits").AsString();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
@@ -147,7 +148,7 @@ void TrainingRun::WriteRunFile() const {
     }
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
-  run.Set("seed", Json(config_->seed)).Set("attention", Name(config_->attention.kind));
+  run.Set("seed", Json(config_->optimization.seed)).Set("attention", Name(config_->model.attention.kind));
   run.Set("implementation", AttentionImplementationText(*model_));
   run.Set("threads", session.At("threads")).Set("simd_target", session.At("simd_target")).Set("simd_bits", bits);
   run.Set("environment", session.At("platform").At("environment"));
@@ -155,7 +156,7 @@ void TrainingRun::WriteRunFile() const {
   run.Set("data", data_.description).Set("data_fingerprint", data_.fingerprint);
   run.Set("configuration", ToJson(*config_));
   if (origin_) run.Set("origin", ToJson(*origin_));
-  run.Set("model", model_->ConfigJson());
+  run.Set("model", model_->config().ToJson());
   run.Set("sessions", sessions.Append(session));
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
 }
@@ -212,7 +213,7 @@ void TrainingRun::SaveCheckpoint() {
                                   {"version", Version()},
                                   {"data_fingerprint", data_.fingerprint},
                                   {"training", ToJson(*config_)},
-                                  {"model", model_->ConfigJson()}});
+                                  {"model", model_->config().ToJson()}});
   if (origin_) config.Set("origin", ToJson(*origin_));
   const Json state = Json::MakeObject(
       {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationState(*last_evaluation_) : Json()}});
@@ -227,48 +228,49 @@ void TrainingRun::SaveCheckpoint() {
   checkpoints_.Save(step(), files,
                     evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
   saved_step_ = step();
-  for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->keep)).failed) Report(stays);
+  for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->run.keep)).failed) Report(stays);
 }
 
 // At every `every`-th step and at the end, that of each stage of a run that was continued. The last one before an end
 // is left out if the end is less than half an interval away: it would tell nothing new, and its checkpoint would push
 // out an older one.
 bool TrainingRun::Due(int64_t every) const {
-  const int64_t end = EndOfStage(*config_, step());
+  const int64_t end = EndOfStage(config_->optimization, step());
   if (step() == end) return true;
   return step() > 0 && every > 0 && step() % every == 0 && 2 * (end - step()) >= every;
 }
 
 TrainingSummary TrainingRun::Train() {
-  const PrecisionScope precision(config_->precision);
+  const PrecisionScope precision(config_->optimization.precision);
   const auto start = std::chrono::steady_clock::now();
   TrainerOptions options;
-  options.schedule = MakeSchedule(*config_);
-  options.parts = config_->accumulate;
-  options.clip_norm = config_->clip.value_or(0);
-  options.loss = MakeLossOptions(*config_);
-  options.denominator = config_->loss_denominator;
-  options.seed = config_->seed;
+  options.schedule = MakeSchedule(config_->optimization);
+  options.parts = config_->optimization.accumulate;
+  options.clip_norm = config_->optimization.clip.value_or(0);
+  options.loss = MakeLossOptions(config_->optimization);
+  options.denominator = config_->optimization.loss_denominator;
+  options.seed = config_->optimization.seed;
   Trainer trainer(*model_, *optimizer_, *batches_, options);
 
   const auto stopping = [&] { return observer_.stop && observer_.stop(); };
   bool stopped = false;
   // What a finished run has answered stays, also where its best checkpoint is lost since.
-  const bool answered = step() == config_->steps && HasTaskResults(folder_.path(), config_->steps);
+  const bool answered =
+      step() == config_->optimization.steps && HasTaskResults(folder_.path(), config_->optimization.steps);
   // A run that was cut at a step whose evaluation was due begins with that evaluation.
   for (bool first = true;; first = false) {
     if (!first) {
       const StepResult result = trainer.Step();
-      if (step() % config_->log_every == 0) AppendMetrics(StepEvent(result));
+      if (step() % config_->run.log_every == 0) AppendMetrics(StepEvent(result));
       if (observer_.step) observer_.step(result);
     }
     bool changed = false;
-    if (Due(*config_->eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
+    if (Due(*config_->run.eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
       changed = RunEvaluationNow().result.finished;
     }
-    stopped = stopping() && step() < config_->steps;
-    if ((stopped || Due(*config_->checkpoint_every)) && (changed || saved_step_ != step())) SaveCheckpoint();
-    if (stopped || step() == config_->steps) break;
+    stopped = stopping() && step() < config_->optimization.steps;
+    if ((stopped || Due(*config_->run.checkpoint_every)) && (changed || saved_step_ != step())) SaveCheckpoint();
+    if (stopped || step() == config_->optimization.steps) break;
   }
   TrainingSummary summary;
   summary.step = step();

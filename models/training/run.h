@@ -90,7 +90,7 @@ class TrainingRun {
   void CheckConfiguration(const Checkpoint& checkpoint) const;
   // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
   // began with, what a training configuration does not decide.
-  Json ModelJson(const LoadedOrigin* origin) const;
+  std::unique_ptr<ModelConfig> ConfigOfModel(const LoadedOrigin* origin) const;
   void BuildModel(std::optional<LoadedOrigin> origin);
   void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();

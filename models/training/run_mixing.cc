@@ -24,7 +24,7 @@ struct InitialModel {
 };
 
 // The origin of a run as it recorded it, where that is what still stands at its path.
-InitialModel FromOrigin(const Origin& recorded, const Json& model, uint64_t seed) {
+InitialModel FromOrigin(const Origin& recorded, const ModelConfig& model, uint64_t seed) {
   const auto lost = [&](const std::string& reason) -> InitialModel {
     return {nullptr, StrCat("the run began with the weights of ", Excerpt(recorded.checkpoint, 400), ", ", reason)};
   };
@@ -40,17 +40,18 @@ InitialModel MakeInitialModel(const RunFolder& folder, const TrainedModel& train
   if (checkpoint.fingerprint.empty()) return {nullptr, "the model is an imported one, which began elsewhere"};
   if (!checkpoint.origin) {
     const Vocabulary vocabulary = VocabularyOf(*config, trained.tokenizer.get());
-    const Json json = FindModel(config->model).configure(*config, vocabulary);
+    const std::unique_ptr<ModelConfig> model = ConfigureModel(*config, vocabulary);
     // A damaged file may ask for any amount of memory; the model that has been loaded is as large as its file.
-    if (json != trained.model->ConfigJson()) return {nullptr, "its configuration is not that of its model"};
-    return {MakeModel(json, "configuration", config->seed), StrCat("initial values, seed ", config->seed)};
+    if (model->ToJson() != trained.model->config().ToJson())
+      return {nullptr, "its configuration is not that of its model"};
+    return {MakeModel(*model, config->optimization.seed), StrCat("initial values, seed ", config->optimization.seed)};
   }
   const std::string first = CheckpointStore(folder.CheckpointDirectory()).PathOf(0);
   if (KindOf(first) == PathKind::kDirectory) {
     return {LoadTrainedModel(VerifyCheckpoint(first)).model,
             StrCat("step 0, the weights of ", Excerpt(checkpoint.origin->checkpoint, 400))};
   }
-  return FromOrigin(*checkpoint.origin, trained.model->ConfigJson(), config->seed);
+  return FromOrigin(*checkpoint.origin, trained.model->config(), config->optimization.seed);
 }
 
 std::unique_ptr<HeldOut> OpenHeldOut(const TrainedModel& trained, std::shared_ptr<const TextSource> text) {

@@ -54,10 +54,10 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
 
 // Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
 void CheckFrozen(const TrainingConfig& config) {
-  if (FrozenNames(config).empty()) return;
-  const Json json = FindModel(config.model).configure(config, VocabularyOf(config, nullptr));
+  if (FrozenNames(config.optimization).empty()) return;
+  const std::unique_ptr<ModelConfig> model = ConfigureModel(config, VocabularyOf(config, nullptr));
   const ShapesOnlyScope no_values;
-  Freeze(config, *MakeModel(json, "configuration", config.seed));
+  Freeze(config.optimization, *MakeModel(*model, config.optimization.seed));
 }
 
 // "model.d_ff: 40 here, 24 there" of each member that differs, of the first ones where they are many.
@@ -142,7 +142,7 @@ std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
     if (!origin) return "initial values";
     return StrCat("weights ", Excerpt(origin->weights), " of ", Excerpt(origin->checkpoint, 4000));
   };
-  const std::string& path = config_->init_from;
+  const std::string& path = config_->optimization.init_from;
   const bool begun = folder_.HasRunFile();
   std::optional<Origin> before;
   if (begun) {
@@ -159,9 +159,9 @@ std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
     if (begun && (before ? before->checksums() : "") != (origin_ ? origin_->checksums() : "")) {
       refuse(checkpoint_->path, StrCat(text_of(before), " here, ", text_of(origin_), " there"));
     }
-    if (path == there.training.init_from) return std::nullopt;
+    if (path == there.training.optimization.init_from) return std::nullopt;
     const std::optional<Origin> here =
-        path.empty() ? std::nullopt : std::optional(LoadOrigin(path, config_->optimizer_start).origin);
+        path.empty() ? std::nullopt : std::optional(LoadOrigin(path, config_->optimization.optimizer_start).origin);
     if (!here || !origin_ || here->checksums() != origin_->checksums()) {
       refuse(checkpoint_->path, StrCat(text_of(here), " here, ", text_of(origin_), " there"));
     }
@@ -169,7 +169,7 @@ std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
   }
   if (path.empty() && !before) return std::nullopt;
   if (path.empty()) refuse(folder_.RunFile(), text_of(std::nullopt) + " here, " + text_of(before) + " there");
-  LoadedOrigin loaded = LoadOrigin(path, config_->optimizer_start);
+  LoadedOrigin loaded = LoadOrigin(path, config_->optimization.optimizer_start);
   if (begun && (!before || before->checksums() != loaded.origin.checksums())) {
     refuse(folder_.RunFile(), StrCat(text_of(loaded.origin), " here, ", text_of(before), " there"));
   }
@@ -190,7 +190,7 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
   std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
-    AppendDifferences("model", ModelJson(nullptr), there.model, &differences);
+    AppendDifferences("model", ConfigOfModel(nullptr)->ToJson(), there.model, &differences);
   }
   if (data_.fingerprint != there.fingerprint) {
     const bool comparable = Split(data_.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];
@@ -204,32 +204,35 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-Json TrainingRun::ModelJson(const LoadedOrigin* origin) const {
+std::unique_ptr<ModelConfig> TrainingRun::ConfigOfModel(const LoadedOrigin* origin) const {
   const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
   if (origin != nullptr) {
     CheckModelOf(*origin, *config_, *data_.tokenizer);
-    return ModelUnder(*config_, origin->model, origin->config, vocabulary);
+    return ModelUnder(*config_, *origin->model, origin->config, vocabulary);
   }
   if (checkpoint_) {
     const CheckpointConfig there = ReadCheckpointConfig(*checkpoint_);
-    if (there.origin) return ModelUnder(*config_, there.model, there.training, vocabulary);
+    if (there.origin)
+      return ModelUnder(*config_, *ReadModelConfig(there.model, checkpoint_->path), there.training, vocabulary);
   }
-  return FindModel(config_->model).configure(*config_, vocabulary);
+  return ConfigureModel(*config_, vocabulary);
 }
 
 void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
   const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
-  const Json json = ModelJson(origin ? &*origin : nullptr);
+  const std::unique_ptr<ModelConfig> config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
   if (checkpoint_) {
-    model_ = LoadModel(json, "the configuration", ReadSafetensors(checkpoint_->FilePath(kModelName)));
+    model_ = LoadModel(*config, "the configuration", ReadSafetensors(checkpoint_->FilePath(kModelName)));
   } else if (origin) {
-    ModelOfOrigin of_origin = LoadModelOf(*origin, json, config_->seed);
+    ModelOfOrigin of_origin = LoadModelOf(*origin, *config, config_->optimization.seed);
     model_ = std::move(of_origin.model);
     if (!of_origin.begun.empty()) Report("heads with initial values: " + Join(of_origin.begun, ", "));
     if (!of_origin.taken.empty() && data_.tasks != nullptr) {
       Report(StrCat("heads taken over: ", Join(of_origin.taken, ", "),
-                    origin->config.task.empty() ? "" : StrCat(" (from task ", Excerpt(origin->config.task), ")")));
+                    origin->config.objective.tasks.empty()
+                        ? ""
+                        : StrCat(" (from task ", Excerpt(origin->config.objective.tasks), ")")));
     }
     if (!of_origin.left_out.empty()) Report("heads left out: " + Join(of_origin.left_out, ", "));
     if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
@@ -237,11 +240,11 @@ void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
     }
   }
   CheckMemory(config_, vocabulary);
-  if (model_ == nullptr) model_ = MakeModel(json, "configuration", config_->seed);
-  model_->SetActivations(config_->activations);
-  Freeze(*config_, *model_);
-  optimizer_ = MakeOptimizer(*config_, model_->Parameters());
-  if (origin && config_->optimizer_start == OptimizerStart::kCarried) {
+  if (model_ == nullptr) model_ = MakeModel(*config, config_->optimization.seed);
+  model_->SetActivations(config_->optimization.activations);
+  Freeze(config_->optimization, *model_);
+  optimizer_ = MakeOptimizer(config_->optimization, model_->Parameters());
+  if (origin && config_->optimization.optimizer_start == OptimizerStart::kCarried) {
     try {
       optimizer_->CarryOver(std::move(origin->optimizer_state.tensors));
     } catch (const Error& error) {
@@ -263,7 +266,8 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
   if (!reader.Value("evaluation").is_null())
     last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
   saved_step_ = checkpoint.step;
-  steps_before_ = folder_.HasRunFile() ? ReadRunConfig(folder_).steps : ReadCheckpointTraining(checkpoint).steps;
+  steps_before_ = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
+                                       : ReadCheckpointTraining(checkpoint).optimization.steps;
 }
 
 }  // namespace crosstalk

@@ -12,29 +12,36 @@
 
 namespace crosstalk {
 
+std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+  const ShapesOnlyScope no_values;
+  return MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
+}
+
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   const ShapesOnlyScope scope;
-  const PrecisionScope precision(config->precision);
+  const PrecisionScope precision(config->optimization.precision);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
-  const std::unique_ptr<Model> model =
-      MakeModel(FindModel(config->model).configure(*config, vocabulary), "configuration", config->seed);
-  model->SetActivations(config->activations);
-  Freeze(*config, *model);
+  const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
+  model->SetActivations(config->optimization.activations);
+  Freeze(config->optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
-  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(*config, parameters);
-  const Batch batch =
-      FindObjective(*config->objective).empty_batch(*config, vocabulary.tokens, config->batch / config->accumulate);
+  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config->optimization, parameters);
+  const Batch batch = FindObjective(*config->objective.name)
+                          .empty_batch(config->objective, vocabulary.tokens,
+                                       config->optimization.batch / config->optimization.accumulate);
   StepCost cost;
   // The second part's gradients are added to those of the first, and a second step finds the optimizer's state there.
-  for (int64_t part = 0; part < std::min<int64_t>(2, config->accumulate); ++part) {
+  for (int64_t part = 0; part < std::min<int64_t>(2, config->optimization.accumulate); ++part) {
     const int64_t before = scope.Multiplications();
-    const LossResult loss = model->Loss(batch, MakeLossOptions(*config), {.phase = ForwardContext::Phase::kTraining});
+    const LossResult loss =
+        model->Loss(batch, MakeLossOptions(config->optimization), {.phase = ForwardContext::Phase::kTraining});
     const int64_t of_the_part = CheckedMultiplications(scope.Multiplications()) - before;
-    cost.forward_multiplications = CheckedMultiplications(SaturatingProduct(config->accumulate, of_the_part));
+    cost.forward_multiplications =
+        CheckedMultiplications(SaturatingProduct(config->optimization.accumulate, of_the_part));
     Backward(loss.Scaled({}));
   }
-  optimizer->Step(0, ClipScale(GradientNorm(parameters), config->clip.value_or(0)));
+  optimizer->Step(0, ClipScale(GradientNorm(parameters), config->optimization.clip.value_or(0)));
   cost.total_bytes = GetMemoryStats().peak_bytes - live_before;
   cost.parameters = model->NumParameters();
   for (const NamedParameter& parameter : parameters) {
@@ -44,7 +51,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   }
   cost.optimizer_bytes = optimizer->StateBytes();
   cost.activation_bytes = std::max<int64_t>(0, cost.total_bytes - cost.parameter_bytes - cost.optimizer_bytes);
-  const int64_t passes = config->activations == Activations::kRecompute ? 4 : 3;
+  const int64_t passes = config->optimization.activations == Activations::kRecompute ? 4 : 3;
   cost.step_multiplications = CheckedMultiplications(SaturatingProduct(passes, cost.forward_multiplications));
   return cost;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
@@ -23,6 +24,9 @@ struct StepCost {
   int64_t optimizer_bytes = 0;   // the optimizer's state
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
 };
+
+// What a model would be, without its parameters' values.
+std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
 // For NumThreads() threads: each has buffers of its own. total_bytes is the peak of a real step on one thread to the
 // byte, and a bound of it on more. Counts into the process's MemoryStats, and resets their peak.

@@ -58,7 +58,7 @@ TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const To
   TaskResult result;
   result.type = &type;
   result.split = split;
-  result.predictions = ObjectiveOf(config).answer(config, model, tokenizer, type, rows, observer);
+  result.predictions = ObjectiveOf(config).answer(config.objective, model, tokenizer, type, rows, observer);
   const LabelledRows labelled(rows);
   const bool says = std::all_of(result.predictions.begin(), result.predictions.end(),
                                 [](const TaskPrediction& one) { return one.no_answer.has_value(); });
@@ -131,7 +131,8 @@ void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const
       results.push_back(std::move(result));
     }
   }
-  Json scores = Json::MakeObject({{"step", best.step}, {"steps", ReadRunConfig(RunFolder(run_folder)).steps}});
+  Json scores =
+      Json::MakeObject({{"step", best.step}, {"steps", ReadRunConfig(RunFolder(run_folder)).optimization.steps}});
   const Json measured = ScoresJson(results);
   scores.Set("score", measured.At("score")).Set("tasks", measured.At("tasks"));
   WriteFileAtomically(RunFolder(run_folder).ScoresFile(), scores.DumpPretty());

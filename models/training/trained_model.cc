@@ -17,13 +17,13 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
   TrainedModel trained;
   trained.config = config.training;
   trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config.training).tokenizer.sentinels);
-  const int64_t vocabulary = JsonReader(config.model, source).Int("vocabulary");
+  const std::unique_ptr<ModelConfig> model = ReadModelConfig(config.model, source);
   // Published models may have ids above their tokenizer's, which no text has.
-  if (trained.tokenizer->vocab_size() > vocabulary) {
+  if (trained.tokenizer->vocab_size() > model->vocabulary) {
     Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
-         " ids, but the model only ", vocabulary);
+         " ids, but the model only ", model->vocabulary);
   }
-  trained.model = LoadModel(config.model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
+  trained.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;
   return trained;
@@ -53,7 +53,7 @@ std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheck
     const bool finished = KindOf(folder.ModelFile()) != PathKind::kNothing;
     if (!found.checkpoint && skipped.empty() && store.Steps().empty() && !finished) {
       Fail(ErrorKind::kData, run_folder, ": has no checkpoint yet; its training saves them by checkpoint_every = ",
-           *ResolvedConfig(ReadRunConfig(folder))->checkpoint_every,
+           *ResolvedConfig(ReadRunConfig(folder))->run.checkpoint_every,
            ", at its end and where it is interrupted: wait for the first, or train with a smaller checkpoint_every");
     }
     if (!found.checkpoint) {

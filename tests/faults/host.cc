@@ -58,7 +58,7 @@ double Train() {
   });
   loss += sums[7] - 7;
   // A value that is copied, written and read again, as configurations are.
-  const Json described = Json::MakeObject({{"model", model.ConfigJson()}, {"losses", Json::Array{loss, loss}}});
+  const Json described = Json::MakeObject({{"model", model.config().ToJson()}, {"losses", Json::Array{loss, loss}}});
   Json copy;
   copy = described;
   return ParseJson(copy.Dump(), "copy").At("losses").AsArray().back().AsDouble();

@@ -29,7 +29,8 @@ void RequireTraining(const Json& json) {
   Require(ToJson(*ResolvedConfig(**resolved)) == full, "resolving changes what is resolved: ", full.Dump());
   Require(ToJson(*ResolvedConfig(TrainingConfigFromJson(full, "written"))) == full,
           "not the configuration of run.json: ", full.Dump());
-  if (config.layers > kMaxParts || config.decoder_layers.value_or(0) > kMaxParts || config.accumulate > kMaxParts)
+  if (config.model.layers > kMaxParts || config.model.decoder_layers.value_or(0) > kMaxParts ||
+      config.optimization.accumulate > kMaxParts)
     return;
   const Vocabulary vocabulary = VocabularyOf(config, nullptr);
   StepCost cost;
@@ -39,19 +40,21 @@ void RequireTraining(const Json& json) {
               cost.activation_bytes >= 0,
           "an impossible cost: ", cost.parameters, " parameters, ", cost.forward_multiplications, " and ",
           cost.step_multiplications, " multiplications, ", cost.total_bytes, " bytes");
-  Accepts([&] { DescribeModel(*resolved, vocabulary); });
+  Accepts([&] { MakeModelOfShapes(*resolved, vocabulary); });
 }
 
 void RequireModel(const Json& json) {
-  T5Config config;
-  if (!Accepts([&] { config = T5ConfigFromJson(json, "config"); })) return;
-  const Json written = ToJson(config);
-  Require(ToJson(T5ConfigFromJson(written, "written")) == written, "not the model that was written: ", written.Dump());
+  std::unique_ptr<ModelConfig> read;
+  if (!Accepts([&] { read = ReadT5Config(json, "config"); })) return;
+  const auto& config = static_cast<const T5Config&>(*read);
+  const Json written = config.ToJson();
+  Require(ReadT5Config(written, "written")->ToJson() == written, "not the model that was written: ", written.Dump());
   if (config.encoder_layers > kMaxParts || config.decoder_layers > kMaxParts) return;
   const ShapesOnlyScope no_values;
   std::unique_ptr<Model> model;
-  if (!Accepts([&] { model = MakeModel(json, "config", 1); })) return;
-  Require(model->ConfigJson() == written, "the model has another configuration: ", model->ConfigJson().Dump());
+  if (!Accepts([&] { model = MakeModel(config, 1); })) return;
+  Require(model->config().ToJson() == written,
+          "the model has another configuration: ", model->config().ToJson().Dump());
   Require(model->NumParameters() > 0, model->NumParameters(), " parameters");
 }
 

@@ -1,6 +1,6 @@
 // What the fuzz targets share. A target is a function of any bytes: it hands them to the library as a user's file or
 // words, and holds what is accepted to its promises. The same functions run under libFuzzer (driver.cc, `make fuzz`)
-// and over the kept inputs of tests/fuzz/corpus (fuzz_test.cc, `make test`).
+// and over the kept inputs of tests/fuzz/corpus (futest.cc, `make test`).
 #pragma once
 
 #include <span>

@@ -21,7 +21,7 @@ namespace crosstalk::fuzz {
 
 void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
 
-namespace fuzz_test {
+namespace futest {
 
 namespace fs = std::filesystem;
 
@@ -68,5 +68,5 @@ TEST(FuzzTargetsTest, EachHasItsFileAndItsInputs) {
   EXPECT_EQ(folders, targets);
 }
 
-}  // namespace fuzz_test
+}  // namespace futest
 }  // namespace crosstalk::fuzz

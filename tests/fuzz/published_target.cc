@@ -21,23 +21,23 @@ constexpr const char* kModels[] = {"t5", "bert", "albert"};
 
 TrainingConfig TinyConfig(const std::string& model) {
   TrainingConfig config;
-  config.model = model;
-  config.attention = {.kind = AttentionKind::kMultihead, .heads = 2};
-  config.input_length = 8;
-  config.d_model = 4;
-  config.d_ff = 6;
-  config.layers = 2;
+  config.model.name = model;
+  config.model.attention = {.kind = AttentionKind::kMultihead, .heads = 2};
+  config.objective.input_length = 8;
+  config.model.d_model = 4;
+  config.model.d_ff = 6;
+  config.model.layers = 2;
   if (model == "t5") return config;
-  config.positions = PositionScheme::kLearned;
-  if (model == "albert") config.embedding_size = 2;
+  config.model.positions = PositionScheme::kLearned;
+  if (model == "albert") config.model.embedding_size = 2;
   return config;
 }
 
 AnyModel TinyModel(const std::string& name) {
   const ResolvedConfig config(TinyConfig(name));
   AnyModel any;
-  any.model = MakeModel(FindModel(name).configure(*config, {.size = 20, .tokens = {}}), "the seed", 1);
-  any.form = FindModel(name).published;
+  any.model = MakeModel(*ConfigureModel(*config, {.size = 20, .tokens = {}}), 1);
+  any.form = FormOf(name);
   any.source = "the seed";
   return any;
 }

@@ -21,17 +21,17 @@ constexpr char kManifest[] = "manifest.json";
 
 TrainingConfig TinyConfig() {
   TrainingConfig config;
-  config.tokenizer = "bytes";
-  config.input_length = 8;
-  config.d_model = 4;
-  config.d_ff = 4;
-  config.layers = 1;
-  config.attention.heads = 2;
-  config.steps = kSteps;
-  config.batch = 1;
-  config.eval_batches = 1;
-  config.eval_every = 1;
-  config.checkpoint_every = 1;
+  config.data.tokenizer = "bytes";
+  config.objective.input_length = 8;
+  config.model.d_model = 4;
+  config.model.d_ff = 4;
+  config.model.layers = 1;
+  config.model.attention.heads = 2;
+  config.optimization.steps = kSteps;
+  config.optimization.batch = 1;
+  config.run.eval_batches = 1;
+  config.run.eval_every = 1;
+  config.run.checkpoint_every = 1;
   return config;
 }
 
@@ -88,7 +88,8 @@ void WriteFolder(const std::string& folder, const Pristine& pristine, const std:
 
 // The fields that name files to read, or training of a tokenizer, are not the input's to choose.
 bool ReadsNoFiles(const TrainingConfig& config) {
-  return config.data.empty() && config.validation.empty() && config.init_from.empty() && config.tokenizer == "bytes";
+  return config.data.text.empty() && config.data.validation.empty() && config.optimization.init_from.empty() &&
+         config.data.tokenizer == "bytes";
 }
 
 // Nothing of a run becomes a tag of its page: it has the one script that it always has.
@@ -121,12 +122,14 @@ void FuzzRunFolder(std::string_view input) {
   TrainingConfig config;
   if (!Accepts([&] { config = ReadRunConfig(folder); }) || !ReadsNoFiles(config)) return;
   // More batches than can be evaluated are no fault, but a stop must end them.
-  const bool endless = config.eval_batches > kMaxBatches;
+  const bool endless = config.run.eval_batches > kMaxBatches;
   if (!Accepts([&] { Train(config, path, [&] { return endless; }); }) || endless) return;
   Require(ToJson(ReadRunConfig(folder)) == ToJson(*ResolvedConfig(config)), "run.json has another configuration");
-  Require(LoadTrainedModel(path, WhichCheckpoint::kNewest).step == config.steps, "the last checkpoint is not the last");
+  Require(LoadTrainedModel(path, WhichCheckpoint::kNewest).step == config.optimization.steps,
+          "the last checkpoint is not the last");
   ReadMetrics(folder.MetricsFile());
-  if (name.ends_with(".safetensors") || config.steps > kSteps) return;  // it goes on, as one that was continued
+  if (name.ends_with(".safetensors") || config.optimization.steps > kSteps)
+    return;  // it goes on, as one that was continued
   Require(ReadFile(folder.ModelFile()) == pristine.model, "the resumed run ended in another model");
 }
 

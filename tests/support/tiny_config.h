@@ -7,18 +7,18 @@ namespace crosstalk {
 
 inline ResolvedConfig TinyConfig() {
   TrainingConfig config;
-  config.tokenizer = "bytes";
-  config.d_model = 16;
-  config.attention.heads = 2;
-  config.d_ff = 24;
-  config.layers = 1;
-  config.input_length = 16;
-  config.batch = 4;
-  config.steps = 4;
-  config.eval_every = 2;
-  config.eval_batches = 1;
-  config.checkpoint_every = 1;
-  config.keep = 1;
+  config.data.tokenizer = "bytes";
+  config.model.d_model = 16;
+  config.model.attention.heads = 2;
+  config.model.d_ff = 24;
+  config.model.layers = 1;
+  config.objective.input_length = 16;
+  config.optimization.batch = 4;
+  config.optimization.steps = 4;
+  config.run.eval_every = 2;
+  config.run.eval_batches = 1;
+  config.run.checkpoint_every = 1;
+  config.run.keep = 1;
   return ResolvedConfig(config);
 }
 

@@ -124,7 +124,8 @@ TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileH
       const int64_t live = GetMemoryStats().live_bytes;
       ResetPeakMemory();
       try {
-        LoadModel(forged, "config.json: model", ReadSafetensors(honest_ + "/model.safetensors"));
+        LoadModel(*ReadModelConfig(forged, "config.json: model"), "config.json: model",
+                  ReadSafetensors(honest_ + "/model.safetensors"));
       } catch (const Error& error) {
         ++refused;
         EXPECT_EQ(error.kind(), ErrorKind::kData) << model << ": " << what << ": " << error.what();
@@ -170,11 +171,11 @@ TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
   };
   for (const Case& forged : cases) {
     TrainingConfig config;
-    config.init_from = Forged(forged.from, forged.to, "\"training\": {");
+    config.optimization.init_from = Forged(forged.from, forged.to, "\"training\": {");
     const int64_t live = GetMemoryStats().live_bytes;
     ResetPeakMemory();
     try {
-      TakeModelOf(ReadOriginConfig(config.init_from), config);
+      TakeModelOf(ReadOriginConfig(config.optimization.init_from), config);
       TrainingRun(ResolvedConfig(config), dir_ / "warm", {}, {});
       ADD_FAILURE() << forged.to;
     } catch (const Error& error) {

@@ -78,7 +78,7 @@ std::string TrainedModel(const std::string& options) {
 
 // The units that may multiply under the SIMD target in use; in float there is no choice.
 std::vector<std::string> Units(const std::string& options) {
-  if (ConfigOf(options)->precision == Precision::kFloat32) return {""};
+  if (ConfigOf(options)->optimization.precision == Precision::kFloat32) return {""};
   return kernels::SupportedBFloat16Units();
 }
 

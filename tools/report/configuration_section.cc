@@ -20,10 +20,10 @@ std::string ValueText(const Json& value) {
 // The configuration that a run of the same model on the same objective has where nothing is said.
 std::optional<TrainingConfig> DefaultsFor(const TrainingConfig& config) {
   TrainingConfig defaults;
-  defaults.model = config.model;
-  defaults.objective = config.objective;
-  defaults.task = config.task;
-  defaults.task_data = config.task_data;
+  defaults.model.name = config.model.name;
+  defaults.objective.name = config.objective.name;
+  defaults.objective.tasks = config.objective.tasks;
+  defaults.objective.task_data = config.objective.task_data;
   try {
     return *ResolvedConfig(defaults);
   } catch (const Error&) {

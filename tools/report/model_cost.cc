@@ -27,15 +27,13 @@ void CheckLayers(const Json& model, const std::string& source) {
 ModelCost CostOfModel(const TrainingConfig& config, const Json& model_json, const std::string& source) {
   CheckLayers(model_json, source);
   const ShapesOnlyScope scope;
-  const std::unique_ptr<Model> model = MakeModel(model_json, source, config.seed);
-  const JsonReader reader(model_json, source);
-  const SpecialTokens tokens = reader.Has("tokens") ? SpecialTokensFromJson(reader.Object("tokens")) : SpecialTokens();
+  const std::unique_ptr<Model> model = MakeModel(*ReadModelConfig(model_json, source), config.optimization.seed);
   const ObjectiveType& objective = ObjectiveOf(config);
-  const Batch example = objective.empty_batch(config, tokens, 1);
+  const Batch example = objective.empty_batch(config.objective, model->config().tokens, 1);
   ModelCost cost;
   cost.text = model->Describe();
   cost.implementation = AttentionImplementationText(*model);
-  cost.example = objective.describe(config);
+  cost.example = objective.describe(config.objective);
   cost.parameters = model->NumParameters();
   const int64_t before = scope.Multiplications();
   model->Loss(example, {}, {});

@@ -39,12 +39,13 @@ std::string ScoreText(const RunRecord& run, double value) { return MetricText({r
 std::string ScoreLabel(const RunRecord& run) { return MeasureLabel(run.held_out[0].name); }
 
 std::string ProgressText(const RunRecord& run) {
-  return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->steps)) : CountText(run.step);
+  return run.config ? StrCat(CountText(run.step), " of ", CountText(run.config->optimization.steps))
+                    : CountText(run.step);
 }
 
 std::string AttentionText(const RunRecord& run) {
   if (!run.config) return "";
-  return StrCat(Name(run.config->attention.kind), ", ", run.config->attention.heads, " heads");
+  return StrCat(Name(run.config->model.attention.kind), ", ", run.config->model.attention.heads, " heads");
 }
 
 std::string Facts(const RunRecord& run) {
@@ -58,7 +59,7 @@ std::string Facts(const RunRecord& run) {
   facts.push_back({"steps", CountText(run.step),
                    !run.config    ? ""
                    : run.finished ? "finished"
-                                  : StrCat("of ", CountText(run.config->steps), ", not finished")});
+                                  : StrCat("of ", CountText(run.config->optimization.steps), ", not finished")});
   if (const std::optional<int64_t> parameters = run.Parameters()) {
     facts.push_back({"parameters", CountText(*parameters), ""});
   }
@@ -68,7 +69,7 @@ std::string Facts(const RunRecord& run) {
   if (!run.step_seconds.empty()) {
     facts.push_back({"a step", StrCat(FixedText(1000 * Median(run.step_seconds), 1), " ms"), "median"});
   }
-  if (run.seconds > 0 && run.config && run.config->log_every == 1) {
+  if (run.seconds > 0 && run.config && run.config->run.log_every == 1) {
     facts.push_back({"time", DurationText(run.seconds), "steps and evaluations"});
   }
   return FactList(facts);
@@ -221,8 +222,8 @@ std::string ForEach(const std::vector<RunRecord>& runs, Part part) {
 }
 
 bool MixesHeads(const TrainingConfig& config) {
-  const std::optional<AttentionKind> places[] = {config.attention.kind, config.encoder_self_kind,
-                                                 config.decoder_self_kind, config.encoder_decoder_kind};
+  const std::optional<AttentionKind> places[] = {config.model.attention.kind, config.model.encoder_self_kind,
+                                                 config.model.decoder_self_kind, config.model.encoder_decoder_kind};
   return std::any_of(std::begin(places), std::end(places), [](const std::optional<AttentionKind>& kind) {
     return kind && *kind != AttentionKind::kMultihead && *kind != AttentionKind::kBilinear;
   });
@@ -261,7 +262,7 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
   } catch (const Error& error) {
     lost = error.what();
   }
-  if (trained) inside.precision = trained->config.precision;
+  if (trained) inside.precision = trained->config.optimization.precision;
   const PrecisionScope precision(inside.precision);
   if (writes) {
     try {
@@ -295,7 +296,8 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunIns
   Page page(one ? runs[0].name : StrCat(runs.size(), " runs"));
   page.SetKind(one ? "Crosstalk run" : "Crosstalk runs");
   if (one && runs[0].config) {
-    page.SetLead(StrCat(runs[0].config->model, ", ", AttentionText(runs[0]), ", seed ", runs[0].config->seed));
+    page.SetLead(
+        StrCat(runs[0].config->model.name, ", ", AttentionText(runs[0]), ", seed ", runs[0].config->optimization.seed));
   }
   page.AddSection(one ? "In short" : "Overview", MissingNotice(runs) + (one ? Facts(runs[0]) : Overview(runs)));
   AddSection(page, "Settings", SettingsSection(runs));

@@ -191,8 +191,8 @@ const Series* RunRecord::Training(std::string_view metric) const {
 std::vector<RunEvent> RunRecord::Events() const {
   std::vector<RunEvent> events;
   std::vector<int64_t> continued;
-  if (config && !config->continued_at.empty()) {
-    for (const std::string& part : Split(config->continued_at, ',')) {
+  if (config && !config->optimization.continued_at.empty()) {
+    for (const std::string& part : Split(config->optimization.continued_at, ',')) {
       continued.push_back(std::strtoll(part.c_str(), nullptr, 10));
     }
   }
@@ -250,12 +250,12 @@ RunRecord ReadRun(const std::string& path) {
   ReadConfigurationOf(folder, record);
   ReadMetricsOf(folder, record);
   const bool model = KindOf(folder.ModelFile()) == PathKind::kFile;
-  record.finished = model && record.config && record.step == record.config->steps;
+  record.finished = model && record.config && record.step == record.config->optimization.steps;
   if (record.config && !record.finished) {
-    record.missing.push_back(record.step == record.config->steps
+    record.missing.push_back(record.step == record.config->optimization.steps
                                  ? "model.safetensors is missing: the last step was taken, but the run has not ended"
                                  : StrCat("the run has not ended: the last line of metrics.jsonl is of step ",
-                                          record.step, " of ", record.config->steps));
+                                          record.step, " of ", record.config->optimization.steps));
   }
   if (KindOf(folder.ScoresFile()) == PathKind::kFile) {
     try {

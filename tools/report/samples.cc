@@ -55,9 +55,9 @@ std::vector<Sample> Written(const SampledModel& sampled, const TextWriter& write
 // Masked rows of held-out text, as they are evaluated, with the most probable token at each masked position.
 std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
   TrainingConfig config = *sampled.config;
-  config.batch = count;
-  config.accumulate = 1;
-  config.eval_batches = 1;
+  config.optimization.batch = count;
+  config.optimization.accumulate = 1;
+  config.run.eval_batches = 1;
   const Batch batch = MakeEvaluation(config, sampled.held_out, sampled.tokenizer)->Get(0);
   const Tokenizer& tokenizer = *sampled.tokenizer;
   const int32_t pad = tokenizer.special_tokens().pad;
@@ -145,7 +145,7 @@ std::vector<Sample> MakeSamples(const SampledModel& sampled, int64_t count) {
   if (count <= 0 || ObjectiveOf(*sampled.config).learns_tasks() || sampled.tokenizer == nullptr) return {};
   const std::unique_ptr<TextWriter> writer = sampled.model->MakeWriter(sampled.tokenizer);
   if (writer != nullptr) return Written(sampled, *writer, count);
-  const bool masks = *sampled.config->objective == "masked-lm";
+  const bool masks = *sampled.config->objective.name == "masked-lm";
   return masks && sampled.held_out != nullptr ? FilledIn(sampled, count) : std::vector<Sample>();
 }
 

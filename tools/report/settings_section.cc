@@ -18,12 +18,12 @@ using RunsOfSetting = std::vector<const RunRecord*>;
 
 bool TookAllSteps(const RunRecord& run) {
   const std::optional<RunScore> last = run.Last();
-  return run.config && last && last->step == run.config->steps;
+  return run.config && last && last->step == run.config->optimization.steps;
 }
 
 bool DifferInSeedAlone(const RunRecord& a, const RunRecord& b) {
   TrainingConfig with_seed_of_b = *a.config;
-  with_seed_of_b.seed = b.config->seed;
+  with_seed_of_b.optimization.seed = b.config->optimization.seed;
   return FieldDifferences(TrainingFields(), with_seed_of_b, *b.config).empty() && InputsOf(a.run) == InputsOf(b.run);
 }
 
@@ -66,8 +66,8 @@ SeedGroup GroupOfSetting(const std::string& name, const RunsOfSetting& setting) 
   SeedGroup group = {name, {}};
   for (const RunRecord* run : setting) {
     for (const Series& series : run->held_out) {
-      if (static_cast<int64_t>(series.x.back()) == run->config->steps) {
-        group.Add(series.name, run->config->seed, series.y.back());
+      if (static_cast<int64_t>(series.x.back()) == run->config->optimization.steps) {
+        group.Add(series.name, run->config->optimization.seed, series.y.back());
       }
     }
   }
@@ -81,7 +81,7 @@ std::string MeansTable(const std::vector<SeedGroup>& groups, const std::vector<R
   std::vector<std::vector<TableCell>> rows;
   for (size_t i = 0; i < groups.size(); ++i) {
     std::set<uint64_t> seeds;
-    for (const RunRecord* run : settings[i]) seeds.insert(run->config->seed);
+    for (const RunRecord* run : settings[i]) seeds.insert(run->config->optimization.seed);
     std::vector<std::string> texts;
     for (const uint64_t seed : seeds) texts.push_back(StrCat(seed));
     std::vector<TableCell>& row = rows.emplace_back();

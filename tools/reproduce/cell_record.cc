@@ -18,7 +18,7 @@ constexpr char kPretraining[] = "pretraining", kFinetunings[] = "finetunings", k
 
 // Where files lie is another thing on another machine; what is in them has a fingerprint.
 TrainingConfig WithoutPaths(TrainingConfig config) {
-  config.data = config.validation = config.task_data = config.init_from = "";
+  config.data.text = config.data.validation = config.objective.task_data = config.optimization.init_from = "";
   return config;
 }
 
@@ -196,17 +196,18 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
     const int64_t step = reader.Int("step");
     record.curve_steps.push_back(static_cast<double>(step));
     record.curve.push_back(reader.Double("ln_ppl"));
-    if (step != config.steps) continue;
+    if (step != config.optimization.steps) continue;
     for (const char* measure : {"ln_ppl", "masked_accuracy", "sentence_accuracy"}) {
       const Json* value = line.Find(measure);
       if (value != nullptr && value->is_number()) record.values[measure] = value->AsDouble();
     }
   }
   record.step_seconds = MedianStepSeconds(lines);
-  if (record.values.empty()) Fail(ErrorKind::kData, "its metrics.jsonl has no measure of step ", config.steps);
+  if (record.values.empty())
+    Fail(ErrorKind::kData, "its metrics.jsonl has no measure of step ", config.optimization.steps);
   const Json run = folder.ReadRunFile();
   const JsonReader reader(run, folder.RunFile());
-  record.data = WithNameOf(config.validation, WithNameOf(config.data, reader.String("data")));
+  record.data = WithNameOf(config.data.validation, WithNameOf(config.data.text, reader.String("data")));
   record.data_fingerprint = reader.String("data_fingerprint");
   record.simd_bits = reader.String("simd_bits");
   record.parameters = reader.Int("parameters");

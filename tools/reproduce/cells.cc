@@ -46,7 +46,8 @@ bool TrainRun(const TrainingConfig& config, const std::string& folder, const Sto
   Progress progress(std::chrono::seconds(30));
   ResumeOptions resume;
   resume.from = ResumeOptions::From::kNewest;
-  TrainingRun run(ResolvedConfig(config), folder, resume, MakeTrainingObserver(progress, signals, config.steps));
+  TrainingRun run(ResolvedConfig(config), folder, resume,
+                  MakeTrainingObserver(progress, signals, config.optimization.steps));
   return run.Train().end == TrainingSummary::End::kFinished;
 }
 
@@ -103,8 +104,8 @@ std::string WhyAnotherFinetuning(const Cell& cell, const ScaleFinetuning& finetu
   }
   TrainingConfig here = there;
   SetFields(finetuning.config, &here);
-  here.task = finetuning.tasks;
-  here.seed = cell.pretraining.seed;
+  here.objective.tasks = finetuning.tasks;
+  here.optimization.seed = cell.pretraining.optimization.seed;
   const std::vector<std::string> differences = Differences(here, there);
   return differences.empty() ? "" : differences[0];
 }
@@ -135,15 +136,15 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
 
 }  // namespace
 
-std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.seed); }
+std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.optimization.seed); }
 
 Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, TrainingConfig config, int64_t seed,
               const CellsOptions& options) {
   Cell cell = {.name = table.CellName(row)};
   cell.folder = StrCat(options.folder, "/", cell.name, "/seed-", seed);
   cell.pretraining = std::move(config);
-  cell.pretraining.seed = static_cast<uint64_t>(seed);
-  if (!options.data.empty()) cell.pretraining.data = options.data;
+  cell.pretraining.optimization.seed = static_cast<uint64_t>(seed);
+  if (!options.data.empty()) cell.pretraining.data.text = options.data;
   MakePathsAbsolute(&cell.pretraining);
   cell.finetunings = scale.models.at(table.model).finetunings;
   cell.task_data = options.task_data;
@@ -184,15 +185,15 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning&
 TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const OriginOutline& origin,
                             const std::string& task_folder, FinetuningLength* length) {
   TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
-  config.steps = 0;
-  const std::optional<OptimizerKind> published = config.optimizer;
+  config.optimization.steps = 0;
+  const std::optional<OptimizerKind> published = config.optimization.optimizer;
   SetFields(finetuning.config, &config);
   // Another optimizer cannot go on from that state.
-  if (config.optimizer != published) config.optimizer_start = OptimizerStart::kFresh;
+  if (config.optimization.optimizer != published) config.optimization.optimizer_start = OptimizerStart::kFresh;
   if (finetuning.epochs) *length = {.epochs = *finetuning.epochs, .steps = 0, .warmup = length->warmup};
-  config.task_data = task_folder;
-  config.init_from = cell.PretrainingFolder();
-  config.seed = cell.pretraining.seed;
+  config.objective.task_data = task_folder;
+  config.optimization.init_from = cell.PretrainingFolder();
+  config.optimization.seed = cell.pretraining.optimization.seed;
   MakePathsAbsolute(&config);
   return config;
 }
@@ -252,8 +253,8 @@ std::string WhyAnother(const Cell& cell) {
   const TrainingConfig there = kept ? kept->pretraining.config : ReadRunConfig(folder);
   if (const std::string difference = FirstDifference(cell.pretraining, there); !difference.empty()) return difference;
   // It changes no bit of the model, but what is measured of it.
-  if (cell.pretraining.eval_batches == there.eval_batches) return "";
-  return StrCat("eval_batches: ", cell.pretraining.eval_batches, " here, ", there.eval_batches, " there");
+  if (cell.pretraining.run.eval_batches == there.run.eval_batches) return "";
+  return StrCat("eval_batches: ", cell.pretraining.run.eval_batches, " here, ", there.run.eval_batches, " there");
 }
 
 std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {

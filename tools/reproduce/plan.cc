@@ -19,9 +19,9 @@ namespace crosstalk {
 namespace {
 
 int64_t StepsDone(const Cell& cell) {
-  if (IsFinished(cell) || IsFinished(cell.PretrainingFolder(), false)) return cell.pretraining.steps;
+  if (IsFinished(cell) || IsFinished(cell.PretrainingFolder(), false)) return cell.pretraining.optimization.steps;
   const std::vector<int64_t> steps = CheckpointStore(RunFolder(cell.PretrainingFolder()).CheckpointDirectory()).Steps();
-  return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.steps);
+  return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.optimization.steps);
 }
 
 // Calls check(), but for what a damaged file of the cell says: that is the cell's own failure, and stops no other.
@@ -51,12 +51,12 @@ void CheckConfigurations(const std::vector<Cell>& cells) {
 void CheckData(const std::vector<Cell>& cells) {
   std::map<std::string, std::string> fingerprints;  // by model
   for (const Cell& cell : cells) {
-    if (fingerprints.count(cell.pretraining.model) == 0) {
-      fingerprints[cell.pretraining.model] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
+    if (fingerprints.count(cell.pretraining.model.name) == 0) {
+      fingerprints[cell.pretraining.model.name] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
     }
     UnlessDamaged([&] {
       const std::optional<std::string> there = DataFingerprintOf(cell);
-      CROSSTALK_CHECK(!there || *there == fingerprints[cell.pretraining.model], cell.PretrainingFolder(),
+      CROSSTALK_CHECK(!there || *there == fingerprints[cell.pretraining.model.name], cell.PretrainingFolder(),
                       ": was trained on other text; choose another --out, or the same --data");
     });
   }
@@ -80,7 +80,7 @@ class Planner {
       const int64_t done = StepsDone(*cell);
       row.finished += IsFinished(*cell) ? 1 : 0;
       row.begun += !IsFinished(*cell) && done > 0 ? 1 : 0;
-      row.steps_left += cell->pretraining.steps - done;
+      row.steps_left += cell->pretraining.optimization.steps - done;
       to_finetune += IsFinished(*cell) ? 0 : 1;
     }
     const ResolvedConfig config(first.pretraining);
@@ -93,8 +93,8 @@ class Planner {
     if (row.finished < row.cells) {
       const FinetuningPlan& finetuning = FinetuningOf(first, cost);
       // A held-out batch is the forward third of a step.
-      const double evaluations =
-          static_cast<double>(EvaluationsOf(*config) * config->eval_batches) / 3 / static_cast<double>(config->steps);
+      const double evaluations = static_cast<double>(EvaluationsOf(*config) * config->run.eval_batches) / 3 /
+                                 static_cast<double>(config->optimization.steps);
       steps =
           static_cast<double>(row.steps_left) * (1 + evaluations) + finetuning.steps * static_cast<double>(to_finetune);
       row.memory_bytes = std::max(row.memory_bytes, finetuning.memory_bytes);
@@ -131,10 +131,10 @@ class Planner {
     double steps;  // that are left, or take as long as what is left
   };
 
-  const std::string& ModelOf(size_t row) const { return rows_[row].first->pretraining.model; }
+  const std::string& ModelOf(size_t row) const { return rows_[row].first->pretraining.model.name; }
 
   const FinetuningPlan& FinetuningOf(const Cell& cell, const StepCost& step) {
-    const std::string& model = cell.pretraining.model;
+    const std::string& model = cell.pretraining.model.name;
     if (const auto known = finetunings_.find(model); known != finetunings_.end()) return known->second;
     FinetuningPlan& plan = finetunings_[model];
     for (const ScaleFinetuning& finetuning : cell.finetunings) {
@@ -146,7 +146,7 @@ class Planner {
       plan.steps += cost->multiplications / static_cast<double>(step.step_multiplications);
       plan.memory_bytes = std::max(plan.memory_bytes, cost->step.total_bytes);
       TrainingConfig config = cell.pretraining;
-      config.steps = cost->steps;
+      config.optimization.steps = cost->steps;
       plan.disk_bytes += DiskOfRun(config, cost->step);
     }
     return plan;

@@ -79,7 +79,7 @@ std::string StateOf(const Cell& cell) {
   const std::vector<Json> lines =
       Exists(folder.MetricsFile()) ? ReadMetrics(folder.MetricsFile()) : std::vector<Json>();
   const int64_t step = lines.empty() ? 0 : JsonReader(lines.back(), folder.MetricsFile()).Int("step");
-  return StrCat("not finished: step ", step, " of ", cell.pretraining.steps);
+  return StrCat("not finished: step ", step, " of ", cell.pretraining.optimization.steps);
 }
 
 class Collector {
@@ -104,7 +104,7 @@ class Collector {
   void Miss(const Cell& cell, const std::string& reason) { result_.missing.push_back({cell.Title(), reason}); }
 
   std::optional<CellResult> Read(const Cell& cell) {
-    CellResult result = {.seed = cell.pretraining.seed};
+    CellResult result = {.seed = cell.pretraining.optimization.seed};
     try {
       const std::optional<CellRecord> kept = KeptRecord(cell);
       if (!kept && !IsFinished(cell.PretrainingFolder(), false)) {
@@ -231,8 +231,8 @@ TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t se
   result.scale_about = scale.about;
   result.scale_fingerprint = scale.fingerprint;
   const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
-  result.length = configs[0].input_length;
-  result.steps = configs[0].steps;
+  result.length = configs[0].objective.input_length;
+  result.steps = configs[0].optimization.steps;
   result.measures = MoreMeasures(scale, table);
   Collector collector(scale, table, options, &result);
   for (size_t i = 0; i < configs.size(); ++i) {

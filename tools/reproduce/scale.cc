@@ -109,9 +109,9 @@ ScaleFinetuning FinetuningFrom(const Json& json, const std::string& source) {
 
 ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source) {
   ScaleModel model;
-  model.pretraining.model = name;
+  model.pretraining.model.name = name;
   SetFields(reader, "pretraining", &model.pretraining);
-  model.heads_ratio = static_cast<double>(model.pretraining.d_model) / kPaperWidth;
+  model.heads_ratio = static_cast<double>(model.pretraining.model.d_model) / kPaperWidth;
   if (reader.Has("heads_ratio")) {
     model.heads_ratio = reader.Double("heads_ratio");
     if (!(model.heads_ratio > 0 && model.heads_ratio <= 1000))
@@ -210,7 +210,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const Pa
                   table.number, " is of");
   TrainingConfig config = model->second.pretraining;
   const double ratio = model->second.heads_ratio;
-  const int64_t width = config.d_model;
+  const int64_t width = config.model.d_model;
   for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
   const int64_t h = row.config.At("heads").AsInt();
   const int64_t h_k = IntOf(row.config, "key_heads", h), h_v = IntOf(row.config, "value_heads", h);
@@ -227,7 +227,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const Pa
   CROSSTALK_CHECK_FIELD(key_heads * h == heads * h_k && value_heads * h == heads * h_v, "heads_ratio", "row ", row.name,
                         ": its ", h_k, ", ", h, ", ", h_v, " heads would be ", key_heads, ", ", heads, ", ",
                         value_heads, ", which are in another ratio");
-  AttentionOptions& attention = config.attention;
+  AttentionOptions& attention = config.model.attention;
   const auto unless = [](int64_t value, int64_t otherwise) {
     return value == otherwise ? std::nullopt : std::optional<int64_t>(value);
   };
@@ -248,7 +248,7 @@ std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& 
     for (size_t i = 0; i + 1 < configs.size(); ++i) {
       CROSSTALK_CHECK_FIELD(ToJson(configs[i]) != ToJson(configs.back()), "heads_ratio", "rows ", table.rows[i].name,
                             " and ", row.name, " of table ", table.number, " would both have ",
-                            configs[i].attention.heads,
+                            configs[i].model.attention.heads,
                             " heads; choose another heads_ratio, or a d_model with more divisors");
     }
   }
@@ -257,10 +257,10 @@ std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& 
 
 AttentionConfig LayerOfRow(const TrainingConfig& config) {
   for (const std::optional<AttentionKind>& place :
-       {config.encoder_self_kind, config.decoder_self_kind, config.encoder_decoder_kind}) {
-    if (place && *place != config.attention.kind) return MakeAttentionLayer(config, place);
+       {config.model.encoder_self_kind, config.model.decoder_self_kind, config.model.encoder_decoder_kind}) {
+    if (place && *place != config.model.attention.kind) return MakeAttentionLayer(config.model, place);
   }
-  return MakeAttentionLayer(config);
+  return MakeAttentionLayer(config.model);
 }
 
 }  // namespace crosstalk

@@ -27,15 +27,15 @@ constexpr double kMostSeconds = 3;  // no further pass is measured
 bool IsMadeHere(const std::string& tokenizer) { return tokenizer == "sentencepiece" || tokenizer == "characters"; }
 
 Vocabulary ExpectedVocabulary(const TrainingConfig& config) {
-  if (IsMadeHere(config.tokenizer)) return VocabularyOf(config, nullptr);
+  if (IsMadeHere(config.data.tokenizer)) return VocabularyOf(config, nullptr);
   return VocabularyOf(config, LoadNamedTokenizer(config).get());
 }
 
 // The configuration on the bytes of the built-in corpus.
 TrainingConfig OnBytes(TrainingConfig config) {
-  config.tokenizer = "bytes";
-  config.data.clear();
-  config.validation.clear();
+  config.data.tokenizer = "bytes";
+  config.data.text.clear();
+  config.data.validation.clear();
   return config;
 }
 
@@ -50,19 +50,18 @@ Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& 
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {
-  const PrecisionScope precision(config.precision);
-  const std::unique_ptr<Model> model =
-      MakeModel(FindModel(config.model).configure(config, vocabulary), "configuration", config.seed);
-  model->SetActivations(config.activations);
-  Freeze(config, *model);
+  const PrecisionScope precision(config.optimization.precision);
+  const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
+  model->SetActivations(config.optimization.activations);
+  Freeze(config.optimization, *model);
   const Batch batch = MakeBatches(config, data)->Get(0, 0);
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;
   for (int i = 0; i < kMostPasses && watch.seconds() < kMostSeconds; ++i) {
     if (signals.Received() != 0) throw Interrupted();
     const Stopwatch pass;
-    const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = config.seed};
-    Backward(model->Loss(batch, MakeLossOptions(config), context).Scaled({}));
+    const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = config.optimization.seed};
+    Backward(model->Loss(batch, MakeLossOptions(config.optimization), context).Scaled({}));
     quickest = std::min(quickest, pass.seconds());
     model->ZeroGrad();
   }
@@ -71,19 +70,20 @@ double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary
 
 double OfAnExample(const TrainingConfig& config, const Vocabulary& vocabulary) {
   const StepCost cost = EstimateStep(ResolvedConfig(config), vocabulary);
-  return std::max(1.0, static_cast<double>(cost.step_multiplications) / static_cast<double>(config.batch));
+  return std::max(1.0, static_cast<double>(cost.step_multiplications) / static_cast<double>(config.optimization.batch));
 }
 
 // A part of the configuration's step that takes about a second.
 TrainingConfig MeasuredPart(TrainingConfig config, const Vocabulary& vocabulary) {
-  config.batch /= config.accumulate;
-  config.accumulate = 1;
+  config.optimization.batch /= config.optimization.accumulate;
+  config.optimization.accumulate = 1;
   if (OfAnExample(config, vocabulary) > kMostMultiplications) {
-    config.layers = 1;
-    if (config.decoder_layers) config.decoder_layers = 1;
+    config.model.layers = 1;
+    if (config.model.decoder_layers) config.model.decoder_layers = 1;
   }
   const double most = kMostMultiplications / OfAnExample(config, vocabulary);
-  config.batch = std::clamp<int64_t>(static_cast<int64_t>(std::min(most, 1e9)), 1, config.batch);
+  config.optimization.batch =
+      std::clamp<int64_t>(static_cast<int64_t>(std::min(most, 1e9)), 1, config.optimization.batch);
   return config;
 }
 
@@ -118,14 +118,14 @@ std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const ScaleFine
   origin.tokenizer = tokenizer;
   FinetuningLength length;
   TrainingConfig config = FinetuningOf(cell, finetuning, origin, *folder, &length);
-  config.init_from.clear();
+  config.optimization.init_from.clear();
   TrainingData data;
   data.tokenizer = tokenizer;
   data.tasks = std::make_shared<TaskSet>(OpenTasks(config));
   SetSteps(
       length, [&] { return CountTrainingExamples(config, data); }, &config);
   const ResolvedConfig resolved(config);
-  FinetuningCost cost = {.steps = config.steps,
+  FinetuningCost cost = {.steps = config.optimization.steps,
                          .step = EstimateStep(resolved, BytesOf(vocabulary_size, config, *tokenizer))};
   double rows = 0;
   const double measures = static_cast<double>(EvaluationsOf(*resolved)) + 1;  // and the files at the end
@@ -135,20 +135,20 @@ std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const ScaleFine
   }
   cost.multiplications =
       static_cast<double>(cost.steps) * static_cast<double>(cost.step.step_multiplications) +
-      rows * static_cast<double>(cost.step.forward_multiplications) / static_cast<double>(config.batch);
+      rows * static_cast<double>(cost.step.forward_multiplications) / static_cast<double>(config.optimization.batch);
   return cost;
 }
 
 int64_t EvaluationsOf(const TrainingConfig& config) {
-  const int64_t every = config.eval_every.value_or(std::max<int64_t>(1, config.steps / 8));
-  return every == 0 ? 1 : std::max<int64_t>(1, config.steps / every);
+  const int64_t every = config.run.eval_every.value_or(std::max<int64_t>(1, config.optimization.steps / 8));
+  return every == 0 ? 1 : std::max<int64_t>(1, config.optimization.steps / every);
 }
 
 int64_t DiskOfRun(const TrainingConfig& config, const StepCost& cost) {
   constexpr int64_t kBytesOfALine = 300;  // of metrics.jsonl
   const int64_t weights = 4 * cost.parameters;
-  return (config.keep + 1) * (weights + cost.optimizer_bytes) + weights +
-         config.steps / config.log_every * kBytesOfALine;
+  return (config.run.keep + 1) * (weights + cost.optimizer_bytes) + weights +
+         config.optimization.steps / config.run.log_every * kBytesOfALine;
 }
 
 }  // namespace crosstalk

@@ -152,7 +152,7 @@ TEST(BertTest, AnAlbertsLayersAreOneSetOfParametersWithOneGradient) {
 
 TEST(BertTest, EachHeadHasItsOutputsAndItsLoss) {
   const Example example;
-  const auto names = [&](const BertHeads& heads, Batch inputs) {
+  const auto names = [&](const EncoderHeads& heads, Batch inputs) {
     BertConfig config = TinyBert();
     config.heads = heads;
     std::string text;
@@ -252,12 +252,12 @@ TEST(BertConfigTest, ItsJsonMakesItAgain) {
   config.inner_layers = 2;
   config.heads = {.pooler = true, .classes = 3, .masked_lm = true, .span = true};
   config.classifier = ClassifierKind::kUntied;
-  const Json json = ToJson(config);
-  EXPECT_EQ(ToJson(BertConfigFromJson(json, "config.json")), json);
-  EXPECT_EQ(ToJson(BertConfigFromJson(ToJson(TinyBert()), "config.json")), ToJson(TinyBert()));
+  const Json json = config.ToJson();
+  EXPECT_EQ(ReadBertConfig(json, "config.json")->ToJson(), json);
+  EXPECT_EQ(ReadBertConfig(TinyBert().ToJson(), "config.json")->ToJson(), TinyBert().ToJson());
   Json forged = json;
   forged.Set("layer_groups", 7);
-  EXPECT_EQ(MessageOf([&] { BertConfigFromJson(forged, "config.json"); }, ErrorKind::kData),
+  EXPECT_EQ(MessageOf([&] { ReadBertConfig(forged, "config.json"); }, ErrorKind::kData),
             "config.json: layer_groups: 7 is not between 1 and the 3 layers");
 }
 

@@ -1,28 +1,24 @@
 // What a training configuration that says nothing makes of BERT and ALBERT, and what it can say.
-#include "crosstalk/models/bert/build.h"
-
 #include <gtest/gtest.h>
 
-#include "crosstalk/models/albert/build.h"
-#include "crosstalk/models/bert/bert.h"
+#include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/training/config.h"
 
 namespace crosstalk {
 namespace build_test {
 
 BertConfig Built(TrainingConfig config) {
-  config.attention.kind = AttentionKind::kMultihead;
+  config.model.attention.kind = AttentionKind::kMultihead;
   const ResolvedConfig resolved(config);
-  const Json json =
-      FindModel(config.model).configure(*resolved, {.size = 300, .tokens = {.begin = 3, .separator = 4, .mask = 5}});
-  return BertConfigFromJson(json, "test");
+  return static_cast<const BertConfig&>(
+      *ConfigureModel(*resolved, {.size = 300, .tokens = {.begin = 3, .separator = 4, .mask = 5}}));
 }
 
 TrainingConfig Of(const char* model, int64_t d_model = 768) {
   TrainingConfig config;
-  config.model = model;
-  config.d_model = d_model;
-  config.attention.heads = 12;
+  config.model.name = model;
+  config.model.d_model = d_model;
+  config.model.attention.heads = 12;
   return config;
 }
 
@@ -39,10 +35,10 @@ TEST(BertBuildTest, TheDefaultsAreThePublishedForms) {
   EXPECT_EQ(albert.embedding_size, 768);
   EXPECT_EQ(albert.layer_groups, 1);
   const ResolvedConfig trained(Of("bert")), shared(Of("albert"));
-  EXPECT_EQ(trained->optimizer, OptimizerKind::kAdamW);
-  EXPECT_EQ(shared->optimizer, OptimizerKind::kLamb);
-  EXPECT_EQ(trained->clip, 1);
-  EXPECT_EQ(trained->z_loss, 0);
+  EXPECT_EQ(trained->optimization.optimizer, OptimizerKind::kAdamW);
+  EXPECT_EQ(shared->optimization.optimizer, OptimizerKind::kLamb);
+  EXPECT_EQ(trained->optimization.clip, 1);
+  EXPECT_EQ(trained->optimization.z_loss, 0);
 }
 
 TEST(BertBuildTest, InitialWeightsAreThePublishedOnesAtThePublishedWidth) {
@@ -50,7 +46,7 @@ TEST(BertBuildTest, InitialWeightsAreThePublishedOnesAtThePublishedWidth) {
   EXPECT_EQ(Built(Of("bert", 1536)).stddev, 0.02);
   EXPECT_NEAR(Built(Of("albert", 192)).stddev, 0.04, 1e-15);
   TrainingConfig config = Of("bert", 192);
-  config.initial_stddev = 0.3;
+  config.model.initial_stddev = 0.3;
   const BertConfig told = Built(config);
   EXPECT_EQ(told.stddev, 0.3);
   EXPECT_EQ(told.attention.projection_stddev, 0.3);
@@ -58,18 +54,18 @@ TEST(BertBuildTest, InitialWeightsAreThePublishedOnesAtThePublishedWidth) {
 
 TEST(BertBuildTest, WithoutASentenceTaskThereIsNoPooler) {
   TrainingConfig config = Of("bert");
-  config.sentence_task = SentenceTask::kNone;
-  const BertHeads heads = Built(config).heads;
+  config.objective.sentence_task = SentenceTask::kNone;
+  const EncoderHeads heads = Built(config).heads;
   EXPECT_TRUE(heads.masked_lm && !heads.pooler && !heads.sentence);
 }
 
 TEST(BertBuildTest, LearnedPositionsAreAsManyAsTokensUnlessTold) {
   TrainingConfig config = Of("bert");
-  config.positions = PositionScheme::kLearned;
-  EXPECT_EQ(Built(config).max_positions, config.input_length);
-  config.max_positions = 512;
+  config.model.positions = PositionScheme::kLearned;
+  EXPECT_EQ(Built(config).max_positions, config.objective.input_length);
+  config.model.max_positions = 512;
   EXPECT_EQ(Built(config).max_positions, 512);
-  config.max_positions = 4;
+  config.model.max_positions = 4;
   EXPECT_THROW(Built(config), Error);
 }
 

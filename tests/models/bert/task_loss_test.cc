@@ -20,7 +20,7 @@ using testing::MessageOf;
 
 constexpr int64_t kVocabulary = 37, kD = 12, kLength = 9;
 
-BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
+BertConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
   BertConfig config;
   config.vocabulary = kVocabulary;
   config.d_model = kD;
@@ -34,7 +34,7 @@ BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
   return config;
 }
 
-BertConfig AlbertConfig(const BertHeads& heads) {
+BertConfig AlbertConfig(const EncoderHeads& heads) {
   BertConfig config = Config(heads);
   config.feed_forward = FeedForwardKind::kGeluTanh;
   config.embedding_size = 7;
@@ -66,14 +66,14 @@ Tensor Ints(const std::vector<int32_t>& values) {
 // A task: a head, a batch of training, and the same inputs under their published names.
 struct Task {
   const char* name;
-  BertHeads heads;
+  EncoderHeads heads;
   Batch batch, published;
   size_t measures;
 };
 
 std::vector<Task> Tasks() {
   std::vector<Task> tasks;
-  const auto add = [&](const char* name, const BertHeads& heads, const Shape& shape, size_t measures) -> Task& {
+  const auto add = [&](const char* name, const EncoderHeads& heads, const Shape& shape, size_t measures) -> Task& {
     Task& task = tasks.emplace_back(Task{name, heads, {}, {}, measures});
     task.batch.Add("inputs", Ids(shape)).Add("segments", Segments(shape));
     task.published.Add("input_ids", Ids(shape)).Add("token_type_ids", Segments(shape));
@@ -258,7 +258,7 @@ TEST(TaskLossTest, ShapesAloneAreEnoughForAStep) {
 }
 
 TEST(TaskLossTest, WhatDoesNotFitIsNamed) {
-  const auto message = [](const BertHeads& heads, const std::vector<NamedTensor>& tensors) {
+  const auto message = [](const EncoderHeads& heads, const std::vector<NamedTensor>& tensors) {
     Batch batch;
     const bool choices = tensors[0].name == "choice_counts";
     const Shape shape = choices ? Shape({2, 2, kLength}) : Shape({2, kLength});
@@ -268,7 +268,7 @@ TEST(TaskLossTest, WhatDoesNotFitIsNamed) {
     for (const NamedTensor& one : tensors) batch.Add(one.name, one.tensor);
     return MessageOf([&] { Bert(Config(heads), 3).Loss(batch, {}, {}); });
   };
-  const BertHeads classes = {.pooler = true, .classes = 3}, choice = {.pooler = true, .multiple_choice = true};
+  const EncoderHeads classes = {.pooler = true, .classes = 3}, choice = {.pooler = true, .multiple_choice = true};
   EXPECT_EQ(message({.span = true}, {{"labels", Ints({1, 1})}}), "BERT: the model has no classification head");
   EXPECT_EQ(message(classes, {{"scores", Ints({1, 1})}}),
             "BERT: scores are for a regression, whose head has one class, not 3");

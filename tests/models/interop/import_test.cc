@@ -35,19 +35,19 @@ TEST(ImportTest, ItsTrainingConfigurationSaysItsSizes) {
   const TempDir dir;
   ImportModel(ParityFolder("albert_groups1"), dir / "model", {.attention = AttentionKind::kTalking});
   const TrainingConfig config = ReadRunConfig(RunFolder(dir / "model"));
-  EXPECT_EQ(config.model, "albert");
-  EXPECT_EQ(config.attention.kind, AttentionKind::kTalking);
-  EXPECT_EQ(config.mixing_init, MixingInit::kIdentity);
-  EXPECT_EQ(config.attention.heads, 4);
-  EXPECT_EQ(config.attention_scale, AttentionScale::kExplicit);
-  EXPECT_EQ(config.d_model, 48);
-  EXPECT_EQ(config.d_ff, 96);
-  EXPECT_EQ(config.layers, 3);
-  EXPECT_EQ(config.embedding_size, 32);
-  EXPECT_EQ(config.layer_groups, 1);
-  EXPECT_EQ(config.max_positions, 40);
-  EXPECT_EQ(config.feed_forward, FeedForwardKind::kGeluTanh);
-  EXPECT_EQ(config.positions, PositionScheme::kLearned);
+  EXPECT_EQ(config.model.name, "albert");
+  EXPECT_EQ(config.model.attention.kind, AttentionKind::kTalking);
+  EXPECT_EQ(config.model.mixing_init, MixingInit::kIdentity);
+  EXPECT_EQ(config.model.attention.heads, 4);
+  EXPECT_EQ(config.model.attention_scale, AttentionScale::kExplicit);
+  EXPECT_EQ(config.model.d_model, 48);
+  EXPECT_EQ(config.model.d_ff, 96);
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.model.embedding_size, 32);
+  EXPECT_EQ(config.model.layer_groups, 1);
+  EXPECT_EQ(config.model.max_positions, 40);
+  EXPECT_EQ(config.model.feed_forward, FeedForwardKind::kGeluTanh);
+  EXPECT_EQ(config.model.positions, PositionScheme::kLearned);
 }
 
 }  // namespace import_test

@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
+#include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/interop/published_albert.h"
 #include "crosstalk/models/interop/published_t5.h"
-#include "crosstalk/models/registry.h"
 
 namespace crosstalk {
 namespace published_names_test {
@@ -34,7 +34,9 @@ TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
   EXPECT_EQ(ExpandPattern(pattern, 7, 3), "groups.2.layers.1.w");
   EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.1.w", 3), 7);
   EXPECT_EQ(MatchPattern(pattern, "groups.2.layers.3.w", 3), std::nullopt);
-  const PublishedNames names(kPublishedAlbert, Json::MakeObject({{"inner_layers", 2}}));
+  BertConfig config;
+  config.inner_layers = 2;
+  const PublishedNames names(kPublishedAlbert, &config);
   EXPECT_EQ(names.NamesOf("encoder.block_3.feed_forward.wi")[0].name,
             "albert.encoder.albert_layer_groups.1.albert_layers.1.ffn.weight");
   EXPECT_EQ(names.PathsOf("albert.encoder.albert_layer_groups.1.albert_layers.0.ffn.weight")[0].name,
@@ -43,10 +45,9 @@ TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
 
 // Each published name but the tied ones stands for one parameter, in every table.
 TEST(PublishedNamesTest, TablesSayEachNameOnce) {
-  for (const ModelType& type : ModelTypes()) {
-    if (type.published == nullptr) continue;
+  for (const PublishedForm* form : PublishedForms()) {
     std::set<std::string> rows;
-    for (const PublishedTensor& row : type.published->tensors) {
+    for (const PublishedTensor& row : form->tensors) {
       EXPECT_TRUE(rows.insert(std::string(row.ours) + " " + row.theirs).second) << row.ours << " " << row.theirs;
     }
   }

@@ -145,16 +145,16 @@ TEST(LmTest, ConfigurationsComeBackFromJson) {
     config.classifier = ClassifierKind::kUntied;
     config.feed_forward = FeedForwardKind::kGelu;
     config.attention.dropout_rate = config.dropout_rate = 0.25;
-    const Json json = ToJson(config);
-    EXPECT_EQ(ToJson(LmConfigFromJson(json, "x")), json);
+    const Json json = config.ToJson();
+    EXPECT_EQ(ReadLmConfig(json, "x")->ToJson(), json);
   }
 }
 
 TEST(LmTest, RefusesWhatCannotBe) {
   const auto message = [](auto change) {
-    Json json = ToJson(TinyLm("talking"));
+    Json json = TinyLm("talking").ToJson();
     change(json);
-    return testing::MessageOf([&] { LmConfigFromJson(json, "config.json"); }, ErrorKind::kData);
+    return testing::MessageOf([&] { ReadLmConfig(json, "config.json"); }, ErrorKind::kData);
   };
   EXPECT_NE(message([](Json& json) { json.Set("model", "t5"); }).find("config.json: model"), std::string::npos);
   EXPECT_NE(message([](Json& json) { json.Set("context", 0); }).find("context"), std::string::npos);

@@ -34,8 +34,8 @@ std::shared_ptr<const ExampleSource> Examples(std::shared_ptr<const TextSource> 
                                               TextSource::Order order = TextSource::Order::kShuffled,
                                               uint64_t seed = kSeed) {
   TrainingConfig config;
-  config.input_length = input_length;
-  return FindObjective("span-corruption").make(config, {std::move(text), std::move(tokenizer), order, seed});
+  config.objective.input_length = input_length;
+  return FindObjective("span-corruption").make(config.objective, {std::move(text), std::move(tokenizer), order, seed});
 }
 
 std::shared_ptr<const ExampleSource> HeldOut(std::shared_ptr<const TextSource> text,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/training/trainer.h"
@@ -22,7 +23,7 @@ namespace encoder_answers_test {
 
 using testing::MessageOf;
 
-BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
+BertConfig Config(const EncoderHeads& heads, const std::string& kind = "talking") {
   BertConfig config;
   config.vocabulary = Bytes()->vocab_size();
   config.tokens = Bytes()->special_tokens();
@@ -39,7 +40,7 @@ BertConfig Config(const BertHeads& heads, const std::string& kind = "talking") {
 
 struct Task {
   TaskType type;
-  BertHeads heads;
+  EncoderHeads heads;
 };
 const std::vector<Task>& Tasks() {
   static const std::vector<Task> tasks = {
@@ -131,7 +132,7 @@ TEST(EncoderAnswersTest, AnswersAreWhatTheOutputsSay) {
   row.second = "anna and b";
   const EncodedPair pair = EncodePair(*Bytes(), row.first, row.second);
   const auto n = std::ssize(pair.tokens);
-  const auto outputs = [&](const BertHeads& heads, const char* name, bool doubles) {
+  const auto outputs = [&](const EncoderHeads& heads, const char* name, bool doubles) {
     const Bert model(Config(heads), 3, doubles ? DType::kFloat64 : DType::kFloat32);
     Batch batch;
     std::vector<int32_t> ids, segments;
@@ -275,7 +276,8 @@ TEST(EncoderAnswersTest, AThresholdEmptiesWhatIsAboveIt) {
 
 TEST(EncoderAnswersTest, AModelThatCannotAnswerIsRefused) {
   const std::vector<TaskRow> rows = RandomRows(3);
-  const auto message = [&](const BertHeads& heads, size_t task, std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
+  const auto message = [&](const EncoderHeads& heads, size_t task,
+                           std::shared_ptr<const Tokenizer> tokenizer = Bytes()) {
     return MessageOf([&] { AnswerWithHead(Bert(Config(heads), 3), *tokenizer, Tasks()[task].type, rows, kOptions); });
   };
   EXPECT_EQ(message({.pooler = true, .classes = 2}, 0), "the model's head has 2 classes, but test has 3");

@@ -27,10 +27,10 @@ using testing::MessageOf;
 
 TrainingConfig Config(Masking masking, SentenceTask task, int64_t length = 64) {
   TrainingConfig config;
-  config.objective = "masked-lm";
-  config.input_length = length;
-  config.masking = masking;
-  config.sentence_task = task;
+  config.objective.name = "masked-lm";
+  config.objective.input_length = length;
+  config.objective.masking = masking;
+  config.objective.sentence_task = task;
   return config;
 }
 
@@ -105,7 +105,7 @@ class Examples {
            std::shared_ptr<const Tokenizer> tokenizer = Bytes(), uint64_t seed = 5,
            TextSource::Order order = TextSource::Order::kShuffled)
       : tokenizer_(tokenizer),
-        source_(FindObjective("masked-lm").make(config, {std::move(text), tokenizer, order, seed})) {}
+        source_(FindObjective("masked-lm").make(config.objective, {std::move(text), tokenizer, order, seed})) {}
 
   Row At(int64_t place, int64_t index) const {
     Batch batch = source_->EmptyBatch(2);
@@ -210,7 +210,7 @@ TEST(MaskedLmExamplesTest, SentencesAreInOrderOrSwapped) {
 TEST(MaskedLmExamplesTest, WithoutATaskThereIsOneSegment) {
   const TempDir dir;
   TrainingConfig config = Config(Masking::kTokens, SentenceTask::kNone, 128);
-  config.short_share = 0;
+  config.objective.short_share = 0;
   const Examples examples(config, Documents(dir, 40, 60));
   EXPECT_FALSE(examples.source().EmptyBatch(1).Has("sentence_labels"));
   int64_t full = 0;
@@ -230,7 +230,7 @@ TEST(MaskedLmExamplesTest, AShareOfTheExamplesIsShort) {
   const auto text = MakeSyntheticCorpus(1).training;
   constexpr int64_t kExamples = 1500;
   for (const double share : {0.0, 0.1, 1.0}) {
-    config.short_share = share;
+    config.objective.short_share = share;
     const Examples examples(config, text);
     int64_t shorter = 0, total = 0;
     for (int64_t i = 0; i < kExamples; ++i) {
@@ -357,33 +357,35 @@ TEST(MaskedLmExamplesTest, TextsOfOtherScriptsAndTheSmallestRowsWork) {
       }
     }
   }
-  EXPECT_TRUE(Contains(MessageOf([] { DescribeMaskedLm(Config(Masking::kTokens, SentenceTask::kNextSentence, 4)); }),
-                       "input_length: 4 is less than 5"));
+  EXPECT_TRUE(
+      Contains(MessageOf([] { DescribeMaskedLm(Config(Masking::kTokens, SentenceTask::kNextSentence, 4).objective); }),
+               "input_length: 4 is less than 5"));
 }
 
 TEST(MaskedLmExamplesTest, MostMaskedBoundsTheRow) {
   const auto text = MakeSyntheticCorpus(1).training;
   TrainingConfig config = Config(Masking::kTokens, SentenceTask::kNextSentence, 128);
-  EXPECT_EQ(MostMasked(config), 20);
-  EXPECT_EQ(DescribeMaskedLm(config), "128 tokens, 20 masked, next sentence");
-  config.most_masked = 5;
+  EXPECT_EQ(MostMasked(config.objective), 20);
+  EXPECT_EQ(DescribeMaskedLm(config.objective), "128 tokens, 20 masked, next sentence");
+  config.objective.most_masked = 5;
   const Examples few(config, text);
   EXPECT_EQ(few.source().EmptyBatch(3).Get("masked_positions").size(1), 5);
   for (int64_t i = 0; i < 50; ++i) EXPECT_LE(std::ssize(few.At(i).targets), 5);
-  config.most_masked = 128;
+  config.objective.most_masked = 128;
   const Examples many(config, text);
   for (int64_t i = 0; i < 50; ++i) EXPECT_LE(std::ssize(many.At(i).targets), 19);
-  config.noise_density = 0.999;
+  config.objective.noise_density = 0.999;
   const Examples all(config, text);
   for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(std::ssize(all.At(i).targets), all.At(i).length - 3);
-  config.most_masked = 129;
-  EXPECT_TRUE(Contains(MessageOf([&] { DescribeMaskedLm(config); }), "most_masked: 129 is more than input_length"));
+  config.objective.most_masked = 129;
+  EXPECT_TRUE(
+      Contains(MessageOf([&] { DescribeMaskedLm(config.objective); }), "most_masked: 129 is more than input_length"));
 }
 
 TEST(MaskedLmExamplesTest, TheEmptyBatchNeedsNoText) {
   const TrainingConfig config = Config(Masking::kTokens, SentenceTask::kSentenceOrder, 40);
   const std::shared_ptr<const Tokenizer> tokenizer = Bytes();
-  const Batch here = EmptyMaskedLmBatch(config, tokenizer->special_tokens(), 3);
+  const Batch here = EmptyMaskedLmBatch(config.objective, tokenizer->special_tokens(), 3);
   const Batch there = Examples(config, MakeSyntheticCorpus(1).training).source().EmptyBatch(3);
   ASSERT_EQ(here.tensors().size(), there.tensors().size());
   for (size_t i = 0; i < here.tensors().size(); ++i) {
@@ -436,7 +438,7 @@ TEST(ConstantGuessTest, AMaskedModelIsAskedForTokensAndSentences) {
   const auto names_of = [&](SentenceTask task) {
     const std::shared_ptr<const ExampleSource> examples =
         FindObjective("masked-lm")
-            .make(Config(Masking::kTokens, task), {text, Bytes(), TextSource::Order::kSequential, 0});
+            .make(Config(Masking::kTokens, task).objective, {text, Bytes(), TextSource::Order::kSequential, 0});
     std::vector<std::string> names;
     const std::vector<Metric> guess = *EvaluationBatches(examples, 8, 200).ConstantGuess();
     for (const Metric& metric : guess) {

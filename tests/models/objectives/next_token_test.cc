@@ -22,11 +22,11 @@ constexpr int64_t kLength = 12;
 std::shared_ptr<const ExampleSource> Examples(std::shared_ptr<const TextSource> text, TextSource::Order order,
                                               int64_t length = kLength) {
   TrainingConfig config;
-  config.model = "lm";
-  config.input_length = length;
+  config.model.name = "lm";
+  config.objective.input_length = length;
   const ObjectiveType& objective = FindObjective("next-token");
   EXPECT_EQ(objective.tokenizer.sentinels, 0);
-  return objective.make(config, {std::move(text), MakeByteTokenizer(0), order, 5});
+  return objective.make(config.objective, {std::move(text), MakeByteTokenizer(0), order, 5});
 }
 
 Ids Row(const Tensor& tensor, int64_t row) { return tensor.Select(0, row).Contiguous().ToVector<int32_t>(); }

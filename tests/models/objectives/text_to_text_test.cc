@@ -40,12 +40,12 @@ std::shared_ptr<const TaskSet> Tasks(const std::vector<TaskRow>& rows, const cha
 
 TrainingConfig Config() {
   TrainingConfig config = *TinyConfig();
-  config.objective = "text-to-text";
-  config.noise_density = TrainingConfig().noise_density;
-  config.task = "sst-2";
-  config.task_data = "unused";
-  config.input_length = 8;
-  config.target_length = 4;
+  config.objective.name = "text-to-text";
+  config.objective.noise_density = TrainingConfig().objective.noise_density;
+  config.objective.tasks = "sst-2";
+  config.objective.task_data = "unused";
+  config.objective.input_length = 8;
+  config.objective.target_length = 4;
   return config;
 }
 
@@ -54,11 +54,12 @@ std::shared_ptr<const Tokenizer> Bytes() { return MakeByteTokenizer(); }
 
 TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
   const auto examples = MakeTextToTextExamples(
-      Config(), {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})});
+      Config().objective,
+      {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})});
   EXPECT_EQ(examples->num_places(), 2);
   const auto batches = MakeTrainingBatches(
       std::shared_ptr<const ExampleSource>(MakeTextToTextExamples(
-          Config(),
+          Config().objective,
           {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("abc", "A"), Row("a", "BC")})})),
       2, 1);
   const Batch batch = batches->Get(0, 0);
@@ -76,7 +77,7 @@ TEST(TextToTextTest, ARowIsItsTextsWithAnEndAsLongAsTheBatchHas) {
 
 TEST(TextToTextTest, LongTextsLoseTheirEnds) {
   const auto examples = MakeTextToTextExamples(
-      Config(),
+      Config().objective,
       {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("0123456789", "ABCDE")}, "squad")});
   Batch batch = examples->EmptyBatch(1);
   examples->Write(0, 0, batch, 0);
@@ -89,7 +90,7 @@ TEST(TextToTextTest, ALabelThatDoesNotFitIsAnError) {
   const std::string message = testing::MessageOf(
       [] {
         MakeTextToTextExamples(
-            Config(),
+            Config().objective,
             {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({Row("a", "A"), Row("b", "BCDE")})});
       },
       ErrorKind::kUsage);
@@ -102,7 +103,8 @@ TEST(TextToTextTest, EachOfManyAnswersMustFit) {
   std::vector<TaskRow> rows;
   for (int i = 0; i < 150; ++i) rows.push_back(Row("a", std::to_string(100 + i)));
   const auto make = [&] {
-    MakeTextToTextExamples(Config(), {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, "wsc")});
+    MakeTextToTextExamples(Config().objective,
+                           {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows, "wsc")});
   };
   EXPECT_NO_THROW(make());
   rows.back().targets = {"long"};
@@ -112,13 +114,11 @@ TEST(TextToTextTest, EachOfManyAnswersMustFit) {
 TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
   const ResolvedConfig config(Config());
   const auto tokenizer = Bytes();
-  const auto model = MakeModel(
-      FindModel("t5").configure(*config, {.size = tokenizer->vocab_size(), .tokens = tokenizer->special_tokens()}),
-      "test", 5);
+  const auto model = MakeModel(*ConfigureModel(*config, VocabularyOf(*config, tokenizer.get())), 5);
   std::vector<TaskRow> rows;
   for (int i = 0; i < 70; ++i) rows.push_back(Row(std::string(1 + i % 7, static_cast<char>('a' + i % 26)), "A"));
   const auto answer = [&](const std::vector<TaskRow>& some) {
-    return AnswerInText(*config, *model, *tokenizer, FindTask("sst-2"), some, DecoderOptions(), {});
+    return AnswerInText(config->objective, *model, *tokenizer, FindTask("sst-2"), some, DecoderOptions(), {});
   };
   const std::vector<TaskPrediction> all = answer(rows);
   ASSERT_EQ(all.size(), rows.size());
@@ -130,7 +130,7 @@ TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
       EXPECT_EQ(alone[0].answer, all[i].answer);
     }
   }
-  EXPECT_THROW(AnswerInText(*config, *model, *tokenizer, FindTask("sst-2"), rows, DecoderOptions(),
+  EXPECT_THROW(AnswerInText(config->objective, *model, *tokenizer, FindTask("sst-2"), rows, DecoderOptions(),
                             {.stop = [] { return true; }, .progress = {}}),
                Interrupted);
 }
@@ -138,8 +138,8 @@ TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
 TEST(TextToTextTest, RowsWithoutATargetAreNotTrainedOn) {
   std::vector<TaskRow> rows = {Row("a", "A"), Row("b", "B"), Row("c", "C")};
   rows[1].targets.clear();
-  const auto examples =
-      MakeTextToTextExamples(Config(), {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows)});
+  const auto examples = MakeTextToTextExamples(
+      Config().objective, {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks(rows)});
   EXPECT_EQ(examples->num_places(), 2);
   for (int64_t place = 0; place < 6; ++place) {
     Batch batch = examples->EmptyBatch(1);
@@ -150,7 +150,10 @@ TEST(TextToTextTest, RowsWithoutATargetAreNotTrainedOn) {
 
 TEST(TextToTextTest, WithoutRowsToTrainOnThereAreNoExamples) {
   const std::string message = testing::MessageOf(
-      [] { MakeTextToTextExamples(Config(), {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({})}); },
+      [] {
+        MakeTextToTextExamples(Config().objective,
+                               {.text = nullptr, .tokenizer = Bytes(), .seed = 1, .tasks = Tasks({})});
+      },
       ErrorKind::kUsage);
   EXPECT_TRUE(testing::Contains(message, "has nothing to train on")) << message;
 }

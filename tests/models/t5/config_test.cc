@@ -13,12 +13,14 @@
 namespace crosstalk {
 namespace config_test {
 
+T5Config Read(const Json& json) { return static_cast<const T5Config&>(*ReadT5Config(json, "test")); }
+
 TEST(T5ConfigTest, JsonGoesOutAndComesBackTheSame) {
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
     const T5Config config = TinyT5(kind, FeedForwardKind::kRelu, ClassifierKind::kUntied, 0.25);
-    const std::string text = ToJson(config).Dump();
-    const T5Config back = T5ConfigFromJson(ParseJson(text, "test"), "test");
-    EXPECT_EQ(ToJson(back).Dump(), text);
+    const std::string text = config.ToJson().Dump();
+    const T5Config back = Read(ParseJson(text, "test"));
+    EXPECT_EQ(back.ToJson().Dump(), text);
     EXPECT_EQ(back.decoder_self.causality, Causality::kCausal);
     EXPECT_EQ(back.encoder_self.mixing, config.encoder_self.mixing);
     EXPECT_EQ(back.encoder_self.dropout_rate, 0.25);
@@ -27,9 +29,9 @@ TEST(T5ConfigTest, JsonGoesOutAndComesBackTheSame) {
 
 // Throws a data error that names the key, after `member` of the good JSON has been set to `value`.
 void ExpectRejected(const std::string& member, Json value) {
-  Json json = ToJson(TinyT5("talking"));
+  Json json = TinyT5("talking").ToJson();
   json.Set(member, std::move(value));
-  const std::string message = testing::MessageOf([&] { T5ConfigFromJson(json, "config.json"); }, ErrorKind::kData);
+  const std::string message = testing::MessageOf([&] { ReadT5Config(json, "config.json"); }, ErrorKind::kData);
   EXPECT_NE(message.find("config.json"), std::string::npos) << message;
   EXPECT_NE(message.find(member), std::string::npos) << member << ": " << message;
 }
@@ -43,10 +45,10 @@ TEST(T5ConfigTest, RejectsJsonThatIsNotUnderstood) {
   ExpectRejected("dropout_rate", 1.0);
   ExpectRejected("relative_buckets", 3);
   ExpectRejected("encoder_self", Json::MakeObject());
-  Json attention = ToJson(TinyT5("talking")).At("encoder_self");
+  Json attention = TinyT5("talking").ToJson().At("encoder_self");
   attention.Set("mixing", Json::MakeArray({"P_z"}));
   ExpectRejected("encoder_self", attention);
-  attention = ToJson(TinyT5("talking")).At("encoder_self");
+  attention = TinyT5("talking").ToJson().At("encoder_self");
   attention.Set("h_v", 0);
   ExpectRejected("encoder_self", attention);
 }
@@ -87,16 +89,16 @@ TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
   T5Config config = TinyT5("talking");
   config.relative_attention_max_distance = 256;
   config.tokens.decoder_start = 7;
-  const Json written = ToJson(config);
-  const T5Config back = T5ConfigFromJson(written, "test");
+  const Json written = config.ToJson();
+  const T5Config back = Read(written);
   EXPECT_EQ(back.relative_attention_max_distance, 256);
   EXPECT_EQ(back.tokens, config.tokens);
   Json old = Json::MakeObject();
   for (const auto& [key, value] : written.AsObject()) {
     if (key != "relative_attention_max_distance" && key != "tokens") old.Set(key, value);
   }
-  EXPECT_EQ(T5ConfigFromJson(old, "test").relative_attention_max_distance, 128);
-  EXPECT_EQ(T5ConfigFromJson(old, "test").tokens, SpecialTokens());
+  EXPECT_EQ(Read(old).relative_attention_max_distance, 128);
+  EXPECT_EQ(Read(old).tokens, SpecialTokens());
 }
 
 TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
@@ -118,12 +120,12 @@ TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
 
 TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   TrainingConfig training;
-  training.relative_buckets = 64;
-  training.relative_attention_max_distance = 300;
-  const Json json = FindModel("t5").configure(*ResolvedConfig(training), {.size = 500, .tokens = {}});
+  training.model.relative_buckets = 64;
+  training.model.relative_attention_max_distance = 300;
+  const Json json = ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}})->ToJson();
   EXPECT_EQ(json.At("relative_buckets").AsInt(), 64);
   EXPECT_EQ(json.At("relative_attention_max_distance").AsInt(), 300);
-  training.relative_attention_max_distance = 8;  // a direction's exact buckets reach further
+  training.model.relative_attention_max_distance = 8;  // a direction's exact buckets reach further
   try {
     ResolvedConfig resolved(training);
     FAIL() << "64 buckets for distances up to 8";

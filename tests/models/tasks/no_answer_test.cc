@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/tasks/squad_score.h"
 #include "crosstalk/runtime/random.h"

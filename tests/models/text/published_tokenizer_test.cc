@@ -173,7 +173,7 @@ std::unique_ptr<Tokenizer> Republished(const Tokenizer& tokenizer) {
 std::string AlbertModel() {
   return Piece("<pad>", 0, 3) + Piece("<unk>", 0, 2) + Piece("[CLS]", 0, 3) + Piece("[SEP]", 0, 3) +
          Piece("[MASK]", 0, 3) + Piece("\u2581", -2, 1) + Piece("a", -1, 1) + Piece("1", -3, 1) + Piece(",", -3, 1) +
-         Piece("1,", -1, 1) + Field(2, Number(3, 1)) + Field(3, Field(1, "identity"));
+         Piece("1,", -1, 1) + ProtoField(2, Number(3, 1)) + ProtoField(3, ProtoField(1, "identity"));
 }
 
 TEST(PublishedTokenizerTest, AModelOfAlbertsPreparesItsTextWhereItIsOpened) {

@@ -71,10 +71,10 @@ TEST(SentencePieceModelCheckTest, AReplacementMayNotMakeATextManyTimesAsLong) {
 
 TEST(SentencePieceModelCheckTest, SelfTestsAreShort) {
   const auto with_sample = [](size_t size, int count) {
-    const std::string sample = Field(1, Field(1, std::string(size, 'a')) + Field(2, "a"));
+    const std::string sample = ProtoField(1, ProtoField(1, std::string(size, 'a')) + ProtoField(2, "a"));
     std::string samples;
     for (int i = 0; i < count; ++i) samples += sample;
-    return SmallModel() + Field(4, samples);
+    return SmallModel() + ProtoField(4, samples);
   };
   CheckSentencePieceModel(with_sample(4096, 200), "fine");
   EXPECT_TRUE(Contains(RefusalOf(with_sample(4097, 1)), "4097 bytes"));

@@ -72,7 +72,7 @@ TEST(SentencePieceTokenizerTest, PiecesBeginWordsAsInAlbert) {
     std::snprintf(piece, sizeof piece, "<0x%02X>", byte);
     more += Piece(piece, 0, 6);
   }
-  more += Field(2, Number(35, 1));
+  more += ProtoField(2, Number(35, 1));
   const int32_t sentinel = first_byte + 256;
   ids.insert(ids.end(), {3, 2, first_byte + 0xE6, first_byte + 0x97, 3, 0, 3, sentinel, 3});
   starts.insert(starts.end(), {false, true, true, false, false, true, true, true, true});
@@ -198,8 +198,8 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"an infinite score", SmallModel(Piece("b", infinity, 1))},
       {"a piece that is not UTF-8", SmallModel(Piece("\xFF", -3, 1))},
       {"a piece with a NUL", SmallModel(Piece(std::string("b\0c", 3), -3, 1))},
-      {"a word model", SmallModel(Field(2, Number(3, 3)))},
-      {"a charsmap of 1 byte", SmallModel("", Field(2, "x"))},
+      {"a word model", SmallModel(ProtoField(2, Number(3, 3)))},
+      {"a charsmap of 1 byte", SmallModel("", ProtoField(2, "x"))},
       {"a charsmap whose trie is longer than it", SmallModel("", CharsMap(1 << 20, std::string(1024, '\0'), "a"))},
       {"a charsmap whose trie is cut in a block", SmallModel("", CharsMap(1000, std::string(1024, '\0'), "a"))},
       {"a charsmap without an end", SmallModel("", no_end)},
@@ -214,12 +214,12 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"field number 0", SmallModel(std::string("\x02\x00", 2))},
       {"a length beyond the end", SmallModel() + "\x0A\x7F"},
       {"an endless number", SmallModel() + "\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"},
-      {"a piece whose text is a number", SmallModel(Field(1, Number(1, 5)))},
+      {"a piece whose text is a number", SmallModel(ProtoField(1, Number(1, 5)))},
       {"nothing but pieces", Piece("a", 0, 1)},
       {"no bytes", ""},
       {"text", "Agnes was a baker from Ashford."},
-      {"padding that is the end as well", SmallModel(Field(2, Field(47, "<pad>")))},
-      {"padding that is the beginning as well", SmallModel(Field(2, Field(46, "<pad>")))},
+      {"padding that is the end as well", SmallModel(ProtoField(2, ProtoField(47, "<pad>")))},
+      {"padding that is the beginning as well", SmallModel(ProtoField(2, ProtoField(46, "<pad>")))},
   };
   for (const auto& [what, model] : cases) {
     try {
@@ -281,7 +281,7 @@ void CheckSpecialTokens(const std::string& model, const std::string& name, const
 
 TEST(SentencePieceTokenizerTest, SpecialTokensAreTheModelsOwnAndMissingOnesAreAdded) {
   const std::string letters = Piece("a", -1, 1) + Piece("\xE2\x96\x81", -2, 1);
-  const std::string unigram = Field(2, Number(3, 1));
+  const std::string unigram = ProtoField(2, Number(3, 1));
   CheckSpecialTokens(SmallModel(), "T5", {}, 5, "a");
   CheckSpecialTokens(Piece("<unk>", 0, 2) + letters + unigram, "no pad and no end", {.pad = 3, .end = 4, .unknown = 0},
                      5, "a");
@@ -292,10 +292,10 @@ TEST(SentencePieceTokenizerTest, SpecialTokensAreTheModelsOwnAndMissingOnesAreAd
   CheckSpecialTokens(Piece("[PAD]", 0, 3) + Piece("[UNK]", 0, 2) + Piece("[CLS]", 0, 3) + Piece("[SEP]", 0, 3) +
                          Piece("[MASK]", 0, 3) + letters + unigram,
                      "BERT's names", {.pad = 0, .end = 3, .unknown = 1, .begin = 2, .separator = 3, .mask = 4}, 7, "a");
-  CheckSpecialTokens(letters + Piece("<unk>", 0, 2) + Piece("<start>", 0, 3) + Piece("<stop>", 0, 3) +
-                         Piece("<fill>", 0, 3) +
-                         Field(2, Number(3, 1) + Field(46, "<start>") + Field(47, "<stop>") + Field(48, "<fill>")),
-                     "the trainer's names", {.pad = 5, .end = 4, .unknown = 2, .begin = 3}, 6, "a");
+  CheckSpecialTokens(
+      letters + Piece("<unk>", 0, 2) + Piece("<start>", 0, 3) + Piece("<stop>", 0, 3) + Piece("<fill>", 0, 3) +
+          ProtoField(2, Number(3, 1) + ProtoField(46, "<start>") + ProtoField(47, "<stop>") + ProtoField(48, "<fill>")),
+      "the trainer's names", {.pad = 5, .end = 4, .unknown = 2, .begin = 3}, 6, "a");
   // Pieces that text can become are no special tokens, whatever their names.
   CheckSpecialTokens(Piece("<unk>", 0, 2) + Piece("</s>", -3, 1) + Piece("[MASK]", 0, 4) + letters + unigram,
                      "text with these names", {.pad = 5, .end = 6, .unknown = 0}, 7, "a");

@@ -26,8 +26,8 @@ std::string FieldOf(const TrainingConfig& config) {
 
 TEST(TrainingConfigTest, JsonAndBackIsTheSame) {
   TrainingConfig config = Resolved();
-  config.attention.dynamic = "Xl,Mw";
-  config.learning_rate = 0.1;
+  config.model.attention.dynamic = "Xl,Mw";
+  config.optimization.learning_rate = 0.1;
   const TrainingConfig back = TrainingConfigFromJson(ParseJson(ToJson(config).Dump(), "test"), "test");
   EXPECT_EQ(ToJson(back), ToJson(config));
   EXPECT_TRUE(Differences(config, back).empty());
@@ -65,27 +65,27 @@ TEST(TrainingConfigTest, AFileIsCheckedAsACommandLineIs) {
 TEST(TrainingConfigTest, OnlyWhatDecidesBitsIsADifference) {
   const TrainingConfig here = Resolved();
   TrainingConfig there = here;
-  there.keep = 9;
-  there.eval_every = 77;
-  there.checkpoint_every = 78;
-  there.activations = Activations::kRecompute;
-  there.data = "elsewhere";
+  there.run.keep = 9;
+  there.run.eval_every = 77;
+  there.run.checkpoint_every = 78;
+  there.optimization.activations = Activations::kRecompute;
+  there.data.text = "elsewhere";
   EXPECT_TRUE(Differences(here, there).empty());
-  there.clip = 1;
-  there.seed = 2;
+  there.optimization.clip = 1;
+  there.optimization.seed = 2;
   EXPECT_EQ(Differences(here, there), (std::vector<std::string>{"clip: 0.0 here, 1.0 there", "seed: 1 here, 2 there"}));
 }
 
 TEST(TrainingConfigTest, MoreStepsAreNoDifferenceOnceTheyAreAContinuation) {
   TrainingConfig run;
-  run.steps = 800;
+  run.optimization.steps = 800;
   run = Resolved(run);
   TrainingConfig longer = run;
-  longer.steps = 900;
+  longer.optimization.steps = 900;
   EXPECT_EQ(Differences(longer, run), (std::vector<std::string>{"steps: 900 here, 800 there"}));
   const TrainingConfig once = Continued(run, 900), twice = Continued(once, 1000);
-  EXPECT_EQ(once.continued_at, "800");
-  EXPECT_EQ(twice.continued_at, "800,900");
+  EXPECT_EQ(once.optimization.continued_at, "800");
+  EXPECT_EQ(twice.optimization.continued_at, "800,900");
   EXPECT_TRUE(Differences(once, run).empty());
   EXPECT_TRUE(Differences(twice, run).empty());
   EXPECT_TRUE(Differences(twice, once).empty());
@@ -93,28 +93,28 @@ TEST(TrainingConfigTest, MoreStepsAreNoDifferenceOnceTheyAreAContinuation) {
   EXPECT_EQ(Differences(Continued(run, 1000), once).size(), 1u);
   EXPECT_EQ(Differences(Continued(run, 1000), twice).size(), 1u);
   TrainingConfig other = Continued(run, 1000);
-  other.continued_at = "900";
+  other.optimization.continued_at = "900";
   EXPECT_EQ(Differences(other, run).size(), 2u);
   other = once;
-  other.seed = 7;
+  other.optimization.seed = 7;
   EXPECT_EQ(Differences(other, run), (std::vector<std::string>{"seed: 7 here, 1 there"}));
 }
 
 TEST(TrainingConfigTest, ContinuingChangesNoDefault) {
   TrainingConfig config;
-  config.steps = 4000;
-  config.continued_at = "800,2000";
+  config.optimization.steps = 4000;
+  config.optimization.continued_at = "800,2000";
   const TrainingConfig continued = Resolved(config);
-  config.steps = 800;
-  config.continued_at = "";
+  config.optimization.steps = 800;
+  config.optimization.continued_at = "";
   const TrainingConfig run = Resolved(config);
-  EXPECT_EQ(continued.warmup, run.warmup);
-  EXPECT_EQ(continued.eval_every, run.eval_every);
-  EXPECT_EQ(continued.checkpoint_every, run.checkpoint_every);
+  EXPECT_EQ(continued.optimization.warmup, run.optimization.warmup);
+  EXPECT_EQ(continued.run.eval_every, run.run.eval_every);
+  EXPECT_EQ(continued.run.checkpoint_every, run.run.checkpoint_every);
   for (const auto& [step, end] :
        {std::pair{0, 800}, {800, 800}, {801, 2000}, {2000, 2000}, {2001, 4000}, {4000, 4000}}) {
-    EXPECT_EQ(EndOfStage(continued, step), end) << step;
-    EXPECT_EQ(EndOfStage(run, step), 800) << step;
+    EXPECT_EQ(EndOfStage(continued.optimization, step), end) << step;
+    EXPECT_EQ(EndOfStage(run.optimization, step), 800) << step;
   }
 }
 
@@ -122,17 +122,17 @@ TEST(TrainingConfigTest, ADefaultWarmUpFitsAnyNumberOfStepsAndOneThatIsGivenMust
   for (const char* model : {"t5", "bert", "albert", "lm"}) {
     for (const int64_t steps : {1, 2, 3}) {
       TrainingConfig config;
-      config.model = model;
-      config.steps = steps;
+      config.model.name = model;
+      config.optimization.steps = steps;
       const TrainingConfig resolved = Resolved(config);
-      EXPECT_EQ(resolved.warmup, steps / 2) << model;
-      EXPECT_EQ(Resolved(resolved).warmup, resolved.warmup) << model;  // as run.json is read
+      EXPECT_EQ(resolved.optimization.warmup, steps / 2) << model;
+      EXPECT_EQ(Resolved(resolved).optimization.warmup, resolved.optimization.warmup) << model;  // as run.json is read
     }
   }
   TrainingConfig config;
-  config.model = "bert";
-  config.steps = 1;
-  config.warmup = 1;
+  config.model.name = "bert";
+  config.optimization.steps = 1;
+  config.optimization.warmup = 1;
   EXPECT_TRUE(
       testing::Contains(testing::MessageOf([&] { Resolved(config); }, ErrorKind::kUsage), "nothing for the decay"));
 }
@@ -141,7 +141,7 @@ TEST(TrainingConfigTest, StagesMustAscendToTheLastStep) {
   for (const char* continued_at :
        {"2000", "3000", "0", "-1", "x", "10,", ",10", "10,10", "20,10", "10 20", "1e3", "99999999999999999999"}) {
     TrainingConfig config;
-    config.continued_at = continued_at;
+    config.optimization.continued_at = continued_at;
     EXPECT_EQ(FieldOf(config), "continued_at") << continued_at;
   }
 }
@@ -149,32 +149,32 @@ TEST(TrainingConfigTest, StagesMustAscendToTheLastStep) {
 TEST(TrainingConfigTest, AFaultNamesItsField) {
   TrainingConfig config;
   EXPECT_EQ(FieldOf(config), "");
-  config.d_model = 0;
+  config.model.d_model = 0;
   EXPECT_EQ(FieldOf(config), "d_model");
   config = {};
-  config.batch = 5;
-  config.accumulate = 2;
+  config.optimization.batch = 5;
+  config.optimization.accumulate = 2;
   EXPECT_EQ(FieldOf(config), "accumulate");
   config = {};
-  config.objective = "span-curruption";
+  config.objective.name = "span-curruption";
   EXPECT_EQ(FieldOf(config), "objective");
   config = {};
-  config.clip = -1;
+  config.optimization.clip = -1;
   EXPECT_EQ(FieldOf(config), "clip");
 }
 
 TEST(TrainingConfigTest, AFieldOfAnotherObjectiveIsRefused) {
   TrainingConfig config;
-  config.noise_density = 0.2;
+  config.objective.noise_density = 0.2;
   EXPECT_EQ(FieldOf(config), "");
-  config.model = "lm";
+  config.model.name = "lm";
   EXPECT_EQ(FieldOf(config), "noise_density");
   config = {};
-  config.masking = Masking::kNgrams;
+  config.objective.masking = Masking::kNgrams;
   EXPECT_EQ(testing::MessageOf([&] { ResolvedConfig{config}; }),
             "masking: objective span-corruption has no use for it; it is for masked-lm");
   config = {};
-  config.short_share = 0.5;
+  config.objective.short_share = 0.5;
   EXPECT_EQ(FieldOf(config), "short_share");
 }
 
@@ -182,8 +182,8 @@ TEST(TrainingConfigTest, AFieldOfAnotherObjectiveIsRefused) {
 TEST(TrainingConfigTest, AnOptionThatNothingReadsIsAFault) {
   const auto field_of = [](OptimizerKind optimizer, std::optional<ScheduleKind> schedule, const char* key, Json value) {
     TrainingConfig config;
-    config.optimizer = optimizer;
-    config.schedule = schedule;
+    config.optimization.optimizer = optimizer;
+    config.optimization.schedule = schedule;
     for (const Field<TrainingConfig>& field : TrainingFields()) {
       if (field.key == key) field.set(config, value);
     }
@@ -213,9 +213,9 @@ TEST(TrainingConfigTest, AResolvedConfigurationIsTakenAgain) {
     for (const std::string& optimizer : NamesOf<OptimizerKind>()) {
       for (const std::string& schedule : NamesOf<ScheduleKind>()) {
         TrainingConfig config;
-        config.model = model;
-        config.optimizer = ParseName<OptimizerKind>("optimizer", optimizer);
-        config.schedule = ParseName<ScheduleKind>("schedule", schedule);
+        config.model.name = model;
+        config.optimization.optimizer = ParseName<OptimizerKind>("optimizer", optimizer);
+        config.optimization.schedule = ParseName<ScheduleKind>("schedule", schedule);
         const Json written = ToJson(*ResolvedConfig(config));
         EXPECT_EQ(ToJson(*ResolvedConfig(TrainingConfigFromJson(written, "run.json"))), written)
             << model << ", " << optimizer << ", " << schedule;
@@ -232,15 +232,15 @@ TEST(TrainingConfigTest, WhatARunKeptOfFieldsThatNothingReadsIsForgotten) {
   written.Set("short_share", 0.5);                                     // span-corruption
   EXPECT_EQ(ToJson(TrainingConfigFromJson(written, "run.json")), plain);
   written.Set("optimizer", "adamw");
-  EXPECT_EQ(TrainingConfigFromJson(written, "run.json").weight_decay, 0.25);
+  EXPECT_EQ(TrainingConfigFromJson(written, "run.json").optimization.weight_decay, 0.25);
 }
 
 TEST(TrainingConfigTest, OptimizersHaveSchedulesAndLearningRatesOfTheirOwn) {
   const auto defaults = [](OptimizerKind optimizer) {
     TrainingConfig config;
-    config.optimizer = optimizer;
+    config.optimization.optimizer = optimizer;
     const ResolvedConfig resolved(config);
-    return std::pair(*resolved->schedule, *resolved->learning_rate);
+    return std::pair(*resolved->optimization.schedule, *resolved->optimization.learning_rate);
   };
   EXPECT_EQ(defaults(OptimizerKind::kAdafactor), std::pair(ScheduleKind::kInverseSquareRoot, 0.3));
   EXPECT_EQ(defaults(OptimizerKind::kAdamW), std::pair(ScheduleKind::kLinear, 1e-3));
@@ -252,27 +252,15 @@ TEST(TrainingConfigTest, BiasCorrectionReachesTheOptimizer) {
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLamb}) {
     for (const auto correction : {AdamWConfig::BiasCorrection::kNo, AdamWConfig::BiasCorrection::kYes}) {
       TrainingConfig config;
-      config.optimizer = kind;
-      config.bias_correction = correction;
-      config.adam_beta1 = 0.75;
-      config.adam_beta2 = 0.75;
+      config.optimization.optimizer = kind;
+      config.optimization.bias_correction = correction;
+      config.optimization.adam_beta1 = 0.75;
+      config.optimization.adam_beta2 = 0.75;
       const Variable parameter(Tensor::Zeros({3}, DType::kFloat32), Variable::RequiresGrad::kYes);
       parameter.SetGrad(Tensor::Full({3}, 4, DType::kFloat32));
-      MakeOptimizer(*ResolvedConfig(config), {{"bias", parameter, {}, true}})->Step(0.5);
+      MakeOptimizer(ResolvedConfig(config)->optimization, {{"bias", parameter, {}, true}})->Step(0.5);
       EXPECT_NEAR(parameter.value().At({1}), correction == AdamWConfig::BiasCorrection::kYes ? -0.5 : -0.25, 1e-5);
     }
-  }
-}
-
-TEST(TrainingConfigTest, EveryFieldOfAModelsOwnIsThere) {
-  std::set<std::string> keys;
-  for (const Field<TrainingConfig>& field : TrainingFields()) keys.insert(field.key);
-  for (const ModelType& type : ModelTypes()) {
-    for (const char* own : type.own_fields) EXPECT_TRUE(keys.count(own)) << type.name << ": " << own;
-    for (const char* objective : type.objectives) EXPECT_NO_THROW(FindObjective(objective)) << type.name;
-  }
-  for (const ObjectiveType& type : ObjectiveTypes()) {
-    for (const char* own : type.own_fields) EXPECT_TRUE(keys.count(own)) << type.name << ": " << own;
   }
 }
 

@@ -32,10 +32,10 @@ std::string Words(int count) {
 
 TrainingConfig ConfigOf(const std::string& data, const std::string& tokenizer = "bytes") {
   TrainingConfig config;
-  config.data = data;
-  config.tokenizer = tokenizer;
-  config.vocabulary = 400;
-  config.input_length = 32;
+  config.data.text = data;
+  config.data.tokenizer = tokenizer;
+  config.data.vocabulary = 400;
+  config.objective.input_length = 32;
   return *ResolvedConfig(config);
 }
 
@@ -65,7 +65,7 @@ TEST(TrainingDataTest, TheFingerprintIsOfEveryByteAndOfNothingElse) {
   std::filesystem::rename(folder / "c.txt", folder / "b.txt");
   EXPECT_TRUE(seen.count(fingerprint(folder.path()))) << "the smaller file is held out, whatever it is called";
   TrainingConfig roles = ConfigOf(folder / "a.txt");
-  roles.validation = folder / "b.txt";
+  roles.data.validation = folder / "b.txt";
   EXPECT_TRUE(seen.insert(OpenTrainingData(roles, nullptr).fingerprint).second);
 }
 
@@ -106,17 +106,17 @@ TEST(TrainingDataTest, ADryRunRefusesWhatTrainingRefuses) {
   // Hidden spans for which the tokenizer has no sentinels, on text of which none is trained for it.
   TrainingConfig config = ConfigOf("", "sentencepiece");
   EXPECT_EQ(CheckTrainingData(config).tokenizer, nullptr);
-  config.input_length = 4096;
+  config.objective.input_length = 4096;
   const std::string message = testing::MessageOf([&] { CheckTrainingData(config); });
   EXPECT_TRUE(Contains(message, "100 sentinels")) << message;
 }
 
 TEST(TrainingDataTest, AVocabularyThatNoTokenizerHasIsRefusedWithTheConfiguration) {
   TrainingConfig config;
-  config.vocabulary = 319;
+  config.data.vocabulary = 319;
   const std::string message = testing::MessageOf([&] { ResolvedConfig{config}; });
   EXPECT_TRUE(message.starts_with("vocabulary: 319 is less than 320")) << message;
-  config.tokenizer = "bytes";  // does not read it
+  config.data.tokenizer = "bytes";  // does not read it
   EXPECT_NO_THROW(ResolvedConfig{config});
 }
 

@@ -233,7 +233,7 @@ TEST(EventLogTest, DamageEndsAFileAndForeignFilesStay) {
 TEST(EventLogTest, ARunWritesItsMetricsAndPicturesOnce) {
   const TempDir dir;
   TrainingConfig config = *TinyConfig();
-  config.tensorboard = true;
+  config.run.tensorboard = true;
   const ResolvedConfig resolved(config);
   TrainingObserver stopping;
   int64_t steps = 0;

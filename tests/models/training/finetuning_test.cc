@@ -46,18 +46,18 @@ class FinetuningTest : public ::testing::Test {
 
   TrainingConfig Pretraining(const std::string& model) const {
     TrainingConfig config;
-    config.model = model;
+    config.model.name = model;
     const TrainingConfig tiny = *TinyConfig();
-    config.tokenizer = "bytes";
-    config.d_model = tiny.d_model;
-    config.attention.heads = tiny.attention.heads;
-    config.d_ff = tiny.d_ff;
-    config.layers = tiny.layers;
-    config.input_length = 32;
-    config.batch = 4;
-    config.steps = 3;
-    config.eval_batches = 1;
-    config.checkpoint_every = 0;
+    config.data.tokenizer = "bytes";
+    config.model.d_model = tiny.model.d_model;
+    config.model.attention.heads = tiny.model.attention.heads;
+    config.model.d_ff = tiny.model.d_ff;
+    config.model.layers = tiny.model.layers;
+    config.objective.input_length = 32;
+    config.optimization.batch = 4;
+    config.optimization.steps = 3;
+    config.run.eval_batches = 1;
+    config.run.checkpoint_every = 0;
     return config;
   }
   // Trains the origin; the configuration of a run of `steps` on the task.
@@ -68,12 +68,12 @@ class FinetuningTest : public ::testing::Test {
     OriginOutline outline = ReadOriginOutline(origin);
     outline.has_optimizer_state = start == OptimizerStart::kCarried;
     TrainingConfig config = FinetuningConfig(outline, "sst-2", &length);
-    config.task_data = dir_ / "data";
-    config.init_from = origin;
-    config.input_length = 24;
-    config.steps = steps;
-    config.eval_every = 2;
-    config.batch = 4;
+    config.objective.task_data = dir_ / "data";
+    config.optimization.init_from = origin;
+    config.objective.input_length = 24;
+    config.optimization.steps = steps;
+    config.run.eval_every = 2;
+    config.optimization.batch = 4;
     SetSteps(
         length, [] { return 12; }, &config);
     return config;
@@ -86,19 +86,19 @@ class FinetuningTest : public ::testing::Test {
 TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   FinetuningLength length;
   const TrainingConfig t5 = Config("t5", OptimizerStart::kCarried);
-  EXPECT_EQ(*t5.objective, "text-to-text");
-  EXPECT_EQ(t5.learning_rate, 1e-3);
-  EXPECT_EQ(t5.schedule, ScheduleKind::kConstant);
-  EXPECT_EQ(t5.dropout, 0.1);
-  EXPECT_EQ(t5.frozen, "embedding");
-  EXPECT_EQ(t5.optimizer_start, OptimizerStart::kCarried);
+  EXPECT_EQ(*t5.objective.name, "text-to-text");
+  EXPECT_EQ(t5.optimization.learning_rate, 1e-3);
+  EXPECT_EQ(t5.optimization.schedule, ScheduleKind::kConstant);
+  EXPECT_EQ(t5.model.dropout, 0.1);
+  EXPECT_EQ(t5.optimization.frozen, "embedding");
+  EXPECT_EQ(t5.optimization.optimizer_start, OptimizerStart::kCarried);
   EXPECT_TRUE(ReadOriginOutline(dir_ / "t5").has_optimizer_state);
-  EXPECT_EQ(Config("t5").optimizer_start, OptimizerStart::kFresh);
+  EXPECT_EQ(Config("t5").optimization.optimizer_start, OptimizerStart::kFresh);
   const TrainingConfig bert = Config("bert");
-  EXPECT_EQ(*bert.objective, "task-head");
-  EXPECT_EQ(bert.optimizer, OptimizerKind::kAdamW);
-  EXPECT_EQ(bert.learning_rate, 3e-5);
-  EXPECT_EQ(bert.warmup, 1);
+  EXPECT_EQ(*bert.objective.name, "task-head");
+  EXPECT_EQ(bert.optimization.optimizer, OptimizerKind::kAdamW);
+  EXPECT_EQ(bert.optimization.learning_rate, 3e-5);
+  EXPECT_EQ(bert.optimization.warmup, 1);
   FinetuningConfig(ReadOriginOutline(dir_ / "bert"), "sst-2", &length);
   EXPECT_EQ(length.epochs, 3);
   Config("albert");
@@ -109,28 +109,28 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
 
 TEST_F(FinetuningTest, StepsAreCountedFromPassesOverTheExamples) {
   TrainingConfig config;
-  config.steps = 0;
-  config.batch = 8;
+  config.optimization.steps = 0;
+  config.optimization.batch = 8;
   SetSteps(
       {.epochs = 1.5, .steps = 0, .warmup = 0.25}, [] { return 100; }, &config);
-  EXPECT_EQ(config.steps, 19);
-  EXPECT_EQ(config.warmup, 5);
+  EXPECT_EQ(config.optimization.steps, 19);
+  EXPECT_EQ(config.optimization.warmup, 5);
   // Steps that are known need no examples.
   const auto none = []() -> int64_t { throw std::logic_error("counted"); };
   SetSteps({.epochs = 1.5, .steps = 0, .warmup = 0.25}, none, &config);
-  EXPECT_EQ(config.steps, 19);
-  config.steps = 0;
+  EXPECT_EQ(config.optimization.steps, 19);
+  config.optimization.steps = 0;
   SetSteps({.epochs = 0, .steps = 800, .warmup = 0.25}, none, &config);
-  EXPECT_EQ(config.steps, 800);
+  EXPECT_EQ(config.optimization.steps, 800);
 }
 
 TEST_F(FinetuningTest, AWarmUpThatIsAShareLeavesAStepForTheRest) {
   for (const auto& [steps, warmup] : {std::pair{1, 0}, {2, 1}, {4, 1}}) {
     TrainingConfig config;
-    config.steps = steps;
+    config.optimization.steps = steps;
     SetSteps(
         {.epochs = 3, .steps = 0, .warmup = 0.1}, [] { return 100; }, &config);
-    EXPECT_EQ(config.warmup, warmup) << steps;
+    EXPECT_EQ(config.optimization.warmup, warmup) << steps;
   }
 }
 
@@ -170,7 +170,7 @@ TEST_F(FinetuningTest, AHeadThatIsTakenOverIsNamed) {
   observer.message = [&](const std::string& message) { messages += message + "\n"; };
   Train(config, dir_ / "first", ResumeOptions::From::kNothing, observer);
   EXPECT_TRUE(Contains(messages, "heads taken over: pooler\n")) << messages;
-  config.init_from = dir_ / "first";
+  config.optimization.init_from = dir_ / "first";
   Train(config, dir_ / "second", ResumeOptions::From::kNothing, observer);
   EXPECT_TRUE(Contains(messages, "heads taken over: pooler, classification (from task sst-2)\n")) << messages;
 }
@@ -229,7 +229,7 @@ TEST_F(FinetuningTest, AStateThatIsCarriedOverChangesTheSteps) {
   EXPECT_EQ(ReadFile(dir_ / "carried/scores.json"), before);
   // Heads are parameters that the origin's optimizer does not know.
   TrainingConfig bert = Config("bert");
-  bert.optimizer_start = OptimizerStart::kCarried;
+  bert.optimization.optimizer_start = OptimizerStart::kCarried;
   const std::string message = MessageOf([&] { Train(bert, dir_ / "bert-carried"); }, ErrorKind::kUsage);
   EXPECT_TRUE(Contains(message, "classification")) << message;
 }
@@ -245,17 +245,17 @@ TEST_F(FinetuningTest, OtherRowsAreAnotherRun) {
 
 TEST_F(FinetuningTest, WhatDoesNotFitIsRefused) {
   TrainingConfig config = Config("bert");
-  config.task = "rte";
+  config.objective.tasks = "rte";
   EXPECT_TRUE(Contains(MessageOf([&] { Train(config, dir_ / "a"); }, ErrorKind::kUsage), "has no file of rte"));
-  config.task = "sst-2,sts-b";
+  config.objective.tasks = "sst-2,sts-b";
   EXPECT_TRUE(Contains(MessageOf([&] { Train(config, dir_ / "b"); }, ErrorKind::kUsage), "one head"));
   config = Config("bert");
-  config.data = dir_ / "data";
+  config.data.text = dir_ / "data";
   EXPECT_TRUE(Contains(MessageOf([&] { Train(config, dir_ / "c"); }, ErrorKind::kUsage), "data"));
   TrainingConfig without_origin = Config("bert");
-  without_origin.init_from = "";
-  without_origin.tokenizer = "sentencepiece";
-  without_origin.vocabulary = 500;
+  without_origin.optimization.init_from = "";
+  without_origin.data.tokenizer = "sentencepiece";
+  without_origin.data.vocabulary = 500;
   EXPECT_TRUE(Contains(MessageOf([&] { Train(without_origin, dir_ / "d"); }, ErrorKind::kUsage), "is made from text"));
 }
 

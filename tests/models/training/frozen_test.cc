@@ -16,13 +16,13 @@ using testing::MessageOf;
 
 TrainingConfig TinyConfigOf(const std::string& model) {
   TrainingConfig config = *TinyConfig();
-  TrainingConfig plain;
+  const TrainingConfig plain;
   for (const Field<TrainingConfig>& field : TrainingFields()) {  // the fields of TinyConfig's own model are resolved
-    if (!ModelsThatOwn(field.key).empty()) field.set(config, field.get(plain));
+    if (std::string(field.options.read_by.key) == "model") field.set(config, field.get(plain));
   }
-  config.objective.reset();
-  config.model = model;
-  config.dropout = 0.1;
+  config.objective.name.reset();
+  config.model.name = model;
+  config.model.dropout = 0.1;
   return config;
 }
 
@@ -41,13 +41,11 @@ TEST(FrozenTest, OneParameterAloneHasTheGradientThatItHasAmongAll) {
     for (const char* kind : {"talking", "dynamic", "bilinear"}) {
       for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
         TrainingConfig config = TinyConfigOf(name);
-        config.attention.kind = ParseName<AttentionKind>("attention", kind);
+        config.model.attention.kind = ParseName<AttentionKind>("attention", kind);
         const ResolvedConfig resolved(config);
         const TrainingData data = OpenTrainingData(*resolved);
         const Batch batch = MakeBatches(*resolved, data)->Get(0, 0);
-        const auto model = MakeModel(FindModel(name).configure(*resolved, {.size = data.tokenizer->vocab_size(),
-                                                                           .tokens = data.tokenizer->special_tokens()}),
-                                     "test", 1);
+        const auto model = MakeModel(*ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), 1);
         model->SetActivations(activations);
         const auto whole = Gradients(*model, batch);
         for (const auto& [parameter, gradient] : whole) {
@@ -65,10 +63,10 @@ TEST(FrozenTest, OneParameterAloneHasTheGradientThatItHasAmongAll) {
 TEST(FrozenTest, NamesAreChecked) {
   const auto freeze = [](const std::string& frozen) {
     TrainingConfig config = *TinyConfig();
-    config.frozen = frozen;
+    config.optimization.frozen = frozen;
     const ResolvedConfig resolved(config);
-    const auto model = MakeModel(FindModel("t5").configure(*resolved, {.size = 300, .tokens = {}}), "test", 1);
-    Freeze(config, *model);
+    const auto model = MakeModel(*ConfigureModel(*resolved, {.size = 300, .tokens = {}}), 1);
+    Freeze(config.optimization, *model);
   };
   EXPECT_NO_THROW(freeze("embedding,encoder.block_0,*.P_l"));
   EXPECT_EQ(MessageOf([&] { freeze("embedding,encodr"); }),

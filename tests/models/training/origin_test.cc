@@ -36,20 +36,20 @@ class OriginTest : public ::testing::Test {
 
   static TrainingConfig Cold() {
     TrainingConfig config = *TinyConfig();
-    config.checkpoint_every = 0;
+    config.run.checkpoint_every = 0;
     return config;
   }
   // Another seed, optimizer, schedule and number of steps than the origin's.
   TrainingConfig Warm() const {
     TrainingConfig config = Cold();
-    config.init_from = dir_ / "origin";
-    config.optimizer = OptimizerKind::kAdamW;
-    config.schedule = ScheduleKind::kLinear;
-    config.learning_rate = 0.01;
-    config.steps = 3;
-    config.warmup = 1;
-    config.seed = 8;
-    config.frozen = "encoder,*.P_l";
+    config.optimization.init_from = dir_ / "origin";
+    config.optimization.optimizer = OptimizerKind::kAdamW;
+    config.optimization.schedule = ScheduleKind::kLinear;
+    config.optimization.learning_rate = 0.01;
+    config.optimization.steps = 3;
+    config.optimization.warmup = 1;
+    config.optimization.seed = 8;
+    config.optimization.frozen = "encoder,*.P_l";
     return config;
   }
   std::string Model(const std::string& run) const { return ReadFile(dir_ / (run + "/model.safetensors")); }
@@ -64,18 +64,17 @@ TEST_F(OriginTest, TrainsAsOneDoesByHandFromTheseWeights) {
 
   const ResolvedConfig config(warm);
   const TrainingData data = OpenTrainingData(*config);
-  const Json json = FindModel("t5").configure(
-      *config, {.size = data.tokenizer->vocab_size(), .tokens = data.tokenizer->special_tokens()});
-  const auto model = MakeModel(json, "test", 1);
+  const auto model = MakeModel(*ConfigureModel(*config, VocabularyOf(*config, data.tokenizer.get())), 1);
   LoadParameters(ReadSafetensors(OriginCheckpoint() + "/model.safetensors"), *model);
   std::vector<NamedParameter> trained;
   for (const NamedParameter& parameter : model->Parameters()) {
     if (!parameter.name.starts_with("encoder.") && !parameter.name.ends_with(".P_l")) trained.push_back(parameter);
   }
-  const auto optimizer = MakeOptimizer(*config, trained);
+  const auto optimizer = MakeOptimizer(config->optimization, trained);
   const auto batches = MakeBatches(*config, data);
-  Trainer trainer(*model, *optimizer, *batches,
-                  {.schedule = MakeSchedule(*config), .loss = MakeLossOptions(*config), .seed = 8});
+  Trainer trainer(
+      *model, *optimizer, *batches,
+      {.schedule = MakeSchedule(config->optimization), .loss = MakeLossOptions(config->optimization), .seed = 8});
   for (int i = 0; i < 3; ++i) trainer.Step();
   WriteSafetensors(dir_ / "by-hand.safetensors", ParameterTensors(*model));
   EXPECT_TRUE(Model("warm") == ReadFile(dir_ / "by-hand.safetensors"));
@@ -111,7 +110,7 @@ TEST_F(OriginTest, IsRecordedAndNeededOnce) {
 TEST_F(OriginTest, ACheckpointIsOneToo) {
   TrainingConfig config = Warm();
   Train(config, dir_ / "of-run");
-  config.init_from = OriginCheckpoint();
+  config.optimization.init_from = OriginCheckpoint();
   Train(config, dir_ / "of-checkpoint");
   EXPECT_TRUE(Model("of-run") == Model("of-checkpoint"));
 }
@@ -120,18 +119,18 @@ TEST_F(OriginTest, ARunOfAnotherOriginIsNotResumed) {
   Train(Warm(), dir_ / "warm");
   TrainingConfig config = Warm();
   const auto resume = [&] { Train(config, dir_ / "warm", ResumeOptions::From::kNewest); };
-  config.init_from = "";
+  config.optimization.init_from = "";
   EXPECT_TRUE(Contains(MessageOf(resume, ErrorKind::kData), "init_from: initial values here, weights crc64:"));
   std::filesystem::copy(dir_ / "origin", dir_ / "moved", std::filesystem::copy_options::recursive);
-  config.init_from = dir_ / "moved";
+  config.optimization.init_from = dir_ / "moved";
   EXPECT_NO_THROW(resume());
   TrainingConfig other = Cold();
-  other.seed = 5;
+  other.optimization.seed = 5;
   Train(other, dir_ / "other");
-  config.init_from = dir_ / "other";
+  config.optimization.init_from = dir_ / "other";
   EXPECT_TRUE(Contains(MessageOf(resume, ErrorKind::kData), "other/checkpoints/step-00000004 here, weights crc64:"));
   config = Cold();
-  config.init_from = dir_ / "other";
+  config.optimization.init_from = dir_ / "other";
   EXPECT_TRUE(
       Contains(MessageOf([&] { Train(config, dir_ / "origin", ResumeOptions::From::kNewest); }, ErrorKind::kData),
                "here, initial values there"));
@@ -147,7 +146,7 @@ TEST_F(OriginTest, AfterTheLossOfAllCheckpointsOnlyTheSameOriginBeginsAgain) {
   EXPECT_TRUE(Model("again") == model);
   std::filesystem::remove_all(dir_ / "origin");
   TrainingConfig other = Cold();
-  other.seed = 5;
+  other.optimization.seed = 5;
   Train(other, dir_ / "origin");
   EXPECT_TRUE(Contains(MessageOf([&] { Train(Warm(), dir_ / "warm", ResumeOptions::From::kNewest); }, ErrorKind::kData),
                        "origin/checkpoints/step-00000004 here, weights crc64:"));
@@ -156,13 +155,13 @@ TEST_F(OriginTest, AfterTheLossOfAllCheckpointsOnlyTheSameOriginBeginsAgain) {
 
 TEST_F(OriginTest, AnotherModelIsRefusedByItsFields) {
   TrainingConfig config = Warm();
-  config.dropout = 0.1;
-  config.mixing_init = MixingInit::kIdentity;
-  config.implementation = AttentionImplementation::kComposed;
-  config.activations = Activations::kRecompute;
+  config.model.dropout = 0.1;
+  config.model.mixing_init = MixingInit::kIdentity;
+  config.model.implementation = AttentionImplementation::kComposed;
+  config.optimization.activations = Activations::kRecompute;
   EXPECT_NO_THROW(Train(config, dir_ / "free"));
-  config.d_ff = 40;
-  config.feed_forward = FeedForwardKind::kGelu;
+  config.model.d_ff = 40;
+  config.model.feed_forward = FeedForwardKind::kGelu;
   const std::string message = MessageOf([&] { Train(config, dir_ / "bound"); });
   EXPECT_TRUE(Contains(message, "init_from: ")) << message;
   EXPECT_TRUE(Contains(message, "\n  d_ff: 40 here, 24 there\n  feed_forward: \"gelu\" here, \"relu\" there\n"))
@@ -172,13 +171,13 @@ TEST_F(OriginTest, AnotherModelIsRefusedByItsFields) {
 
 TEST_F(OriginTest, TheModelAndTheTokenizerAreTakenOver) {
   TrainingConfig origin = *TinyConfig(), config;
-  origin.objective = "span-corruption";
-  origin.dropout = 0.2;
-  origin.data = "elsewhere";
-  origin.validation = "there";
-  config.data = "here";
-  config.seed = 9;
-  config.steps = 77;
+  origin.objective.name = "span-corruption";
+  origin.model.dropout = 0.2;
+  origin.data.text = "elsewhere";
+  origin.data.validation = "there";
+  config.data.text = "here";
+  config.optimization.seed = 9;
+  config.optimization.steps = 77;
   const TrainingConfig before = config;
   TakeModelOf(origin, config);
   for (const Field<TrainingConfig>& field : TrainingFields()) {
@@ -200,7 +199,7 @@ TEST_F(OriginTest, WeightsThatAreNotFiniteAreTheFilesFault) {
     }
   }
   TrainingConfig config = Warm();
-  config.init_from = CheckpointStore(dir_ / "infinite").Save(4, files).path;
+  config.optimization.init_from = CheckpointStore(dir_ / "infinite").Save(4, files).path;
   EXPECT_TRUE(Contains(MessageOf([&] { Train(config, dir_ / "warm"); }, ErrorKind::kData), "[3] is inf"));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "warm"));
 }
@@ -208,7 +207,7 @@ TEST_F(OriginTest, WeightsThatAreNotFiniteAreTheFilesFault) {
 // Nothing is wrong with it.
 TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
   TrainingConfig config = Cold();
-  config.checkpoint_every = 3;
+  config.run.checkpoint_every = 3;
   int asked = 0;
   TrainingObserver observer;
   observer.step = [&](const StepResult& step) {
@@ -238,8 +237,8 @@ TEST_F(OriginTest, AnOriginMayBeTrainingMeanwhile) {
   observer.step = [&](const StepResult& step) {
     if (step.step == 1) return;
     TrainingConfig config = Cold();
-    config.init_from = dir_ / "busy";
-    config.steps = 1;
+    config.optimization.init_from = dir_ / "busy";
+    config.optimization.steps = 1;
     const std::string folder = dir_ / ("warm-" + std::to_string(step.step));
     Train(config, folder);
     EXPECT_EQ(RunFolder(folder).ReadRunFile().At("origin").At("step").AsInt(), step.step - 1);

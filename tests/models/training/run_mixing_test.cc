@@ -16,8 +16,8 @@ namespace run_mixing_test {
 
 TrainingConfig Config(const std::string& attention, uint64_t seed = 3) {
   TrainingConfig config = *TinyConfig();
-  config.attention.kind = ParseName<AttentionKind>("attention", attention);
-  config.seed = seed;
+  config.model.attention.kind = ParseName<AttentionKind>("attention", attention);
+  config.optimization.seed = seed;
   return config;
 }
 
@@ -53,7 +53,7 @@ TEST(RunMixingTest, ARunThatBeganWithOthersWeightsStartsThereAsLongAsTheyAreTher
   const TempDir dir;
   Train(Config("talking"), dir / "first");
   TrainingConfig config = Config("talking", 8);
-  config.init_from = dir / "first";
+  config.optimization.init_from = dir / "first";
   Train(config, dir / "second");
   ASSERT_FALSE(std::filesystem::exists(dir / "second/checkpoints/step-00000000"));  // of which the last one is kept
   RunMixing mixing = MixingOfRun(dir / "second");
@@ -70,7 +70,7 @@ TEST(RunMixingTest, OtherWeightsAtTheOriginsPathAreNotItsStart) {
   const TempDir dir;
   Train(Config("talking"), dir / "first");
   TrainingConfig config = Config("talking", 8);
-  config.init_from = dir / "first";
+  config.optimization.init_from = dir / "first";
   Train(config, dir / "second");
   std::filesystem::remove_all(dir / "first");
   Train(Config("talking", 77), dir / "first");
@@ -101,7 +101,7 @@ TEST(RunMixingTest, AConfigurationThatIsNotTheModelsGivesNoStart) {
   const TempDir dir;
   TrainingConfig config = Config("talking");
   Train(config, dir / "run");
-  config.d_ff = 16'000'000;
+  config.model.d_ff = 16'000'000;
   const std::string checkpoint = dir / "run/checkpoints/step-00000004";
   const Json json = ParseJson(ReadBytes(checkpoint + "/config.json"), "config");
   Json changed = json;

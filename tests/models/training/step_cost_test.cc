@@ -16,13 +16,13 @@ namespace step_cost_test {
 // T5 base on the paper's examples: 512 inputs, 114 targets.
 TrainingConfig Base() {
   TrainingConfig config;
-  config.attention.kind = AttentionKind::kMultihead;
-  config.attention.heads = 12;
-  config.d_model = 768;
-  config.d_ff = 3072;
-  config.layers = 12;
-  config.input_length = 512;
-  config.batch = 3;
+  config.model.attention.kind = AttentionKind::kMultihead;
+  config.model.attention.heads = 12;
+  config.model.d_model = 768;
+  config.model.d_ff = 3072;
+  config.model.layers = 12;
+  config.objective.input_length = 512;
+  config.optimization.batch = 3;
   return config;
 }
 constexpr int64_t kBaseVocabulary = 32100;
@@ -41,11 +41,11 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
   const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
   EXPECT_EQ(cost.forward_multiplications, 3 * (encoder + decoder + m * d * kBaseVocabulary));
   EXPECT_EQ(cost.step_multiplications, 3 * cost.forward_multiplications);
-  config.activations = Activations::kRecompute;
+  config.optimization.activations = Activations::kRecompute;
   EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
             4 * cost.forward_multiplications);
   config = Base();
-  config.accumulate = 3;
+  config.optimization.accumulate = 3;
   EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
             cost.step_multiplications);
 }
@@ -53,9 +53,9 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
 TEST(StepCostTest, FusedAndComposedAttentionMultiplyAlike) {
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
     TrainingConfig config;
-    config.attention.kind = ParseName<AttentionKind>("attention", kind);
+    config.model.attention.kind = ParseName<AttentionKind>("attention", kind);
     const int64_t fused = EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications;
-    config.implementation = AttentionImplementation::kComposed;
+    config.model.implementation = AttentionImplementation::kComposed;
     EXPECT_EQ(EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications, fused) << kind;
   }
 }
@@ -65,18 +65,20 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   ReleaseCachedMemory();
   const int64_t before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
-  const auto model = MakeModel(FindModel(config->model).configure(*config, vocabulary), "test", 1);
-  model->SetActivations(config->activations);
-  Freeze(*config, *model);
-  const auto optimizer = MakeOptimizer(*config, model->Parameters());
-  const Batch batch =
-      FindObjective(*config->objective).empty_batch(*config, vocabulary.tokens, config->batch / config->accumulate);
+  const auto model = MakeModel(*ConfigureModel(*config, vocabulary), 1);
+  model->SetActivations(config->optimization.activations);
+  Freeze(config->optimization, *model);
+  const auto optimizer = MakeOptimizer(config->optimization, model->Parameters());
+  const Batch batch = FindObjective(*config->objective.name)
+                          .empty_batch(config->objective, vocabulary.tokens,
+                                       config->optimization.batch / config->optimization.accumulate);
   for (const char* name : {"inputs", "targets"}) {
     const Tensor& ids = batch.Get(name);
     for (int64_t i = 0; i < ids.num_elements(); ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(3 + i % 200);
   }
-  for (int64_t part = 0; part < config->accumulate; ++part) {
-    const LossResult loss = model->Loss(batch, MakeLossOptions(*config), {.phase = ForwardContext::Phase::kTraining});
+  for (int64_t part = 0; part < config->optimization.accumulate; ++part) {
+    const LossResult loss =
+        model->Loss(batch, MakeLossOptions(config->optimization), {.phase = ForwardContext::Phase::kTraining});
     Backward(Scale(loss.sum, 0.1));
   }
   optimizer->Step(0.01, 1.0);
@@ -88,10 +90,10 @@ TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
   for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
     for (const int64_t accumulate : {1, 3}) {
       TrainingConfig config;
-      config.batch = 6;
-      config.d_model = 64;
-      config.optimizer = optimizer;
-      config.accumulate = accumulate;
+      config.optimization.batch = 6;
+      config.model.d_model = 64;
+      config.optimization.optimizer = optimizer;
+      config.optimization.accumulate = accumulate;
       const ResolvedConfig resolved(config);
       EXPECT_EQ(EstimateStep(resolved, {300, {}}).total_bytes, PeakOfAStep(resolved, {300, {}}))
           << Name(optimizer) << ", " << accumulate;
@@ -104,11 +106,11 @@ TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
   for (const char* frozen : {"embedding", "encoder", "decoder", "*.P_l,*.P_w", "encoder,embedding", "*.feed_forward"}) {
     for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
       TrainingConfig config;
-      config.batch = 6;
-      config.d_model = 64;
-      config.activations = activations;
+      config.optimization.batch = 6;
+      config.model.d_model = 64;
+      config.optimization.activations = activations;
       const StepCost whole = EstimateStep(ResolvedConfig(config), {300, {}});
-      config.frozen = frozen;
+      config.optimization.frozen = frozen;
       const ResolvedConfig resolved(config);
       const StepCost cost = EstimateStep(resolved, {300, {}});
       EXPECT_EQ(cost.total_bytes, PeakOfAStep(resolved, {300, {}})) << frozen << ", " << Name(activations);
@@ -124,11 +126,11 @@ TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
 // 1.1 trillion parameters: nothing of it is allocated.
 TEST(StepCostTest, AModelOfAnySizeIsEstimatedAtOnce) {
   TrainingConfig config = Base();
-  config.d_model = 65536;
-  config.d_ff = 262144;
-  config.attention.heads = 64;
-  config.layers = 8;
-  config.batch = 1;
+  config.model.d_model = 65536;
+  config.model.d_ff = 262144;
+  config.model.attention.heads = 64;
+  config.model.layers = 8;
+  config.optimization.batch = 1;
   const StepCost cost = EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
   EXPECT_GT(cost.parameters, int64_t{900'000'000'000});
   EXPECT_GT(cost.total_bytes, 4 * cost.parameters);
@@ -136,10 +138,10 @@ TEST(StepCostTest, AModelOfAnySizeIsEstimatedAtOnce) {
 
 TEST(StepCostTest, MultiplicationsThatDoNotFitAreAUsageError) {
   TrainingConfig config = Base();
-  config.d_model = 4096;
-  config.d_ff = 16384;
-  config.attention.heads = 16;
-  config.batch = config.accumulate = 16'777'216;
+  config.model.d_model = 4096;
+  config.model.d_ff = 16384;
+  config.model.attention.heads = 16;
+  config.optimization.batch = config.optimization.accumulate = 16'777'216;
   EXPECT_EQ(testing::MessageOf([&] {
               EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
             }),

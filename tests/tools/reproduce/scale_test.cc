@@ -65,8 +65,9 @@ TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
     const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < configs.size(); ++i, ++rows) {
       const std::string& name = table.rows[i].name;
-      const AttentionCost cost = CostOf(LayerOfRow(configs[i]), configs[i].input_length, configs[i].input_length);
-      EXPECT_EQ(configs[i].input_length, 512) << name;
+      const AttentionCost cost =
+          CostOf(LayerOfRow(configs[i]), configs[i].objective.input_length, configs[i].objective.input_length);
+      EXPECT_EQ(configs[i].objective.input_length, 512) << name;
       EXPECT_EQ(cost.parameters, ExpectedCost(name).parameters) << "table " << table.number << ", " << name;
       EXPECT_EQ(cost.multiplications, ExpectedCost(name).multiplications) << "table " << table.number << ", " << name;
       const std::optional<double> printed = table.rows[i].Printed("parameters");

@@ -1,0 +1,129 @@
+#include "crosstalk/models/model_options.h"
+
+#include <cmath>
+#include <utility>
+
+namespace crosstalk {
+namespace {
+
+// Sizes whose products stay far from overflow: no machine holds more.
+constexpr FieldRange kSize = {1, 16'777'216};
+
+}  // namespace
+
+const FieldTable<AttentionOptions>& AttentionFields() {
+  using Options = AttentionOptions;
+  static const FieldTable<Options> table = {
+      MakeField("attention", &Options::kind, {.placeholder = "KIND", .help = "Kind of attention."}),
+      MakeField("heads", &Options::heads, {.placeholder = "N", .help = "Softmax heads, h.", .range = kSize}),
+      MakeField("key_heads", &Options::key_heads,
+                {.placeholder = "N", .help = "Key heads, h_k; as heads by default.", .range = kSize}),
+      MakeField("value_heads", &Options::value_heads,
+                {.placeholder = "N", .help = "Value heads, h_v; as heads by default.", .range = kSize}),
+      MakeField("key_size", &Options::key_size,
+                {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = kSize}),
+      MakeField("value_size", &Options::value_size,
+                {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
+      MakeField(
+          "dynamic", &Options::dynamic,
+          {.placeholder = "LIST", .help = "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none."})};
+  return table;
+}
+
+const FieldTable<ModelOptions>& ModelFields() {
+  using Config = ModelOptions;
+  static const FieldTable<Config> table = [] {
+    FieldTable<Config> rows = {MakeField("model", &Config::name, {.help = "Kind of model."})};
+    rows = Joined(std::move(rows), FieldsOfPart(AttentionFields(), &Config::attention));
+    rows = Joined(
+        std::move(rows),
+        {MakeField("encoder_self", &Config::encoder_self_kind,
+                   {.placeholder = "KIND", .help = "Kind in the encoder; as attention by default."}),
+         MakeField("decoder_self", &Config::decoder_self_kind,
+                   {.placeholder = "KIND", .help = "Kind in the decoder; as attention by default."}),
+         MakeField("encoder_decoder", &Config::encoder_decoder_kind,
+                   {.placeholder = "KIND", .help = "Kind between decoder and encoder; as attention by default."}),
+         MakeField("mixing_init", &Config::mixing_init, {.help = "How P_l and P_w start."}),
+         MakeField("attention_scale", &Config::attention_scale,
+                   {.placeholder = "NAME",
+                    .help = "Logits' factor 1/sqrt(d_k): folded into P_q's initial values (t5 and lm by default), or "
+                            "explicit (bert and albert)."}),
+         MakeField("keys_values", &Config::keys_values, {.help = "tied: V = K."}),
+         MakeField("implementation", &Config::implementation,
+                   {.help = "fused: one kernel that keeps nothing of size n·m; composed: the paper's pseudocode in "
+                            "einsum."}),
+         MakeField("d_model", &Config::d_model, {.placeholder = "N", .help = "Width of the model.", .range = kSize}),
+         MakeField("d_ff", &Config::d_ff,
+                   {.placeholder = "N", .help = "Width inside the feed-forward layers.", .range = kSize}),
+         MakeField(
+             "layers", &Config::layers,
+             {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, kMostLayers}}),
+         MakeField(
+             "decoder_layers", &Config::decoder_layers,
+             {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, kMostLayers}}),
+         MakeField("feed_forward", &Config::feed_forward,
+                   {.placeholder = "NAME",
+                    .help = "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."}),
+         MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
+         MakeField("positions", &Config::positions,
+                   {.help = "How positions are known: a relative bias, learned vectors added to the embedding, or not "
+                            "but by what each can see.",
+                    .may_be_missing = true}),
+         MakeField("max_positions", &Config::max_positions,
+                   {.placeholder = "N",
+                    .help = "Learned positions, the longest text a model can read; input_length by default.",
+                    .range = kSize,
+                    .may_be_missing = true}),
+         MakeField("embedding_size", &Config::embedding_size,
+                   {.placeholder = "N",
+                    .help = "Width of the embeddings, which a dense layer takes to d_model; d_model by default.",
+                    .range = kSize,
+                    .may_be_missing = true}),
+         MakeField("layer_groups", &Config::layer_groups,
+                   {.placeholder = "N",
+                    .help = "Groups of layers that share their parameters; 1 by default: all layers share one block's.",
+                    .range = {1, kMostLayers},
+                    .may_be_missing = true}),
+         MakeField("inner_layers", &Config::inner_layers,
+                   {.placeholder = "N",
+                    .help = "Blocks of a group, one behind the other; 1 by default.",
+                    .range = {1, kMostLayers},
+                    .may_be_missing = true}),
+         MakeField(
+             "initial_stddev", &Config::initial_stddev,
+             {.placeholder = "X",
+              .help = "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and at less "
+                      "0.02·sqrt(768/d_model), so that layers begin as large beside what they are added to.",
+              .range = {1e-6, 100},
+              .may_be_missing = true}),
+         MakeField("relative_buckets", &Config::relative_buckets,
+                   {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
+         MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
+                   {.placeholder = "N",
+                    .help = "Distance from which on all positions share the last bucket.",
+                    .range = {1, 1'000'000}}),
+         MakeField("dropout", &Config::dropout,
+                   {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})});
+    for (Field<Config>& row : rows) row.group = "Model";
+    return rows;
+  }();
+  return table;
+}
+
+AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<AttentionKind> kind) {
+  AttentionOptions attention = options.attention;
+  if (kind) attention.kind = *kind;
+  AttentionConfig layer = MakeAttentionConfig(attention, options.d_model);
+  if (options.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
+    layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
+  }
+  layer.key_value = options.keys_values;
+  // Only a layer that has P_l or P_w can start with the identity.
+  if (layer.mixing.P_l || layer.mixing.P_w) layer.mixing_init = options.mixing_init;
+  layer.dropout_rate = options.dropout;
+  layer.implementation = options.implementation;
+  layer.Validate();
+  return layer;
+}
+
+}  // namespace crosstalk
