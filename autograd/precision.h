@@ -1,7 +1,7 @@
 // In what precision ops multiply matrices.
 #pragma once
 
-#include "crosstalk/kernels/precision.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -21,7 +21,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/kernels/precision.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "crosstalk/kernels/precision.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "crosstalk/kernels/precision.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "crosstalk/kernels/precision.h"
+#include "crosstalk/runtime/precision.h"
 
 namespace crosstalk::kernels {
 

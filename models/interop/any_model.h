@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/interop/import.h"
 #include "crosstalk/models/interop/published_model.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/precision.h"
 
 namespace crosstalk {
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/model_config.h"
 #include "crosstalk/models/model_options.h"
@@ -23,6 +22,7 @@
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/precision.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/parallel.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {

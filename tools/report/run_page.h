@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/kernels/precision.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/runtime/precision.h"
 #include "tools/report/run_record.h"
 #include "tools/report/samples.h"
 

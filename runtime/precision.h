@@ -1,4 +1,4 @@
-// In what the operands of products are held.
+// Storage type of matrix-product operands.
 #pragma once
 
 #include "crosstalk/runtime/enum_names.h"
