@@ -1,22 +1,14 @@
 #include "crosstalk/autograd/finite_check.h"
 
 #include <cmath>
-#include <utility>
 
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
-namespace {
-
-thread_local bool finite_checks = false;
-
-}  // namespace
-
-FiniteCheckScope::FiniteCheckScope() : before_(std::exchange(finite_checks, true)) {}
-FiniteCheckScope::~FiniteCheckScope() { finite_checks = before_; }
 
 std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinity minus_infinity) {
-  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return std::nullopt;
+  if (!IsFloating(tensor.dtype()) || CurrentContext().shapes_only) return std::nullopt;
   const Tensor values = tensor.Contiguous();
   std::optional<NonFiniteElement> found;
   DispatchFloat("finite check", values.dtype(), [&](auto zero) {
@@ -39,10 +31,8 @@ std::optional<NonFiniteElement> FindNonFinite(const Tensor& tensor, MinusInfinit
 
 namespace internal {
 
-bool FiniteChecksOn() { return finite_checks; }
-
 bool HoldsMinusInfinity(const Tensor& tensor) {
-  if (!IsFloating(tensor.dtype()) || ShapesOnly()) return false;
+  if (!IsFloating(tensor.dtype()) || CurrentContext().shapes_only) return false;
   const Tensor values = tensor.Contiguous();
   return DispatchFloat("finite check", values.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
@@ -20,7 +20,7 @@ std::vector<Variable> MakeLeaves(const std::vector<Tensor>& inputs, Variable::Re
 
 // Σ weights · function(inputs), in double, without a tape.
 double Evaluate(const Function& function, const std::vector<Tensor>& inputs, const Tensor& weights) {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Tensor y = function(MakeLeaves(inputs, Variable::RequiresGrad::kYes)).value().Contiguous();
   double sum = 0;
   for (int64_t i = 0; i < y.num_elements(); ++i) sum += y.data<double>()[i] * weights.data<double>()[i];

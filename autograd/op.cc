@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -25,8 +24,9 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   auto node = internal::NewNode();
   node->sequence = internal::NextSequence();
   node->name = name;
-  node->layer = CurrentLayer();
-  node->precision = CurrentPrecision();
+  node->layer = CurrentContext().layer;
+  node->precision = CurrentContext().precision;
+  node->sum_order = CurrentContext().sum_order;
   node->shape = value.shape();
   node->dtype = ResultDType(value.dtype());
   node->leaf = false;
@@ -45,14 +45,14 @@ bool AnyRequiresGrad(const std::vector<Variable>& inputs) {
 
 }  // namespace
 
-bool IsRecorded(const std::vector<Variable>& inputs) { return GradEnabled() && AnyRequiresGrad(inputs); }
+bool IsRecorded(const std::vector<Variable>& inputs) { return CurrentContext().recording && AnyRequiresGrad(inputs); }
 
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits) {
-  if (internal::FiniteChecksOn() && !traits.captures_leaves) CheckResult(name, value, inputs, traits);
+  if (CurrentContext().finite_checks && !traits.captures_leaves) CheckResult(name, value, inputs, traits);
   if (!traits.captures_leaves && !AnyRequiresGrad(inputs)) return Variable(std::move(value));
-  if (!GradEnabled()) {
-    internal::SkippedRecording() = true;
+  if (!CurrentContext().recording) {
+    if (CurrentContext().skipped_recording != nullptr) *CurrentContext().skipped_recording = true;
     return Variable(std::move(value));
   }
   std::shared_ptr<internal::Node> node = NodeOfOp(name, value, inputs, std::move(backward));
@@ -68,15 +68,15 @@ void Gradients::Add(int i, Tensor gradient) {
     throw std::logic_error(StrCat("op ", node_->name, ": the gradient of input ", i, " is ", gradient.dtype(),
                                   gradient.shape(), ", but the input is ", input->dtype, input->shape));
   }
-  if (internal::FiniteChecksOn()) {
-    internal::CheckFinite(gradient, node_->layer, node_->name, "gradient", MinusInfinity::kReject);
+  if (CurrentContext().finite_checks) {
+    internal::CheckFinite(gradient, CurrentLayer(), node_->name, "gradient", MinusInfinity::kReject);
   }
   internal::Accumulate(input->gradient, std::move(gradient));
 }
 
 Tensor* Gradients::Accumulator(int i) {
   const std::shared_ptr<internal::Node>& input = node_->inputs[static_cast<size_t>(i)];
-  if (input == nullptr || internal::FiniteChecksOn()) return nullptr;  // the checks look at each contribution
+  if (input == nullptr || CurrentContext().finite_checks) return nullptr;  // the checks look at each contribution
   Tensor& sum = input->gradient;
   return sum.defined() && sum.unique() && sum.is_contiguous() ? &sum : nullptr;
 }

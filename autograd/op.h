@@ -44,10 +44,10 @@ using BackwardFunction = std::function<void(const Tensor& dy, Gradients& gradien
 
 // What sets an op apart from the others.
 struct OpTraits {
-  // The result may hold -infinity where no input does, on purpose: FiniteCheckScope lets it pass.
+  // The result may hold -infinity where no input does, on purpose: the finite checks let it pass.
   bool introduces_minus_infinity = false;
   // The backward function reaches leaves that are not among the inputs: the op is recorded whether or not an input
-  // requires a gradient. Its result is not tested by FiniteCheckScope: the ops inside were.
+  // requires a gradient. Its result has no finite check: the ops inside had.
   bool captures_leaves = false;
 };
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -86,7 +86,7 @@ AttentionShape BindShape(const FusedAttentionInputs& in) {
   shape.d_v = dims["d_v"];
   shape.memory_heads = in.memory_heads;
   shape.causality = in.causality;
-  shape.precision = CurrentPrecision();
+  shape.precision = CurrentContext().precision;
   return shape;
 }
 

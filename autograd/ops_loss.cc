@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/cross_entropy.h"
@@ -12,6 +11,7 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -116,7 +116,7 @@ void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) 
   SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kYes);
   gemm.c = logits, gemm.ldc = linear.classes();
   gemm.bias = linear.bias.defined() ? linear.bias.data<T>() : nullptr;
-  gemm.precision = CurrentPrecision();
+  gemm.precision = CurrentContext().precision;
   kernels::Gemm<T>(gemm);
 }
 
@@ -163,7 +163,7 @@ void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& op
     gemm.alpha = static_cast<T>(linear.scale);
     gemm.a = dlogits, gemm.lda = linear.classes();
     gemm.n = linear.d();
-    gemm.precision = CurrentPrecision();
+    gemm.precision = CurrentContext().precision;
     if (d.hidden.defined()) {  // dH = scale · dlogits · table
       gemm.m = count, gemm.k = linear.classes();
       SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kNo);

@@ -4,11 +4,10 @@
 
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/rounded.h"
-#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -109,8 +108,7 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     SetB(gemm, ProductOperand<T>(right), std::max<int64_t>(1, n), kernels::Transpose::kNo);
     gemm.c = y.data<T>(), gemm.ldc = std::max<int64_t>(1, n);
     gemm.bias = term.data<T>();
-    gemm.slicing = CurrentSlicing();
-    gemm.precision = CurrentPrecision();
+    SetAsInContext(gemm);
     kernels::Gemm<T>(gemm);
   });
   const Tensor kept_left = b.requires_grad() ? left : Tensor(), kept_right = a.requires_grad() ? right : Tensor();

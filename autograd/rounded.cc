@@ -1,9 +1,8 @@
 #include "crosstalk/autograd/rounded.h"
 
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -25,7 +24,7 @@ Tensor Converted(const Tensor& x, void (*convert)(int64_t, const From*, To*)) {
   return to;
 }
 
-bool RoundsProducts() { return CurrentPrecision() == Precision::kBFloat16; }
+bool RoundsProducts() { return CurrentContext().precision == Precision::kBFloat16; }
 
 }  // namespace
 
@@ -34,7 +33,7 @@ Tensor Rounded(const Tensor& x) { return Converted(x, kernels::RoundToBFloat16);
 Tensor Widened(const Tensor& x) { return x.dtype() == DType::kBFloat16 ? Converted(x, kernels::WidenBFloat16) : x; }
 
 Tensor KeptForBackward(const Tensor& x) {
-  return RoundsProducts() && GradEnabled() && x.dtype() == DType::kFloat32 ? Rounded(x) : x;
+  return RoundsProducts() && CurrentContext().recording && x.dtype() == DType::kFloat32 ? Rounded(x) : x;
 }
 
 Tensor ReadByProducts(const Tensor& x) { return RoundsProducts() ? x : Widened(x); }

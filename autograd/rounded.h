@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
@@ -40,6 +41,14 @@ void SetA(kernels::GemmArguments<T>& gemm, const ProductOperand<T>& a, int64_t l
 template <typename T>
 void SetB(kernels::GemmArguments<T>& gemm, const ProductOperand<T>& b, int64_t ldb, kernels::Transpose transpose) {
   gemm.b = b.values, gemm.b_rounded = b.rounded, gemm.ldb = ldb, gemm.transpose_b = transpose;
+}
+
+// The precision and the order of sums that the context asks for.
+template <typename T>
+void SetAsInContext(kernels::GemmArguments<T>& gemm) {
+  gemm.precision = CurrentContext().precision;
+  gemm.slicing =
+      CurrentContext().sum_order == SumOrder::kBatchInvariant ? kernels::Slicing::kNo : kernels::Slicing::kYes;
 }
 
 }  // namespace crosstalk

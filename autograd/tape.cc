@@ -5,8 +5,8 @@
 #include <queue>
 #include <utility>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -59,7 +59,8 @@ void Accumulate(Tensor& gradient, Tensor contribution) {
 }
 
 void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest) {
-  const UncountedScope uncounted;  // what is recomputed was counted in the forward pass
+  OpContext context = CurrentContext();
+  context.multiplications = nullptr;  // what is recomputed was counted in the forward pass
   std::vector<std::shared_ptr<Node>> leaves;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
   const auto reach = [&](const std::shared_ptr<Node>& node) {
@@ -95,7 +96,10 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       // Out of the node, so that everything it holds is freed at the end of this turn.
       const BackwardFunction backward = std::exchange(node->backward, nullptr);
       Gradients gradients(node.get());
-      const PrecisionScope precision(node->precision);
+      context.layer = node->layer;
+      context.precision = node->precision;
+      context.sum_order = node->sum_order;
+      const ContextScope as_in_forward(context);
       backward(dy, gradients);
       for (const std::shared_ptr<Node>& input : std::exchange(node->inputs, {})) {
         if (input && input->gradient.defined()) reach(input);

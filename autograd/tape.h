@@ -21,7 +21,7 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/variable.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -38,10 +38,12 @@ namespace internal {
 struct Node {
   uint64_t sequence = 0;  // order of creation; inputs are older than the node
   const char* name = "leaf";
-  std::string layer;                          // CurrentLayer() when it was made
-  Precision precision = Precision::kFloat32;  // CurrentPrecision() then: its gradients are computed in the same
-  Shape shape;                                // of the value
-  DType dtype = DType::kFloat32;              // of the gradient
+  // Of the context that it was made in: the same hold when its gradients are computed.
+  std::shared_ptr<const std::string> layer;
+  Precision precision = Precision::kFloat32;
+  SumOrder sum_order = SumOrder::kFastest;
+  Shape shape;                    // of the value
+  DType dtype = DType::kFloat32;  // of the gradient
   bool leaf = true;
   bool used = false;                          // its backward function has run
   bool reached = false;                       // a Backward that is under way has put a gradient here

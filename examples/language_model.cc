@@ -19,7 +19,6 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/nn/attention/attention.h"
@@ -30,6 +29,7 @@
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 
 using namespace crosstalk;  // an example may
@@ -96,7 +96,7 @@ class LanguageModel : public Module {
 
 // Writes `count` letters behind the text: each is drawn by the probabilities that the model gives it.
 std::string Write(const LanguageModel& model, const std::string& letters, std::string text, int count) {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   for (int i = 0; i < count; ++i) {
     const auto window = std::min<int64_t>(n, static_cast<int64_t>(text.size()));
     Tensor ids = Tensor::Empty({1, window}, DType::kInt32);

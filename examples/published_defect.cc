@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/objectives/text_to_text.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/op_context.h"
 
 using namespace crosstalk;  // an example may
 
@@ -105,7 +105,7 @@ void Compare(const std::string& run, const std::string& data) {
   }
   const bool of_tasks = ObjectiveOf(trained.config).learns_tasks();
   if (!data.empty()) (of_tasks ? trained.config.objective.task_data : trained.config.data.text) = data;
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   if (of_tasks) {
     CompareOnTasks(trained);
   } else {

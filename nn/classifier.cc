@@ -6,8 +6,8 @@
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/rounded.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 
@@ -38,7 +38,7 @@ void Classifier::RoundWeights() {
 Variable Classifier::Logits(const Variable& hidden) const {
   CROSSTALK_CHECK(hidden.rank() >= 1 && hidden.size(hidden.rank() - 1) == table_.size(1), "classifier: hidden",
                   hidden.shape(), " must end with d = ", table_.size(1));
-  const LayerScope scope("classifier");
+  const ContextScope scope = InLayer("classifier");
   Shape shape = hidden.shape();
   const int64_t d = shape[shape.rank() - 1];
   const Variable rows = Reshape(hidden, {d == 0 ? 0 : hidden.value().num_elements() / d, d});
@@ -49,7 +49,7 @@ Variable Classifier::Logits(const Variable& hidden) const {
 }
 
 CrossEntropyResult Classifier::Loss(const Variable& hidden, const Tensor& targets, CrossEntropyOptions options) const {
-  const LayerScope scope("classifier");
+  const ContextScope scope = InLayer("classifier");
   const int64_t rows = targets.num_elements();
   options.num_classes = classes_;
   return LinearCrossEntropy(Reshape(hidden, {rows, table_.size(1)}), weight(), targets.Reshape({rows}), scale_, options,

@@ -9,9 +9,9 @@
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/recompute.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -86,7 +86,7 @@ TransformerBlock::TransformerBlock(const TransformerConfig& config, const Initia
 template <typename Layer>
 Variable TransformerBlock::Residual(const Layer& layer, const Child<NormLayer>& norm, const Variable& x,
                                     const char* name, const ForwardContext& context) const {
-  const LayerScope scope(name);
+  const ContextScope scope = InLayer(name);
   const bool pre = placement_ == NormPlacement::kPre;
   const Variable y = layer(AsOperand(pre ? norm->Forward(x) : x));
   const Variable sum = Add(x, ApplyDropout(y, dropout_rate_, StrCat(path(), ".", name, ".output_dropout"), context));
@@ -196,7 +196,7 @@ Variable TransformerStack::RecomputedBlock(const TransformerBlock& block, const 
 
 Variable TransformerStack::Output(const Variable& x, const ForwardContext& context) const {
   if (!final_norm_) return x;
-  const LayerScope scope("final_norm");
+  const ContextScope scope = InLayer("final_norm");
   return ApplyDropout(final_norm_->Forward(x), config_.dropout_rate, path() + ".output_dropout", context);
 }
 
@@ -221,7 +221,7 @@ Variable TransformerStack::Forward(const Variable& embedded, const Tensor& self_
   const bool keep = activations_ == Activations::kKeep || record != nullptr;
   const LogitsBias bias = Bias(dims["n"], dims["n"], 0);
   for (int64_t i = 0; i < config_.depth(); ++i) {
-    const LayerScope scope(StrCat("block_", i));
+    const ContextScope scope = InLayer(StrCat("block_", i));
     const ForwardContext own = ContextAt(i, context);
     if (record != nullptr && i % config_.inner_layers == 0) record->hidden_states.push_back(x);
     x = keep ? BlockAt(i).Forward(x, self_mask, bias, read, own, record)
@@ -237,7 +237,7 @@ TransformerCache TransformerStack::StartDecoding(const TransformerMemory& memory
                   "transformer: only a stack whose self-attention is causal can be decoded step by step");
   CROSSTALK_CHECK(memory.encoded.defined() == config_.cross_attention.has_value(),
                   "transformer: a stack with cross-attention decodes over a memory, and one without it over none");
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   TransformerCache cache;
   cache.memory_mask = memory.mask;
   cache.self_attention.resize(static_cast<size_t>(config_.depth()));
@@ -252,7 +252,7 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
   Dims dims("transformer step");
   dims.Bind("embedded[b, n, d]", embedded.shape());
   const int64_t n = dims["n"];
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const LogitsBias bias = Bias(n, cache.length + n, cache.length);
   Variable x = embedded;
   for (int64_t i = 0; i < config_.depth(); ++i) x = BlockAt(i).Step(x, bias, cache, static_cast<size_t>(i));

@@ -7,61 +7,33 @@
 #include <utility>
 
 #include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 
-// While one lives, on its thread:
+// Under OpContext::shapes_only, on its thread:
 // - Storage is address space that the system backs with nothing, counted in MemoryStats as ever;
-// - kernels do not run (see Launch), nor do Tensor's own fills and copies, so that tensors made in the scope read as
+// - kernels do not run (see Launch), nor do Tensor's own fills and copies, so that tensors made under it read as
 //   zeros (Item() is 0), but for what the host itself writes (FromValues, data());
 // - ids and targets are not checked against their bounds, and each row of a loss counts;
 // - tensors made outside, such as parameters, are as they were when the scope ends.
 // Ops, Backward, Initializer and the optimizers' updates all obey it. MemoryStats then goes through the values of a
 // real step. (A real product packs its operands in each thread that takes part; here every thread takes part that
 // could.)
-class ShapesOnlyScope {
- public:
-  ShapesOnlyScope();
-  ~ShapesOnlyScope();
-  ShapesOnlyScope(const ShapesOnlyScope&) = delete;
 
-  // Multiplications of the equations evaluated in the scope so far, forward, once each: of matrix products, attention
-  // (the same whichever implementation computes it) and the classifier within a loss. What Backward computes, also
-  // again, is not counted. kTooMany (runtime/math.h) where they do not fit.
-  int64_t Multiplications() const { return multiplications_; }
-
- private:
-  friend void CountMultiplications(int64_t count);
-
-  ShapesOnlyScope* outer_;
-  int64_t multiplications_ = 0;
-};
-
-// True while a ShapesOnlyScope lives on this thread.
-bool ShapesOnly();
-
-// Adds to the thread's scopes; nothing where there is none. `count` may be kTooMany.
+// Adds to OpContext::multiplications: those of the equations that are evaluated, forward, once each: of matrix
+// products, attention (the same whichever implementation computes it) and the classifier within a loss. What Backward
+// computes, also again, is not counted. `count` may be kTooMany (runtime/math.h), as where the sum does not fit.
 void CountMultiplications(int64_t count);
 
 // The count, to be shown; a usage error where it is kTooMany.
 int64_t CheckedMultiplications(int64_t count);
 
-// While one lives, CountMultiplications adds nothing on its thread.
-class UncountedScope {
- public:
-  UncountedScope();
-  ~UncountedScope();
-  UncountedScope(const UncountedScope&) = delete;
-
- private:
-  bool before_;
-};
-
 // The gate before everything that reads or writes the elements of tensors: runs kernel() unless only shapes count.
 // Allocate in front of it.
 template <typename Kernel>
 void Launch(Kernel&& kernel) {
-  if (!ShapesOnly()) std::forward<Kernel>(kernel)();
+  if (!CurrentContext().shapes_only) std::forward<Kernel>(kernel)();
 }
 
 // Launch of kernel(T()), T the float type; anything but float and double is a usage error that names `op`.

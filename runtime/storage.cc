@@ -11,6 +11,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -114,7 +115,8 @@ void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
 
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
-  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes), !ShapesOnly()));
+  std::unique_ptr<Storage> storage(
+      new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes), !CurrentContext().shapes_only));
   const int64_t capacity = static_cast<int64_t>(storage->capacity_);
   if (!storage->backed_) storage->data_ = ReserveAddresses(storage->capacity_);
   {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -63,7 +64,7 @@ To Convert(From value) {
 // destination = source, element by element, with conversion. Both have `shape`. Nothing where only shapes count.
 template <typename To, typename From>
 void CopyStrided(const Shape& shape, To* destination, const Strides& to, const From* source, const Strides& from) {
-  if (shape.NumElements() == 0 || ShapesOnly()) return;
+  if (shape.NumElements() == 0 || CurrentContext().shapes_only) return;
   if (shape.rank() == 0) {
     *destination = Convert<To>(*source);
     return;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tools/attention_file.h"
 #include "tools/command.h"
@@ -36,7 +36,8 @@ int RunAttend(const AttendSettings& settings) {
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
                   " is the file to read; name another");
-  const PrecisionScope products(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
+  const ContextScope products(&OpContext::precision,
+                              settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
   WriteSafetensors(settings.output, evaluation.tensors);
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;

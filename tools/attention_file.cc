@@ -6,9 +6,9 @@
 
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -261,7 +261,7 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
   AttentionEvaluation evaluation = {.tensors = {{"Y", result.Y.value()}}, .implementation = result.implementation};
   std::vector<NamedTensor>& outputs = evaluation.tensors;
   if (options.outputs == AttentionOutputs::kWithWeights) {
-    const NoGradScope no_grad;
+    const ContextScope no_grad = NoGrad();
     outputs.push_back({"W", fused ? compute(AttentionOutputs::kWithWeights).W.value() : result.W.value()});
   }
   if (dY != nullptr) {

@@ -8,11 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/interop/published_names.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
@@ -91,7 +90,8 @@ int Forward(const ForwardSettings& settings) {
       PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
     }
   }
-  const PrecisionScope products(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
+  const ContextScope products(&OpContext::precision,
+                              settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AnyModel any = LoadAnyModel(settings.model, options);
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   const TensorFile inputs = ReadSafetensors(settings.inputs);
@@ -99,8 +99,7 @@ int Forward(const ForwardSettings& settings) {
   std::vector<NamedTensor> results;
   Variable loss;
   {
-    std::optional<NoGradScope> no_grad;
-    if (!settings.gradients) no_grad.emplace();
+    const ContextScope recording(&OpContext::recording, settings.gradients);
     for (const NamedVariable& output : Outputs(*any.model, inputs, detail)) {
       const bool is_loss = output.name == "loss";
       if (is_loss) loss = output.value;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
@@ -15,6 +14,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
@@ -247,7 +247,7 @@ int Generate(const GenerateSettings& settings) {
   CROSSTALK_CHECK(settings.text.has_value() + settings.texts.has_value() + settings.inputs.has_value() <= 1,
                   "--text, --texts and --inputs are three ways to say what to write for; give one");
   Writing writing = Load(settings);
-  const PrecisionScope precision(writing.precision);
+  const ContextScope precision(&OpContext::precision, writing.precision);
   const std::unique_ptr<Decoder> decoder = writing.model->MakeDecoder({});
   if (decoder == nullptr) Fail(ErrorKind::kUsage, writing.model->Describe(), ", writes no text");
   if (writing.tokenizer != nullptr) writing.writer = writing.model->MakeWriter(writing.tokenizer);

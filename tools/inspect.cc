@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/attention_maps.h"
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/text_inputs.h"
@@ -15,6 +14,7 @@
 #include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/format.h"
@@ -76,7 +76,7 @@ void WritePage(const InspectSettings& settings, const AnyModel& any, const Atten
                const RunMixing& mixing) {
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
   page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
-                      any.source, ", computed in ", Name(CurrentPrecision()), "."));
+                      any.source, ", computed in ", Name(CurrentContext().precision), "."));
   const std::string projections = MixingSection(mixing);
   if (maps != nullptr) {
     const MapsSection section =
@@ -104,7 +104,7 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckReplaceablePage(*settings.out);
   const AnyModel any = Load(settings);
-  const PrecisionScope precision(PrecisionFor(settings.precision, any.precision));
+  const ContextScope precision(&OpContext::precision, PrecisionFor(settings.precision, any.precision));
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {
@@ -125,7 +125,7 @@ int Inspect(const InspectSettings& settings) {
   if (settings.out) WritePage(settings, any, maps ? &*maps : nullptr, mixing);
   if (settings.json) {
     Json json = Json::MakeObject({{"model", any.source},
-                                  {"precision", Name(CurrentPrecision())},
+                                  {"precision", Name(CurrentContext().precision)},
                                   {"projections", ToJson(mixing.current.layers)}});
     if (mixing.initial) json.Set("initial_projections", ToJson(mixing.initial->layers));
     PrintResult(json);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "crosstalk/autograd/einsum/contraction_plan.h"
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/copy.h"
@@ -12,6 +11,7 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/gemm/interleaved.h"
 #include "crosstalk/kernels/reduce.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk::math {
@@ -118,7 +118,7 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
   product.columns = GroupSize(axes, plan.columns);
   product.inner = GroupSize(axes, plan.inner);
   product.lanes = axes[static_cast<size_t>(plan.lane)].size;
-  product.precision = CurrentPrecision();
+  product.precision = CurrentContext().precision;
   product.a = a;
   product.a_row = GroupStride(axes, plan.rows, &Axis::a);
   product.a_inner = GroupStride(axes, plan.inner, &Axis::a);
@@ -158,8 +158,7 @@ void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, co
 
   kernels::GemmArguments<T> gemm;
   gemm.k = k;
-  gemm.slicing = CurrentSlicing();
-  gemm.precision = CurrentPrecision();
+  SetAsInContext(gemm);
   gemm.beta = beta;
   gemm.c = c;
   gemm.ldc = view_c.ld;
@@ -285,7 +284,7 @@ Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const 
   Tensor c = Tensor::Empty(problem.result_shape, dtype);
   DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentSumOrder());
+    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
     Run<T>(problem.axes, plan, T(0), operand_a, operand_b, c.data<T>());
   });
   return c;
@@ -300,7 +299,7 @@ void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, co
   if (problem.empty) return;
   DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentSumOrder());
+    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
     const bool in_place = AddsInPlace(problem.axes, plan);
     const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, dtype);
     Run<T>(problem.axes, plan, in_place ? T(1) : T(0), operand_a, operand_b, c.data<T>());
@@ -312,7 +311,8 @@ std::string DescribeContraction(const Tensor& a, const Labels& labels_a, const T
                                 const Labels& result) {
   const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
   if (problem.empty) return "nothing to do";
-  const ContractPlan plan = PlanContraction(problem.axes, static_cast<int>(SizeOf(a.dtype())), CurrentSumOrder());
+  const ContractPlan plan =
+      PlanContraction(problem.axes, static_cast<int>(SizeOf(a.dtype())), CurrentContext().sum_order);
   if (plan.method == ContractPlan::Method::kMultiplyAndSum) return "elementwise product";
   const int64_t m = GroupSize(problem.axes, plan.rows);
   const int64_t n = GroupSize(problem.axes, plan.columns);

@@ -219,8 +219,8 @@ void SearchGemm(Search& search, ContractPlan plan) {
   for (const std::vector<int>& row_group : row_groups) {
     for (const std::vector<int>& column_group : column_groups) {
       for (const std::vector<int>& inner_group : inner_groups) {
-        const bool by_terms = search.order == SumOrder::kByTerms;
-        if (by_terms && inner_group != search.inner) continue;
+        const bool batch_invariant = search.order == SumOrder::kBatchInvariant;
+        if (batch_invariant && inner_group != search.inner) continue;
         plan.rows = row_group;
         plan.columns = column_group;
         plan.inner = inner_group;
@@ -230,7 +230,7 @@ void SearchGemm(Search& search, ContractPlan plan) {
           plan.nanoseconds = Estimate(axes, plan, search.sizes, search.float_ratio);
           search.Offer(plan);
         }
-        if (by_terms || inner_group.size() != search.inner.size()) continue;
+        if (batch_invariant || inner_group.size() != search.inner.size()) continue;
         plan.method = ContractPlan::Method::kInterleaved;
         for (const int lane : search.batch) {
           const Axis& axis = axes[static_cast<size_t>(lane)];
@@ -267,7 +267,7 @@ ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size, Su
     }
   }
   // Shape holds 8 dimensions: an elementwise product over more axes must not be chosen.
-  if (axes.size() <= 8 && (order == SumOrder::kByShape || search.inner.empty())) {
+  if (axes.size() <= 8 && (order == SumOrder::kFastest || search.inner.empty())) {
     ContractPlan plan;
     plan.method = ContractPlan::Method::kMultiplyAndSum;
     plan.nanoseconds = search.sizes.all * kNsPerMultipliedFloat * search.float_ratio;

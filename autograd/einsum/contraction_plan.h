@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk::math {
 
@@ -49,8 +49,8 @@ int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group);
 // The distance of neighbours in a group that is one dimension of one stride in that tensor; 0 for an empty group.
 int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, int64_t Axis::*stride);
 
-// `axes` in the order of c, inner axes behind. element_size: 4 or 8 bytes. SumOrder::kByTerms: each element of c is the
-// sum of one product, over the inner axes in their order.
+// `axes` in the order of c, inner axes after them. element_size: 4 or 8 bytes. SumOrder::kBatchInvariant: each element
+// of c is the sum of one product, over the inner axes in their order.
 ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order);
 
 // The strides that a, b and c have after the copies of `plan`, in place of those in `axes`. Copied operands: looped

@@ -39,7 +39,7 @@ void BlockedGemm(const GemmArguments<T>& g);
 void RoundedGemm(const GemmArguments<float>& g);
 
 // Takes from the pool what `products` of these, each computed by that many threads, hold at once, and gives it back:
-// for ShapesOnlyScope.
+// for OpContext::shapes_only.
 template <typename T>
 void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products);
 

@@ -8,6 +8,7 @@
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
@@ -127,7 +128,7 @@ void ComputeOne(const GemmArguments<T>& g) {
   }
 }
 
-// In a ShapesOnlyScope: allocates what `products` of these, each computed by that many threads, hold at once.
+// Under OpContext::shapes_only: allocates what `products` of these, each computed by that many threads, hold at once.
 template <typename T>
 void AllocateAsComputeOne(const GemmArguments<T>& g, int64_t threads, int64_t products) {
   if (!IsSliced(g)) return AllocateAsComputeWhole(g, threads, products);
@@ -146,7 +147,7 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
-  if (ShapesOnly()) return AllocateAsComputeOne(arguments, NumThreads(), 1);
+  if (CurrentContext().shapes_only) return AllocateAsComputeOne(arguments, NumThreads(), 1);
   ComputeOne(arguments);
 }
 
@@ -170,7 +171,7 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k + 1);
   const bool one_by_one = work > kLargeProduct || (count < NumThreads() && work > kSmallProduct);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work));
-  if (ShapesOnly()) {
+  if (CurrentContext().shapes_only) {
     if (one_by_one) return AllocateAsComputeOne(g, NumThreads(), 1);
     return AllocateAsComputeOne(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
   }

@@ -6,9 +6,9 @@
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -95,7 +95,7 @@ std::string Bert::Describe() const {
 }
 
 Variable Bert::Embed(const Tensor& ids, const Tensor& segments, const ForwardContext& context) const {
-  const LayerScope scope("embedding");
+  const ContextScope scope = InLayer("embedding");
   const int64_t n = ids.size(1);
   Variable x = embedding_->Forward(ids);
   const Tensor kinds = segments.defined() ? segments : Tensor::Zeros(ids.shape(), DType::kInt32);
@@ -119,11 +119,11 @@ Bert::Hidden Bert::Encode(const Tensor& ids, const Tensor& segments, const Tenso
   Hidden hidden;
   const Variable embedded = Embed(ids, segments, context);
   {
-    const LayerScope scope("encoder");
+    const ContextScope scope = InLayer("encoder");
     hidden.sequence = encoder_->Forward(embedded, attend, {}, context, record);
   }
   if (pooler_) {
-    const LayerScope scope("pooler");
+    const ContextScope scope = InLayer("pooler");
     const Variable first = Slice(hidden.sequence, 1, 0, 1);
     hidden.pooled = Tanh(pooler_->Forward(Reshape(first, {ids.size(0), config_.d_model})));
   }
@@ -153,7 +153,7 @@ LossResult Bert::PretrainingLoss(const Batch& batch, const LossOptions& options,
   result.sums = {{"ln_ppl", masked.nll_sum, masked.count},
                  {"masked_accuracy", static_cast<double>(masked.correct), masked.count}};
   if (!sentence_) return result;
-  const LayerScope scope("sentence");
+  const ContextScope scope = InLayer("sentence");
   const CrossEntropyResult sentences = CrossEntropy(sentence_->Forward(hidden.pooled), batch.Get("sentence_labels"));
   result.example_sum = sentences.loss;
   result.sums.push_back({"sentence_accuracy", static_cast<double>(sentences.correct), sentences.count});

@@ -1,6 +1,6 @@
 #include "crosstalk/models/bert/masked_lm_head.h"
 
-#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 
@@ -14,7 +14,7 @@ MaskedLmHead::MaskedLmHead(const BertConfig& config, const Child<EmbeddingLayer>
                ClassifierForm{ClassifierForm::TiedScale::kOne, bias_}) {}
 
 Variable MaskedLmHead::Transform(const Variable& hidden) const {
-  const LayerScope scope("masked_lm");
+  const ContextScope scope = InLayer("masked_lm");
   return norm_->Forward(Activate(activation_, dense_->Forward(hidden)));
 }
 

@@ -9,10 +9,10 @@
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -69,7 +69,7 @@ Choices ChoicesOf(const Batch& batch) {
   choices.exists = Tensor::Zeros({b, c}, DType::kBool);
   std::vector<int32_t> places;
   for (int64_t i = 0; i < b; ++i) {
-    const int64_t count = ShapesOnly() ? c : counts.data<int32_t>()[i];
+    const int64_t count = CurrentContext().shapes_only ? c : counts.data<int32_t>()[i];
     CROSSTALK_CHECK(count >= 1 && count <= c, "BERT: choice_counts: ", count, " in row ", i, " is not between 1 and ",
                     c);
     for (int64_t k = 0; k < count; ++k) {
@@ -111,19 +111,19 @@ Variable Bert::Pooled(const Hidden& hidden, const ForwardContext& context) const
 
 Variable Bert::ClassLogits(const Hidden& hidden, const ForwardContext& context) const {
   CROSSTALK_CHECK(classification_, "BERT: the model has no classification head");
-  const LayerScope scope("classification");
+  const ContextScope scope = InLayer("classification");
   return classification_->Forward(Pooled(hidden, context));
 }
 
 Variable Bert::ChoiceScores(const Hidden& hidden, const ForwardContext& context) const {
   CROSSTALK_CHECK(multiple_choice_, "BERT: the model has no multiple-choice head");
-  const LayerScope scope("multiple_choice");
+  const ContextScope scope = InLayer("multiple_choice");
   return Reshape(multiple_choice_->Forward(Pooled(hidden, context)), {hidden.pooled.size(0)});
 }
 
 Variable Bert::SpanLogits(const Hidden& hidden) const {
   CROSSTALK_CHECK(span_, "BERT: the model has no span head");
-  const LayerScope scope("span");
+  const ContextScope scope = InLayer("span");
   return span_->Forward(hidden.sequence);
 }
 

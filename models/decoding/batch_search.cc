@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 
@@ -248,7 +248,7 @@ Tensor BatchSearch::Proceed(std::vector<std::vector<SearchAnswer>>* answers) {
 }
 
 void BatchSearch::Run(std::span<const SearchText> texts, std::vector<std::vector<SearchAnswer>>* answers) {
-  const SumsByTermsScope same_bits_in_any_batch;
+  const ContextScope same_bits_in_any_batch(&OpContext::sum_order, SumOrder::kBatchInvariant);
   Tensor logits = Start(texts);
   while (!active_.empty()) {
     if (options_.stop && options_.stop()) {

@@ -29,8 +29,8 @@ class Decoder {
 
   // Begins anew: inputs int32[b, n], mask bool[b, n] (true = read) → logits[b, vocabulary] of each row's first token.
   virtual Tensor Start(const Tensor& inputs, const Tensor& mask) = 0;
-  // The tokens int32[rows] that were written last → logits[rows, vocabulary] of the next. In a SumsByTermsScope a row's
-  // bits depend on nothing of the other rows but how many its input has.
+  // The tokens int32[rows] that were written last → logits[rows, vocabulary] of the next. Under
+  // SumOrder::kBatchInvariant a row's bits depend on nothing of the other rows but how many its input has.
   virtual Tensor Step(const Tensor& tokens) = 0;
   // Row i goes on from what row rows[i] has written. The rows of an input stand together, equally many of each.
   virtual void SelectBeams(const std::vector<int64_t>& rows) = 0;

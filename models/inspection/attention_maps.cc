@@ -4,9 +4,9 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -44,7 +44,7 @@ AttentionMaps MapAttention(const Model& model, const Tokenizer& tokenizer, const
     if (input.name == kInput || input.name == kDecoderInput) maps.tokens.push_back(ReadTokens(input, tokenizer));
   }
   const bool decodes = inputs.Has(kDecoderInput);
-  const AttentionCaptureScope scope([&](const AttentionCapture& capture) {
+  const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
     LayerMap map = {.layer = capture.layer, .module = capture.module};
     const bool crosses = capture.layer.ends_with("cross_attention");
     const bool of_decoder = decodes && capture.layer.starts_with("decoder.");
@@ -62,8 +62,9 @@ AttentionMaps MapAttention(const Model& model, const Tokenizer& tokenizer, const
     add(&map.dynamic, "R_Xw", capture.R_Xw);
     add(&map.dynamic, "R_Mw", capture.R_Mw);
     maps.layers.push_back(std::move(map));
-  });
-  const NoGradScope no_grad;
+  };
+  const ContextScope captured(&OpContext::capture, &take);
+  const ContextScope no_grad = NoGrad();
   model.Outputs(inputs, OutputDetail::kResults, ForwardContext());
   return maps;
 }

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "crosstalk/autograd/einsum/einsum.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/kernels/lapack.h"
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
@@ -132,7 +132,7 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
       layers.back().matrices.push_back(MatrixOf(std::string(projection->name()), value));
     }
   }
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   for (LayerMixing& layer : layers) {
     const MixingMatrix *const P_l = layer.Find("P_l"), *const P_w = layer.Find("P_w");
     if (P_l == nullptr || P_w == nullptr) continue;
@@ -167,8 +167,8 @@ void MeasureDynamicMixing(const std::function<void(const std::function<bool()>& 
   size_t expected = 0;
   for (const LayerMixing& layer : *layers) expected += layer.dynamic.size();
   {
-    const NoGradScope no_grad;
-    const AttentionCaptureScope scope([&](const AttentionCapture& capture) {
+    const ContextScope no_grad = NoGrad();
+    const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
       const std::pair<const char*, const Tensor*> generated[] = {
           {"Xl", &capture.R_Xl}, {"Ml", &capture.R_Ml}, {"Xw", &capture.R_Xw}, {"Mw", &capture.R_Mw}};
       for (const auto& [name, tensor] : generated) {
@@ -177,7 +177,8 @@ void MeasureDynamicMixing(const std::function<void(const std::function<bool()>& 
         sum.squares += SumOfSquares(*tensor);
         sum.count += tensor->num_elements();
       }
-    });
+    };
+    const ContextScope captured(&OpContext::capture, &take);
     forward([&] { return sums.size() >= expected; });
   }
   for (LayerMixing& layer : *layers) {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -49,7 +49,7 @@ Variable Lm::Embed(const Tensor& ids, int64_t first) const {
 }
 
 Variable Lm::Forward(const Tensor& inputs, const ForwardContext& context) const {
-  const LayerScope scope("decoder");
+  const ContextScope scope = InLayer("decoder");
   return decoder_->Forward(Embed(inputs, 0), {}, {}, context);
 }
 
@@ -65,7 +65,7 @@ LossResult Lm::Loss(const Batch& batch, const LossOptions& options, const Forwar
 }
 
 Tensor Lm::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Tensor hidden = decoder_->Step(Embed(tokens, cache.length), cache).value();
   const int64_t n = hidden.size(1);
   return classifier_->Logits(Variable(hidden.Select(1, n - 1).Contiguous())).value();

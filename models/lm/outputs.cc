@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/published_inputs.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 
@@ -24,7 +24,7 @@ std::vector<NamedVariable> Lm::Outputs(const Batch& inputs, OutputDetail detail,
   const bool all = detail == OutputDetail::kAll;
   Variable hidden;
   {
-    const LayerScope scope("decoder");
+    const ContextScope scope = InLayer("decoder");
     hidden = decoder_->Forward(Embed(ids, 0), InputMask(inputs, "attention_mask", ids.shape()), {}, context,
                                all ? &record : nullptr);
   }

@@ -7,12 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "crosstalk/autograd/scopes.h"
-#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/models/tasks/best_span.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -203,8 +202,8 @@ class Answering {
 std::vector<TaskPrediction> AnswerWithHead(const Model& model, const Tokenizer& tokenizer, const TaskType& type,
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
                                            const AnsweringObserver& observer) {
-  const NoGradScope no_grad;
-  const SumsByTermsScope same_bits_in_any_batch;
+  const ContextScope no_grad = NoGrad();
+  const ContextScope same_bits_in_any_batch(&OpContext::sum_order, SumOrder::kBatchInvariant);
   Answering answering(model, tokenizer, type, options);
   std::vector<TaskPrediction> predictions;
   const auto count = std::ssize(rows);

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -56,14 +56,14 @@ Tensor T5::InputMask(const Tensor& inputs, const Tensor& mask) const {
 Variable T5::Encode(const Tensor& inputs, const ForwardContext& context, const Tensor& mask,
                     TransformerRecord* record) const {
   const Tensor attend = InputMask(inputs, mask);
-  const LayerScope scope("encoder");
+  const ContextScope scope = InLayer("encoder");
   return encoder_->Forward(embedding_->Forward(inputs), attend, {}, context, record);
 }
 
 Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                     const ForwardContext& context, const Tensor& mask, TransformerRecord* record) const {
   CheckIds("decoder inputs", decoder_inputs);
-  const LayerScope scope("decoder");
+  const ContextScope scope = InLayer("decoder");
   // Without a mask: padding stands behind all that counts, and causality hides it.
   const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
   return decoder_->Forward(embedding_->Forward(decoder_inputs), mask, memory, context, record);
@@ -102,7 +102,7 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
 }
 
 TransformerCache T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Tensor attend = InputMask(inputs, mask);
   return decoder_->StartDecoding({.encoded = Encode(inputs, ForwardContext(), attend), .mask = attend});
 }
@@ -111,7 +111,7 @@ Tensor T5::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
   CheckIds("tokens", tokens);
   Dims dims("T5 decoding step");
   dims.Bind("tokens[b]", tokens.shape());
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const int64_t b = dims["b"];
   const Variable hidden = decoder_->Step(embedding_->Forward(tokens.Reshape({b, 1})), cache);
   return Logits(hidden).value().Reshape({b, config_.vocabulary});

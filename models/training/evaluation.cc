@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 
@@ -12,7 +12,7 @@ namespace crosstalk {
 
 EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const EvaluationObserver& observer) {
   const Stopwatch watch;
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   EvaluationResult result;
   std::vector<MetricSum> sums;
   for (int64_t i = 0; i < batches.num_batches(); ++i) {

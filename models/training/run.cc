@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/inspection/mixing.h"
@@ -14,6 +13,7 @@
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
@@ -241,7 +241,7 @@ bool TrainingRun::Due(int64_t every) const {
 }
 
 TrainingSummary TrainingRun::Train() {
-  const PrecisionScope precision(config_->optimization.precision);
+  const ContextScope precision(&OpContext::precision, config_->optimization.precision);
   const auto start = std::chrono::steady_clock::now();
   TrainerOptions options;
   options.schedule = MakeSchedule(config_->optimization);

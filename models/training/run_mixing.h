@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -29,7 +29,7 @@ struct RunMixing {
   MixingState current;     // of the newest good checkpoint
   // Why the dynamic projections were not measured on held-out text, or "".
   std::string not_measured;
-  Precision measured_in = CurrentPrecision();
+  Precision measured_in = CurrentContext().precision;
 };
 
 // Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch, in the

@@ -10,6 +10,7 @@
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/text.h"
@@ -56,7 +57,7 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
 void CheckFrozen(const TrainingConfig& config) {
   if (FrozenNames(config.optimization).empty()) return;
   const std::unique_ptr<ModelConfig> model = ConfigureModel(config, VocabularyOf(config, nullptr));
-  const ShapesOnlyScope no_values;
+  const ContextScope no_values(&OpContext::shapes_only, true);
   Freeze(config.optimization, *MakeModel(*model, config.optimization.seed));
 }
 

@@ -2,24 +2,26 @@
 
 #include <algorithm>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 
 std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary) {
-  const ShapesOnlyScope no_values;
+  const ContextScope no_values(&OpContext::shapes_only, true);
   return MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
 }
 
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
-  const ShapesOnlyScope scope;
-  const PrecisionScope precision(config->optimization.precision);
+  int64_t multiplications = 0;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
+  const ContextScope counted(&OpContext::multiplications, &multiplications);
+  const ContextScope precision(&OpContext::precision, config->optimization.precision);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
@@ -33,10 +35,10 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   StepCost cost;
   // The second part's gradients are added to those of the first, and a second step finds the optimizer's state there.
   for (int64_t part = 0; part < std::min<int64_t>(2, config->optimization.accumulate); ++part) {
-    const int64_t before = scope.Multiplications();
+    const int64_t before = multiplications;
     const LossResult loss =
         model->Loss(batch, MakeLossOptions(config->optimization), {.phase = ForwardContext::Phase::kTraining});
-    const int64_t of_the_part = CheckedMultiplications(scope.Multiplications()) - before;
+    const int64_t of_the_part = CheckedMultiplications(multiplications) - before;
     cost.forward_multiplications =
         CheckedMultiplications(SaturatingProduct(config->optimization.accumulate, of_the_part));
     Backward(loss.Scaled({}));

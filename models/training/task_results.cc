@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/tasks/constant_guess.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -54,7 +54,7 @@ class LabelledRows {
 TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
                       const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows,
                       const AnsweringObserver& observer, std::optional<double> no_answer_threshold) {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   TaskResult result;
   result.type = &type;
   result.split = split;

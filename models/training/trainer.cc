@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "crosstalk/autograd/finite_check.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/stopwatch.h"
 
 namespace crosstalk {
@@ -41,7 +41,7 @@ void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, const LossScal
   const std::string gradient = DescribeNonFiniteGradient(parameters_);
   std::string first;
   try {
-    const FiniteCheckScope check;
+    const ContextScope check(&OpContext::finite_checks, true);
     ForwardBackward(batches, scales);
     first = gradient.empty() ? "The sum of its squares overflows." : "First seen in " + gradient + ".";
   } catch (const Error& error) {

@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/composed.h"
 #include "crosstalk/nn/attention/fused.h"
 #include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace {
@@ -18,10 +18,10 @@ namespace {
 AttentionResult AttendAs(const std::string& module, const AttentionConfig& config,
                          const AttentionParameters& parameters, const Variable& X, const AttentionMemory& memory,
                          const AttentionExtras& extras, const std::optional<RandomKey>& dropout_key) {
-  if (const AttentionCaptureScope* const scope = AttentionCaptureScope::Current()) {
+  if (const auto* const take = CurrentContext().capture) {
     AttentionCapture capture = {.module = module, .layer = CurrentLayer()};
     const AttentionResult result = AttendComposed(config, parameters, X, memory, extras, dropout_key, &capture);
-    scope->Take(capture);
+    (*take)(capture);
     return result;
   }
   switch (ImplementationFor(config, ResultDType(X.dtype()), extras.outputs)) {
@@ -172,7 +172,7 @@ AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, c
 }
 
 AttentionCache AttentionModule::Precompute(const Variable& M) const {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   AttentionCache cache;
   cache.Append(ProjectMemory(config_, parameters_, M));
   return cache;
@@ -180,7 +180,7 @@ AttentionCache AttentionModule::Precompute(const Variable& M) const {
 
 AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras,
                                       CachedMixings mixings) const {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(x.rank() == 3 && x.size(1) >= 1 && (x.size(1) == 1 || cache.length() == 0),
                   "attention step: x[b, n, d_X] = ", x.shape(), " must hold one position, with a cache of ",
                   cache.length());
@@ -201,7 +201,7 @@ AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, 
 
 AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,
                                         const AttentionExtras& extras) const {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(cache.length() > 0, "attention: the cache is empty; fill it with Precompute or Step");
   return AttendToAll(X, cache.View(), extras);
 }

@@ -4,12 +4,11 @@
 //   std::vector<AttentionCapture> maps;
 //   {
 //     const AttentionCaptureScope scope([&](const AttentionCapture& one) { maps.push_back(one); });
-//     const NoGradScope no_grad;
+//     const ContextScope no_grad = NoGrad();
 //     model.Outputs(batch, OutputDetail::kResults, ForwardContext());
 //   }
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "crosstalk/runtime/tensor.h"
@@ -25,7 +24,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 struct AttentionCapture {
   // The layer that holds the parameters, by its dotted path: "encoder.block_0.self_attention".
   std::string module;
-  // The place in the model that applied it (autograd/scopes.h). Layers that share a module differ in it. A decoding
+  // The place in the model that applied it (CurrentLayer()). Layers that share a module differ in it. A decoding
   // step has no more of it than the layer's own name.
   std::string layer;
   Tensor J;  // [b, h_k, n, m]; undefined in a layer without P_q and P_k, whose dot products are L
@@ -37,23 +36,6 @@ struct AttentionCapture {
   Tensor R_Ml;  // [b, m, h_k, h]
   Tensor R_Xw;  // [b, n, h, h_v]
   Tensor R_Mw;  // [b, m, h, h_v]
-};
-
-// While one lives, every attention layer that this thread applies is computed by the composed implementation, which
-// holds these tensors, and `take` is called with each. The innermost scope takes.
-class AttentionCaptureScope {
- public:
-  explicit AttentionCaptureScope(std::function<void(const AttentionCapture&)> take);
-  ~AttentionCaptureScope();
-  AttentionCaptureScope(const AttentionCaptureScope&) = delete;
-
-  // The innermost one of this thread; null outside of all.
-  static const AttentionCaptureScope* Current();
-  void Take(const AttentionCapture& capture) const { take_(capture); }
-
- private:
-  std::function<void(const AttentionCapture&)> take_;
-  const AttentionCaptureScope* before_;
 };
 
 }  // namespace crosstalk

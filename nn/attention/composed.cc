@@ -7,9 +7,9 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/nn/attention/project.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -87,7 +87,7 @@ AttentionResult AttendComposed(const AttentionConfig& config, const AttentionPar
                                 : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, memory.K});
   // In float under bf16 too: an error of a logit is one of the exponent.
   Variable L = [&] {
-    const PrecisionScope precision(Precision::kFloat32);
+    const ContextScope precision(&OpContext::precision, Precision::kFloat32);
     return MixHeads(J, p.P_l, queries.R_Xl, memory.R_Ml);
   }();
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.

@@ -8,8 +8,8 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -19,9 +19,9 @@ using enum Variable::RequiresGrad;
 using testing::MessageOf;
 
 TEST(FiniteCheckTest, TheFirstResultThatIsNotFiniteIsNamedWithItsLayer) {
-  const FiniteCheckScope check;
-  const LayerScope encoder("encoder");
-  const LayerScope block("block_3");
+  const ContextScope check(&OpContext::finite_checks, true);
+  const ContextScope encoder = InLayer("encoder");
+  const ContextScope block = InLayer("block_3");
   EXPECT_EQ(CurrentLayer(), "encoder.block_3");
   const Variable x(Tensor::FromValues<double>({3}, {1.0, -1.0, 2.0}), kYes);
   EXPECT_EQ(MessageOf([&] { Log(x); }, ErrorKind::kNumerical),
@@ -31,16 +31,16 @@ TEST(FiniteCheckTest, TheFirstResultThatIsNotFiniteIsNamedWithItsLayer) {
 TEST(FiniteCheckTest, TheFirstGradientThatIsNotFiniteIsNamed) {
   const Variable x(Tensor::FromValues<double>({2}, {1.0, 0.0}), kYes);
   const Variable y = [&] {
-    const LayerScope layer("decoder");
+    const ContextScope layer = InLayer("decoder");
     return Sum(Sqrt(x));
   }();
-  const FiniteCheckScope check;
+  const ContextScope check(&OpContext::finite_checks, true);
   EXPECT_EQ(MessageOf([&] { Backward(y); }, ErrorKind::kNumerical),
             "decoder: the gradient of op sqrt has inf at [1] of [2]");
 }
 
 TEST(FiniteCheckTest, AMaskMayWriteMinusInfinity) {
-  const FiniteCheckScope check;
+  const ContextScope check(&OpContext::finite_checks, true);
   const Variable x(Tensor::FromValues<double>({2}, {1.0, 2.0}), kYes);
   const Tensor mask = Tensor::FromValues<uint8_t>({2}, {0, 1});
   const Variable y = Softmax(Reshape(MaskedFill(x, mask, -HUGE_VAL), {2}));  // and reshape may pass it on

@@ -9,10 +9,9 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
@@ -124,7 +123,7 @@ TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
 // J is of scale · Q, rounded, which is why Q is kept as it is where the scale is no power of two: backward has
 // forward's weights, and so the same dV as where Q was scaled before.
 TEST(FusedAttentionTest, BFloat16HasTheSameBitsForAScaleAsForScaledQueries) {
-  const PrecisionScope precision(Precision::kBFloat16);
+  const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
   for (const bool mixed : {true, false}) {
     FusedAttentionInputs in = TalkingInputs();
     if (!mixed) {
@@ -150,7 +149,7 @@ TEST(FusedAttentionTest, BFloat16HasTheSameBitsForAScaleAsForScaledQueries) {
 
 TEST(FusedAttentionTest, BFloat16KeepsItsInputsInHalfTheBytes) {
   const auto kept = [](Precision precision) {
-    const PrecisionScope scope(precision);
+    const ContextScope scope(&OpContext::precision, precision);
     const Variable Q = Leaf({2, 64, 4, 16}, 1), K = Leaf({2, 64, 4, 16}, 2), V = Leaf({2, 64, 4, 16}, 3);
     const Variable P_w = Leaf({4, 4}, 4);
     const int64_t before = GetMemoryStats().live_bytes;
@@ -170,7 +169,7 @@ TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
   in.Q = Leaf({2, 1, 4, 16}, 1);
   in.K = InBuffer(Leaf({2, m, 4, 16}, 2), 4096);
   in.V = InBuffer(Leaf({2, m, 4, 16}, 3), 4096);
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const int64_t before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
   FusedAttention(in);

@@ -1,5 +1,3 @@
-#include "crosstalk/autograd/precision.h"
-
 #include <functional>
 #include <vector>
 
@@ -9,9 +7,9 @@
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/recompute.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/kernels/bfloat16.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
 #include "gtest/gtest.h"
@@ -53,11 +51,11 @@ TEST(PrecisionTest, ProductsAndTheirGradientsAreOfRoundedOperands) {
   const Variable in_a = Leaf(a), in_b = Leaf(b);
   Variable y;
   {
-    const PrecisionScope scope(Precision::kBFloat16);
-    EXPECT_EQ(CurrentPrecision(), Precision::kBFloat16);
+    const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
+    EXPECT_EQ(CurrentContext().precision, Precision::kBFloat16);
     y = MatMul(in_a, in_b);
   }
-  EXPECT_EQ(CurrentPrecision(), Precision::kFloat32);
+  EXPECT_EQ(CurrentContext().precision, Precision::kFloat32);
   Backward(y, dy);  // outside of the scope
 
   const Variable exact_a(Rounded(a)), exact_b(Rounded(b)), exact_dy(Rounded(dy));
@@ -86,7 +84,7 @@ TEST(PrecisionTest, EveryOpThatMultipliesMatricesRounds) {
     return all;
   };
   const std::vector<Tensor> plain = results(false), exact = results(true);
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const std::vector<Tensor> rounded = results(false);
   for (size_t i = 0; i < plain.size(); ++i) {
     EXPECT_TRUE(testing::AllClose(Values(rounded[i]), Doubles(exact[i]), {kSums, 0})) << i;
@@ -100,7 +98,7 @@ TEST(PrecisionTest, WhatIsRecomputedIsRoundedAgain) {
     const Variable in_a = Leaf(a), in_b = Leaf(b);
     Variable y;
     {
-      const PrecisionScope scope(Precision::kBFloat16);
+      const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
       const auto twice = [&](const std::vector<Variable>& in) { return MatMul(MatMul(in[0], in[1]), in[0]); };
       y = recompute ? Recompute(twice, {in_a, in_b}) : twice({in_a, in_b});
     }
@@ -117,7 +115,7 @@ TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
   const Variable batch = Leaf(Random({3, 1, 24, 31}, 6)), b = Leaf(Random({1, 5, 19, 31}, 7));
   const Variable table = Leaf(Random({9, 31}, 8));
   const Tensor targets = Tensor::Full({24}, 7, DType::kInt32);
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   using Operand = std::function<Variable(const Variable&)>;
   const std::vector<std::function<Variable(const Operand&)>> products = {
       [&](const Operand& op) { return MatMulAdd(op(x), op(w), bias); },
@@ -159,7 +157,7 @@ TEST(AsOperandTest, GivesTheBitsOfTheOperandItself) {
 
 TEST(AsOperandTest, OneCopyInHalfTheBytesIsKept) {
   const Variable x = Leaf(Random({64, 128}, 1)), v = Leaf(Random({128, 32}, 2)), w = Leaf(Random({128, 32}, 3));
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const int64_t before = GetMemoryStats().live_bytes;
   const Variable halved = [&] {
     const Variable operand = AsOperand(Scale(x, 2));
@@ -172,25 +170,25 @@ TEST(AsOperandTest, OneCopyInHalfTheBytesIsKept) {
 TEST(AsOperandTest, IsTheOperandItselfWhereNothingIsRoundedOrKept) {
   const Variable x = Leaf(Random({3, 5}, 1));
   EXPECT_EQ(AsOperand(x).dtype(), DType::kFloat32);  // fp32
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   EXPECT_EQ(AsOperand(Variable(Random({3, 5}, 2).To(DType::kFloat64))).dtype(), DType::kFloat64);
   const Variable operand = AsOperand(x);
   EXPECT_EQ(operand.dtype(), DType::kBFloat16);
   EXPECT_TRUE(AsOperand(operand).value().SharesStorageWith(operand.value()));
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   EXPECT_EQ(AsOperand(x).dtype(), DType::kFloat32);
 }
 
 TEST(AsOperandTest, AProductByElementsReadsTheRoundedValues) {
   const Tensor x = Random({3, 5}, 1), y = Random({3, 5}, 2);
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const char* const equation = "z[i, j] = einsum(x[i, j], y[i, j])";
   const Variable z = Einsum(equation, {AsOperand(Leaf(x)), Variable(y)});
   EXPECT_EQ(Values(z.value()), Values(Einsum(equation, {Variable(Rounded(x)), Variable(y)}).value()));
 }
 
 TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const Variable operand = AsOperand(Leaf(Random({3, 5}, 1)));
   EXPECT_THROW(Exp(operand), Error);
 }
@@ -208,7 +206,7 @@ TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
 
 TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {
   const Variable a = Leaf(Random({64, 128}, 1));
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const auto kept = [&](const Variable& gate) {
     const int64_t before = GetMemoryStats().live_bytes;
     const Variable y = GatedGelu(gate.requires_grad() ? Scale(gate, 2) : gate, Scale(a, 3));
@@ -228,7 +226,7 @@ TEST(GatedGeluTest, RoundingTouchesGradientsAlone) {
     return std::vector{Values(y.value()), Values(gate.grad()), Values(x.grad())};
   };
   const std::vector<std::vector<float>> exact = results();
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const std::vector<std::vector<float>> rounded = results();
   EXPECT_TRUE(testing::SameBits(rounded[0], exact[0]));
   for (const size_t i : {1u, 2u}) {
@@ -241,7 +239,7 @@ TEST(GatedGeluTest, RoundingTouchesGradientsAlone) {
 TEST(PrecisionTest, DoubleIsNotRounded) {
   const Variable a(Random({3, 31}, 1).To(DType::kFloat64)), b(Random({31, 5}, 2).To(DType::kFloat64));
   const Tensor plain = MatMul(a, b).value();
-  const PrecisionScope scope(Precision::kBFloat16);
+  const ContextScope scope(&OpContext::precision, Precision::kBFloat16);
   const Tensor y = MatMul(a, b).value();
   for (int64_t i = 0; i < y.num_elements(); ++i) EXPECT_EQ(y.data<double>()[i], plain.data<double>()[i]);
 }

@@ -1,5 +1,5 @@
-// Every op of the table in tests/support/grad_cases.cc in a ShapesOnlyScope: the shapes and the memory of a real call,
-// and no element written.
+// Every op of the table in tests/support/grad_cases.cc under OpContext::shapes_only: the shapes and the memory of a
+// real call, and no element written.
 #include "crosstalk/runtime/shapes_only.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/recompute.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/threads_scope.h"
@@ -57,7 +58,7 @@ TEST_P(ShapesOnlyTest, ShapesAndMemoryAreThoseOfARealCallAndNothingIsWritten) {
   constants.clear();
   const Tensor seed = Tensor::Full(shape, 1, DType::kFloat32);
   const Outcome real = Evaluate(grad_case, inputs, seed);
-  const ShapesOnlyScope shapes_only;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
   const Outcome shapes = Evaluate(grad_case, inputs, seed);
   EXPECT_EQ(shapes.peak_bytes, real.peak_bytes) << grad_case.name;
   for (size_t i = 0; i < real.results.size(); ++i) {
@@ -98,26 +99,30 @@ TEST(ShapesOnlyGemmTest, PackedPanelsAreCounted) {
         return GetMemoryStats().peak_bytes - before;
       };
       const int64_t real = step();
-      const ShapesOnlyScope shapes_only;
+      int64_t multiplications = 0;
+      const ContextScope shapes_only(&OpContext::shapes_only, true);
+      const ContextScope counted(&OpContext::multiplications, &multiplications);
       EXPECT_EQ(step(), real) << m << " " << n << " " << k;
-      EXPECT_EQ(shapes_only.Multiplications(), m * n * k);
+      EXPECT_EQ(multiplications, m * n * k);
     }
   }
 }
 
 TEST(ShapesOnlyMultiplicationsTest, CountEachEquationOnceAndNothingOfItsGradient) {
-  const ShapesOnlyScope shapes_only;
+  int64_t multiplications = 0;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
+  const ContextScope counted(&OpContext::multiplications, &multiplications);
   const Variable X = Leaf({3, 5, 7}), P = Leaf({7, 2, 11});
   const auto project = [&](const std::vector<Variable>& in) {
     return Einsum("Q[b,n,h,d] = einsum(X[b,n,d_X], P[d_X,h,d])", {in[0], P});
   };
   Backward(Sum(project({X})));
-  EXPECT_EQ(shapes_only.Multiplications(), 3 * 5 * 7 * 2 * 11);
+  EXPECT_EQ(multiplications, 3 * 5 * 7 * 2 * 11);
   Backward(Sum(Recompute(project, {X})));
-  EXPECT_EQ(shapes_only.Multiplications(), 2 * 3 * 5 * 7 * 2 * 11);
+  EXPECT_EQ(multiplications, 2 * 3 * 5 * 7 * 2 * 11);
   const Variable hidden = Leaf({6, 4}), table = Leaf({9, 4});
   const CrossEntropyResult loss = LinearCrossEntropy(hidden, table, Tensor::Zeros({6}, DType::kInt32), 1.0);
-  EXPECT_EQ(shapes_only.Multiplications(), 2 * 3 * 5 * 7 * 2 * 11 + 6 * 4 * 9);
+  EXPECT_EQ(multiplications, 2 * 3 * 5 * 7 * 2 * 11 + 6 * 4 * 9);
   EXPECT_EQ(loss.count, 6);
   EXPECT_EQ(loss.loss.value().Item(), 0);
 }

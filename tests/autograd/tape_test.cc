@@ -9,6 +9,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
@@ -18,6 +19,16 @@ namespace tape_test {
 
 using testing::Leaf;
 using testing::MessageOf;
+
+TEST(NoGradTest, RecordsNothing) {
+  const Variable x = Leaf({}, 3);
+  {
+    const ContextScope no_grad = NoGrad();
+    EXPECT_FALSE(Mul(x, x).requires_grad());
+  }
+  EXPECT_TRUE(Mul(x, x).requires_grad());
+  EXPECT_FALSE(Mul(x, x).Detach().requires_grad());
+}
 
 TEST(BackwardTest, GradientsOfAValueUsedTwiceAddUp) {
   const Variable x = Leaf({}, 3);

@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/linear.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
@@ -25,8 +24,8 @@ Tensor Values(const Shape& shape, uint32_t stream) {
 }
 
 std::vector<float> InBFloat16(const std::function<Variable()>& result) {
-  const PrecisionScope precision(Precision::kBFloat16);
-  const NoGradScope no_grad;
+  const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
+  const ContextScope no_grad = NoGrad();
   return result().value().ToVector<float>();
 }
 
@@ -110,7 +109,7 @@ TEST(RoundedWeightsTest, InFloatTheyAreTheRoundedNumbers) {
   Linear linear(2, 1, LinearBias::kNo, Initializer(1));
   linear.Parameters()[0].value.SetValue(Tensor::FromValues<float>({2, 1}, std::vector<float>{1.0f + 0x1p-20f, 3.0f}));
   linear.RoundWeights();
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   EXPECT_EQ(linear.Forward(Variable(Tensor::FromValues<float>({1, 2}, std::vector<float>{1, 0.5f + 0x1p-20f})))
                 .value()
                 .Item(),

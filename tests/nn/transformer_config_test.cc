@@ -12,10 +12,10 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/transformer.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 namespace transformer_config_test {
@@ -215,7 +215,7 @@ TEST(TransformerConfigTest, GradientsAgreeWithDifferences) {
           value[j] = starts[i].data<double>()[j] + step * directions[i].data<double>()[j];
         }
       }
-      const NoGradScope no_grad;
+      const ContextScope no_grad = NoGrad();
       return loss().value().Item();
     };
     // The error of the difference is some h² = 1e-10 of the third derivative, that of rounding 1e-16 / h = 1e-11.

@@ -11,9 +11,9 @@
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
@@ -60,8 +60,8 @@ TEST(TransformerStackTest, ATracedNonFiniteValueNamesItsLayer) {
         parameter.value.value().data<double>()[3] = std::numeric_limits<double>::infinity();
       }
     }
-    const FiniteCheckScope check;
-    const LayerScope scope("encoder");
+    const ContextScope check(&OpContext::finite_checks, true);
+    const ContextScope scope = InLayer("encoder");
     const std::string message = testing::MessageOf(
         [&] {
           Backward(Sum(stack.Forward(Variable(Random({2, 5, 8}, 1)), Tensor(), {}, {})));

@@ -9,6 +9,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/tensor.h"
@@ -24,11 +25,11 @@ int64_t ResidentPages() {
   return resident;
 }
 
-TEST(ShapesOnlyScopeTest, ATerabyteIsCountedAndTakesNoMemory) {
+TEST(ShapesOnlyTest, ATerabyteIsCountedAndTakesNoMemory) {
   const MemoryStats before = GetMemoryStats();
   const int64_t resident = ResidentPages();
   {
-    const ShapesOnlyScope shapes_only;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
     constexpr int64_t kElements = int64_t{1} << 38;
     const Tensor x = Tensor::Zeros({kElements}, DType::kFloat32);
     x.Fill(3);
@@ -45,7 +46,7 @@ TEST(ShapesOnlyScopeTest, ATerabyteIsCountedAndTakesNoMemory) {
   ResetPeakMemory();
 }
 
-TEST(ShapesOnlyScopeTest, BytesAreThoseOfARealAllocation) {
+TEST(ShapesOnlyTest, BytesAreThoseOfARealAllocation) {
   for (const int64_t elements : {0, 1, 17, 1000, 300001}) {
     const int64_t before = GetMemoryStats().live_bytes;
     int64_t real = 0;
@@ -53,17 +54,17 @@ TEST(ShapesOnlyScopeTest, BytesAreThoseOfARealAllocation) {
       const Tensor x = Tensor::Empty({elements}, DType::kFloat64);
       real = GetMemoryStats().live_bytes - before;
     }
-    const ShapesOnlyScope shapes_only;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
     const Tensor x = Tensor::Empty({elements}, DType::kFloat64);
     EXPECT_EQ(GetMemoryStats().live_bytes - before, real) << elements;
   }
 }
 
-TEST(ShapesOnlyScopeTest, TensorsFromOutsideStayAsTheyAre) {
+TEST(ShapesOnlyTest, TensorsFromOutsideStayAsTheyAre) {
   const Tensor x = Tensor::FromValues<float>({2}, {1, 2});
   Tensor later;
   {
-    const ShapesOnlyScope shapes_only;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
     x.Fill(5);
     const Tensor y = Tensor::Full({2}, 7, DType::kFloat32);
     x.CopyFrom(y);
@@ -78,34 +79,35 @@ TEST(ShapesOnlyScopeTest, TensorsFromOutsideStayAsTheyAre) {
   EXPECT_EQ(Tensor::Full({2}, 7, DType::kFloat32).ToVector<float>(), (std::vector<float>{7, 7}));
 }
 
-TEST(ShapesOnlyScopeTest, HoldsForItsThreadUntilTheOutermostEnds) {
-  EXPECT_FALSE(ShapesOnly());
+TEST(ShapesOnlyTest, HoldsForItsThreadUntilTheOutermostEnds) {
+  EXPECT_FALSE(CurrentContext().shapes_only);
   {
-    const ShapesOnlyScope outer;
-    { const ShapesOnlyScope inner; }
-    EXPECT_TRUE(ShapesOnly());
+    const ContextScope outer(&OpContext::shapes_only, true);
+    { const ContextScope inner(&OpContext::shapes_only, true); }
+    EXPECT_TRUE(CurrentContext().shapes_only);
     bool elsewhere = true;
-    std::thread([&] { elsewhere = ShapesOnly(); }).join();
+    std::thread([&] { elsewhere = CurrentContext().shapes_only; }).join();
     EXPECT_FALSE(elsewhere);
   }
-  EXPECT_FALSE(ShapesOnly());
+  EXPECT_FALSE(CurrentContext().shapes_only);
 }
 
-TEST(ShapesOnlyScopeTest, CountsMultiplicationsInEveryScopeAround) {
+TEST(CountMultiplicationsTest, AddsToTheInnermostScope) {
   CountMultiplications(1000);  // nowhere
-  const ShapesOnlyScope outer;
+  int64_t outer = 0, inner = 0;
+  const ContextScope counted(&OpContext::multiplications, &outer);
   CountMultiplications(2);
   {
-    const ShapesOnlyScope inner;
+    const ContextScope apart(&OpContext::multiplications, &inner);
     CountMultiplications(3);
-    EXPECT_EQ(inner.Multiplications(), 3);
   }
   {
-    const UncountedScope uncounted;
+    const ContextScope uncounted(&OpContext::multiplications, nullptr);
     CountMultiplications(4);
   }
   CountMultiplications(5);
-  EXPECT_EQ(outer.Multiplications(), 10);
+  EXPECT_EQ(outer, 7);
+  EXPECT_EQ(inner, 3);
 }
 
 TEST(LaunchTest, RunsTheKernelOnlyWhereElementsCount) {
@@ -113,21 +115,22 @@ TEST(LaunchTest, RunsTheKernelOnlyWhereElementsCount) {
   Launch([&] { ++runs; });
   Launch("test", DType::kFloat64, [&](auto zero) { runs += sizeof(zero); });
   EXPECT_EQ(runs, 9);
-  const ShapesOnlyScope shapes_only;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
   Launch([&] { ++runs; });
   Launch("test", DType::kFloat64, [&](auto) { ++runs; });
   EXPECT_EQ(runs, 9);
   EXPECT_THROW(Launch("test", DType::kInt32, [](auto) {}), Error);  // what a real call refuses
 }
 
-TEST(ShapesOnlyScopeTest, MultiplicationsThatDoNotFitStayTooMany) {
-  const ShapesOnlyScope scope;
+TEST(CountMultiplicationsTest, ThoseThatDoNotFitStayTooMany) {
+  int64_t multiplications = 0;
+  const ContextScope counted(&OpContext::multiplications, &multiplications);
   CountMultiplications(int64_t{1} << 62);
-  EXPECT_EQ(CheckedMultiplications(scope.Multiplications()), int64_t{1} << 62);
+  EXPECT_EQ(CheckedMultiplications(multiplications), int64_t{1} << 62);
   CountMultiplications(SaturatingProduct(int64_t{1} << 31, int64_t{1} << 31));
   CountMultiplications(7);
-  EXPECT_EQ(scope.Multiplications(), kTooMany);
-  EXPECT_EQ(testing::MessageOf([&] { CheckedMultiplications(scope.Multiplications()); }),
+  EXPECT_EQ(multiplications, kTooMany);
+  EXPECT_EQ(testing::MessageOf([&] { CheckedMultiplications(multiplications); }),
             "the sizes are too large: their multiplications do not fit in 63 bits");
 }
 

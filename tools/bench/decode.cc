@@ -5,14 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
-#include "crosstalk/autograd/sum_order.h"
 #include "crosstalk/kernels/peak.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
@@ -76,9 +74,9 @@ BenchResult MeasureDecode(const std::string& name, const Model& model, Precision
   const std::unique_ptr<Decoder> decoder = model.MakeDecoder({});
   const int64_t rows = settings.batch.value_or(own_rows), n = settings.n.value_or(kRead);
   const int64_t steps = settings.repetitions.value_or(kSteps);
-  const NoGradScope no_grad;
-  const SumsByTermsScope as_a_search;
-  const PrecisionScope products(precision);
+  const ContextScope no_grad = NoGrad();
+  const ContextScope as_a_search(&OpContext::sum_order, SumOrder::kBatchInvariant);
+  const ContextScope products(&OpContext::precision, precision);
   BenchResult result;
   result.name = NameIn(precision, name);
   result.precision = precision;

@@ -2,8 +2,8 @@
 // with its best kernels on one, where it is installed.
 #include "crosstalk/kernels/gemm/gemm.h"
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/kernels/gemm/openblas.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tools/bench/bench.h"
 
@@ -38,7 +38,7 @@ std::vector<BenchResult> MeasureProducts(const std::string& name, const ProductS
           .beta = 0.0f,
           .c = c.data<float>(),
           .ldc = n,
-          .precision = CurrentPrecision()});
+          .precision = CurrentContext().precision});
   };
   const double multiplications = static_cast<double>(s.rows) * static_cast<double>(s.in) * static_cast<double>(s.out);
   const auto pass = [&] {

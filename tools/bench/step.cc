@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/t5/t5.h"
@@ -17,6 +16,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/shapes_only.h"
@@ -178,10 +178,12 @@ void ResetPeakResidentBytes(const std::string& name) {
 
 int64_t ForwardMultiplications(const StepCase& step, int64_t batch, int64_t n) {
   const Batch inputs = step.make_batch(batch, n, 0);
-  const ShapesOnlyScope scope;
-  const NoGradScope no_grad;
+  int64_t multiplications = 0;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
+  const ContextScope counted(&OpContext::multiplications, &multiplications);
+  const ContextScope no_grad = NoGrad();
   step.make_model(n)->Loss(inputs, {}, ForwardContext());
-  return CheckedMultiplications(scope.Multiplications());
+  return CheckedMultiplications(multiplications);
 }
 
 std::vector<BenchResult> MeasureStep(const std::string& name, const StepCase& step, const BenchSettings& settings) {

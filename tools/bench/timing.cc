@@ -2,11 +2,11 @@
 #include <chrono>
 #include <utility>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/kernels/peak.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/storage.h"
@@ -49,7 +49,7 @@ std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSetti
   };
   std::vector<Times> all;
   for (const Precision precision : settings.precisions) {
-    const PrecisionScope scope(precision);
+    const ContextScope scope(&OpContext::precision, precision);
     passes.run();
     BenchResult result;
     result.name = NameIn(precision, name);
@@ -71,7 +71,7 @@ std::vector<BenchResult> MeasurePasses(const std::string& name, const BenchSetti
   };
   for (int64_t done = 0; !enough(done); ++done) {
     for (Times& times : all) {
-      const PrecisionScope scope(times.result.precision);
+      const ContextScope scope(&OpContext::precision, times.result.precision);
       const PassSeconds seconds = passes.run();
       times.forward.push_back(seconds.forward);
       times.backward.push_back(seconds.backward);

@@ -6,6 +6,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -26,7 +27,9 @@ void CheckLayers(const Json& model, const std::string& source) {
 
 ModelCost CostOfModel(const TrainingConfig& config, const Json& model_json, const std::string& source) {
   CheckLayers(model_json, source);
-  const ShapesOnlyScope scope;
+  int64_t multiplications = 0;
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
+  const ContextScope counted(&OpContext::multiplications, &multiplications);
   const std::unique_ptr<Model> model = MakeModel(*ReadModelConfig(model_json, source), config.optimization.seed);
   const ObjectiveType& objective = ObjectiveOf(config);
   const Batch example = objective.empty_batch(config.objective, model->config().tokens, 1);
@@ -35,9 +38,8 @@ ModelCost CostOfModel(const TrainingConfig& config, const Json& model_json, cons
   cost.implementation = AttentionImplementationText(*model);
   cost.example = objective.describe(config.objective);
   cost.parameters = model->NumParameters();
-  const int64_t before = scope.Multiplications();
   model->Loss(example, {}, {});
-  cost.forward_multiplications = CheckedMultiplications(scope.Multiplications()) - before;
+  cost.forward_multiplications = CheckedMultiplications(multiplications);
   // The last dimension of both is a row's length; of multiple choice, that of one choice.
   const int64_t inputs = example.Get("inputs").size(-1);
   const int64_t targets = example.Has("targets") ? example.Get("targets").size(-1) : inputs;

@@ -7,13 +7,13 @@
 #include <optional>
 #include <set>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/format.h"
 #include "tools/output.h"
@@ -263,7 +263,7 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
     lost = error.what();
   }
   if (trained) inside.precision = trained->config.optimization.precision;
-  const PrecisionScope precision(inside.precision);
+  const ContextScope precision(&OpContext::precision, inside.precision);
   if (writes) {
     try {
       if (!trained) Fail(ErrorKind::kData, lost);

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/text_pieces.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/report/page.h"
 
@@ -62,7 +62,7 @@ std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
   const Tokenizer& tokenizer = *sampled.tokenizer;
   const int32_t pad = tokenizer.special_tokens().pad;
   const Tensor& inputs = batch.Get("inputs");
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   Batch published;
   published.Add("input_ids", inputs).Add("attention_mask", NotPadding(inputs, pad));
   published.Add("token_type_ids", batch.Get("segments"));

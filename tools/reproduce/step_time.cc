@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
 
@@ -50,7 +50,7 @@ Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& 
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {
-  const PrecisionScope precision(config.optimization.precision);
+  const ContextScope precision(&OpContext::precision, config.optimization.precision);
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
   model->SetActivations(config.optimization.activations);
   Freeze(config.optimization, *model);

@@ -9,7 +9,7 @@
 #include "crosstalk/autograd/einsum/contraction.h"
 #include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/grad_check.h"
-#include "crosstalk/autograd/sum_order.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
@@ -353,8 +353,8 @@ TEST(EinsumTest, LanesOfEveryLengthEqualMatrixProducts) {
 
 // Sizes at which the fastest way depends on the number of rows: one product or all sums at once, k cut into slices,
 // lanes.
-TEST(EinsumTest, SumsByTermsGiveARowTheSameBitsAmongAnyNumber) {
-  const SumsByTermsScope by_terms;
+TEST(EinsumTest, BatchInvariantSumsGiveARowTheSameBitsAmongAnyNumber) {
+  const ContextScope batch_invariant(&OpContext::sum_order, SumOrder::kBatchInvariant);
   struct Case {
     const char* equation;
     Shape row, other;

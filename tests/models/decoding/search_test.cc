@@ -11,11 +11,10 @@
 #include <tuple>
 #include <vector>
 
-#include "crosstalk/autograd/precision.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 #include "tests/support/threads_scope.h"
@@ -67,7 +66,7 @@ std::vector<double> LogSoftmax(const Tensor& logits, int64_t vocabulary) {
 
 NextLogP WholePass(const T5& model, const std::vector<int32_t>& ids) {
   return [&model, ids](const std::vector<int32_t>& written) {
-    const NoGradScope no_grad;
+    const ContextScope no_grad = NoGrad();
     std::vector<int32_t> decoder_inputs = {kPadId};
     decoder_inputs.insert(decoder_inputs.end(), written.begin(), written.end());
     const Tensor one = OneRow(ids);
@@ -78,7 +77,7 @@ NextLogP WholePass(const T5& model, const std::vector<int32_t>& ids) {
 
 NextLogP WholePass(const Lm& model, const std::vector<int32_t>& ids) {
   return [&model, ids](const std::vector<int32_t>& written) {
-    const NoGradScope no_grad;
+    const ContextScope no_grad = NoGrad();
     std::vector<int32_t> all = ids;
     all.insert(all.end(), written.begin(), written.end());
     return LogSoftmax(model.classifier().Logits(model.Forward(OneRow(all), {})).value(), model.config().vocabulary);
@@ -285,7 +284,7 @@ TEST(SearchTest, AnAnswerDependsOnItsInputAlone) {
 }
 
 TEST(SearchTest, RoundedWeightsWriteTheSameInBFloat16) {
-  const PrecisionScope precision(Precision::kBFloat16);
+  const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
   const std::vector<SearchInput> inputs = Inputs(TinyIds(3, 9, 40, 1));
   for (const char* kind : kKinds) {
     T5 t5(TinyT5(kind), 2);

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/inspection/heat_image.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/attention/capture.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
@@ -97,12 +97,13 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   double squares = 0;
   int64_t count = 0;
   {
-    const NoGradScope no_grad;
-    const AttentionCaptureScope scope([&](const AttentionCapture& capture) {
+    const ContextScope no_grad = NoGrad();
+    const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
       if (capture.module != "decoder.block_1.cross_attention") return;
       for (const float x : capture.R_Mw.ToVector<float>()) squares += static_cast<double>(x) * static_cast<double>(x);
       count += capture.R_Mw.num_elements();
-    });
+    };
+    const ContextScope captured(&OpContext::capture, &take);
     forward();
   }
   ASSERT_EQ(count, 2 * 2 * 7 * 3 * 5);  // of each memory position, [h, h_v]

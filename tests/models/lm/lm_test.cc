@@ -6,9 +6,9 @@
 #include <string>
 
 #include "crosstalk/autograd/grad_check.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 
@@ -33,7 +33,7 @@ LmConfig TinyLm(const std::string& kind, PositionScheme positions = PositionSche
 }
 
 Tensor AllLogits(const Lm& model, const Tensor& ids) {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   return model.classifier().Logits(model.Forward(ids, {})).value();
 }
 
@@ -96,7 +96,7 @@ TEST_P(LmKindTest, GradientsAreThoseOfTheLoss) {
       size += std::abs(gradient.Contiguous().data<double>()[i]);
     }
     const auto loss_at = [&](double step) {
-      const NoGradScope no_grad;
+      const ContextScope no_grad = NoGrad();
       for (int64_t i = 0; i < own.num_elements(); ++i) {
         own.data<double>()[i] = before.data<double>()[i] + step * direction.data<double>()[i];
       }

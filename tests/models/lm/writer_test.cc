@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/decoding/writable_tokens.h"
 #include "crosstalk/models/lm/lm.h"
@@ -12,6 +11,7 @@
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
@@ -46,7 +46,7 @@ constexpr SamplingOptions kDrawn = {.temperature = 1};
 
 // The likeliest text token behind `ids` by a whole forward pass.
 int32_t Likeliest(const Lm& model, const std::vector<int32_t>& ids) {
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const auto n = static_cast<int64_t>(ids.size());
   const Tensor hidden = model.Forward(Tensor::FromValues<int32_t>({1, n}, ids), {}).value();
   const Tensor logits = model.classifier().Logits(Variable(hidden)).value();

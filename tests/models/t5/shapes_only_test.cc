@@ -1,4 +1,4 @@
-// A training step of T5 in a ShapesOnlyScope against a real one.
+// A training step of T5 under OpContext::shapes_only against a real one.
 #include "crosstalk/runtime/shapes_only.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/clipping.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/t5_cases.h"
 #include "tests/support/threads_scope.h"
@@ -59,7 +60,7 @@ TEST(T5ShapesOnlyTest, PeakIsThatOfARealStep) {
       for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
         const T5Config config = SmallT5(kind, implementation);
         const int64_t real = PeakOfTraining(config, activations);
-        const ShapesOnlyScope shapes_only;
+        const ContextScope shapes_only(&OpContext::shapes_only, true);
         EXPECT_EQ(PeakOfTraining(config, activations), real) << kind << " " << Name(implementation);
       }
     }
@@ -73,7 +74,7 @@ TEST(T5ShapesOnlyTest, PeakCountsEveryThreadsBuffers) {
   const T5Config config = SmallT5("talking", AttentionImplementation::kFused);
   const int64_t real = PeakOfTraining(config, Activations::kKeep);
   {
-    const ShapesOnlyScope shapes_only;
+    const ContextScope shapes_only(&OpContext::shapes_only, true);
     const int64_t shapes = PeakOfTraining(config, Activations::kKeep);
     EXPECT_GE(shapes, real);
     EXPECT_NEAR(static_cast<double>(shapes) / static_cast<double>(real), 1.0, 0.05);

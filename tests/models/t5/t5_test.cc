@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_elementwise.h"
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/support/t5_cases.h"
 #include "tests/support/threads_scope.h"
@@ -60,7 +60,7 @@ TEST_P(T5KindTest, GradientsOfEveryParameterAreRight) {
       for (int64_t i = 0; i < value.num_elements(); ++i) {
         value.data<double>()[i] = start.data<double>()[i] + t * direction.data<double>()[i];
       }
-      const NoGradScope no_grad;
+      const ContextScope no_grad = NoGrad();
       return loss().value().Item();
     };
     const double numeric = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
@@ -76,7 +76,7 @@ TEST_P(T5KindTest, GradientsOfEveryParameterAreRight) {
 TEST_P(T5KindTest, NoPositionSeesLaterTargets) {
   const Batch batch;
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Variable encoded = model.Encode(batch.inputs, {});
   const Tensor mask = NotPadding(batch.inputs, kPadId);
   const Tensor inputs = ShiftRight(batch.targets, kPadId);
@@ -190,7 +190,7 @@ TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
 TEST_P(T5KindTest, DecodingStepByStepEqualsTheFullPass) {
   const Batch batch;
   const T5 model(TinyT5(GetParam()), 1, DType::kFloat64);
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Tensor inputs = ShiftRight(batch.targets, kPadId);
   const Tensor full =
       model.Logits(model.Decode(model.Encode(batch.inputs, {}), NotPadding(batch.inputs, kPadId), inputs, {})).value();

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/scopes.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 
@@ -58,7 +58,7 @@ TEST(T5WriterTest, WhatFillsABlankIsTheLikeliestTarget) {
   const Tensor inputs = Tensor::FromValues<int32_t>({1, static_cast<int64_t>(ids.size())}, ids);
   std::vector<int32_t> targets = {kPadId};
   std::vector<std::string> fills;
-  const NoGradScope no_grad;
+  const ContextScope no_grad = NoGrad();
   const Variable encoded = model.Encode(inputs, {});
   for (int blank = 0; blank < 2; ++blank) {
     targets.push_back(tokenizer->Sentinel(blank));

@@ -9,7 +9,7 @@
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
-#include "crosstalk/autograd/scopes.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {
@@ -19,6 +19,8 @@ namespace capture_test {
 Array<double> InPaperOrder(const Tensor& tensor) {
   return tensor.defined() ? ToArray(tensor.Permute({0, 2, 3, 1})) : Array<double>();
 }
+
+using TakeCapture = std::function<void(const AttentionCapture&)>;
 
 struct Captured {
   std::vector<AttentionCapture> all;
@@ -30,7 +32,8 @@ Captured CaptureCase(const AttentionCase& c, const AttentionInputs<double>& in, 
   std::optional<RandomKey> dropout_key;
   if (c.dropout) dropout_key = RandomKey{.seed = 5, .stream = 6};
   Captured captured;
-  const AttentionCaptureScope scope([&](const AttentionCapture& one) { captured.all.push_back(one); });
+  const TakeCapture take = [&](const AttentionCapture& one) { captured.all.push_back(one); };
+  const ContextScope scope(&OpContext::capture, &take);
   captured.result =
       ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, ExtrasOf(c, in, leaves.bias), dropout_key);
   return captured;
@@ -101,7 +104,8 @@ TEST(AttentionCaptureTest, IsThePapersEquationsStepByStep) {
   std::vector<AttentionCapture> all;
   Variable composed;
   {
-    const AttentionCaptureScope scope([&](const AttentionCapture& one) { all.push_back(one); });
+    const TakeCapture take = [&](const AttentionCapture& one) { all.push_back(one); };
+    const ContextScope scope(&OpContext::capture, &take);
     composed = layer.Forward(X, M, {.bias = bias}, ForwardContext()).Y;
   }
   ASSERT_EQ(all.size(), 1u);
@@ -142,7 +146,7 @@ TEST(AttentionCaptureTest, TheScopeMakesTheComposedPathCompute) {
   const Captured captured = CaptureCase(c, MakeInputs(c), DType::kFloat32);
   EXPECT_EQ(captured.result.implementation, AttentionImplementation::kComposed);
   ASSERT_EQ(captured.all.size(), 1u);
-  EXPECT_EQ(AttentionCaptureScope::Current(), nullptr);
+  EXPECT_EQ(CurrentContext().capture, nullptr);
 }
 
 TEST(AttentionCaptureTest, NamesTheModuleAndThePlaceThatAppliesIt) {
@@ -151,10 +155,12 @@ TEST(AttentionCaptureTest, NamesTheModuleAndThePlaceThatAppliesIt) {
   const AttentionModule layer(config, Initializer(1).At("shared"));
   const Variable X(Tensor::Zeros({1, 3, config.d_X}, DType::kFloat32));
   std::vector<AttentionCapture> all;
-  const AttentionCaptureScope outer([](const AttentionCapture&) { FAIL() << "the inner scope takes"; });
-  const AttentionCaptureScope inner([&](const AttentionCapture& one) { all.push_back(one); });
+  const TakeCapture fail = [](const AttentionCapture&) { FAIL() << "the inner scope takes"; };
+  const TakeCapture take = [&](const AttentionCapture& one) { all.push_back(one); };
+  const ContextScope outer(&OpContext::capture, &fail);
+  const ContextScope inner(&OpContext::capture, &take);
   for (const char* place : {"block_0", "block_1"}) {
-    const LayerScope scope(place);
+    const ContextScope scope = InLayer(place);
     layer.Forward(X, X, {}, ForwardContext());
   }
   ASSERT_EQ(all.size(), 2u);
