@@ -30,7 +30,7 @@ int RunAttend(const AttendSettings& settings) {
   if (settings.implementation)
     options.implementation = ParseName<AttentionImplementation>("implementation", *settings.implementation);
   options.scale = settings.scale;
-  options.precision = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
+  options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
   options.non_finite = settings.allow_non_finite ? NonFinite::kAllow : NonFinite::kRefuse;
   std::error_code ignored;

@@ -198,12 +198,12 @@ std::string NonFiniteText(const char* what, const std::string& name, const Tenso
 constexpr const char* kAllowing = "; --allow-non-finite computes and writes all the same";
 
 // Error(kNumerical) for an input that holds a NaN or an infinity, as it is or in the arithmetic's type.
-void CheckInputsAreFinite(const TensorFile& file, DType precision) {
+void CheckInputsAreFinite(const TensorFile& file, DType dtype) {
   for (const NamedTensor& entry : file.tensors) {
     if (!IsFloating(entry.tensor.dtype())) continue;
     std::string text = NonFiniteText("tensor", entry.name, entry.tensor);
     if (text.empty()) {
-      text = NonFiniteText("tensor", entry.name, entry.tensor.To(precision));
+      text = NonFiniteText("tensor", entry.name, entry.tensor.To(dtype));
       if (!text.empty()) text += " as a float; --precision double holds it";
     }
     if (!text.empty()) Fail(ErrorKind::kNumerical, file.path, ": ", text, kAllowing);
@@ -211,7 +211,7 @@ void CheckInputsAreFinite(const TensorFile& file, DType precision) {
 }
 
 AttentionImplementation Requested(const AttentionTensorsOptions& options) {
-  const bool in_float = options.precision == DType::kFloat32;
+  const bool in_float = options.dtype == DType::kFloat32;
   const auto implementation =
       options.implementation.value_or(in_float ? AttentionImplementation::kFused : AttentionImplementation::kComposed);
   CROSSTALK_CHECK_FIELD(implementation == AttentionImplementation::kComposed || in_float, "implementation",
@@ -223,7 +223,7 @@ AttentionImplementation Requested(const AttentionTensorsOptions& options) {
 
 AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
-  if (options.non_finite == NonFinite::kRefuse) CheckInputsAreFinite(file, options.precision);
+  if (options.non_finite == NonFinite::kRefuse) CheckInputsAreFinite(file, options.dtype);
   AttentionConfig config = FileLayout(file).config;
   config.scale = options.scale;
   config.implementation = Requested(options);
@@ -234,7 +234,7 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
   const auto leaf = [&](std::string_view name) {
     const Tensor* const tensor = file.Find(name);
     if (tensor == nullptr) return Variable();
-    leaves.emplace_back(name, Variable(tensor->To(options.precision), requires_grad));
+    leaves.emplace_back(name, Variable(tensor->To(options.dtype), requires_grad));
     return leaves.back().second;
   };
 
@@ -251,7 +251,7 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
 
   // The fused kernel never holds W: the composed path computes it beside Y.
   const bool fused =
-      ImplementationFor(config, options.precision, AttentionOutputs::kOutputOnly) == AttentionImplementation::kFused;
+      ImplementationFor(config, options.dtype, AttentionOutputs::kOutputOnly) == AttentionImplementation::kFused;
   const auto compute = [&](AttentionOutputs wanted) {
     AttentionExtras call = extras;
     call.outputs = wanted;
@@ -265,7 +265,7 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
     outputs.push_back({"W", fused ? compute(AttentionOutputs::kWithWeights).W.value() : result.W.value()});
   }
   if (dY != nullptr) {
-    Backward(result.Y, dY->To(options.precision));
+    Backward(result.Y, dY->To(options.dtype));
     for (const auto& [name, variable] : leaves) {
       const Tensor& gradient = variable.grad();
       outputs.push_back(
@@ -276,7 +276,7 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
     const std::string text = NonFiniteText("result", output.name, output.tensor);
     if (text.empty()) continue;
     if (options.non_finite == NonFinite::kRefuse) {
-      Fail(ErrorKind::kNumerical, file.path, ": ", text, ", though every input is finite: ", options.precision,
+      Fail(ErrorKind::kNumerical, file.path, ": ", text, ", though every input is finite: ", options.dtype,
            " overflows on the way", kAllowing);
     }
     evaluation.non_finite.push_back(text);

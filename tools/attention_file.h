@@ -17,8 +17,8 @@ enum class NonFinite { kRefuse, kAllow };
 struct AttentionTensorsOptions {
   // Else the fused one in float, the composed one in double.
   std::optional<AttentionImplementation> implementation = {};
-  double scale = 1.0;                 // of J
-  DType precision = DType::kFloat32;  // the arithmetic's and the results'; inputs are converted to it
+  double scale = 1.0;             // of J
+  DType dtype = DType::kFloat32;  // the arithmetic's and the results'; inputs are converted to it
   AttentionOutputs outputs = AttentionOutputs::kWithWeights;
   NonFinite non_finite = NonFinite::kRefuse;
 };

@@ -46,10 +46,10 @@ const Tensor* Find(const std::vector<NamedTensor>& tensors, const std::string& n
   return nullptr;
 }
 
-AttentionTensorsOptions OptionsFor(const AttentionCase& c, DType precision) {
+AttentionTensorsOptions OptionsFor(const AttentionCase& c, DType dtype) {
   AttentionTensorsOptions options;
   options.scale = c.config.scale;
-  options.precision = precision;
+  options.dtype = dtype;
   return options;
 }
 
@@ -62,16 +62,16 @@ TEST(AttentionTensorsTest, EveryKindEqualsThePlainLoops) {
     SCOPED_TRACE(::testing::Message() << c);
     const AttentionInputs<double> in = MakeInputs(c);
     const std::vector<NamedArray> expected = ReferenceResults(c, in);
-    for (const DType precision : {DType::kFloat64, DType::kFloat32}) {
-      const std::vector<NamedTensor> actual = EvaluateAttention(FileOf(c, in), OptionsFor(c, precision)).tensors;
+    for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+      const std::vector<NamedTensor> actual = EvaluateAttention(FileOf(c, in), OptionsFor(c, dtype)).tensors;
       EXPECT_EQ(actual.size(), expected.size() - 1);  // all but U
       for (const NamedArray& result : expected) {
         if (result.name == "U") continue;
         const Tensor* tensor = Find(actual, result.name);
         ASSERT_NE(tensor, nullptr) << result.name;
-        EXPECT_EQ(tensor->dtype(), precision);
+        EXPECT_EQ(tensor->dtype(), dtype);
         const Array<double> array = ToArray(*tensor);
-        const bool in_double = precision == DType::kFloat64;
+        const bool in_double = dtype == DType::kFloat64;
         EXPECT_TRUE(in_double ? CloseTo(array, result.array, 1e-12) : CloseOrCancelled(array, result.array, 1e-5))
             << result.name;
         ++compared;
@@ -109,10 +109,10 @@ TEST(AttentionTensorsTest, TheImplementationIsTheOneAskedForOrTheFastestThereIs)
     return EvaluateAttention(file, options).implementation;
   };
   EXPECT_EQ(computed_by({}), kFused);
-  EXPECT_EQ(computed_by({.precision = DType::kFloat64}), kComposed);
+  EXPECT_EQ(computed_by({.dtype = DType::kFloat64}), kComposed);
   EXPECT_EQ(computed_by({.implementation = kComposed}), kComposed);
   EXPECT_EQ(computed_by({.implementation = kFused}), kFused);
-  EXPECT_THROW(computed_by({.implementation = kFused, .precision = DType::kFloat64}), Error);
+  EXPECT_THROW(computed_by({.implementation = kFused, .dtype = DType::kFloat64}), Error);
 }
 
 // ---- Files that do not make a layer ------------------------------------------------------------------------------
