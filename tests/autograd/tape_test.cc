@@ -8,8 +8,10 @@
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/random.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
@@ -34,6 +36,29 @@ TEST(BackwardTest, GradientsOfAValueUsedTwiceAddUp) {
   const Variable x = Leaf({}, 3);
   Backward(Add(Mul(x, x), x));  // d(x² + x) = 2x + 1
   EXPECT_EQ(x.grad().Item(), 7);
+}
+
+// dA[8, 8] is a sum over 10,000 columns, which the fastest order cuts into slices.
+TEST(BackwardTest, KeepsTheOrderOfSumsOfTheForwardPass) {
+  const Tensor a = Tensor::Empty({8, 8}, DType::kFloat32), b = Tensor::Empty({8, 10'000}, DType::kFloat32);
+  FillNormal(a, {.seed = 1}, 0, 1);
+  FillNormal(b, {.seed = 2}, 0, 1);
+  const auto gradient = [&](SumOrder forward, SumOrder backward) {
+    const Variable A(a, Variable::RequiresGrad::kYes);
+    Variable y;
+    {
+      const ContextScope scope(&OpContext::sum_order, forward);
+      y = MatMul(A, Variable(b));
+    }
+    const ContextScope scope(&OpContext::sum_order, backward);
+    Backward(y, b);
+    return A.grad().ToVector<float>();
+  };
+  const std::vector<float> invariant = gradient(SumOrder::kBatchInvariant, SumOrder::kBatchInvariant);
+  const std::vector<float> fastest = gradient(SumOrder::kFastest, SumOrder::kFastest);
+  EXPECT_NE(invariant, fastest);
+  EXPECT_EQ(gradient(SumOrder::kBatchInvariant, SumOrder::kFastest), invariant);
+  EXPECT_EQ(gradient(SumOrder::kFastest, SumOrder::kBatchInvariant), fastest);
 }
 
 TEST(BackwardTest, AddsToTheGradientThatIsThere) {
