@@ -16,7 +16,18 @@ double LossResult::ScaledValue(const LossScales& scales) const {
   return sum.value().Item() * scales.targets + examples;
 }
 
-std::vector<NamedVariable> Model::Outputs(const Batch&, OutputDetail, const ForwardContext&) const {
+LossResult Model::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+  const ContextScope products = InPrecision();
+  return ComputeLoss(batch, options, context);
+}
+
+std::vector<NamedVariable> Model::Outputs(const Batch& inputs, OutputDetail detail,
+                                          const ForwardContext& context) const {
+  const ContextScope products = InPrecision();
+  return ComputeOutputs(inputs, detail, context);
+}
+
+std::vector<NamedVariable> Model::ComputeOutputs(const Batch&, OutputDetail, const ForwardContext&) const {
   Fail(ErrorKind::kUsage, Describe(), " has no outputs with published names");
 }
 

@@ -14,6 +14,7 @@
 #include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/module.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -79,13 +80,17 @@ class Model : public Module {
   // kKeep unless set.
   virtual void SetActivations(Activations activations) = 0;
 
+  // What all that the model computes is computed in, its gradients and what its decoder writes too, whatever
+  // OpContext::precision is outside. kFloat32 unless set: by the run that trains it or trained it, or by a command.
+  void SetPrecision(Precision precision) { precision_ = precision; }
+  Precision precision() const { return precision_; }
+
   // Error(kUsage) if the batch lacks a tensor that the model reads, or its shape does not fit.
-  virtual LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const = 0;
+  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
 
   // What the model computes of inputs under their published names (input_ids, attention_mask, labels, …; see
   // published_inputs.h), by the names that Hugging Face gives its outputs. Error(kUsage) that names the input at fault.
-  virtual std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
-                                             const ForwardContext& context) const;
+  std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const;
 
   // A text of the user's as one row of such inputs (text_inputs.h has the checks that all models share). Error(kUsage)
   // of the field text, second or target for what the model has no use for or cannot take.
@@ -100,6 +105,18 @@ class Model : public Module {
   // The model as one that writes text with that tokenizer; null for one that writes none. It reads the model, which
   // must outlive it.
   virtual std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const = 0;
+
+ protected:
+  // Each other function of a model that computes begins with it.
+  ContextScope InPrecision() const { return ContextScope(&OpContext::precision, precision_); }
+
+ private:
+  virtual LossResult ComputeLoss(const Batch& batch, const LossOptions& options,
+                                 const ForwardContext& context) const = 0;
+  virtual std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                                    const ForwardContext& context) const;
+
+  Precision precision_ = Precision::kFloat32;
 };
 
 // A layer of a model of that width, in its configuration's field `place`. Error(kUsage) of that field for one that

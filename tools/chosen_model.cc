@@ -75,17 +75,13 @@ TrainedModel LoadChosenModel(const ChosenModel& chosen) {
                   "--checkpoint ", chosen.checkpoint, " is not of the run ", chosen.run, "; give one of the two");
   TrainedModel trained = Load(chosen);
   for (const std::string& reason : trained.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
+  TakePrecision(chosen.precision, *trained.model);
   return trained;
 }
 
-Precision PrecisionFor(const std::string& asked, Precision trained) {
-  return asked.empty() ? trained : ParseName<Precision>("precision", asked);
-}
-
-Precision PrecisionFor(const std::string& asked, Precision trained, Model* model) {
-  const Precision precision = PrecisionFor(asked, trained);
-  if (precision == Precision::kBFloat16) model->RoundWeights();
-  return precision;
+void TakePrecision(const std::string& asked, Model& model) {
+  if (!asked.empty()) model.SetPrecision(ParseName<Precision>("precision", asked));
+  if (model.precision() == Precision::kBFloat16) model.RoundWeights();
 }
 
 }  // namespace crosstalk

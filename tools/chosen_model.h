@@ -19,12 +19,12 @@ struct ChosenModel {
 void AddPrecision(OptionTable& options, std::string* precision);
 void AddChosenModel(OptionTable& options, ChosenModel* chosen);
 
-// Says which damaged checkpoints were passed over. Error(kData) where the best is damaged or missing.
+// In the precision that is asked for (TakePrecision). Says which damaged checkpoints were passed over. Error(kData)
+// where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
 
-// What is asked for, or else what the model was trained in.
-Precision PrecisionFor(const std::string& asked, Precision trained);
-// The same, and the model made ready for it: in bfloat16 its weights are rounded once.
-Precision PrecisionFor(const std::string& asked, Precision trained, Model* model);
+// Gives a model that is not trained the precision that is asked for; empty: leaves it its own. In bfloat16 its weights
+// are rounded once, instead of at each use.
+void TakePrecision(const std::string& asked, Model& model);
 
 }  // namespace crosstalk

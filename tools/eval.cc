@@ -6,7 +6,6 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
-#include "crosstalk/runtime/op_context.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -59,7 +58,6 @@ int Eval(const EvalSettings& settings) {
   }
   if (settings.batches) config.run.eval_batches = *settings.batches;
   const ResolvedConfig resolved(config);
-  const ContextScope precision(&OpContext::precision, PrecisionFor(settings.chosen.precision, resolved->optimization.precision, trained.model.get()));
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
                                                                   : OpenText(settings, resolved, trained);
   Progress progress;

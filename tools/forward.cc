@@ -90,9 +90,8 @@ int Forward(const ForwardSettings& settings) {
       PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
     }
   }
-  const ContextScope products(&OpContext::precision,
-                              settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AnyModel any = LoadAnyModel(settings.model, options);
+  any.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   const TensorFile inputs = ReadSafetensors(settings.inputs);
   const OutputDetail detail = settings.all ? OutputDetail::kAll : OutputDetail::kResults;

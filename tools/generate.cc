@@ -14,7 +14,6 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
@@ -47,17 +46,11 @@ struct Writing {
   std::unique_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
   std::unique_ptr<TextWriter> writer;          // null without one
-  Precision precision = Precision::kFloat32;
 };
 
 Writing FromRun(ChosenModel chosen) {
   TrainedModel trained = LoadChosenModel(chosen);
-  const Precision precision =
-      PrecisionFor(chosen.precision, trained.config.optimization.precision, trained.model.get());
-  return {.model = std::move(trained.model),
-          .tokenizer = std::move(trained.tokenizer),
-          .writer = nullptr,
-          .precision = precision};
+  return {.model = std::move(trained.model), .tokenizer = std::move(trained.tokenizer), .writer = nullptr};
 }
 
 Writing Load(const GenerateSettings& settings) {
@@ -70,9 +63,8 @@ Writing Load(const GenerateSettings& settings) {
   }
   CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
-  const Precision precision = PrecisionFor(chosen.precision, any.precision, any.model.get());
-  Writing writing = {
-      .model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr, .precision = precision};
+  TakePrecision(chosen.precision, *any.model);
+  Writing writing = {.model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr};
   if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {
     std::vector<std::string> remarks;
     writing.tokenizer = PublishedTokenizer(HuggingFaceFolder(settings.model), *writing.model, *any.form, &remarks);
@@ -247,7 +239,6 @@ int Generate(const GenerateSettings& settings) {
   CROSSTALK_CHECK(settings.text.has_value() + settings.texts.has_value() + settings.inputs.has_value() <= 1,
                   "--text, --texts and --inputs are three ways to say what to write for; give one");
   Writing writing = Load(settings);
-  const ContextScope precision(&OpContext::precision, writing.precision);
   const std::unique_ptr<Decoder> decoder = writing.model->MakeDecoder({});
   if (decoder == nullptr) Fail(ErrorKind::kUsage, writing.model->Describe(), ", writes no text");
   if (writing.tokenizer != nullptr) writing.writer = writing.model->MakeWriter(writing.tokenizer);

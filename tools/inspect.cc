@@ -59,8 +59,13 @@ std::optional<std::string> Utf8(const std::optional<std::string>& text) {
 // The head projections, with what the dynamic ones generate for the text; without a text, of a run, as it began too.
 RunMixing MixingFor(const InspectSettings& settings, const AnyModel& any, const Batch* inputs) {
   const bool is_run = KindOf(settings.model) == PathKind::kDirectory && RunFolder(settings.model).HoldsRun();
-  if (is_run && inputs == nullptr) return MixingOfRun(settings.model);
+  if (is_run && inputs == nullptr) {
+    const TrainedModel newest = LoadTrainedModel(settings.model, WhichCheckpoint::kNewest);
+    newest.model->SetPrecision(any.model->precision());
+    return MixingOfRun(settings.model, newest);
+  }
   RunMixing mixing;
+  mixing.measured_in = any.model->precision();
   mixing.current = {any.source, MixingOf(*any.model)};
   if (inputs != nullptr) {
     MeasureDynamicMixing(
@@ -76,7 +81,7 @@ void WritePage(const InspectSettings& settings, const AnyModel& any, const Atten
                const RunMixing& mixing) {
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
   page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
-                      any.source, ", computed in ", Name(CurrentContext().precision), "."));
+                      any.source, ", computed in ", Name(any.model->precision()), "."));
   const std::string projections = MixingSection(mixing);
   if (maps != nullptr) {
     const MapsSection section =
@@ -104,7 +109,8 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckReplaceablePage(*settings.out);
   const AnyModel any = Load(settings);
-  const ContextScope precision(&OpContext::precision, PrecisionFor(settings.precision, any.precision));
+  // Weights are not rounded: the projections are shown as they were trained.
+  if (!settings.precision.empty()) any.model->SetPrecision(ParseName<Precision>("precision", settings.precision));
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {
@@ -125,7 +131,7 @@ int Inspect(const InspectSettings& settings) {
   if (settings.out) WritePage(settings, any, maps ? &*maps : nullptr, mixing);
   if (settings.json) {
     Json json = Json::MakeObject({{"model", any.source},
-                                  {"precision", Name(CurrentContext().precision)},
+                                  {"precision", Name(any.model->precision())},
                                   {"projections", ToJson(mixing.current.layers)}});
     if (mixing.initial) json.Set("initial_projections", ToJson(mixing.initial->layers));
     PrintResult(json);

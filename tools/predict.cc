@@ -10,7 +10,6 @@
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
@@ -59,7 +58,6 @@ TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& train
 int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.out.empty(), "--out is missing: the folder that the predictions go to");
   const TrainedModel trained = LoadChosenModel(settings.chosen);
-  const ContextScope precision(&OpContext::precision, PrecisionFor(settings.chosen.precision, trained.config.optimization.precision, trained.model.get()));
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }

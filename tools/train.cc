@@ -17,7 +17,6 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
@@ -119,7 +118,6 @@ std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const s
 
 // Something that the model writes, as `generate` would, so that one sees what was learnt. Returns the command for more.
 std::string ShowSample(const TrainingRun& run) {
-  const ContextScope precision(&OpContext::precision, run.config().optimization.precision);
   const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
   if (writer == nullptr || run.data().tasks != nullptr) return "";
   const SamplePrompt prompt = MakeSamplePrompt(*writer, *run.data().corpus.validation, 0);

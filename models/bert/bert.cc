@@ -113,6 +113,7 @@ Variable Bert::Embed(const Tensor& ids, const Tensor& segments, const ForwardCon
 
 Bert::Hidden Bert::Encode(const Tensor& ids, const Tensor& segments, const Tensor& mask, const ForwardContext& context,
                           TransformerRecord* record) const {
+  const ContextScope products = InPrecision();
   CROSSTALK_CHECK(ids.defined() && ids.dtype() == DType::kInt32 && ids.rank() == 2 && ids.size(1) >= 1,
                   "BERT: inputs must be int32[b, n] with n ≥ 1");
   const Tensor attend = mask.defined() ? mask : NotPadding(ids, config_.tokens.pad);
@@ -130,7 +131,7 @@ Bert::Hidden Bert::Encode(const Tensor& ids, const Tensor& segments, const Tenso
   return hidden;
 }
 
-LossResult Bert::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+LossResult Bert::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
   return batch.Has("masked_positions") ? PretrainingLoss(batch, options, context) : TaskLoss(batch, options, context);
 }
 
@@ -161,6 +162,7 @@ LossResult Bert::PretrainingLoss(const Batch& batch, const LossOptions& options,
 }
 
 HeadLogits Bert::AnswerByHeads(const Tensor& ids, const Tensor& segments) const {
+  const ContextScope precision = InPrecision();
   const ForwardContext evaluation;
   const Hidden hidden = Encode(ids, segments, {}, evaluation);
   HeadLogits logits;

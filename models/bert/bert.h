@@ -24,6 +24,20 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+// Loss is that of what the batch asks for; `inputs`, `segments` int32[b, n].
+//   pretraining  `masked_positions`, `masked_targets` int32[b, p] (padding counts nothing) and, with the sentence
+//                head, `sentence_labels` int32[b]. Measures: ln_ppl and masked_accuracy of the masked targets,
+//                sentence_accuracy.
+// Of tasks (task_loss.cc) each example is a target; measures: task_loss, task_accuracy.
+//   classes      `labels` int32[b]: cross-entropy
+//   regression   `scores` float[b]: (the only logit - score)²; no accuracy
+//   choices      `choice_counts`, `labels` int32[b]; inputs and segments [b, c, n], of which the first choice_counts
+//                are choices: cross-entropy over these
+//   span         `start_positions`, `end_positions` int32[b]: mean of both ends' cross-entropies over the positions
+//                that are not padding; its accuracy the mean of both ends'
+//
+// Outputs reads input_ids, attention_mask, token_type_ids [b, n] (of multiple choice [b, choices, n]), labels,
+// next_sentence_label or sentence_order_label, start_positions and end_positions.
 class Bert : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
@@ -52,23 +66,6 @@ class Bert : public Model {
   Variable ChoiceScores(const Hidden& hidden, const ForwardContext& context) const;  // [b]
   Variable SpanLogits(const Hidden& hidden) const;                                   // [b, n, 2]: start, end
 
-  // The loss of what the batch asks for; `inputs`, `segments` int32[b, n].
-  //   pretraining  `masked_positions`, `masked_targets` int32[b, p] (padding counts nothing) and, with the sentence
-  //                head, `sentence_labels` int32[b]. Measures: ln_ppl and masked_accuracy of the masked targets,
-  //                sentence_accuracy.
-  // Of tasks (task_loss.cc) each example is a target; measures: task_loss, task_accuracy.
-  //   classes      `labels` int32[b]: cross-entropy
-  //   regression   `scores` float[b]: (the only logit - score)²; no accuracy
-  //   choices      `choice_counts`, `labels` int32[b]; inputs and segments [b, c, n], of which the first choice_counts
-  //                are choices: cross-entropy over these
-  //   span         `start_positions`, `end_positions` int32[b]: mean of both ends' cross-entropies over the positions
-  //                that are not padding; its accuracy the mean of both ends'
-  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
-
-  // Inputs input_ids, attention_mask, token_type_ids [b, n] (of multiple choice [b, choices, n]), labels,
-  // next_sentence_label or sentence_order_label, start_positions and end_positions.
-  std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
-                                     const ForwardContext& context) const override;
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   EncoderHeads heads() const override { return config_.heads; }
   HeadLogits AnswerByHeads(const Tensor& ids, const Tensor& segments) const override;
@@ -78,6 +75,10 @@ class Bert : public Model {
   std::unique_ptr<TextWriter> MakeWriter(std::shared_ptr<const Tokenizer>) const override { return nullptr; }
 
  private:
+  LossResult ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+  std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                            const ForwardContext& context) const override;
+
   LossResult PretrainingLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
   LossResult TaskLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
 

@@ -64,8 +64,8 @@ std::vector<TokenSpan> WithMasks(const char* field, const std::string& text, con
 
 }  // namespace
 
-std::vector<NamedVariable> Bert::Outputs(const Batch& inputs, OutputDetail detail,
-                                         const ForwardContext& context) const {
+std::vector<NamedVariable> Bert::ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                                const ForwardContext& context) const {
   const EncoderHeads& heads = config_.heads;
   const bool task = heads.classes > 0 || heads.multiple_choice;
   const bool sentence_alone = heads.sentence && !heads.masked_lm && !task && !heads.span;

@@ -111,19 +111,19 @@ Variable Bert::Pooled(const Hidden& hidden, const ForwardContext& context) const
 
 Variable Bert::ClassLogits(const Hidden& hidden, const ForwardContext& context) const {
   CROSSTALK_CHECK(classification_, "BERT: the model has no classification head");
-  const ContextScope scope = InLayer("classification");
+  const ContextScope products = InPrecision(), scope = InLayer("classification");
   return classification_->Forward(Pooled(hidden, context));
 }
 
 Variable Bert::ChoiceScores(const Hidden& hidden, const ForwardContext& context) const {
   CROSSTALK_CHECK(multiple_choice_, "BERT: the model has no multiple-choice head");
-  const ContextScope scope = InLayer("multiple_choice");
+  const ContextScope products = InPrecision(), scope = InLayer("multiple_choice");
   return Reshape(multiple_choice_->Forward(Pooled(hidden, context)), {hidden.pooled.size(0)});
 }
 
 Variable Bert::SpanLogits(const Hidden& hidden) const {
   CROSSTALK_CHECK(span_, "BERT: the model has no span head");
-  const ContextScope scope = InLayer("span");
+  const ContextScope products = InPrecision(), scope = InLayer("span");
   return span_->Forward(hidden.sequence);
 }
 

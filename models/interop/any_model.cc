@@ -21,12 +21,12 @@ AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& opt
   if (options.implementation) model->SetImplementation(*options.implementation);
   AnyModel any;
   any.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
+  any.model->SetPrecision(config.training.optimization.precision);
   any.form = FormOf(model->model());
   any.imported = ReadImportedFiles(checkpoint);
   if (const std::optional<std::string> file = RunFolder(checkpoint.path).TokenizerFile()) {
     any.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(config.training).tokenizer.sentinels);
   }
-  any.precision = config.training.optimization.precision;
   any.source = checkpoint.path;
   return any;
 }

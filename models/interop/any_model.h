@@ -12,7 +12,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/precision.h"
 
 namespace crosstalk {
 
@@ -22,11 +21,10 @@ struct AnyModelOptions {
 };
 
 struct AnyModel {
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Model> model;         // in the precision that it was trained in
   const PublishedForm* form = nullptr;  // null: of this kind nobody publishes models
   std::optional<ImportedFiles> imported;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
-  Precision precision = Precision::kFloat32;   // that it was trained in
   std::string source;                          // the folder or the checkpoint that it is from
   std::vector<std::string> skipped;            // why newer checkpoints were passed over: damaged ones
 };

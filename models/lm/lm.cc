@@ -49,11 +49,16 @@ Variable Lm::Embed(const Tensor& ids, int64_t first) const {
 }
 
 Variable Lm::Forward(const Tensor& inputs, const ForwardContext& context) const {
-  const ContextScope scope = InLayer("decoder");
+  const ContextScope products = InPrecision(), scope = InLayer("decoder");
   return decoder_->Forward(Embed(inputs, 0), {}, {}, context);
 }
 
-LossResult Lm::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+Variable Lm::Logits(const Variable& hidden) const {
+  const ContextScope products = InPrecision();
+  return classifier_->Logits(hidden);
+}
+
+LossResult Lm::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
   const Tensor& inputs = batch.Get("inputs");
   const Tensor& targets = batch.Get("targets");
   CROSSTALK_CHECK(targets.shape() == inputs.shape() && targets.dtype() == DType::kInt32, "language model: targets ",
@@ -65,10 +70,10 @@ LossResult Lm::Loss(const Batch& batch, const LossOptions& options, const Forwar
 }
 
 Tensor Lm::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
-  const ContextScope no_grad = NoGrad();
+  const ContextScope products = InPrecision(), no_grad = NoGrad();
   const Tensor hidden = decoder_->Step(Embed(tokens, cache.length), cache).value();
   const int64_t n = hidden.size(1);
-  return classifier_->Logits(Variable(hidden.Select(1, n - 1).Contiguous())).value();
+  return Logits(Variable(hidden.Select(1, n - 1).Contiguous())).value();
 }
 
 }  // namespace crosstalk

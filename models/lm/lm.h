@@ -21,6 +21,11 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
+// Loss reads the batch's `inputs` and `targets` int32[b, n]: each target is the token after its input; padding counts
+// nothing. The measure is ln_ppl: mean -ln p of the targets.
+//
+// Outputs reads input_ids, attention_mask and labels [b, n]: as published for such models, the label of each position
+// is the token there, and the position before it is asked for it.
 class Lm : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
@@ -33,18 +38,10 @@ class Lm : public Model {
   std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
   void SetActivations(Activations activations) override { decoder_->SetActivations(activations); }
 
-  // inputs int32[b, n] → the decoder's output hidden[b, n, d_model]; logits are classifier()'s of it.
+  // inputs int32[b, n] → the decoder's output hidden[b, n, d_model].
   Variable Forward(const Tensor& inputs, const ForwardContext& context) const;
-  const Classifier& classifier() const { return *classifier_; }
-
-  // The batch's `inputs` and `targets` int32[b, n]: each target is the token behind its input; padding counts nothing.
-  // The measure is ln_ppl: mean -ln p of the targets.
-  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
-
-  // Inputs input_ids, attention_mask and labels [b, n]: as published for such models, the label of each position is
-  // what stands there, and the position before it is asked for it.
-  std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
-                                     const ForwardContext& context) const override;
+  // hidden[…, d_model] → logits[…, vocabulary].
+  Variable Logits(const Variable& hidden) const;
 
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Goes on with the prompt.
@@ -57,6 +54,10 @@ class Lm : public Model {
   std::unique_ptr<Decoder> MakeDecoder(const DecoderOptions& options) const override;
 
  private:
+  LossResult ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+  std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                            const ForwardContext& context) const override;
+
   // ids int32[b, n] at positions first … first + n - 1.
   Variable Embed(const Tensor& ids, int64_t first) const;
 

@@ -10,7 +10,8 @@
 
 namespace crosstalk {
 
-std::vector<NamedVariable> Lm::Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const {
+std::vector<NamedVariable> Lm::ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                              const ForwardContext& context) const {
   CheckInputNames(inputs, {"input_ids", "attention_mask", "labels"});
   const Tensor ids = RequiredInputIds(inputs, 2, config_.vocabulary);
   const int64_t n = ids.size(1);

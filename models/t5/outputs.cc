@@ -19,7 +19,8 @@ Tensor DecoderIds(const Tensor& labels, const SpecialTokens& tokens) {
 
 }  // namespace
 
-std::vector<NamedVariable> T5::Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const {
+std::vector<NamedVariable> T5::ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                              const ForwardContext& context) const {
   CheckInputNames(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
   const Tensor ids = RequiredInputIds(inputs, 2, config_.vocabulary);
   const Tensor labels = InputLabels(inputs, "labels", 2, config_.vocabulary);

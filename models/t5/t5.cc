@@ -55,6 +55,7 @@ Tensor T5::InputMask(const Tensor& inputs, const Tensor& mask) const {
 
 Variable T5::Encode(const Tensor& inputs, const ForwardContext& context, const Tensor& mask,
                     TransformerRecord* record) const {
+  const ContextScope products = InPrecision();
   const Tensor attend = InputMask(inputs, mask);
   const ContextScope scope = InLayer("encoder");
   return encoder_->Forward(embedding_->Forward(inputs), attend, {}, context, record);
@@ -62,11 +63,17 @@ Variable T5::Encode(const Tensor& inputs, const ForwardContext& context, const T
 
 Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                     const ForwardContext& context, const Tensor& mask, TransformerRecord* record) const {
+  const ContextScope products = InPrecision();
   CheckIds("decoder inputs", decoder_inputs);
   const ContextScope scope = InLayer("decoder");
   // Without a mask: padding stands behind all that counts, and causality hides it.
   const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
   return decoder_->Forward(embedding_->Forward(decoder_inputs), mask, memory, context, record);
+}
+
+Variable T5::Logits(const Variable& hidden) const {
+  const ContextScope products = InPrecision();
+  return classifier_->Logits(hidden);
 }
 
 std::string T5::Describe() const {
@@ -79,7 +86,7 @@ std::vector<AttentionPlace> T5::AttentionPlaces() const {
           {"encoder-decoder attention", config_.encoder_decoder}};
 }
 
-LossResult T5::Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
+LossResult T5::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {
   const auto mask = [&batch](const char* name) { return batch.Has(name) ? batch.Get(name) : Tensor(); };
   const T5Masks masks = {.inputs = mask("input_mask"), .targets = mask("target_mask")};
   const T5Loss loss = Loss(batch.Get("inputs"), batch.Get("targets"), options, context, masks);
@@ -88,6 +95,7 @@ LossResult T5::Loss(const Batch& batch, const LossOptions& options, const Forwar
 
 T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
                 const T5Masks& masks) const {
+  const ContextScope products = InPrecision();
   CheckIds("inputs", inputs);
   CheckIds("targets", targets);
   Dims dims("T5 loss");
@@ -102,7 +110,7 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
 }
 
 TransformerCache T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {
-  const ContextScope no_grad = NoGrad();
+  const ContextScope products = InPrecision(), no_grad = NoGrad();
   const Tensor attend = InputMask(inputs, mask);
   return decoder_->StartDecoding({.encoded = Encode(inputs, ForwardContext(), attend), .mask = attend});
 }
@@ -111,7 +119,7 @@ Tensor T5::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
   CheckIds("tokens", tokens);
   Dims dims("T5 decoding step");
   dims.Bind("tokens[b]", tokens.shape());
-  const ContextScope no_grad = NoGrad();
+  const ContextScope products = InPrecision(), no_grad = NoGrad();
   const int64_t b = dims["b"];
   const Variable hidden = decoder_->Step(embedding_->Forward(tokens.Reshape({b, 1})), cache);
   return Logits(hidden).value().Reshape({b, config_.vocabulary});

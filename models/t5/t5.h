@@ -37,6 +37,11 @@ struct T5Masks {
   Tensor targets;  // [b, m], of the decoder's own positions, beside causality; undefined: all
 };
 
+// Loss reads the batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure
+// is ln_ppl: mean -ln p of the targets.
+//
+// Outputs reads input_ids, attention_mask [b, n]; decoder_input_ids, decoder_attention_mask, labels [b, m]. Without
+// decoder_input_ids they are the labels, shifted right.
 class T5 : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
@@ -57,19 +62,12 @@ class T5 : public Model {
   Variable Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                   const ForwardContext& context, const Tensor& mask = {}, TransformerRecord* record = nullptr) const;
   // hidden[b, m, d_model] → logits[b, m, vocabulary].
-  Variable Logits(const Variable& hidden) const { return classifier_->Logits(hidden); }
+  Variable Logits(const Variable& hidden) const;
 
+  using Model::Loss;
   // inputs int32[b, n], targets int32[b, m] (padding adds nothing).
   T5Loss Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
               const T5Masks& masks = {}) const;
-  // The batch's `inputs` and `targets`, and its `input_mask` and `target_mask` where it has them. The measure is
-  // ln_ppl: mean -ln p of the targets.
-  LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
-
-  // Inputs input_ids, attention_mask [b, n]; decoder_input_ids, decoder_attention_mask, labels [b, m]. Without
-  // decoder_input_ids they are the labels, shifted right.
-  std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail,
-                                     const ForwardContext& context) const override;
 
   Batch TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const override;
   // Fills the blanks of the prompt.
@@ -83,6 +81,10 @@ class T5 : public Model {
   std::unique_ptr<Decoder> MakeDecoder(const DecoderOptions& options) const override;
 
  private:
+  LossResult ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const override;
+  std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
+                                            const ForwardContext& context) const override;
+
   // The mask given, or that of padding.
   Tensor InputMask(const Tensor& inputs, const Tensor& mask) const;
 

@@ -156,7 +156,9 @@ std::vector<std::string> FrozenNames(const OptimizationConfig& config) {
   return Split(config.frozen, ',');
 }
 
-void Freeze(const OptimizationConfig& config, Module& model) {
+void PrepareModel(const OptimizationConfig& config, Model& model) {
+  model.SetPrecision(config.precision);
+  model.SetActivations(config.activations);
   const std::vector<std::string> names = FrozenNames(config);
   if (names.empty()) return;
   for (const std::string& name : names) {

@@ -137,9 +137,9 @@ int64_t EndOfStage(const OptimizationConfig& config, int64_t step);
 
 // The names of `frozen`; none where it is empty or "none".
 std::vector<std::string> FrozenNames(const OptimizationConfig& config);
-// Makes the parameters that `frozen` names untrainable. Error(kUsage) of the field where a name is none of the model's,
-// or nothing is left to train.
-void Freeze(const OptimizationConfig& config, Module& model);
+// Gives a model the configuration's precision and activations, and makes the parameters that `frozen` names
+// untrainable. Error(kUsage) of that field where a name is none of the model's, or nothing is left to train.
+void PrepareModel(const OptimizationConfig& config, Model& model);
 
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizationConfig& config, std::vector<NamedParameter> parameters);
 LossOptions MakeLossOptions(const OptimizationConfig& config);

@@ -13,7 +13,6 @@
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
@@ -241,7 +240,6 @@ bool TrainingRun::Due(int64_t every) const {
 }
 
 TrainingSummary TrainingRun::Train() {
-  const ContextScope precision(&OpContext::precision, config_->optimization.precision);
   const auto start = std::chrono::steady_clock::now();
   TrainerOptions options;
   options.schedule = MakeSchedule(config_->optimization);

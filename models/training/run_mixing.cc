@@ -73,13 +73,10 @@ void Measure(const HeldOut& held_out, const Model& model, std::vector<LayerMixin
 
 }  // namespace
 
-RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out) {
-  return MixingOfRun(run_folder, LoadTrainedModel(run_folder, WhichCheckpoint::kNewest), std::move(held_out));
-}
-
 RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& trained,
                       std::shared_ptr<const TextSource> held_out_text, int64_t most_cubes) {
   RunMixing mixing;
+  mixing.measured_in = trained.model->precision();
   mixing.current = {StrCat("step ", trained.step), MixingOf(*trained.model, most_cubes)};
   if (mixing.current.layers.empty()) return mixing;
   InitialModel initial;
@@ -89,6 +86,7 @@ RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& trained
     initial.text = error.what();
   }
   if (initial.model != nullptr) {
+    initial.model->SetPrecision(mixing.measured_in);
     mixing.initial = {initial.text, MixingOf(*initial.model, most_cubes)};
   } else {
     mixing.no_initial = initial.text;

@@ -10,7 +10,7 @@
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/training/trained_model.h"
-#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -29,15 +29,13 @@ struct RunMixing {
   MixingState current;     // of the newest good checkpoint
   // Why the dynamic projections were not measured on held-out text, or "".
   std::string not_measured;
-  Precision measured_in = CurrentContext().precision;
+  Precision measured_in = Precision::kFloat32;
 };
 
-// Of the run in a folder; the sizes of the dynamic projections are those of its first held-out batch, in the
-// thread's precision. Error(kData) where there is no run or no good checkpoint. `held_out`: the run's held-out text,
-// where it is open already.
-RunMixing MixingOfRun(const std::string& run_folder, std::shared_ptr<const TextSource> held_out = nullptr);
-// The same where the newest good checkpoint is loaded already. most_cubes: of each state, as of MixingOf.
+// Of the run in a folder, whose newest good checkpoint is `newest`; the sizes of the dynamic projections are those of
+// its first held-out batch, in the precision of newest.model. `held_out`: the run's held-out text, where it is open
+// already. most_cubes: of each state, as of MixingOf.
 RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& newest,
-                      std::shared_ptr<const TextSource> held_out, int64_t most_cubes = kAllCubes);
+                      std::shared_ptr<const TextSource> held_out = nullptr, int64_t most_cubes = kAllCubes);
 
 }  // namespace crosstalk

@@ -58,7 +58,7 @@ void CheckFrozen(const TrainingConfig& config) {
   if (FrozenNames(config.optimization).empty()) return;
   const std::unique_ptr<ModelConfig> model = ConfigureModel(config, VocabularyOf(config, nullptr));
   const ContextScope no_values(&OpContext::shapes_only, true);
-  Freeze(config.optimization, *MakeModel(*model, config.optimization.seed));
+  PrepareModel(config.optimization, *MakeModel(*model, config.optimization.seed));
 }
 
 // "model.d_ff: 40 here, 24 there" of each member that differs, of the first ones where they are many.
@@ -242,8 +242,7 @@ void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
   }
   CheckMemory(config_, vocabulary);
   if (model_ == nullptr) model_ = MakeModel(*config, config_->optimization.seed);
-  model_->SetActivations(config_->optimization.activations);
-  Freeze(config_->optimization, *model_);
+  PrepareModel(config_->optimization, *model_);
   optimizer_ = MakeOptimizer(config_->optimization, model_->Parameters());
   if (origin && config_->optimization.optimizer_start == OptimizerStart::kCarried) {
     try {

@@ -21,12 +21,10 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   int64_t multiplications = 0;
   const ContextScope shapes_only(&OpContext::shapes_only, true);
   const ContextScope counted(&OpContext::multiplications, &multiplications);
-  const ContextScope precision(&OpContext::precision, config->optimization.precision);
   const int64_t live_before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(*config, vocabulary), config->optimization.seed);
-  model->SetActivations(config->optimization.activations);
-  Freeze(config->optimization, *model);
+  PrepareModel(config->optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config->optimization, parameters);
   const Batch batch = FindObjective(*config->objective.name)

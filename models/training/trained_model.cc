@@ -24,6 +24,7 @@ TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
          " ids, but the model only ", model->vocabulary);
   }
   trained.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
+  trained.model->SetPrecision(config.training.optimization.precision);
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;
   return trained;

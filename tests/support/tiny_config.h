@@ -1,6 +1,9 @@
 // A training that takes a moment, for tests of the library: four steps, measured at every second and saved at each.
 #pragma once
 
+#include <string>
+
+#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 
 namespace crosstalk {
@@ -20,6 +23,18 @@ inline ResolvedConfig TinyConfig() {
   config.run.checkpoint_every = 1;
   config.run.keep = 1;
   return ResolvedConfig(config);
+}
+
+inline TrainingConfig TinyConfigOf(const std::string& model) {
+  TrainingConfig config = *TinyConfig();
+  const TrainingConfig plain;
+  for (const Field<TrainingConfig>& field : TrainingFields()) {  // the fields of TinyConfig's own model are resolved
+    if (std::string(field.options.read_by.key) == "model") field.set(config, field.get(plain));
+  }
+  config.objective.name.reset();
+  config.model.name = model;
+  config.model.dropout = 0.1;
+  return config;
 }
 
 }  // namespace crosstalk

@@ -2,14 +2,21 @@
 // is added is tested here without a line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <memory>
 
+#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
+#include "tools/report/samples.h"
 
 namespace crosstalk {
 namespace every_model_test {
@@ -70,6 +77,53 @@ TEST_P(EveryModelTest, EvalRepeatsTheLastMeasure) {
     const Json before = ParseJson(trained.output, "train").At("evaluation");
     const Json after = ParseJson(measured.output, "eval");
     for (const auto& [key, value] : before.AsObject()) EXPECT_EQ(after.At(key), value) << precision << ": " << key;
+  }
+}
+
+// Of a random model's text: what no terminal and no bracket changes.
+std::string LettersAndDigits(const std::string& text) {
+  std::string plain;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(plain),
+               [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  return plain;
+}
+
+TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
+  const TempDir dir;
+  const std::string heading = "its own words in brackets:\n";
+  for (const std::string precision : {"fp32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    const std::string run = dir / precision;
+    const CommandResult trained = RunCommand(Train(run, {"--precision", precision, "--seed", "5"}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    const TrainedModel newest = LoadTrainedModel(run, WhichCheckpoint::kNewest);
+    const std::unique_ptr<TextWriter> writer = newest.model->MakeWriter(newest.tokenizer);
+    const size_t found = trained.errors.find(heading);
+    const bool shows = writer != nullptr && !FindObjective(GetParam().objective).learns_tasks();
+    ASSERT_EQ(found != std::string::npos, shows) << trained.errors;
+    if (!shows) continue;
+    const size_t begin = found + heading.size();
+    const std::string sample = trained.errors.substr(begin, trained.errors.find("what next:") - begin);
+    const std::shared_ptr<const TextSource> held_out = OpenCorpus(*ResolvedConfig(newest.config)).validation;
+    const std::string prompt = MakeSamplePrompt(*writer, *held_out, 0).text;
+    const SearchOptions options = writer->Defaults(prompt);
+    const bool draws = options.sampling.temperature > 0;
+    std::vector<std::string> as_in_training = {"--text", prompt, "--max-length",
+                                               std::to_string(std::min<int64_t>(options.max_length, 150))};
+    if (draws) as_in_training = Joined(as_in_training, {"--seed", "5"});
+    const auto written = [&](const std::string& model, const std::vector<std::string>& more) {
+      const CommandResult result = RunCommand(Joined(Joined({"generate", model}, as_in_training), more));
+      EXPECT_EQ(result.exit_code, 0) << result.errors;
+      return LettersAndDigits(result.output);
+    };
+    EXPECT_EQ(LettersAndDigits(sample), written(run, {}));
+    // The likeliest tokens of so small a model are seldom others.
+    const std::string other = precision == "fp32" ? "bf16" : "fp32";
+    if (draws) {
+      EXPECT_NE(LettersAndDigits(sample), written(run, {"--precision", other}));
+    }
+    // A checkpoint says what it was trained in, as its run does.
+    EXPECT_EQ(LettersAndDigits(sample), written(run + "/checkpoints/step-00000006", {}));
   }
 }
 

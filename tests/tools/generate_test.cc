@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -241,34 +240,6 @@ TEST_F(GenerateTest, TheEndOfATrainingShowsWhatWasLearnt) {
   for (const std::string& message : messages_) {
     EXPECT_NE(message.find(" generate '"), std::string::npos) << message;
   }
-}
-
-// Of a random model's text: what no terminal and no bracket changes.
-std::string LettersAndDigits(const std::string& text) {
-  std::string plain;
-  std::copy_if(text.begin(), text.end(), std::back_inserter(plain),
-               [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-  return plain;
-}
-
-TEST_F(GenerateTest, TheEndOfATrainingInBfloat16ShowsWhatGenerateWrites) {
-  const std::string run = *dir_ / "bf16";
-  const CommandResult trained =
-      RunCommand(TinyTrain({"--model", "lm", "--out", run, "--steps", "2", "--seed", "5", "--precision", "bf16"}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  const std::string heading = "in brackets:\n";
-  const size_t begin = trained.errors.find(heading) + heading.size();
-  const std::string sample = trained.errors.substr(begin, trained.errors.find("what next:") - begin);
-  const std::string prompt = sample.substr(0, sample.find('['));
-  const auto written = [&](const std::string& model, const std::vector<std::string>& more) {
-    return LettersAndDigits(
-        RunCommand(Joined({"generate", model, "--text", prompt, "--max-length", "150", "--seed", "5"}, more)).output);
-  };
-  const std::string ours = written(run, {});
-  EXPECT_EQ(LettersAndDigits(sample), ours);
-  EXPECT_NE(written(run, {"--precision", "fp32"}), ours);
-  // A checkpoint says what it was trained in, as its run does.
-  EXPECT_EQ(written(run + "/checkpoints/step-00000002", {}), ours);
 }
 
 }  // namespace generate_test

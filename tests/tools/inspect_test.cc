@@ -122,6 +122,13 @@ TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
   EXPECT_EQ(ReadBytes(dir / "bf16"), ReadBytes(dir / "own"));
   EXPECT_EQ(look("fp32", {"--precision", "fp32"}).At("precision"), Json("fp32"));
   EXPECT_NE(ReadBytes(dir / "fp32"), ReadBytes(dir / "own"));
+  const auto page_without_text = [&](const std::vector<std::string>& more) {
+    EXPECT_EQ(RunCommand(Joined({"inspect", dir / "run", "--out", dir / "page.html"}, more)).exit_code, 0);
+    return ReadBytes(dir / "page.html");
+  };
+  EXPECT_TRUE(Contains(page_without_text({}), "for each token, in bf16,"));
+  EXPECT_TRUE(Contains(page_without_text({"--precision", "fp32"}), "for each token, in fp32,"));
+  EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), ", computed in fp32."));
   // The report at the run's end measured the same projections so.
   const std::string report = ReadBytes(dir / "run/report.html");
   EXPECT_TRUE(Contains(report, "Computed in bf16, as the run was trained"));

@@ -63,7 +63,8 @@ TEST_F(ReportTest, TheEndOfATrainingWritesWhatReportWrites) {
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   EXPECT_TRUE(ReadBytes(dir_ / "page.html") == written);
   for (const char* part : {"ln(PPL)", "learning rate", "gradient norm", "tokens per second", "Blanks of held-out text",
-                           "encoder-decoder attention", "multiplications of a layer", "finished"}) {
+                           "encoder-decoder attention", "multiplications of a layer", "finished",
+                           "Computed in fp32, as the run was trained"}) {
     EXPECT_TRUE(Contains(written, part)) << part;
   }
 }

@@ -57,8 +57,8 @@ DecodeCase LmOf(const char* kind, int64_t d_model, int64_t layers) {
 
 // Of the parameters that a step reads whole: not the encoder's, and not what the memory was projected with. The table
 // of the embedding is the classifier's. In bfloat16 all that is large is rounded.
-int64_t WeightBytes(const Model& model, Precision precision) {
-  const size_t size = precision == Precision::kBFloat16 ? sizeof(uint16_t) : sizeof(float);
+int64_t WeightBytes(const Model& model) {
+  const size_t size = model.precision() == Precision::kBFloat16 ? sizeof(uint16_t) : sizeof(float);
   int64_t bytes = 0;
   for (const NamedParameter& parameter : model.Parameters()) {
     const auto has = [&](const char* part) { return parameter.name.find(part) != std::string::npos; };
@@ -69,20 +69,19 @@ int64_t WeightBytes(const Model& model, Precision precision) {
   return bytes;
 }
 
-BenchResult MeasureDecode(const std::string& name, const Model& model, Precision precision, int64_t own_rows,
+BenchResult MeasureDecode(const std::string& name, const Model& model, int64_t own_rows,
                           const BenchSettings& settings) {
   const std::unique_ptr<Decoder> decoder = model.MakeDecoder({});
   const int64_t rows = settings.batch.value_or(own_rows), n = settings.n.value_or(kRead);
   const int64_t steps = settings.repetitions.value_or(kSteps);
   const ContextScope no_grad = NoGrad();
   const ContextScope as_a_search(&OpContext::sum_order, SumOrder::kBatchInvariant);
-  const ContextScope products(&OpContext::precision, precision);
   BenchResult result;
-  result.name = NameIn(precision, name);
-  result.precision = precision;
+  result.name = NameIn(model.precision(), name);
+  result.precision = model.precision();
   result.threads = NumThreads();
   result.simd_target = kernels::SimdTargetName();
-  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(model, precision)};
+  BenchResult::Decode decode = {.rows = rows, .weight_bytes = WeightBytes(model)};
   decode.gigabytes_per_second = kernels::MeasureReadGigabytes(NumThreads());
   const int64_t before = GetMemoryStats().live_bytes;
   decoder->Start(Tensor::Full({rows, n}, 5, DType::kInt32), Tensor::Full({rows, n}, 1, DType::kBool));
@@ -115,8 +114,9 @@ std::vector<BenchCase> DecodeBenchCases() {
         std::vector<BenchResult> results;
         for (const Precision precision : settings.precisions) {
           const std::unique_ptr<Model> model = of.make_model();
+          model->SetPrecision(precision);
           if (precision == Precision::kBFloat16) model->RoundWeights();
-          results.push_back(MeasureDecode(full, *model, precision, rows, settings));
+          results.push_back(MeasureDecode(full, *model, rows, settings));
         }
         return results;
       };

@@ -142,7 +142,9 @@ class StepPass {
         parameters_(model_->Parameters()),
         optimizer_(step.make_optimizer(parameters_)) {}
 
+  // In the context's precision, as layers are measured.
   PassSeconds Run() {
+    model_->SetPrecision(CurrentContext().precision);
     const int64_t step = optimizer_->step();
     const Batch batch = case_.make_batch(batch_, n_, step);
     const double begin = WallSeconds();

@@ -13,7 +13,6 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/format.h"
 #include "tools/output.h"
@@ -262,8 +261,7 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
   } catch (const Error& error) {
     lost = error.what();
   }
-  if (trained) inside.precision = trained->config.optimization.precision;
-  const ContextScope precision(&OpContext::precision, inside.precision);
+  if (trained) inside.precision = trained->model->precision();
   if (writes) {
     try {
       if (!trained) Fail(ErrorKind::kData, lost);

@@ -11,7 +11,6 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
 
@@ -50,10 +49,8 @@ Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& 
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {
-  const ContextScope precision(&OpContext::precision, config.optimization.precision);
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
-  model->SetActivations(config.optimization.activations);
-  Freeze(config.optimization, *model);
+  PrepareModel(config.optimization, *model);
   const Batch batch = MakeBatches(config, data)->Get(0, 0);
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;

@@ -34,7 +34,7 @@ LmConfig TinyLm(const std::string& kind, PositionScheme positions = PositionSche
 
 Tensor AllLogits(const Lm& model, const Tensor& ids) {
   const ContextScope no_grad = NoGrad();
-  return model.classifier().Logits(model.Forward(ids, {})).value();
+  return model.Logits(model.Forward(ids, {})).value();
 }
 
 class LmKindTest : public ::testing::TestWithParam<const char*> {};

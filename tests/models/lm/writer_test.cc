@@ -49,7 +49,7 @@ int32_t Likeliest(const Lm& model, const std::vector<int32_t>& ids) {
   const ContextScope no_grad = NoGrad();
   const auto n = static_cast<int64_t>(ids.size());
   const Tensor hidden = model.Forward(Tensor::FromValues<int32_t>({1, n}, ids), {}).value();
-  const Tensor logits = model.classifier().Logits(Variable(hidden)).value();
+  const Tensor logits = model.Logits(Variable(hidden)).value();
   const std::vector<bool> allowed = WritableTokens(*Letters(), model.config().vocabulary);
   return SampleToken(logits.Select(0, 0).Select(0, n - 1).Contiguous(), allowed, {.temperature = 0}, 0);
 }

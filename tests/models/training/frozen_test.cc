@@ -14,18 +14,6 @@ namespace frozen_test {
 
 using testing::MessageOf;
 
-TrainingConfig TinyConfigOf(const std::string& model) {
-  TrainingConfig config = *TinyConfig();
-  const TrainingConfig plain;
-  for (const Field<TrainingConfig>& field : TrainingFields()) {  // the fields of TinyConfig's own model are resolved
-    if (std::string(field.options.read_by.key) == "model") field.set(config, field.get(plain));
-  }
-  config.objective.name.reset();
-  config.model.name = model;
-  config.model.dropout = 0.1;
-  return config;
-}
-
 std::map<std::string, std::vector<float>> Gradients(const Model& model, const Batch& batch) {
   model.ZeroGrad();
   Backward(model.Loss(batch, {.z_loss = 1e-4}, {.phase = ForwardContext::Phase::kTraining, .seed = 3}).Scaled({}));
@@ -66,7 +54,7 @@ TEST(FrozenTest, NamesAreChecked) {
     config.optimization.frozen = frozen;
     const ResolvedConfig resolved(config);
     const auto model = MakeModel(*ConfigureModel(*resolved, {.size = 300, .tokens = {}}), 1);
-    Freeze(config.optimization, *model);
+    PrepareModel(config.optimization, *model);
   };
   EXPECT_NO_THROW(freeze("embedding,encoder.block_0,*.P_l"));
   EXPECT_EQ(MessageOf([&] { freeze("embedding,encodr"); }),

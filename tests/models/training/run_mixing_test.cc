@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/run.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"
 #include "tests/support/tiny_run.h"
@@ -25,6 +26,10 @@ void Train(const TrainingConfig& config, const std::string& folder) {
   TrainingRun(ResolvedConfig(config), folder, {}, {}).Train();
 }
 
+RunMixing Mixing(const std::string& folder) {
+  return MixingOfRun(folder, LoadTrainedModel(folder, WhichCheckpoint::kNewest));
+}
+
 std::vector<double> Values(const MixingState& state, size_t layer, const char* name) {
   return state.layers.at(layer).Find(name)->values.ToVector<double>();
 }
@@ -37,7 +42,7 @@ TEST(RunMixingTest, TheStartIsMadeAnewFromConfigurationAndSeed) {
   std::vector<std::vector<float>> values;
   for (const HeadProjectionTensor& one : start) values.push_back(one.values.ToVector<float>());
   run.Train();
-  const RunMixing mixing = MixingOfRun(dir / "run");
+  const RunMixing mixing = Mixing(dir / "run");
   ASSERT_TRUE(mixing.initial);
   EXPECT_EQ(mixing.initial->label, "initial values, seed 3");
   EXPECT_EQ(mixing.current.label, "step 4");
@@ -56,12 +61,12 @@ TEST(RunMixingTest, ARunThatBeganWithOthersWeightsStartsThereAsLongAsTheyAreTher
   config.optimization.init_from = dir / "first";
   Train(config, dir / "second");
   ASSERT_FALSE(std::filesystem::exists(dir / "second/checkpoints/step-00000000"));  // of which the last one is kept
-  RunMixing mixing = MixingOfRun(dir / "second");
+  RunMixing mixing = Mixing(dir / "second");
   ASSERT_TRUE(mixing.initial) << mixing.no_initial;
-  EXPECT_EQ(Values(*mixing.initial, 2, "P_w"), Values(MixingOfRun(dir / "first").current, 2, "P_w"));
+  EXPECT_EQ(Values(*mixing.initial, 2, "P_w"), Values(Mixing(dir / "first").current, 2, "P_w"));
 
   std::filesystem::remove_all(dir / "first");
-  mixing = MixingOfRun(dir / "second");
+  mixing = Mixing(dir / "second");
   EXPECT_FALSE(mixing.initial);
   EXPECT_NE(mixing.no_initial.find("not there any more"), std::string::npos) << mixing.no_initial;
 }
@@ -74,7 +79,7 @@ TEST(RunMixingTest, OtherWeightsAtTheOriginsPathAreNotItsStart) {
   Train(config, dir / "second");
   std::filesystem::remove_all(dir / "first");
   Train(Config("talking", 77), dir / "first");
-  const RunMixing mixing = MixingOfRun(dir / "second");
+  const RunMixing mixing = Mixing(dir / "second");
   EXPECT_FALSE(mixing.initial);
   EXPECT_NE(mixing.no_initial.find("other weights"), std::string::npos) << mixing.no_initial;
 }
@@ -82,7 +87,7 @@ TEST(RunMixingTest, OtherWeightsAtTheOriginsPathAreNotItsStart) {
 TEST(RunMixingTest, DynamicProjectionsAreMeasuredOnHeldOutText) {
   const TempDir dir;
   Train(Config("dynamic"), dir / "run");
-  const RunMixing mixing = MixingOfRun(dir / "run");
+  const RunMixing mixing = Mixing(dir / "run");
   EXPECT_EQ(mixing.not_measured, "");
   for (const MixingState* state : {&*mixing.initial, &mixing.current}) {
     ASSERT_EQ(state->layers.size(), 3u);
@@ -111,7 +116,7 @@ TEST(RunMixingTest, AConfigurationThatIsNotTheModelsGivesNoStart) {
     files.push_back(BytesFile(name, ReadBytes(checkpoint + "/" + name)));
   }
   CheckpointStore(dir / "run/checkpoints").Save(4, files);
-  const RunMixing mixing = MixingOfRun(dir / "run");
+  const RunMixing mixing = Mixing(dir / "run");
   EXPECT_FALSE(mixing.initial);
   EXPECT_NE(mixing.no_initial.find("not that of its model"), std::string::npos) << mixing.no_initial;
 }
@@ -119,7 +124,7 @@ TEST(RunMixingTest, AConfigurationThatIsNotTheModelsGivesNoStart) {
 TEST(RunMixingTest, AModelWithoutHeadProjectionsHasNone) {
   const TempDir dir;
   Train(Config("multihead"), dir / "run");
-  EXPECT_TRUE(MixingOfRun(dir / "run").current.layers.empty());
+  EXPECT_TRUE(Mixing(dir / "run").current.layers.empty());
 }
 
 }  // namespace run_mixing_test

@@ -66,8 +66,7 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   const int64_t before = GetMemoryStats().live_bytes;
   ResetPeakMemory();
   const auto model = MakeModel(*ConfigureModel(*config, vocabulary), 1);
-  model->SetActivations(config->optimization.activations);
-  Freeze(config->optimization, *model);
+  PrepareModel(config->optimization, *model);
   const auto optimizer = MakeOptimizer(config->optimization, model->Parameters());
   const Batch batch = FindObjective(*config->objective.name)
                           .empty_batch(config->objective, vocabulary.tokens,
