@@ -4,6 +4,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "crosstalk/runtime/check.h"
 #include "gtest/gtest.h"
@@ -28,5 +29,16 @@ std::string MessageOf(const F& f, ErrorKind kind = ErrorKind::kUsage,
 }
 
 inline bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// The Error thrown by f() says each of these.
+template <typename F>
+void ExpectError(const F& f, ErrorKind kind, const std::vector<std::string>& says,
+                 std::source_location where = std::source_location::current()) {
+  const std::string message = MessageOf(f, kind, where);
+  for (const std::string& part : says) {
+    if (Contains(message, part)) continue;
+    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << "said nothing of: " << part << "\n" << message;
+  }
+}
 
 }  // namespace crosstalk::testing

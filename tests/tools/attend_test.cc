@@ -8,7 +8,7 @@
 
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/attention_cases.h"
-#include "tests/support/run_command.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -58,8 +58,7 @@ class AttendTest : public ::testing::Test {
 
 TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
   WriteSafetensors(In(), Tensors(DType::kFloat64));
-  const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--precision", "double"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", "double"}));
   EXPECT_EQ(result.output, "");
   ExpectResults(1e-12, DType::kFloat64);
 }
@@ -68,18 +67,17 @@ TEST_F(AttendTest, DoubleEqualsThePlainLoops) {
 // are off by some hundredths, and the weights by as large a share.
 TEST_F(AttendTest, BFloat16IsNearThePlainLoopsAndNotFloat) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
-  ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "bf16"}).exit_code, 0);
+  Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", "bf16"}));
   ExpectResults(2e-2, DType::kFloat32);
   const std::string rounded = ReadBytes(Out());
-  ASSERT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "fp32"}).exit_code, 0);
+  Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", "fp32"}));
   EXPECT_NE(ReadBytes(Out()), rounded);
 }
 
 TEST_F(AttendTest, FloatIsTheDefaultAndTakesEitherType) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
     WriteSafetensors(In(), Tensors(dtype));
-    const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--threads", "2"});
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand({"attend", In(), "--output", Out(), "--threads", "2"}));
     ExpectResults(1e-5, DType::kFloat32);
   }
 }
@@ -88,8 +86,7 @@ TEST_F(AttendTest, SaysWhichImplementationComputedWhat) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
   const auto says = [&](std::vector<std::string> options) {
     options.insert(options.begin(), {"attend", In(), "--output", Out()});
-    const CommandResult result = RunCommand(options);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(options));
     EXPECT_EQ(result.output, "");
     return result.errors;
   };
@@ -108,9 +105,7 @@ TEST_F(AttendTest, SaysWhichImplementationComputedWhat) {
 TEST_F(AttendTest, TheScaleIsAppliedToTheDotProducts) {
   in_.scale = 0.375;
   WriteSafetensors(In(), Tensors(DType::kFloat64));
-  const CommandResult result =
-      RunCommand({"attend", In(), "--output", Out(), "--precision", "double", "--scale", "0.375"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", "double", "--scale", "0.375"}));
   ExpectResults(1e-12, DType::kFloat64);
 }
 
@@ -118,8 +113,7 @@ TEST_F(AttendTest, WeightsAreLeftOutIfAsked) {
   std::vector<NamedTensor> tensors = Tensors(DType::kFloat32);
   std::erase_if(tensors, [](const NamedTensor& tensor) { return tensor.name == "dY"; });
   WriteSafetensors(In(), tensors);
-  const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--no-weights"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand({"attend", In(), "--output", Out(), "--no-weights"}));
   const TensorFile out = ReadSafetensors(Out());
   ASSERT_EQ(out.tensors.size(), 1u);
   EXPECT_EQ(out.tensors[0].name, "Y");
@@ -129,8 +123,7 @@ TEST_F(AttendTest, AFileThatDoesNotFitIsRefusedAndNothingWritten) {
   std::vector<NamedTensor> tensors = Tensors(DType::kFloat32);
   tensors[2].tensor = Tensor::Zeros({19, 12, 5}, DType::kFloat32);  // P_q, with another d_k than P_k
   WriteSafetensors(In(), tensors);
-  const CommandResult result = RunCommand({"attend", In(), "--output", Out()});
-  EXPECT_EQ(result.exit_code, 3);
+  const CommandResult result = ExpectExit(RunCommand({"attend", In(), "--output", Out()}), 3);
   for (const char* part : {"in.safetensors", "P_k", "d_k=11", "d_k=12", "[19, 12, 5]"}) {
     EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
   }
@@ -140,10 +133,8 @@ TEST_F(AttendTest, AFileThatDoesNotFitIsRefusedAndNothingWritten) {
 
 TEST_F(AttendTest, OptionsThatCannotBeHonouredAreUsageErrors) {
   WriteSafetensors(In(), Tensors(DType::kFloat32));
-  const CommandResult fused =
-      RunCommand({"attend", In(), "--output", Out(), "--implementation", "fused", "--precision", "double"});
-  EXPECT_EQ(fused.exit_code, 2);
-  EXPECT_NE(fused.errors.find("composed"), std::string::npos) << fused.errors;
+  ExpectExit(RunCommand({"attend", In(), "--output", Out(), "--implementation", "fused", "--precision", "double"}), 2,
+             {"composed"});
   EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--precision", "half"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"attend", In(), "--output", Out(), "--scale", "nan"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"attend", In()}).exit_code, 2);
@@ -176,14 +167,12 @@ TEST_F(AttendTest, WhatIsNotFiniteIsANumericalFailureThatNamesIt) {
     }
     WriteSafetensors(In(), tensors);
     expect_failure(attend(), {"in.safetensors", planted.text, "--allow-non-finite"});
-    const CommandResult allowed = attend({"--allow-non-finite"});
-    EXPECT_EQ(allowed.exit_code, 0) << allowed.errors;
-    EXPECT_NE(allowed.errors.find("result "), std::string::npos) << allowed.errors;
+    ExpectExit(attend({"--allow-non-finite"}), 0, {"result "});
     ASSERT_TRUE(std::filesystem::remove(Out()));
   }
   WriteSafetensors(In(), Tensors(DType::kFloat64));
   expect_failure(attend({"--scale", "1e308"}), {"result 'Y' has", "float32 overflows"});
-  EXPECT_EQ(attend().exit_code, 0);
+  Succeeded(attend());
 }
 
 TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
@@ -193,8 +182,7 @@ TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
   }
   WriteSafetensors(In(), tensors);
   for (const char* precision : {"fp32", "float", "bf16", "double"}) {
-    const CommandResult result = RunCommand({"attend", In(), "--output", Out(), "--precision", precision});
-    EXPECT_EQ(result.exit_code, 0) << precision << ": " << result.errors;
+    Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", precision}));
   }
 }
 

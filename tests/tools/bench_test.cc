@@ -9,7 +9,7 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
-#include "tests/support/run_command.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
@@ -71,8 +71,7 @@ void ExpectConsistent(const Json& result) {
 }
 
 TEST(BenchTest, ListsEveryBenchmarkWithTheComposedPathBeside) {
-  const CommandResult result = RunCommand({"bench", "--list", "--precision", "fp32"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand({"bench", "--list", "--precision", "fp32"}));
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) { names.insert(names.end(), {name, name + "-composed"}); };
   for (const char* name : {"multihead-12", "talking-12", "talking-24", "talking-48", "talking-6-24-6", "dynamic-12",
@@ -128,8 +127,8 @@ TEST(BenchTest, AFilterChoosesByTheNamesInBothPrecisions) {
 
 TEST(BenchTest, WritesOneObjectForEachBenchmark) {
   const TempDir dir;
-  const CommandResult result = RunCommand(Tiny({"--filter", "talking-48", "--threads", "2", "--json", dir / "b.json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result =
+      Succeeded(RunCommand(Tiny({"--filter", "talking-48", "--threads", "2", "--json", dir / "b.json"})));
   const Json json = ReadJsonFile(dir / "b.json");
   std::vector<std::string> names;
   for (const Json& one : json.AsArray()) {
@@ -148,10 +147,9 @@ TEST(BenchTest, WritesOneObjectForEachBenchmark) {
 
 TEST(BenchTest, BFloat16StandsBesideFloatAndSaysWhatMultiplied) {
   const TempDir dir;
-  const CommandResult result = RunCommand({"bench", "--filter", "multihead-12", "--batch", "1", "--n", "64",
-                                           "--repetitions", "1", "--threads", "1", "--json", dir / "b.json"},
-                                          {.environment = {"CROSSTALK_BFLOAT16=widened"}});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand({"bench", "--filter", "multihead-12", "--batch", "1", "--n", "64",
+                                                     "--repetitions", "1", "--threads", "1", "--json", dir / "b.json"},
+                                                    {.environment = {"CROSSTALK_BFLOAT16=widened"}}));
   EXPECT_NE(result.output.find("\nbfloat16: widened, in software"), std::string::npos) << result.output;
   const Json json = ReadJsonFile(dir / "b.json");
   ASSERT_EQ(json.AsArray().size(), 4u);
@@ -183,9 +181,8 @@ TEST(BenchTest, TimesAreThoseOfThePrecision) {
   bool forward_shows = false, backward_shows = false;
   for (int i = 0; i < 5 && !(forward_shows && backward_shows); ++i) {
     const CommandResult result =
-        RunCommand(Tiny({"--filter", "multihead-12", "--threads", "1", "--json", dir / "b.json"}),
-                   {.environment = {"CROSSTALK_BFLOAT16=tiles", "CROSSTALK_SIMD=AVX2"}});
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+        Succeeded(RunCommand(Tiny({"--filter", "multihead-12", "--threads", "1", "--json", dir / "b.json"}),
+                             {.environment = {"CROSSTALK_BFLOAT16=tiles", "CROSSTALK_SIMD=AVX2"}}));
     EXPECT_NE(result.output.find("\nbfloat16: tiles, in software"), std::string::npos) << result.output;
     const Json json = ReadJsonFile(dir / "b.json");
     ASSERT_EQ(json.AsArray().size(), 4u);
@@ -199,15 +196,13 @@ TEST(BenchTest, TimesAreThoseOfThePrecision) {
 }
 
 TEST(BenchTest, FloatAloneSaysNothingOfBFloat16) {
-  const CommandResult result = RunCommand(Tiny({"--filter", "product-512x512x512", "--precision", "fp32"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand(Tiny({"--filter", "product-512x512x512", "--precision", "fp32"})));
   EXPECT_EQ(result.output.find("bfloat16"), std::string::npos) << result.output;
 }
 
 TEST(BenchTest, MeasuresTheHeadMixingAlone) {
   const TempDir dir;
-  const CommandResult result = RunCommand(Tiny({"--filter", "mix-6", "--json", dir / "b.json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(Tiny({"--filter", "mix-6", "--json", dir / "b.json"})));
   const Json json = ReadJsonFile(dir / "b.json");
   ASSERT_EQ(json.AsArray().size(), 2u);
   for (const Json& one : json.AsArray()) {
@@ -219,9 +214,9 @@ TEST(BenchTest, MeasuresTheHeadMixingAlone) {
 
 TEST(BenchTest, DecodingStandsBesideTheReadingOfMemory) {
   const TempDir dir;
-  const CommandResult result = RunCommand({"bench", "--filter", "decode-lm-256x4-1", "--n", "16", "--repetitions", "3",
-                                           "--threads", "1", "--json", dir / "b.json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result =
+      Succeeded(RunCommand({"bench", "--filter", "decode-lm-256x4-1", "--n", "16", "--repetitions", "3", "--threads",
+                            "1", "--json", dir / "b.json"}));
   EXPECT_NE(result.output.find("tokens/s"), std::string::npos) << result.output;
   const Json json = ReadJsonFile(dir / "b.json");
   ASSERT_EQ(json.AsArray().size(), 2u);
@@ -242,8 +237,7 @@ TEST(BenchTest, DecodingStandsBesideTheReadingOfMemory) {
 
 TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
   const TempDir dir;
-  const CommandResult result = RunCommand(Tiny({"--scaling", "--threads", "3", "--json", dir / "b.json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand(Tiny({"--scaling", "--threads", "3", "--json", dir / "b.json"})));
   EXPECT_NE(result.output.find("ns a byte"), std::string::npos) << result.output;
   const Json json = ReadJsonFile(dir / "b.json");
   std::vector<std::string> names;
@@ -259,8 +253,7 @@ TEST(BenchTest, ScalingGoesThroughThreadsAndLengths) {
   EXPECT_EQ(threads, std::vector<int64_t>({1, 2, 3, 3}));
 
   const CommandResult in_bf16 =
-      RunCommand(Tiny({"--scaling", "--threads", "1", "--precision", "bf16", "--json", dir / "b.json"}));
-  ASSERT_EQ(in_bf16.exit_code, 0) << in_bf16.errors;
+      Succeeded(RunCommand(Tiny({"--scaling", "--threads", "1", "--precision", "bf16", "--json", dir / "b.json"})));
   EXPECT_NE(in_bf16.output.find("\nbfloat16: "), std::string::npos) << in_bf16.output;
   EXPECT_EQ(ReadJsonFile(dir / "b.json").AsArray()[0].At("name").AsString(), "scaling-threads-1-bf16");
 }
@@ -280,9 +273,7 @@ TEST(BenchTest, OptionsThatCannotBeMeantAreUsageErrors) {
   for (const auto& [options, says] : cases) {
     std::vector<std::string> arguments = {"bench"};
     arguments.insert(arguments.end(), options.begin(), options.end());
-    const CommandResult result = RunCommand(arguments);
-    EXPECT_EQ(result.exit_code, 2) << says;
-    EXPECT_NE(result.errors.find(says), std::string::npos) << result.errors;
+    ExpectExit(RunCommand(arguments), 2, {says});
   }
 }
 

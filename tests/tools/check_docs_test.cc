@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -40,10 +40,7 @@ class CheckDocsTest : public ::testing::Test {
   const TempDir dir_;
 };
 
-TEST_F(CheckDocsTest, WhatTheDocumentsNameExists) {
-  const CommandResult result = Check();
-  EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
-}
+TEST_F(CheckDocsTest, WhatTheDocumentsNameExists) { Succeeded(Check()); }
 
 TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
   const std::vector<std::pair<std::string, std::string>> faults = {
@@ -69,8 +66,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
   std::string text = ReadBytes(dir_ / "README.md");
   for (const auto& [fault, message] : faults) text += "\n" + fault + "\n";
   WriteBytes(dir_ / "README.md", text);
-  const CommandResult result = Check();
-  EXPECT_EQ(result.exit_code, 1);
+  const CommandResult result = ExpectExit(Check(), 1);
   for (const auto& [fault, message] : faults) EXPECT_TRUE(Contains(result.output, message)) << message;
 }
 
@@ -82,8 +78,7 @@ TEST_F(CheckDocsTest, OtherProgramsOptionsAndPlaceholdersAreNoFaults) {
                  "[elsewhere](https://example.org/--x)\n\n"
                  "```\ng++ program.cc $(pkg-config --cflags crosstalk) --std=c++20\n"
                  "crosstalk train --attention talking | tee --append log   # --not-an-option\n```\n");
-  const CommandResult result = Check();
-  EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
+  Succeeded(Check());
 }
 
 TEST_F(CheckDocsTest, ACommandThatDoesNotRunIsAFault) { EXPECT_NE(Check("/bin/false").exit_code, 0); }

@@ -12,9 +12,9 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/command.h"
@@ -26,14 +26,12 @@ namespace command_line_test {
 using testing::Contains;
 
 TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
-  const CommandResult overview = RunCommand({"--help"});
-  EXPECT_EQ(overview.exit_code, 0);
+  const CommandResult overview = Succeeded(RunCommand({"--help"}));
   for (const Command& command : AllCommands()) {
     const std::string& name = command.name;
     EXPECT_TRUE(Contains(overview.output, name)) << name;
     for (const auto& arguments : {std::vector<std::string>{name, "--help"}, {"help", name}}) {
-      const CommandResult help = RunCommand(arguments);
-      EXPECT_EQ(help.exit_code, 0) << name;
+      const CommandResult help = Succeeded(RunCommand(arguments));
       EXPECT_TRUE(Contains(help.output, "Usage: crosstalk " + name)) << help.output;
       EXPECT_TRUE(Contains(help.output, "--config FILE")) << name;
       EXPECT_EQ(help.errors, "");
@@ -62,19 +60,15 @@ TEST(CommandLineTest, HelpHasTwoLengthsAndNoOptionThatIsRefused) {
 TEST(CommandLineTest, TheDocumentationOfOptionsIsWhatTheCommandPrints) {
   const char* source = std::getenv("CROSSTALK_SOURCE");
   if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
-  const CommandResult printed = RunCommand({"options", "--markdown"});
-  ASSERT_EQ(printed.exit_code, 0) << printed.errors;
+  const CommandResult printed = Succeeded(RunCommand({"options", "--markdown"}));
   EXPECT_TRUE(printed.output == ReadBytes(std::string(source) + "/docs/options.md"))
       << "write it anew: build/crosstalk options --markdown > docs/options.md";
 }
 
 TEST(CommandLineTest, OptionsOfOneSubcommandAreListedOneALine) {
-  const CommandResult listed = RunCommand({"options", "eval"});
-  EXPECT_EQ(listed.exit_code, 0);
+  const CommandResult listed = Succeeded(RunCommand({"options", "eval"}));
   EXPECT_TRUE(Contains(listed.output, "--run\n") && Contains(listed.output, "--eval-batches\n")) << listed.output;
-  const CommandResult unknown = RunCommand({"options", "evla"});
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_TRUE(Contains(unknown.errors, "did you mean \"eval\"?")) << unknown.errors;
+  ExpectExit(RunCommand({"options", "evla"}), 2, {"did you mean \"eval\"?"});
 }
 
 // What a process that prints it shows on a terminal, which makes "\r\n" of line ends.
@@ -133,15 +127,13 @@ TEST(CommandLineTest, ThatMemoryIsOutIsSaidWithoutMemory) {
 }
 
 TEST(CommandLineTest, VersionIsOneLine) {
-  const CommandResult version = RunCommand({"--version"});
-  EXPECT_EQ(version.exit_code, 0);
+  const CommandResult version = Succeeded(RunCommand({"--version"}));
   EXPECT_EQ(version.output.rfind("crosstalk ", 0), 0u);
   EXPECT_EQ(std::count(version.output.begin(), version.output.end(), '\n'), 1);
 }
 
 TEST(CommandLineTest, NoSubcommandShowsHelpAsAnError) {
-  const CommandResult result = RunCommand({});
-  EXPECT_EQ(result.exit_code, 2);
+  const CommandResult result = ExpectExit(RunCommand({}), 2);
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(Contains(result.errors, "Usage"));
 }
@@ -187,25 +179,20 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"attend", "a", "b", "--output", "c"}, "\"b\" is not expected here"},
   };
   for (const UsageCase& usage : cases) {
-    const CommandResult result = RunCommand(usage.arguments);
-    EXPECT_EQ(result.exit_code, 2) << usage.says << "\n" << result.errors;
-    EXPECT_TRUE(Contains(result.errors, usage.says)) << usage.says << "\n" << result.errors;
+    const CommandResult result = ExpectExit(RunCommand(usage.arguments), 2, {usage.says});
     EXPECT_EQ(result.output, "");
   }
 }
 
 TEST(CommandLineTest, TheEnvironmentChoosesTheInstructionSetUnlessTheOptionDoes) {
   const std::vector<std::string> arguments = {"train", "--dry-run"};
-  const CommandResult refused = RunCommand(arguments, {.environment = {"CROSSTALK_SIMD=mmx"}});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_TRUE(Contains(refused.errors, "CROSSTALK_SIMD: \"mmx\" is no SIMD target")) << refused.errors;
+  ExpectExit(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD=mmx"}}), 2,
+             {"CROSSTALK_SIMD: \"mmx\" is no SIMD target"});
   const std::string narrowest = kernels::SupportedSimdTargets().back();
-  const CommandResult overridden =
-      RunCommand(Joined(arguments, {"--simd", narrowest}), {.environment = {"CROSSTALK_SIMD=mmx"}});
-  EXPECT_EQ(overridden.exit_code, 0) << overridden.errors;
-  EXPECT_EQ(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD="}}).exit_code, 0);
+  Succeeded(RunCommand(Joined(arguments, {"--simd", narrowest}), {.environment = {"CROSSTALK_SIMD=mmx"}}));
+  Succeeded(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD="}}));
   // What computes nothing does not ask.
-  EXPECT_EQ(RunCommand({"options"}, {.environment = {"CROSSTALK_SIMD=mmx"}}).exit_code, 0);
+  Succeeded(RunCommand({"options"}, {.environment = {"CROSSTALK_SIMD=mmx"}}));
 }
 
 TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
@@ -228,9 +215,7 @@ TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
   };
   for (const UsageCase& usage : cases) {
     const TempDir dir;
-    const CommandResult result = RunCommand(Joined(Joined({"train"}, usage.arguments), {"--out", dir / "run"}));
-    EXPECT_EQ(result.exit_code, 2) << usage.says << "\n" << result.errors;
-    EXPECT_TRUE(Contains(result.errors, usage.says)) << usage.says << "\n" << result.errors;
+    ExpectExit(RunCommand(Joined(Joined({"train"}, usage.arguments), {"--out", dir / "run"})), 2, {usage.says});
     EXPECT_FALSE(std::filesystem::exists(dir / "run")) << usage.says;
   }
 }
@@ -238,8 +223,7 @@ TEST(CommandLineTest, ImpossibleDimensionsAreNamed) {
 TEST(CommandLineTest, DryRunPrintsTheResolvedConfigurationAndWritesNothing) {
   const TempDir dir;
   const CommandResult result =
-      RunCommand(TinyTrain({"--out", dir / "run", "--dry-run", "--json", "--attention", "dynamic"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+      Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--dry-run", "--json", "--attention", "dynamic"})));
   const Json json = ParseJson(result.output, "output");
   EXPECT_EQ(json.At("configuration").At("d_model").AsInt(), 16);
   EXPECT_EQ(json.At("configuration").At("warmup").AsInt(), 4);
@@ -266,9 +250,7 @@ TEST(CommandLineTest, DryRunSaysWhichImplementationItEstimates) {
 
 TEST(CommandLineTest, DryRunOpensTheDataThatTrainingWouldRead) {
   const TempDir dir;
-  const CommandResult missing = RunCommand(TinyTrain({"--dry-run", "--data", dir / "missing.txt"}));
-  EXPECT_EQ(missing.exit_code, 3) << missing.errors;
-  EXPECT_TRUE(Contains(missing.errors, "missing.txt")) << missing.errors;
+  ExpectExit(RunCommand(TinyTrain({"--dry-run", "--data", dir / "missing.txt"})), 3, {"missing.txt"});
   const CommandResult built_in = RunCommand(TinyTrain({"--dry-run", "--json"}));
   EXPECT_FALSE(ParseJson(built_in.output, "output").At("data").AsString().empty());
 }
@@ -276,11 +258,9 @@ TEST(CommandLineTest, DryRunOpensTheDataThatTrainingWouldRead) {
 TEST(CommandLineTest, DryRunCountsTheParametersThatTrainingHas) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear"}) {
-    const CommandResult dry = RunCommand(TinyTrain({"--attention", kind, "--dry-run", "--json"}));
-    ASSERT_EQ(dry.exit_code, 0) << dry.errors;
+    const CommandResult dry = Succeeded(RunCommand(TinyTrain({"--attention", kind, "--dry-run", "--json"})));
     const CommandResult trained =
-        RunCommand(TinyTrain({"--attention", kind, "--json", "--steps", "1", "--out", dir / kind}));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+        Succeeded(RunCommand(TinyTrain({"--attention", kind, "--json", "--steps", "1", "--out", dir / kind})));
     EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters").AsInt(),
               ParseJson(trained.output, "trained").At("parameters").AsInt())
         << kind;
@@ -290,8 +270,8 @@ TEST(CommandLineTest, DryRunCountsTheParametersThatTrainingHas) {
 TEST(CommandLineTest, ConfigurationFileIsReadAndTheCommandLineOverridesIt) {
   const TempDir dir;
   WriteBytes(dir / "c.json", R"({"d_model": 32, "heads": 4, "attention": "logits", "learning_rate": null})");
-  const CommandResult result = RunCommand({"train", "--config", dir / "c.json", "--heads", "2", "--dry-run", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result =
+      Succeeded(RunCommand({"train", "--config", dir / "c.json", "--heads", "2", "--dry-run", "--json"}));
   const Json json = ParseJson(result.output, "output");
   EXPECT_EQ(json.At("configuration").At("d_model").AsInt(), 32);
   EXPECT_EQ(json.At("configuration").At("heads").AsInt(), 2);
@@ -299,8 +279,7 @@ TEST(CommandLineTest, ConfigurationFileIsReadAndTheCommandLineOverridesIt) {
 
   // What run.json calls "configuration" is such a file.
   WriteBytes(dir / "again.json", json.At("configuration").Dump());
-  const CommandResult again = RunCommand({"train", "--config", dir / "again.json", "--dry-run", "--json"});
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  const CommandResult again = Succeeded(RunCommand({"train", "--config", dir / "again.json", "--dry-run", "--json"}));
   EXPECT_EQ(again.output, result.output);
 }
 
@@ -316,16 +295,12 @@ TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
   };
   for (const auto& [text, says] : cases) {
     WriteBytes(dir / "c.json", text);
-    const CommandResult result = RunCommand({"train", "--dry-run", "--config", dir / "c.json"});
-    EXPECT_EQ(result.exit_code, 2) << text << "\n" << result.errors;
-    EXPECT_TRUE(Contains(result.errors, says) && Contains(result.errors, "c.json")) << text << "\n" << result.errors;
+    ExpectExit(RunCommand({"train", "--dry-run", "--config", dir / "c.json"}), 2, {says, "c.json"});
   }
 }
 
 TEST(CommandLineTest, AResultThatCannotBeWrittenIsAnError) {
-  const CommandResult result = RunCommand({"train", "--dry-run", "--json"}, {.output_to = "/dev/full"});
-  EXPECT_EQ(result.exit_code, 5);
-  EXPECT_TRUE(Contains(result.errors, "standard output")) << result.errors;
+  ExpectExit(RunCommand({"train", "--dry-run", "--json"}, {.output_to = "/dev/full"}), 5, {"standard output"});
 }
 
 TEST(CommandLineTest, APipeThatNobodyReadsEndsItQuietly) {
@@ -375,16 +350,13 @@ TEST(CommandLineTest, TextFromOutsideIsShownInPart) {
        {"{\"" + text + "\": 1}", "{\"optimizer\": \"" + text + "\"}", "{\"steps\": \"" + text + "\"}",
         "{\"data\": " + text + "}", "{\"out\": [\"" + text + "\", {}]}", "{\"a\": 1, \"" + text + "\": \"\n\"}"}) {
     WriteBytes(dir / "config.json", json);
-    const CommandResult result = RunCommand({"train", "--config", dir / "config.json", "--dry-run"});
-    EXPECT_EQ(result.exit_code, 2) << json.substr(0, 40);
+    const CommandResult result = ExpectExit(RunCommand({"train", "--config", dir / "config.json", "--dry-run"}), 2);
     EXPECT_LT(result.errors.size(), 1000u) << json.substr(0, 40) << ": " << result.errors.substr(0, 300);
   }
 }
 
 TEST(CommandLineTest, ControlCharactersOfATextDoNotReachTheTerminal) {
-  const CommandResult result = RunCommand({"train", "--optimizer", "a\x1b[2J\nb"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(Contains(result.errors, "a\\x1b[2J\\nb")) << result.errors;
+  const CommandResult result = ExpectExit(RunCommand({"train", "--optimizer", "a\x1b[2J\nb"}), 2, {"a\\x1b[2J\\nb"});
   EXPECT_EQ(result.errors.find('\x1b'), std::string::npos);
 }
 

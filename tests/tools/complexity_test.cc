@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/run_command.h"
+#include "tests/support/command_checks.h"
 
 namespace crosstalk {
 namespace complexity_test {
@@ -38,16 +38,15 @@ TEST(ComplexityTest, PrintsThePapersTablesToTheDigit) {
   for (const Row& row : rows) {
     std::vector<std::string> arguments = {"complexity", "--d-model", "768", "--n", "512", "--m", "512", "--json"};
     arguments.insert(arguments.end(), row.options.begin(), row.options.end());
-    const CommandResult result = RunCommand(arguments);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(arguments));
     EXPECT_EQ(result.output, row.json + "\n");
     EXPECT_EQ(result.errors, "");
   }
 }
 
 TEST(ComplexityTest, WithoutJsonItSaysWhatItCounted) {
-  const CommandResult result = RunCommand({"complexity", "--attention", "talking", "--heads", "6", "--d-model", "768"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result =
+      Succeeded(RunCommand({"complexity", "--attention", "talking", "--heads", "6", "--d-model", "768"}));
   for (const char* part : {"talking-heads", "h_k=6", "2359368", "1629487104", "n=512"}) {
     EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
   }
@@ -66,8 +65,7 @@ TEST(ComplexityTest, ImpossibleOptionsAreUsageErrors) {
   for (const Row& row : cases) {
     std::vector<std::string> arguments = {"complexity", "--json"};
     arguments.insert(arguments.end(), row.options.begin(), row.options.end());
-    const CommandResult result = RunCommand(arguments);
-    EXPECT_EQ(result.exit_code, 2);
+    const CommandResult result = ExpectExit(RunCommand(arguments), 2);
     EXPECT_EQ(result.output, "");
     EXPECT_NE(result.errors.find(row.json), std::string::npos) << result.errors;
   }

@@ -14,6 +14,7 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/report/samples.h"
@@ -56,13 +57,11 @@ class EveryModelTest : public ::testing::TestWithParam<Pairing> {
 
 TEST_P(EveryModelTest, ResumesToTheSameBitsOnAnyNumberOfThreads) {
   const TempDir dir;
-  const CommandResult whole = RunCommand(Train(dir / "whole"));
-  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
-  ASSERT_EQ(RunCommand(Train(dir / "cut")).exit_code, 0);
+  const CommandResult whole = Succeeded(RunCommand(Train(dir / "whole")));
+  Succeeded(RunCommand(Train(dir / "cut")));
   std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");  // as if it had been killed after step 4
   std::filesystem::remove(dir / "cut/model.safetensors");
-  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  Succeeded(RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"}));
   EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
 }
 
@@ -70,10 +69,8 @@ TEST_P(EveryModelTest, ResumesToTheSameBitsOnAnyNumberOfThreads) {
 TEST_P(EveryModelTest, EvalRepeatsTheLastMeasure) {
   const TempDir dir;
   for (const char* precision : {"fp32", "bf16"}) {
-    const CommandResult trained = RunCommand(Train(dir / precision, {"--precision", precision, "--json"}));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-    const CommandResult measured = RunCommand({"eval", "--run", dir / precision, "--json"});
-    ASSERT_EQ(measured.exit_code, 0) << measured.errors;
+    const CommandResult trained = Succeeded(RunCommand(Train(dir / precision, {"--precision", precision, "--json"})));
+    const CommandResult measured = Succeeded(RunCommand({"eval", "--run", dir / precision, "--json"}));
     const Json before = ParseJson(trained.output, "train").At("evaluation");
     const Json after = ParseJson(measured.output, "eval");
     for (const auto& [key, value] : before.AsObject()) EXPECT_EQ(after.At(key), value) << precision << ": " << key;
@@ -129,49 +126,42 @@ TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
 
 TEST_P(EveryModelTest, ItsOwnConfigurationStartsItAgain) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Train(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Train(dir / "run")));
   const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
   WriteBytes(dir / "config.json", run.At("configuration").Dump());
   const CommandResult again =
-      RunCommand({"train", "--config", dir / "config.json", "--out", dir / "again", "--threads", "1"});
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
+      Succeeded(RunCommand({"train", "--config", dir / "config.json", "--out", dir / "again", "--threads", "1"}));
   EXPECT_TRUE(ReadBytes(dir / "again/model.safetensors") == ReadBytes(dir / "run/model.safetensors"));
 }
 
 TEST_P(EveryModelTest, DryRunCountsWhatTrainingHas) {
   const TempDir dir;
-  const CommandResult dry = RunCommand(Train(dir / "run", {"--dry-run", "--json"}));
-  ASSERT_EQ(dry.exit_code, 0) << dry.errors;
-  const CommandResult trained = RunCommand(Train(dir / "run", {"--json"}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  const CommandResult dry = Succeeded(RunCommand(Train(dir / "run", {"--dry-run", "--json"})));
+  const CommandResult trained = Succeeded(RunCommand(Train(dir / "run", {"--json"})));
   EXPECT_EQ(ParseJson(dry.output, "dry").At("parameters"), ParseJson(trained.output, "trained").At("parameters"));
   EXPECT_GT(ParseJson(dry.output, "dry").At("multiplications_per_step").AsInt(), 0);
 }
 
 TEST_P(EveryModelTest, ContinuesToTheBitsOfItsConfiguration) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Train(dir / "run")).exit_code, 0);
-  const CommandResult continued = RunCommand({"train", "--resume", dir / "run", "--steps", "10", "--threads", "3"});
-  ASSERT_EQ(continued.exit_code, 0) << continued.errors;
+  Succeeded(RunCommand(Train(dir / "run")));
+  Succeeded(RunCommand({"train", "--resume", dir / "run", "--steps", "10", "--threads", "3"}));
   const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
   WriteBytes(dir / "config.json", run.At("configuration").Dump());
-  const CommandResult at_once =
-      RunCommand({"train", "--config", dir / "config.json", "--out", dir / "at-once", "--threads", "1"});
-  ASSERT_EQ(at_once.exit_code, 0) << at_once.errors;
+  Succeeded(RunCommand({"train", "--config", dir / "config.json", "--out", dir / "at-once", "--threads", "1"}));
   EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "at-once/model.safetensors"));
 }
 
 TEST_P(EveryModelTest, BeginsWithTheWeightsOfAnotherRun) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Train(dir / "origin")).exit_code, 0);
+  Succeeded(RunCommand(Train(dir / "origin")));
   const TensorFile before = ReadSafetensors(dir / "origin/model.safetensors");
   const std::string& frozen = before.tensors[0].name;
   const std::vector<std::string> warm = {
       "train",   "--init-from", dir / "origin",   "--seed", "5",       "--frozen", frozen,
       "--steps", "4",           "--eval-batches", "1",      "--batch", "4",        "--threads"};
   for (const char* threads : {"1", "3"}) {
-    const CommandResult result = RunCommand(Joined(warm, {threads, "--out", dir / threads}));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand(Joined(warm, {threads, "--out", dir / threads})));
   }
   EXPECT_TRUE(ReadBytes(dir / "1/model.safetensors") == ReadBytes(dir / "3/model.safetensors"));
   int moved = 0;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -24,8 +24,7 @@ std::string Examples() { return std::string(std::getenv("CROSSTALK_SOURCE")) + "
 class FinetuneTest : public ::testing::Test {
  protected:
   void Pretrain(const std::string& model) {
-    const CommandResult result = RunCommand(TinyTrain({"--model", model, "--input-length", "48", "--out", Origin()}));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand(TinyTrain({"--model", model, "--input-length", "48", "--out", Origin()})));
   }
   std::string Origin() const { return dir_ / "origin"; }
   std::vector<std::string> Finetune(const std::vector<std::string>& more) const {
@@ -47,8 +46,7 @@ TEST_F(FinetuneTest, PredictionsAreTheSameBytesOnAnyNumberOfThreads) {
   std::string predictions, scores;
   for (const char* threads : {"1", "2", "3", "5", "8"}) {
     const std::string run = dir_ / (std::string("run-") + threads);
-    const CommandResult result = RunCommand(FinetuneHead({"--out", run, "--threads", threads}));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(FinetuneHead({"--out", run, "--threads", threads})));
     EXPECT_TRUE(Contains(result.output, "| stories | accuracy | ")) << result.output;
     const std::string here = ReadBytes(run + "/predictions/dev/stories.tsv") +
                              ReadBytes(run + "/predictions/test/stories.tsv") + ReadBytes(run + "/model.safetensors");
@@ -63,8 +61,7 @@ TEST_F(FinetuneTest, ADryRunSaysWhatItWouldBeAndWritesNothing) {
     Pretrain(model);
     const std::vector<std::string> words = model == "t5" ? Finetune({"--out", dir_ / "run", "--dry-run"})
                                                          : FinetuneHead({"--out", dir_ / "run", "--dry-run"});
-    const CommandResult text = RunCommand(words);
-    ASSERT_EQ(text.exit_code, 0) << text.errors;
+    const CommandResult text = Succeeded(RunCommand(words));
     EXPECT_TRUE(Contains(text.output, "origin/checkpoints/step-00000008 (step 8)")) << text.output;
     EXPECT_TRUE(Contains(text.errors, "one of a million wants ten times as much")) << text.errors;
     const CommandResult given = RunCommand(Joined(words, {"--learning-rate", "0.01"}));
@@ -80,22 +77,19 @@ TEST_F(FinetuneTest, ADryRunSaysWhatItWouldBeAndWritesNothing) {
 TEST_F(FinetuneTest, PredictAndScoreSayWhatTheRunSays) {
   Pretrain("t5");
   const std::string run = dir_ / "run";
-  const CommandResult finetuned = RunCommand(Finetune({"--out", run, "--json"}));
-  ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
+  const CommandResult finetuned = Succeeded(RunCommand(Finetune({"--out", run, "--json"})));
   const Json scores = ParseJson(ReadBytes(run + "/scores.json"), "scores.json").At("tasks").At("stories");
   EXPECT_EQ(ParseJson(finetuned.output, "output").At("tasks").At("stories").At("accuracy").At("mean"),
             scores.At("accuracy"));
   const CommandResult predicted =
-      RunCommand({"predict", "--run", run, "--split", "dev", "--out", dir_ / "answers", "--json"});
-  ASSERT_EQ(predicted.exit_code, 0) << predicted.errors;
+      Succeeded(RunCommand({"predict", "--run", run, "--split", "dev", "--out", dir_ / "answers", "--json"}));
   EXPECT_TRUE(ReadBytes(dir_ / "answers/dev/stories.tsv") == ReadBytes(run + "/predictions/dev/stories.tsv"));
   EXPECT_TRUE(Contains(predicted.errors, "stories: answer 300 of 300\n")) << predicted.errors;
-  const CommandResult scored = RunCommand({"score", "--task", "stories", "--gold", Examples() + "/stories/dev.tsv",
-                                           "--predictions", dir_ / "answers/dev/stories.tsv", "--json"});
-  ASSERT_EQ(scored.exit_code, 0) << scored.errors;
+  const CommandResult scored =
+      Succeeded(RunCommand({"score", "--task", "stories", "--gold", Examples() + "/stories/dev.tsv", "--predictions",
+                            dir_ / "answers/dev/stories.tsv", "--json"}));
   EXPECT_EQ(ParseJson(scored.output, "score").At("accuracy"), scores.At("accuracy"));
-  const CommandResult evaluated = RunCommand({"eval", "--run", run, "--json"});
-  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  const CommandResult evaluated = Succeeded(RunCommand({"eval", "--run", run, "--json"}));
   EXPECT_EQ(ParseJson(evaluated.output, "eval").At("stories_accuracy"), scores.At("accuracy"));
 }
 
@@ -103,7 +97,7 @@ TEST_F(FinetuneTest, EvalAndPredictTakeTheBestCheckpointOrNone) {
   Pretrain("bert");
   const std::string run = dir_ / "run", best = run + "/checkpoints/step-00000002";
   // Steps so small that no answer changes: of equal scores the first is the best.
-  ASSERT_EQ(RunCommand(FinetuneHead({"--out", run, "--learning-rate", "1e-9"})).exit_code, 0);
+  Succeeded(RunCommand(FinetuneHead({"--out", run, "--learning-rate", "1e-9"})));
   ASSERT_EQ(ParseJson(ReadBytes(run + "/scores.json"), "scores.json").At("step").AsInt(), 2);
   const auto eval = [&](const std::vector<std::string>& more) {
     return RunCommand(Joined({"eval", "--run", run, "--json"}, more));
@@ -138,8 +132,7 @@ TEST_F(FinetuneTest, EvalAndPredictTakeTheBestCheckpointOrNone) {
 TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {
   Pretrain("bert");
   const std::vector<std::string> command = FinetuneHead({"--out", dir_ / "runs", "--seeds", "1,2"});
-  const CommandResult result = RunCommand(command);
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(command));
   const Json scores = ParseJson(ReadBytes(dir_ / "runs/scores.json"), "scores.json");
   EXPECT_EQ(scores.At("runs").AsArray().size(), 2u);
   const double first = scores.At("runs").AsArray()[0].At("tasks").At("stories").At("accuracy").AsDouble();
@@ -148,11 +141,10 @@ TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {
   EXPECT_FALSE(ReadBytes(dir_ / "runs/seed-1/model.safetensors") == ReadBytes(dir_ / "runs/seed-2/model.safetensors"));
   // The same command finds all of it done.
   const std::string before = Snapshot(dir_ / "runs/seed-1/checkpoints");
-  EXPECT_EQ(RunCommand(command).exit_code, 0);
+  Succeeded(RunCommand(command));
   EXPECT_EQ(Snapshot(dir_ / "runs/seed-1/checkpoints"), before);
   // One seed more is summarised with those that are there; they must be alike.
-  const CommandResult third = RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3", "--json"}));
-  ASSERT_EQ(third.exit_code, 0) << third.errors;
+  const CommandResult third = Succeeded(RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3", "--json"})));
   EXPECT_EQ(third.output, ParseJson(ReadBytes(dir_ / "runs/scores.json"), "scores.json").Dump() + "\n");
   const Json three = ParseJson(third.output, "output");
   ASSERT_EQ(three.At("runs").AsArray().size(), 3u);
@@ -160,23 +152,19 @@ TEST_F(FinetuneTest, SeedsHaveRunsOfTheirOwnAndASummary) {
     EXPECT_EQ(three.At("runs").AsArray()[i].At("seed").AsInt(), static_cast<int64_t>(i + 1));
   EXPECT_EQ(three.At("score").At("seeds").AsInt(), 3);
   std::filesystem::remove(dir_ / "runs/seed-2/scores.json");
-  const CommandResult two = RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3"}));
-  EXPECT_EQ(two.exit_code, 0) << two.errors;
-  EXPECT_TRUE(Contains(two.errors, "seed-2 is not finished, and left out")) << two.errors;
+  ExpectExit(RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "3"})), 0,
+             {"seed-2 is not finished, and left out"});
   const std::string summary = ReadBytes(dir_ / "runs/scores.json");
-  const CommandResult unlike =
-      RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "4", "--learning-rate", "0.5"}));
-  EXPECT_EQ(unlike.exit_code, 3) << unlike.errors;
-  EXPECT_TRUE(Contains(unlike.errors, "learning_rate: 0.5 here")) << unlike.errors;
+  ExpectExit(RunCommand(FinetuneHead({"--out", dir_ / "runs", "--seeds", "4", "--learning-rate", "0.5"})), 3,
+             {"learning_rate: 0.5 here"});
   EXPECT_FALSE(std::filesystem::exists(dir_ / "runs/seed-4"));
   EXPECT_EQ(ReadBytes(dir_ / "runs/scores.json"), summary);
   // Another task's labels are not answered by this head.
   std::filesystem::create_directory(dir_ / "SST-2");
   WriteBytes(dir_ / "SST-2/dev.tsv", "sentence\tlabel\ngood film\t1\n");
-  const CommandResult other = RunCommand({"predict", "--run", dir_ / "runs/seed-1", "--task", "sst-2", "--task-data",
-                                          dir_ / "SST-2", "--out", dir_ / "other"});
-  EXPECT_EQ(other.exit_code, 2) << other.errors;
-  EXPECT_TRUE(Contains(other.errors, "have other answers")) << other.errors;
+  ExpectExit(RunCommand({"predict", "--run", dir_ / "runs/seed-1", "--task", "sst-2", "--task-data", dir_ / "SST-2",
+                         "--out", dir_ / "other"}),
+             2, {"have other answers"});
 }
 
 TEST_F(FinetuneTest, ARunThatIsKilledGoesOnToTheSameBits) {
@@ -187,7 +175,7 @@ TEST_F(FinetuneTest, ARunThatIsKilledGoesOnToTheSameBits) {
                    "48", "--batch", "4", "--out", dir_ / out},
                   more);
   };
-  ASSERT_EQ(RunCommand(command("whole")).exit_code, 0);
+  Succeeded(RunCommand(command("whole")));
   {
     RunningCommand running(command("cut"));
     for (int i = 0; i < 600 && !std::filesystem::exists(dir_ / "cut/checkpoints/step-00000002"); ++i) {
@@ -196,8 +184,7 @@ TEST_F(FinetuneTest, ARunThatIsKilledGoesOnToTheSameBits) {
     running.Signal(SIGKILL);
     running.Wait();
   }
-  const CommandResult again = RunCommand(command("cut"));
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  Succeeded(RunCommand(command("cut")));
   for (const char* file : {"model.safetensors", "scores.json", "predictions/test/stories.tsv"}) {
     EXPECT_TRUE(ReadBytes(dir_ / (std::string("whole/") + file)) == ReadBytes(dir_ / (std::string("cut/") + file)))
         << file;
@@ -214,8 +201,7 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
            "--batch", "64", "--epochs", "0.3", "--eval-every", "0", "--checkpoint-every", "1", "--out", out},
           Joined(model == "t5" ? std::vector<std::string>{"--target-length", "8"} : std::vector<std::string>{}, more)));
     };
-    const CommandResult first = command(whole, {});
-    ASSERT_EQ(first.exit_code, 0) << first.errors;
+    const CommandResult first = Succeeded(command(whole, {}));
     std::filesystem::copy(whole, cut, std::filesystem::copy_options::recursive);
     const auto steps = ParseJson(ReadBytes(whole + "/run.json"), "run.json").At("configuration").At("steps").AsInt();
     std::string last = std::to_string(steps);
@@ -224,15 +210,11 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
     for (const char* file : {"/model.safetensors", "/scores.json"}) std::filesystem::remove(cut + file);
     std::filesystem::rename(Origin(), dir_ / "moved");
 
-    const CommandResult done = command(whole, {});
-    EXPECT_EQ(done.exit_code, 0) << done.errors;
+    const CommandResult done = Succeeded(command(whole, {}));
     EXPECT_EQ(done.output, first.output);
-    const CommandResult resumed = command(cut, {});
-    EXPECT_EQ(resumed.exit_code, 0) << resumed.errors;
+    Succeeded(command(cut, {}));
     EXPECT_TRUE(ReadBytes(cut + "/model.safetensors") == ReadBytes(whole + "/model.safetensors"));
-    const CommandResult other = command(whole, {"--learning-rate", "0.5"});
-    EXPECT_EQ(other.exit_code, 3) << other.errors;
-    EXPECT_TRUE(Contains(other.errors, "learning_rate: 0.5 here")) << other.errors;
+    ExpectExit(command(whole, {"--learning-rate", "0.5"}), 3, {"learning_rate: 0.5 here"});
     EXPECT_EQ(command(dir_ / "new", {}).exit_code, 2);
     EXPECT_FALSE(std::filesystem::exists(dir_ / "new"));
     std::filesystem::remove_all(dir_ / "moved");
@@ -243,28 +225,27 @@ TEST_F(FinetuneTest, ARunThatHasBegunNeedsItsOriginNoMore) {
 TEST_F(FinetuneTest, ARunThatWentOnAnswersAnew) {
   Pretrain("bert");
   const std::string run = dir_ / "run", file = run + "/scores.json";
-  ASSERT_EQ(RunCommand(FinetuneHead({"--out", run})).exit_code, 0);
+  Succeeded(RunCommand(FinetuneHead({"--out", run})));
   const std::string of_three_steps = ReadBytes(file);
   const std::vector<std::string> on = {"train", "--resume", run, "--steps", "5"};
-  ASSERT_EQ(RunCommand(on).exit_code, 0);
+  Succeeded(RunCommand(on));
   const std::string of_five_steps = ReadBytes(file);
   EXPECT_EQ(ParseJson(of_three_steps, "scores.json").At("steps").AsInt(), 3);
   EXPECT_EQ(ParseJson(of_five_steps, "scores.json").At("steps").AsInt(), 5);
   WriteBytes(file, of_three_steps);
-  ASSERT_EQ(RunCommand(on).exit_code, 0);
+  Succeeded(RunCommand(on));
   EXPECT_EQ(ReadBytes(file), of_five_steps);
 }
 
 TEST_F(FinetuneTest, PredictEndsAtASignal) {
   Pretrain("t5");
-  ASSERT_EQ(RunCommand(Finetune({"--out", dir_ / "run"})).exit_code, 0);
+  Succeeded(RunCommand(Finetune({"--out", dir_ / "run"})));
   RunningCommand running({"predict", "--run", dir_ / "run", "--split", "train", "--out", dir_ / "answers"});
   while (running.Running() && !std::filesystem::exists(dir_ / "answers")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   running.Signal(SIGTERM);
-  const CommandResult result = running.Wait();
-  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  const CommandResult result = ExpectExit(running.Wait(), 143);
   EXPECT_FALSE(result.signalled);
   EXPECT_TRUE(Contains(result.errors, "interrupted; 0 files are written")) << result.errors;
 }
@@ -280,8 +261,7 @@ TEST_F(FinetuneTest, AMeasureThatIsUndefinedIsCalledSo) {
   const std::vector<std::string> command = {"finetune", "--from",         Origin(), "--task",  "sts-b", "--task-data",
                                             dir_ / "",  "--steps",        "4",      "--batch", "2",     "--eval-every",
                                             "2",        "--input-length", "32",     "--out",   run};
-  const CommandResult finetuned = RunCommand(command);
-  ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
+  const CommandResult finetuned = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(finetuned.output, "| sts-b | pearson | undefined | undefined |")) << finetuned.output;
   EXPECT_TRUE(Contains(finetuned.errors, "sts-b_pearson undefined (constant guess undefined)")) << finetuned.errors;
   const Json scores = ParseJson(ReadBytes(run + "/scores.json"), "scores.json");
@@ -299,9 +279,7 @@ TEST_F(FinetuneTest, AMeasureThatIsUndefinedIsCalledSo) {
 TEST_F(FinetuneTest, ErrorsNameTheOption) {
   Pretrain("bert");
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& expected) {
-    const CommandResult result = RunCommand(arguments);
-    EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, expected)) << result.errors;
+    ExpectExit(RunCommand(arguments), 2, {expected});
   };
   refused({"finetune", "--task", "stories", "--task-data", Examples()}, "--from is missing");
   refused({"finetune", "--from", Origin(), "--task", "stories"}, "--task-data: is missing");
@@ -320,24 +298,18 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused(FinetuneHead({"--epochs", "2"}), "--epochs and --steps");
   refused({"finetune", "--from", dir_ / "nowhere", "--task", "stories", "--task-data", Examples()}, "--from: ");
   // What a run reads after the options says the option too.
-  ASSERT_EQ(RunCommand(FinetuneHead({"--out", dir_ / "run"})).exit_code, 0);
+  Succeeded(RunCommand(FinetuneHead({"--out", dir_ / "run"})));
   std::filesystem::copy(Origin(), dir_ / "other", std::filesystem::copy_options::recursive);
   const auto from = [&](const std::string& origin) {
     std::vector<std::string> command = FinetuneHead({"--out", dir_ / "run"});
     command[2] = origin;
     return command;
   };
-  EXPECT_EQ(RunCommand(from(dir_ / "other")).exit_code, 0);  // the same weights elsewhere
+  Succeeded(RunCommand(from(dir_ / "other")));  // the same weights elsewhere
   refused(from(dir_ / "nowhere"), "--from: ");
-  const CommandResult moved = RunCommand({"eval", "--run", dir_ / "run", "--data", dir_ / "other"});
-  EXPECT_EQ(moved.exit_code, 2) << moved.errors;
-  EXPECT_TRUE(Contains(moved.errors, "--data: ")) << moved.errors;
-  ASSERT_EQ(RunCommand(TinyTrain({"--model", "bert", "--input-length", "48", "--seed", "7", "--out", dir_ / "seven"}))
-                .exit_code,
-            0);
-  const CommandResult weights = RunCommand(from(dir_ / "seven"));
-  EXPECT_EQ(weights.exit_code, 3) << weights.errors;
-  EXPECT_TRUE(Contains(weights.errors, "--from: weights crc64:")) << weights.errors;
+  ExpectExit(RunCommand({"eval", "--run", dir_ / "run", "--data", dir_ / "other"}), 2, {"--data: "});
+  Succeeded(RunCommand(TinyTrain({"--model", "bert", "--input-length", "48", "--seed", "7", "--out", dir_ / "seven"})));
+  ExpectExit(RunCommand(from(dir_ / "seven")), 3, {"--from: weights crc64:"});
   std::filesystem::create_directory(dir_ / "foreign");
   WriteBytes(dir_ / "foreign/scores.json", "{}");
   refused(FinetuneHead({"--seeds", "1", "--out", dir_ / "foreign"}), "not those of seeds");

@@ -17,6 +17,7 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/storage.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -44,7 +45,7 @@ void ForEachForgedNumber(const Json& json,
 class ForgedCheckpointTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(RunCommand(TinyTrain({"--steps", "2", "--out", dir_ / "run"})).exit_code, 0);
+    Succeeded(RunCommand(TinyTrain({"--steps", "2", "--out", dir_ / "run"})));
     honest_ = dir_ / "run/checkpoints/step-00000002";
   }
 
@@ -104,9 +105,8 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
   };
   for (const Case& forged : cases) {
     const auto begin = std::chrono::steady_clock::now();
-    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(forged.from, forged.to)});
-    EXPECT_EQ(result.exit_code, 3) << forged.to << ": " << result.errors;
-    EXPECT_NE(result.errors.find(forged.key), std::string::npos) << forged.to << ": " << result.errors;
+    const CommandResult result =
+        ExpectExit(RunCommand({"eval", "--checkpoint", Forged(forged.from, forged.to)}), 3, {forged.key});
     EXPECT_LT(result.errors.size(), 1000u);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << forged.to;
   }
@@ -115,7 +115,7 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
 // Of every model that there is.
 TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileHolds) {
   for (const std::string& model : ModelNames()) {
-    ASSERT_EQ(RunCommand(TinyTrain({"--model", model, "--steps", "2", "--out", dir_ / model})).exit_code, 0);
+    Succeeded(RunCommand(TinyTrain({"--model", model, "--steps", "2", "--out", dir_ / model})));
     honest_ = dir_ / (model + "/checkpoints/step-00000002");
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(honest_ + "/model.safetensors"));
     const Json config = ReadJsonFile(honest_ + "/config.json");
@@ -146,9 +146,8 @@ TEST_F(ForgedCheckpointTest, ATrainingConfigurationThatCannotBeIsTheFilesFault) 
       {R"("optimizer": "adafactor")", R"("optimizer": "sgd")"},
   };
   for (const auto& [from, to] : cases) {
-    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(from, to, "\"training\": {")});
-    EXPECT_EQ(result.exit_code, 3) << to << ": " << result.errors;
-    EXPECT_NE(result.errors.find("config.json: training: "), std::string::npos) << to << ": " << result.errors;
+    ExpectExit(RunCommand({"eval", "--checkpoint", Forged(from, to, "\"training\": {")}), 3,
+               {"config.json: training: "});
   }
 }
 
@@ -204,10 +203,7 @@ TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
          {std::vector<std::string>{"eval", "--checkpoint", forged},
           {"train", "--init-from", forged, "--out", dir_ / "warm", "--steps", "1", "--threads", "1"},
           {"train", "--init-from", forged, "--dry-run"}}) {
-      const CommandResult result = RunCommand(command);
-      EXPECT_EQ(result.exit_code, 3) << command[1] << " " << to << ": " << result.errors;
-      EXPECT_NE(result.errors.find(forged), std::string::npos) << to << ": " << result.errors;
-      EXPECT_NE(result.errors.find("model"), std::string::npos) << to << ": " << result.errors;
+      ExpectExit(RunCommand(command), 3, {forged, "model"});
     }
     EXPECT_FALSE(std::filesystem::exists(dir_ / "warm")) << to;
   }
@@ -216,16 +212,12 @@ TEST_F(ForgedCheckpointTest, AnOriginsModelIsReadToo) {
 // A line for the one member that differs, not both models whole.
 TEST_F(ForgedCheckpointTest, WhatIsResumedOfAnotherModelIsNamedByItsMember) {
   const std::string forged = Forged(R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e-05)");
-  const CommandResult result = RunCommand({"train", "--resume", forged, "--out", dir_ / "fork", "--threads", "1"});
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
-  EXPECT_NE(result.errors.find("is of another configuration:\n  model.norm_epsilon: 1e-06 here, 1e-05 there\ntrain in"),
-            std::string::npos)
-      << result.errors;
+  ExpectExit(RunCommand({"train", "--resume", forged, "--out", dir_ / "fork", "--threads", "1"}), 3,
+             {"is of another configuration:\n  model.norm_epsilon: 1e-06 here, 1e-05 there\ntrain in"});
   std::string many = R"("d_ff": 24)";
   for (int i = 0; i < 10'000; ++i) many += ", \"other_" + std::to_string(i) + "\": 1";
-  const CommandResult other =
-      RunCommand({"train", "--resume", Forged(R"("d_ff": 24)", many), "--out", dir_ / "fork", "--threads", "1"});
-  EXPECT_EQ(other.exit_code, 3) << other.errors.substr(0, 300);
+  const CommandResult other = ExpectExit(
+      RunCommand({"train", "--resume", Forged(R"("d_ff": 24)", many), "--out", dir_ / "fork", "--threads", "1"}), 3);
   EXPECT_LT(other.errors.size(), 3000u);
 }
 
@@ -243,8 +235,7 @@ TEST_F(ForgedCheckpointTest, TextOfAnyLengthIsShownInPart) {
       {R"("scale": 1.0)", "\"scale\": \"" + text + "\""},
   };
   for (const auto& [from, to] : cases) {
-    const CommandResult result = RunCommand({"eval", "--checkpoint", Forged(from, to)});
-    EXPECT_EQ(result.exit_code, 3) << to.substr(0, 40);
+    const CommandResult result = ExpectExit(RunCommand({"eval", "--checkpoint", Forged(from, to)}), 3);
     EXPECT_LT(result.errors.size(), 1000u) << to.substr(0, 40) << ": " << result.errors.substr(0, 300);
   }
 }

@@ -9,8 +9,8 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -25,9 +25,8 @@ constexpr double kFloatTolerance = 2e-5;
 class ForwardTest : public ::testing::Test {
  protected:
   TensorFile Forward(const std::string& model, const std::string& inputs, const std::vector<std::string>& options) {
-    const CommandResult result =
-        RunCommand(Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors"}, options));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(
+        RunCommand(Joined({"forward", model, "--inputs", inputs, "--output", dir_ / "out.safetensors"}, options)));
     EXPECT_EQ(result.output, "");
     return ReadSafetensors(dir_ / "out.safetensors");
   }
@@ -72,7 +71,7 @@ TEST_P(ForwardParityTest, EqualsTheReferenceInFloat) {
 }
 
 TEST_P(ForwardParityTest, AnImportedModelGivesTheSameBytes) {
-  ASSERT_EQ(RunCommand({"import", folder_, "--out", dir_ / "model"}).exit_code, 0);
+  Succeeded(RunCommand({"import", folder_, "--out", dir_ / "model"}));
   Forward(folder_, inputs_, {"--gradients"});
   const std::string direct = ReadBytes(dir_ / "out.safetensors");
   Forward(dir_ / "model", inputs_, {"--gradients"});
@@ -86,7 +85,7 @@ TEST_P(ForwardParityTest, HeadsThatTalkAsTheIdentityChangeNothing) {
   for (const char* attention : {"talking", "logits", "weights"}) {
     SCOPED_TRACE(attention);
     const std::string model = dir_ / attention;
-    ASSERT_EQ(RunCommand({"import", folder_, "--out", model, "--attention", attention}).exit_code, 0);
+    Succeeded(RunCommand({"import", folder_, "--out", model, "--attention", attention}));
     const TensorFile got = Forward(model, inputs_, {"--precision", "double", "--gradients", "--all"});
     ExpectParity(expected_, got, kDoubleTolerance, ParityTensors::kAll);
     const auto has = [&](const std::string& end) {
@@ -177,14 +176,12 @@ TEST_F(ForwardTest, InputsThatTheModelCannotReadAreRefusedByName) {
       {"albert_groups1", {{"input_ids", ids}, {"next_sentence_label", one}}, {"next_sentence_label", "no such"}},
   };
   for (const Case& one_case : cases) {
-    const CommandResult result = Refused(ParityFolder(one_case.model), one_case.inputs);
-    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    const CommandResult result = ExpectExit(Refused(ParityFolder(one_case.model), one_case.inputs), 3);
     for (const std::string& word : one_case.words) {
       EXPECT_NE(result.errors.find(word), std::string::npos) << word << " in " << result.errors;
     }
   }
-  const CommandResult no_loss = Refused(ParityFolder("bert_pretraining"), {{"input_ids", ids}}, {"--gradients"});
-  EXPECT_EQ(no_loss.exit_code, 2) << no_loss.errors;
+  ExpectExit(Refused(ParityFolder("bert_pretraining"), {{"input_ids", ids}}, {"--gradients"}), 2);
 }
 
 // A run of ours, with attention that nobody publishes, and a language model: gradients under our own names.
@@ -193,8 +190,7 @@ TEST_F(ForwardTest, RunsAreComputedToo) {
   WriteSafetensors(dir_ / "in.safetensors", std::vector<NamedTensor>{{"input_ids", ids}, {"labels", ids}});
   for (const char* model : {"t5", "lm"}) {
     const std::string run = dir_ / model;
-    const CommandResult trained = RunCommand(TinyTrain({"--model", model, "--out", run}));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    Succeeded(RunCommand(TinyTrain({"--model", model, "--out", run})));
     const TensorFile got = Forward(run, dir_ / "in.safetensors", {"--gradients"});
     EXPECT_EQ(got.At("logits").size(1), 9);
     EXPECT_GT(got.At("loss").Item(), 0);
@@ -210,9 +206,7 @@ TEST_F(ForwardTest, AFolderThatHoldsNoModelIsRefused) {
   const Tensor ids = Tensor::Full({1, 3}, 5, DType::kInt64);
   std::filesystem::create_directory(dir_ / "empty");
   for (const std::string& path : {dir_ / "empty", dir_ / "nothing", dir_ / "in.safetensors"}) {
-    const CommandResult result = Refused(path, {{"input_ids", ids}});
-    EXPECT_EQ(result.exit_code, 3);
-    EXPECT_NE(result.errors.find("no published model"), std::string::npos) << result.errors;
+    ExpectExit(Refused(path, {{"input_ids", ids}}), 3, {"no published model"});
   }
 }
 
@@ -225,8 +219,7 @@ TEST_F(ForwardTest, AResultThatIsNotFiniteHasItsExitCode) {
   std::filesystem::remove(dir_ / "huge/model.safetensors");
   WriteSafetensors(dir_ / "huge/model.safetensors", weights.tensors);
   const Tensor ids = Tensor::Full({1, 3}, 5, DType::kInt64);
-  const CommandResult result = Refused(dir_ / "huge", {{"input_ids", ids}, {"labels", ids}});
-  EXPECT_EQ(result.exit_code, 4) << result.errors;
+  ExpectExit(Refused(dir_ / "huge", {{"input_ids", ids}, {"labels", ids}}), 4);
 }
 
 }  // namespace forward_test

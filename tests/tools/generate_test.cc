@@ -11,6 +11,7 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -23,8 +24,8 @@ class GenerateTest : public ::testing::Test {
   static void SetUpTestSuite() {
     dir_ = new TempDir;
     for (const std::string model : {"t5", "lm"}) {
-      const CommandResult trained = RunCommand(TinyTrain({"--model", model, "--out", *dir_ / model, "--steps", "2"}));
-      ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+      const CommandResult trained =
+          Succeeded(RunCommand(TinyTrain({"--model", model, "--out", *dir_ / model, "--steps", "2"})));
       messages_[model == "lm"] = trained.errors;
     }
   }
@@ -45,10 +46,9 @@ TEST_F(GenerateTest, ATextIsTheSameOnAnyNumberOfThreads) {
   for (const char* prompt : {"Once ", "-"}) {
     std::string texts[3];
     for (const int threads : {1, 2, 3}) {
-      const CommandResult written = RunCommand({"generate", Run("lm"), "--text", prompt, "--max-length", "30",
-                                                "--answers", "2", "--threads", std::to_string(threads)},
-                                               from_input);
-      ASSERT_EQ(written.exit_code, 0) << written.errors;
+      const CommandResult written = Succeeded(RunCommand({"generate", Run("lm"), "--text", prompt, "--max-length", "30",
+                                                          "--answers", "2", "--threads", std::to_string(threads)},
+                                                         from_input));
       texts[threads - 1] = written.output;
     }
     EXPECT_EQ(texts[0], texts[1]);
@@ -63,8 +63,8 @@ TEST_F(GenerateTest, ATextIsTheSameOnEveryTargetThatFuses) {
   for (const auto& [model, prompt] : {std::pair{"lm", "Once "}, {"t5", "The ___ sat on ___."}}) {
     std::string expected;
     for (const std::string& target : kernels::FusingSimdTargets()) {
-      const CommandResult written = Generate(model, {"--text", prompt, "--temperature", "1", "--simd", target});
-      ASSERT_EQ(written.exit_code, 0) << written.errors;
+      const CommandResult written =
+          Succeeded(Generate(model, {"--text", prompt, "--temperature", "1", "--simd", target}));
       if (expected.empty()) expected = written.output;
       EXPECT_EQ(written.output, expected) << target;
     }
@@ -91,8 +91,7 @@ TEST_F(GenerateTest, ARunACheckpointAndTheOptionNameTheModel) {
 }
 
 TEST_F(GenerateTest, AT5FillsBlanks) {
-  const CommandResult written = Generate("t5", {"--text", "The ___ sat on ___.", "--temperature", "1"});
-  ASSERT_EQ(written.exit_code, 0) << written.errors;
+  const CommandResult written = Succeeded(Generate("t5", {"--text", "The ___ sat on ___.", "--temperature", "1"}));
   EXPECT_EQ(written.output.rfind("The ", 0), 0u) << written.output;
   EXPECT_NE(written.output.find(" sat on "), std::string::npos) << written.output;
   EXPECT_EQ(written.output.find("___"), std::string::npos) << written.output;
@@ -167,7 +166,7 @@ TEST_F(GenerateTest, IdsOfAFileAreAnsweredWhateverTheirPadding) {
         a.output);
   }
   write("c", {70, 80, 90, 1, 75, 85, 0, 0}, {1, 0, 1, 1, 1, 1, 0, 0});
-  EXPECT_EQ(Generate("t5", {"--inputs", *dir_ / "c"}).exit_code, 0);
+  Succeeded(Generate("t5", {"--inputs", *dir_ / "c"}));
   EXPECT_EQ(Generate("lm", {"--inputs", *dir_ / "c"}).exit_code, 3);
   write("c", {70, 80, 90, 1, 75, 85, 0, 1 << 20}, {});
   EXPECT_EQ(Generate("t5", {"--inputs", *dir_ / "c"}).exit_code, 3);

@@ -14,9 +14,9 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/parity.h"
 #include "tests/support/published_folder.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -111,8 +111,7 @@ TEST_F(ImportExportTest, SixteenBitsComeBack) {
     std::filesystem::remove_all(In());
     Store(albert, In());
     ExpectRoundTrip();
-    const CommandResult wide = Export({"--dtype", "float32"});
-    ASSERT_EQ(wide.exit_code, 0) << wide.errors;
+    Succeeded(Export({"--dtype", "float32"}));
     const TensorFile here = ReadSafetensors(In() + "/model.safetensors");
     for (const NamedTensor& tensor : ReadSafetensors(Out() + "/model.safetensors").tensors) {
       EXPECT_EQ(tensor.tensor.ToVector<float>(), here.At(tensor.name).ToVector<float>()) << tensor.name;
@@ -141,8 +140,8 @@ TEST_F(ImportExportTest, ShardsAreReadWithTheirIndex) {
   store(map);
   WriteSafetensors(In() + "/model-00001-of-00002.safetensors", parts[0]);
   WriteSafetensors(In() + "/model-00002-of-00002.safetensors", parts[1]);
-  ASSERT_EQ(Import().exit_code, 0);
-  ASSERT_EQ(Export().exit_code, 0);
+  Succeeded(Import());
+  Succeeded(Export());
   const TensorFile out = ReadSafetensors(Out() + "/model.safetensors");
   ASSERT_EQ(out.tensors.size(), bert.tensors.size());
   for (const auto& [name, tensor] : bert.tensors) {
@@ -178,20 +177,17 @@ TEST_F(ImportExportTest, WhatTheFormCannotSayIsRefusedOrWrittenBeside) {
     SCOPED_TRACE(model);
     std::filesystem::remove_all(In());
     std::filesystem::copy(ParityFolder(model), In());
-    ASSERT_EQ(Import({"--attention", "talking"}).exit_code, 0);
-    const CommandResult refused = Export();
-    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
-    EXPECT_NE(refused.errors.find("P_l"), std::string::npos) << refused.errors;
-    EXPECT_NE(refused.errors.find("--with-extensions"), std::string::npos) << refused.errors;
+    Succeeded(Import({"--attention", "talking"}));
+    ExpectExit(Export(), 2, {"P_l", "--with-extensions"});
     EXPECT_FALSE(std::filesystem::exists(Out()));
-    ASSERT_EQ(Export({"--with-extensions"}).exit_code, 0);
+    Succeeded(Export({"--with-extensions"}));
     EXPECT_NE(ReadSafetensors(Out() + "/model.safetensors").Find("crosstalk.encoder.block_0.self_attention.P_l"),
               nullptr);
     // And in again: the same tensors.
     std::filesystem::remove_all(In());
     std::filesystem::rename(Out(), In());
-    ASSERT_EQ(Import().exit_code, 0);
-    ASSERT_EQ(Export({"--with-extensions"}).exit_code, 0);
+    Succeeded(Import());
+    Succeeded(Export({"--with-extensions"}));
     EXPECT_EQ(ReadBytes(In() + "/config.json"), ReadBytes(Out() + "/config.json"));
     ExpectSameTensors(In(), Out());
   }
@@ -199,12 +195,9 @@ TEST_F(ImportExportTest, WhatTheFormCannotSayIsRefusedOrWrittenBeside) {
 
 TEST_F(ImportExportTest, RunsAreExportedAndReadBack) {
   const std::string run = dir_ / "run";
-  ASSERT_EQ(RunCommand(TinyTrain({"--attention", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied",
-                                  "--key-size", "5", "--value-size", "5", "--out", run}))
-                .exit_code,
-            0);
-  const CommandResult exported = RunCommand({"export", run, "--out", In()});
-  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  Succeeded(RunCommand(TinyTrain({"--attention", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied",
+                                  "--key-size", "5", "--value-size", "5", "--out", run})));
+  Succeeded(RunCommand({"export", run, "--out", In()}));
   const Json config = ReadJsonFile(In() + "/config.json");
   EXPECT_EQ(config.At("d_kv").AsInt(), 5);
   EXPECT_EQ(config.At("feed_forward_proj").AsString(), "gated-gelu");
@@ -212,20 +205,13 @@ TEST_F(ImportExportTest, RunsAreExportedAndReadBack) {
   const Tensor ids = Tensor::Full({2, 9}, 70, DType::kInt32);
   WriteSafetensors(dir_ / "in.safetensors", std::vector<NamedTensor>{{"input_ids", ids}, {"labels", ids}});
   for (const std::string& model : {run, In()}) {
-    ASSERT_EQ(
-        RunCommand({"forward", model, "-i", dir_ / "in.safetensors", "-o", model + ".out", "--gradients"}).exit_code,
-        0);
+    Succeeded(RunCommand({"forward", model, "-i", dir_ / "in.safetensors", "-o", model + ".out", "--gradients"}));
   }
   EXPECT_TRUE(ReadBytes(run + ".out") == ReadBytes(In() + ".out"));
   const std::string tied = dir_ / "tied";
-  ASSERT_EQ(RunCommand(TinyTrain({"--attention", "multihead", "--keys-values", "tied", "--attention-scale", "explicit",
-                                  "--out", tied}))
-                .exit_code,
-            0);
-  const CommandResult refused = RunCommand({"export", tied, "--out", dir_ / "refused"});
-  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
-  EXPECT_NE(refused.errors.find("key_value"), std::string::npos) << refused.errors;
-  EXPECT_NE(refused.errors.find("scale"), std::string::npos) << refused.errors;
+  Succeeded(RunCommand(TinyTrain(
+      {"--attention", "multihead", "--keys-values", "tied", "--attention-scale", "explicit", "--out", tied})));
+  ExpectExit(RunCommand({"export", tied, "--out", dir_ / "refused"}), 2, {"key_value", "scale"});
 }
 
 TEST_F(ImportExportTest, RunsOfBertAndAlbertAreExportedAndReadBack) {
@@ -237,13 +223,10 @@ TEST_F(ImportExportTest, RunsOfBertAndAlbertAreExportedAndReadBack) {
     SCOPED_TRACE(model);
     const bool is_albert = std::string(model) == "albert";
     const std::string run = dir_ / (std::string(model) + "-run");
-    const CommandResult trained =
-        RunCommand(TinyTrain(Joined(Joined({"--model", model, "--out", run, "--steps", "2"}, published),
-                                    is_albert ? albert : std::vector<std::string>())));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    Succeeded(RunCommand(TinyTrain(Joined(Joined({"--model", model, "--out", run, "--steps", "2"}, published),
+                                          is_albert ? albert : std::vector<std::string>()))));
     std::filesystem::remove_all(In());
-    const CommandResult exported = RunCommand({"export", run, "--out", In()});
-    ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+    Succeeded(RunCommand({"export", run, "--out", In()}));
     if (is_albert) {
       const Json config = ReadJsonFile(In() + "/config.json");
       EXPECT_EQ(config.At("num_hidden_groups").AsInt(), 2);
@@ -257,9 +240,7 @@ TEST_F(ImportExportTest, RunsOfBertAndAlbertAreExportedAndReadBack) {
     WriteSafetensors(dir_ / "in.safetensors",
                      std::vector<NamedTensor>{{"input_ids", ids}, {"labels", ids}, {label, kinds}});
     for (const std::string& one : {run, In()}) {
-      const CommandResult result =
-          RunCommand({"forward", one, "-i", dir_ / "in.safetensors", "-o", one + ".out", "--gradients"});
-      ASSERT_EQ(result.exit_code, 0) << result.errors;
+      Succeeded(RunCommand({"forward", one, "-i", dir_ / "in.safetensors", "-o", one + ".out", "--gradients"}));
     }
     EXPECT_TRUE(ReadBytes(run + ".out") == ReadBytes(In() + ".out"));
   }
@@ -268,12 +249,9 @@ TEST_F(ImportExportTest, RunsOfBertAndAlbertAreExportedAndReadBack) {
 TEST_F(ImportExportTest, PositionsThatAreNotPublishedAreRefusedByName) {
   for (const char* positions : {"relative-bias", "none"}) {
     const std::string run = dir_ / positions;
-    ASSERT_EQ(RunCommand(TinyTrain({"--model", "bert", "--attention", "multihead", "--positions", positions, "--steps",
-                                    "2", "--out", run}))
-                  .exit_code,
-              0);
-    const CommandResult refused = RunCommand({"export", run, "--out", In()});
-    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
+    Succeeded(RunCommand(TinyTrain(
+        {"--model", "bert", "--attention", "multihead", "--positions", positions, "--steps", "2", "--out", run})));
+    const CommandResult refused = ExpectExit(RunCommand({"export", run, "--out", In()}), 2);
     const std::string line = "position_embedding_type: \"" + std::string(positions) + "\"";
     EXPECT_NE(refused.errors.find(line), std::string::npos) << refused.errors;
   }
@@ -290,17 +268,14 @@ TEST_F(ImportExportTest, AnyAttentionComesBackAndIsTrainedOn) {
     SCOPED_TRACE(::testing::PrintToString(kind));
     const std::string run = dir_ / "run", tuned = dir_ / "tuned";
     for (const std::string& folder : {run, tuned, In()}) std::filesystem::remove_all(folder);
-    const CommandResult trained = RunCommand(
-        TinyTrain(Joined({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--steps", "2", "--out", run}, kind)));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-    ASSERT_EQ(RunCommand({"export", run, "--out", In(), "--with-extensions"}).exit_code, 0);
-    const CommandResult imported = Import();
-    ASSERT_EQ(imported.exit_code, 0) << imported.errors;
-    ASSERT_EQ(Export({"--with-extensions"}).exit_code, 0);
+    Succeeded(RunCommand(TinyTrain(
+        Joined({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--steps", "2", "--out", run}, kind))));
+    Succeeded(RunCommand({"export", run, "--out", In(), "--with-extensions"}));
+    Succeeded(Import());
+    Succeeded(Export({"--with-extensions"}));
     ExpectSameTensors(In(), Out());
-    const CommandResult tuning = RunCommand({"train", "--init-from", Model(), "--out", tuned, "--steps", "2", "--batch",
-                                             "2", "--warmup", "1", "--eval-batches", "1", "--threads", "1"});
-    EXPECT_EQ(tuning.exit_code, 0) << tuning.errors;
+    Succeeded(RunCommand({"train", "--init-from", Model(), "--out", tuned, "--steps", "2", "--batch", "2", "--warmup",
+                          "1", "--eval-batches", "1", "--threads", "1"}));
   }
 }
 
@@ -339,7 +314,7 @@ TEST_F(ImportExportTest, HeadsOfTasksComeBack) {
     ExpectRoundTrip();
     WriteSafetensors(dir_ / "in.safetensors",
                      std::vector<NamedTensor>{{"input_ids", Tensor::Full({2, 9}, 70, DType::kInt32)}});
-    ASSERT_EQ(RunCommand({"forward", Model(), "-i", dir_ / "in.safetensors", "-o", dir_ / "out"}).exit_code, 0);
+    Succeeded(RunCommand({"forward", Model(), "-i", dir_ / "in.safetensors", "-o", dir_ / "out"}));
     EXPECT_NE(ReadSafetensors(dir_ / "out").Find(head.output), nullptr);
     if (head.rows != 3) continue;
     folder.config.Set("id2label", Json::MakeObject({{"0", "a"}, {"1", "b"}}));
@@ -353,10 +328,9 @@ TEST_F(ImportExportTest, HeadsOfTasksComeBack) {
 // and resumed as it is.
 TEST_F(ImportExportTest, ImportedModelsAreEvaluatedAndTrained) {
   const std::string run = dir_ / "run", tuned = dir_ / "tuned";
-  const CommandResult trained = RunCommand(
-      TinyTrain({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--attention", "multihead", "--out", run}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  ASSERT_EQ(RunCommand({"export", run, "--out", In()}).exit_code, 0);
+  Succeeded(RunCommand(
+      TinyTrain({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--attention", "multihead", "--out", run})));
+  Succeeded(RunCommand({"export", run, "--out", In()}));
   EXPECT_EQ(ReadBytes(In() + "/spiece.model"), ReadBytes(run + "/tokenizer.model"));
   Json config = ReadJsonFile(In() + "/config.json");
   const int64_t ids = config.At("vocab_size").AsInt(), more = ids + 12;
@@ -373,25 +347,21 @@ TEST_F(ImportExportTest, ImportedModelsAreEvaluatedAndTrained) {
   ExpectRoundTrip();
   EXPECT_EQ(ReadBytes(In() + "/spiece.model"), ReadBytes(Out() + "/spiece.model"));
 
-  const CommandResult measured = RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"});
-  EXPECT_EQ(measured.exit_code, 0) << measured.errors;
-  const CommandResult written = RunCommand({"generate", "--run", Model(), "--text", "Once ___ a time"});
-  EXPECT_EQ(written.exit_code, 0) << written.errors;
+  Succeeded(RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"}));
+  Succeeded(RunCommand({"generate", "--run", Model(), "--text", "Once ___ a time"}));
 
   std::vector<std::string> train = {"train", "--init-from",    Model(), "--out",     tuned,  "--steps",
                                     "4",     "--batch",        "2",     "--dropout", "0.25", "--threads",
                                     "1",     "--eval-batches", "1"};
-  CommandResult tuning = RunCommand(train);
-  ASSERT_EQ(tuning.exit_code, 0) << tuning.errors;
+  Succeeded(RunCommand(train));
   const Json model = ReadJsonFile(tuned + "/run.json").At("model");
   EXPECT_EQ(model.At("vocabulary").AsInt(), more);
   EXPECT_EQ(model.At("norm_epsilon").AsDouble(), 1e-5);
   EXPECT_EQ(model.At("dropout_rate").AsDouble(), 0.25);
   EXPECT_EQ(model.At("encoder_self").At("dropout_rate").AsDouble(), 0.25);
-  tuning = RunCommand({"train", "--resume", tuned, "--steps", "6", "--threads", "1"});
-  ASSERT_EQ(tuning.exit_code, 0) << tuning.errors;
+  Succeeded(RunCommand({"train", "--resume", tuned, "--steps", "6", "--threads", "1"}));
   EXPECT_EQ(ReadJsonFile(tuned + "/run.json").At("model").At("vocabulary").AsInt(), more);
-  EXPECT_EQ(RunCommand({"export", tuned, "--out", dir_ / "tuned-out"}).exit_code, 0);
+  Succeeded(RunCommand({"export", tuned, "--out", dir_ / "tuned-out"}));
 }
 
 // A BERT with a vocab.txt: its files come back as they are, and from a run that begins with it the vocabulary does.
@@ -407,23 +377,18 @@ TEST_F(ImportExportTest, BertComesWithItsVocabulary) {
   ExpectRoundTrip();
   EXPECT_EQ(ReadBytes(Out() + "/vocab.txt"), vocabulary);
   EXPECT_EQ(ReadBytes(Out() + "/tokenizer_config.json"), "{\"do_lower_case\": true}");
-  const CommandResult measured = RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"});
-  EXPECT_EQ(measured.exit_code, 0) << measured.errors;
+  Succeeded(RunCommand({"eval", "--run", Model(), "--eval-batches", "1", "--batch", "2"}));
 
   const std::string tuned = dir_ / "tuned";
-  const CommandResult tuning = RunCommand({"train", "--init-from", Model(), "--out", tuned, "--steps", "3", "--batch",
-                                           "2", "--threads", "1", "--eval-batches", "1"});
-  ASSERT_EQ(tuning.exit_code, 0) << tuning.errors;
-  const CommandResult exported = RunCommand({"export", tuned, "--out", dir_ / "tuned-out"});
-  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  Succeeded(RunCommand({"train", "--init-from", Model(), "--out", tuned, "--steps", "3", "--batch", "2", "--threads",
+                        "1", "--eval-batches", "1"}));
+  Succeeded(RunCommand({"export", tuned, "--out", dir_ / "tuned-out"}));
   EXPECT_EQ(ReadBytes(dir_ / "tuned-out/vocab.txt"), vocabulary);
 
   WriteFileAtomically(In() + "/vocab.txt", vocabulary + "more\n");
   ExpectRefused({"tokenizer", "301", "300"});
   WriteFileAtomically(In() + "/vocab.txt", "a\n\nb\n");
-  const CommandResult damaged = Import();
-  EXPECT_EQ(damaged.exit_code, 0) << damaged.errors;
-  EXPECT_NE(damaged.errors.find("vocab.txt"), std::string::npos) << damaged.errors;
+  ExpectExit(Import(), 0, {"vocab.txt"});
 }
 
 // A run of a tokenizer whose rules no vocab.txt says: it goes on from what it keeps, and what is exported reads text as
@@ -441,15 +406,11 @@ TEST_F(ImportExportTest, ATokenizersRulesStayInARunAndItsExport) {
         "max_input_chars_per_word": 7, "vocab": {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4)" +
           vocabulary + "}}}");
   const std::string run = dir_ / "run";
-  const CommandResult trained =
-      RunCommand(TinyTrain({"--model", "bert", "--attention", "multihead", "--positions", "learned", "--steps", "2",
-                            "--tokenizer", dir_ / "tokenizer.json", "--out", run}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  const CommandResult exported = RunCommand({"export", run, "--out", In()});
-  ASSERT_EQ(exported.exit_code, 0) << exported.errors;
+  Succeeded(RunCommand(TinyTrain({"--model", "bert", "--attention", "multihead", "--positions", "learned", "--steps",
+                                  "2", "--tokenizer", dir_ / "tokenizer.json", "--out", run})));
+  Succeeded(RunCommand({"export", run, "--out", In()}));
   EXPECT_FALSE(std::filesystem::exists(In() + "/vocab.txt"));
-  const CommandResult imported = Import();
-  ASSERT_EQ(imported.exit_code, 0) << imported.errors;
+  Succeeded(Import());
   WriteFileAtomically(dir_ / "lines", "New Thing a A\naaaaaaa\naaaaaaaa\n\u00E9\n");
   const auto read = [&](const std::string& folder) {
     return RunCommand({"tokenize", dir_ / "lines", "--tokenizer", folder}).output;
@@ -462,26 +423,20 @@ TEST_F(ImportExportTest, WithoutATokenizerItIsSaid) {
   std::filesystem::copy(ParityFolder("t5_relu_tied"), In());
   const CommandResult result = Import();
   EXPECT_NE(result.errors.find("tokenizer"), std::string::npos) << result.errors;
-  const CommandResult measured = RunCommand({"eval", "--run", Model()});
-  EXPECT_EQ(measured.exit_code, 3);
-  EXPECT_NE(measured.errors.find("has no tokenizer"), std::string::npos) << measured.errors;
-  EXPECT_NE(measured.errors.find("imported again"), std::string::npos) << measured.errors;
+  ExpectExit(RunCommand({"eval", "--run", Model()}), 3, {"has no tokenizer", "imported again"});
 }
 
 TEST_F(ImportExportTest, AnImportedModelIsNoTrainingToGoOnWith) {
   std::filesystem::copy(ParityFolder("bert_pretraining"), In());
-  ASSERT_EQ(Import().exit_code, 0);
-  const CommandResult resumed = RunCommand({"train", "--resume", Model()});
-  EXPECT_EQ(resumed.exit_code, 2) << resumed.errors;
-  EXPECT_NE(resumed.errors.find("is an imported model"), std::string::npos) << resumed.errors;
-  EXPECT_NE(resumed.errors.find("init_from"), std::string::npos) << resumed.errors;
+  Succeeded(Import());
+  ExpectExit(RunCommand({"train", "--resume", Model()}), 2, {"is an imported model", "init_from"});
 }
 
 TEST_F(ImportExportTest, FoldersThatHoldSomethingAreLeftAlone) {
   std::filesystem::copy(ParityFolder("t5_relu_tied"), In());
   std::filesystem::create_directories(Model());
   std::filesystem::create_directories(dir_ / ".model.tmp-12-0/checkpoints");  // of one that was killed: it goes
-  EXPECT_EQ(RunCommand({"import", In(), "--out", Model()}).exit_code, 0);     // an empty one is no obstacle
+  Succeeded(RunCommand({"import", In(), "--out", Model()}));                  // an empty one is no obstacle
   EXPECT_EQ(RunCommand({"import", In(), "--out", Model()}).exit_code, 2);
   EXPECT_EQ(RunCommand({"export", Model(), "--out", In()}).exit_code, 2);
   EXPECT_EQ(RunCommand({"export", Model(), "--out", In() + "/config.json"}).exit_code, 2);
@@ -498,7 +453,7 @@ TEST_F(ImportExportTest, OfSeveralAtOnceOneMakesTheFolder) {
   for (const auto& one : imports) codes.push_back(one->Wait().exit_code);
   std::sort(codes.begin(), codes.end());
   EXPECT_EQ(codes, (std::vector<int>{0, 2, 2, 2}));
-  EXPECT_EQ(Export().exit_code, 0);
+  Succeeded(Export());
 }
 
 }  // namespace import_export_test

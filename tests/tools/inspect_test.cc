@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -33,13 +34,10 @@ class InspectModelTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
   const TempDir dir;
   const bool decodes = GetParam() == "t5";
-  ASSERT_EQ(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2", "--layers", "2",
-                                  "--input-length", "40"}))
-                .exit_code,
-            0);
-  const CommandResult done = RunCommand(
-      {"inspect", dir / "run", "--text", kText, "--out", dir / "maps.html", "--tensors", dir / "maps.safetensors"});
-  ASSERT_EQ(done.exit_code, 0) << done.errors;
+  Succeeded(RunCommand(TinyTrain(
+      {"--model", GetParam(), "--out", dir / "run", "--steps", "2", "--layers", "2", "--input-length", "40"})));
+  Succeeded(RunCommand(
+      {"inspect", dir / "run", "--text", kText, "--out", dir / "maps.html", "--tensors", dir / "maps.safetensors"}));
   const std::string page = ReadBytes(dir / "maps.html");
   EXPECT_LT(page.size(), kMostBytes);
   EXPECT_TRUE(Contains(page, "id=\"map-values\""));
@@ -53,9 +51,8 @@ TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
   }
   ASSERT_EQ(inputs.size(), decodes ? 2u : 1u);
   WriteSafetensors(dir / "inputs.safetensors", inputs);
-  const CommandResult forward = RunCommand(
-      {"forward", dir / "run", "--inputs", dir / "inputs.safetensors", "--output", dir / "outputs", "--all"});
-  ASSERT_EQ(forward.exit_code, 0) << forward.errors;
+  Succeeded(RunCommand(
+      {"forward", dir / "run", "--inputs", dir / "inputs.safetensors", "--output", dir / "outputs", "--all"}));
   const TensorFile outputs = ReadSafetensors(dir / "outputs");
   const std::string stack = GetParam() == "lm" ? "decoder" : "encoder";
   std::vector<std::pair<std::string, std::string>> same = {
@@ -75,9 +72,8 @@ TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
 
 TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2"})).exit_code, 0);
-  const CommandResult done = RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"});
-  ASSERT_EQ(done.exit_code, 0) << done.errors;
+  Succeeded(RunCommand(TinyTrain({"--model", GetParam(), "--out", dir / "run", "--steps", "2"})));
+  const CommandResult done = Succeeded(RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"}));
   const Json json = ParseJson(done.output, "inspect");
   EXPECT_EQ(json.At("projections").AsArray().size(), GetParam() == "t5" ? 3u : 1u);
   EXPECT_EQ(json.At("initial_projections").AsArray().size(), json.At("projections").AsArray().size());
@@ -89,13 +85,12 @@ TEST_P(InspectModelTest, WithoutATextThereAreTheProjectionsAtStartAndEnd) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose shadows take terabytes of addresses
 TEST(InspectTest, WhereOpenBlasHasNoRoomItsNumbersAreUnavailableInsteadOfAwaited) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})));
   CommandOptions little;
   little.most_seconds = 60;
   little.max_address_bytes = 150'000'000;
   for (const char* command : {"inspect", "report"}) {
-    const CommandResult done = RunCommand({command, dir / "run", "--out", dir / "page.html", "--threads", "1"}, little);
-    ASSERT_EQ(done.exit_code, 0) << command << ": " << done.errors;
+    Succeeded(RunCommand({command, dir / "run", "--out", dir / "page.html", "--threads", "1"}, little));
     EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), "unavailable here: OpenBLAS needs some 200 MiB")) << command;
   }
 }
@@ -103,15 +98,12 @@ TEST(InspectTest, WhereOpenBlasHasNoRoomItsNumbersAreUnavailableInsteadOfAwaited
 
 TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
   const TempDir dir;
-  ASSERT_EQ(
-      RunCommand(TinyTrain({"--out", dir / "run", "--steps", "2", "--precision", "bf16", "--attention", "dynamic"}))
-          .exit_code,
-      0);
+  Succeeded(
+      RunCommand(TinyTrain({"--out", dir / "run", "--steps", "2", "--precision", "bf16", "--attention", "dynamic"})));
   const auto look = [&](const std::string& name, const std::vector<std::string>& more) {
     const std::vector<std::string> words = {"inspect",  dir / "run", "--text",          "a ___ sat", "--tensors",
                                             dir / name, "--out",     dir / "page.html", "--json"};
-    const CommandResult result = RunCommand(Joined(words, more));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(Joined(words, more)));
     return ParseJson(result.output, "inspect");
   };
   const Json own = look("own", {});
@@ -145,11 +137,9 @@ INSTANTIATE_TEST_SUITE_P(Models, InspectModelTest, ::testing::ValuesIn(Models())
 
 TEST(InspectTest, MistakesAreNamed) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "1"})));
   const auto refused = [&](const std::vector<std::string>& more, const char* part) {
-    const CommandResult result = RunCommand(Joined({"inspect", dir / "run"}, more));
-    EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, part)) << result.errors;
+    ExpectExit(RunCommand(Joined({"inspect", dir / "run"}, more)), 2, {part});
   };
   refused({"--text", "a"}, "--out");
   refused({"--tensors", dir / "t"}, "--text");

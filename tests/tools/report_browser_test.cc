@@ -11,8 +11,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "tests/support/browser.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/report/chart.h"
@@ -80,19 +80,15 @@ class ReportBrowserTest : public ::testing::Test {
     WriteBytes(*folder_ / "text.txt", text);
     for (const char* attention : {"talking", "multihead"}) {
       const std::string run = Run(attention);
-      const CommandResult begun = RunCommand(TinyTrain({"--attention", attention, "--data", *folder_ / "text.txt",
-                                                        "--steps", "120", "--eval-every", "10", "--out", run}));
-      ASSERT_EQ(begun.exit_code, 0) << begun.errors;
-      const CommandResult continued = RunCommand({"train", "--resume", run, "--steps", "200"});
-      ASSERT_EQ(continued.exit_code, 0) << continued.errors;
+      Succeeded(RunCommand(TinyTrain({"--attention", attention, "--data", *folder_ / "text.txt", "--steps", "120",
+                                      "--eval-every", "10", "--out", run})));
+      Succeeded(RunCommand({"train", "--resume", run, "--steps", "200"}));
     }
-    const CommandResult both = RunCommand({"report", Run("talking"), Run("multihead"), "--out", Path("runs")});
-    ASSERT_EQ(both.exit_code, 0) << both.errors;
+    Succeeded(RunCommand({"report", Run("talking"), Run("multihead"), "--out", Path("runs")}));
     std::filesystem::copy_file(Run("talking") + "/report.html", Path("run"));
     WriteBytes(Path("parts"), PageOfParts());
-    const CommandResult table = RunCommand({"reproduce", "--table", "1", "--scale", "small", "--cells",
-                                            PublishedCells(), "--assemble", "--out", *folder_ / "table-1"});
-    ASSERT_EQ(table.exit_code, 0) << table.errors;
+    const CommandResult table = Succeeded(RunCommand({"reproduce", "--table", "1", "--scale", "small", "--cells",
+                                                      PublishedCells(), "--assemble", "--out", *folder_ / "table-1"}));
     std::filesystem::copy_file(*folder_ / "table-1/report.html", Path("table"));
   }
   static void TearDownTestSuite() {

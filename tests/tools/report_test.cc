@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -28,9 +28,8 @@ class ReportTest : public ::testing::Test {
     std::string text;
     for (int i = 0; i < 300; ++i) text += "<script>alert(1)</script> & <b>bold</b> words. ";
     WriteBytes(*suite_ / "text.txt", text);
-    const CommandResult result =
-        RunCommand(TinyTrain({"--data", *suite_ / "text.txt", "--out", *suite_ / "<img src=x>run", "--steps", "12"}));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(
+        RunCommand(TinyTrain({"--data", *suite_ / "text.txt", "--out", *suite_ / "<img src=x>run", "--steps", "12"})));
     ASSERT_TRUE(Contains(result.errors, "report.html")) << result.errors;
   }
   static void TearDownTestSuite() { delete suite_; }
@@ -41,13 +40,11 @@ class ReportTest : public ::testing::Test {
   std::string Run() const { return dir_ / "<img src=x>run"; }
   // The page that is written to --out.
   std::string Report(std::vector<std::string> words) const {
-    const CommandResult result = RunCommand(Joined({"report", "--out", dir_ / "page.html"}, words));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand(Joined({"report", "--out", dir_ / "page.html"}, words)));
     return ReadBytes(dir_ / "page.html");
   }
   std::string Show(const std::vector<std::string>& words, const std::string& locale = kUtf8Locale) const {
-    const CommandResult result = RunCommand(Joined({"show"}, words), {.environment = {locale}});
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(Joined({"show"}, words), {.environment = {locale}}));
     return result.output;
   }
 
@@ -58,9 +55,7 @@ TempDir* ReportTest::suite_ = nullptr;
 
 TEST_F(ReportTest, TheEndOfATrainingWritesWhatReportWrites) {
   const std::string written = ReadBytes(*suite_ / "<img src=x>run/report.html");
-  const CommandResult result =
-      RunCommand({"report", *suite_ / "<img src=x>run", "--out", dir_ / "page.html", "--threads", "2"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand({"report", *suite_ / "<img src=x>run", "--out", dir_ / "page.html", "--threads", "2"}));
   EXPECT_TRUE(ReadBytes(dir_ / "page.html") == written);
   for (const char* part : {"ln(PPL)", "learning rate", "gradient norm", "tokens per second", "Blanks of held-out text",
                            "encoder-decoder attention", "multiplications of a layer", "finished",
@@ -79,11 +74,10 @@ TEST_F(ReportTest, TextFromARunIsEscaped) {
 }
 
 TEST_F(ReportTest, SaysWhereARunWasResumedAndContinued) {
-  ASSERT_EQ(RunCommand({"train", "--resume", Run(), "--steps", "16"}).exit_code, 0);
+  Succeeded(RunCommand({"train", "--resume", Run(), "--steps", "16"}));
   std::filesystem::remove(Run() + "/model.safetensors");
   std::filesystem::remove_all(Run() + "/checkpoints/step-00000016");
-  const CommandResult resumed = RunCommand({"train", "--resume", Run(), "--steps", "16"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  Succeeded(RunCommand({"train", "--resume", Run(), "--steps", "16"}));
   const std::string page = Report({Run()});
   EXPECT_TRUE(Contains(page, ">continued</span>"));
   EXPECT_TRUE(Contains(page, "The run was of 12 steps, and was continued from there."));
@@ -94,9 +88,8 @@ TEST_F(ReportTest, SaysWhereARunWasResumedAndContinued) {
 }
 
 TEST_F(ReportTest, OfSeveralRunsTheDifferencesComeFirst) {
-  const CommandResult other = RunCommand(TinyTrain(
-      {"--attention", "multihead", "--data", *suite_ / "text.txt", "--out", dir_ / "other", "--steps", "12"}));
-  ASSERT_EQ(other.exit_code, 0) << other.errors;
+  const CommandResult other = Succeeded(RunCommand(TinyTrain(
+      {"--attention", "multihead", "--data", *suite_ / "text.txt", "--out", dir_ / "other", "--steps", "12"})));
   const std::string page = Report({Run(), dir_ / "other", "--samples", "0"});
   EXPECT_TRUE(Contains(page, "<tr><th scope=\"row\">attention</th><td>talking</td><td>multihead</td></tr>"));
   EXPECT_LT(page.find("Fields in which the runs differ"), page.find("The same in all runs"));
@@ -110,9 +103,8 @@ TEST_F(ReportTest, OfSeveralRunsTheDifferencesComeFirst) {
 TEST_F(ReportTest, RunsThatDifferInTheirSeedAloneAreOneSetting) {
   const auto train = [this](const std::string& attention, const std::string& seed, const std::string& score) {
     const std::string run = dir_ / (attention + seed);
-    const CommandResult trained = RunCommand(TinyTrain(
-        {"--attention", attention, "--data", *suite_ / "text.txt", "--seed", seed, "--keep", seed, "--out", run}));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    Succeeded(RunCommand(TinyTrain(
+        {"--attention", attention, "--data", *suite_ / "text.txt", "--seed", seed, "--keep", seed, "--out", run})));
     std::string lines = ReadBytes(run + "/metrics.jsonl");
     const size_t last = lines.find("\"ln_ppl\": ", lines.rfind("\"event\": \"eval"));
     ASSERT_NE(last, std::string::npos) << lines;
@@ -233,9 +225,7 @@ TEST_F(ReportTest, WhatIsNoRunIsRefused) {
   WriteBytes(dir_ / "file", "x");
   for (const char* name : {"empty", "file", "nothing"}) {
     for (const char* command : {"report", "show"}) {
-      const CommandResult result = RunCommand({command, dir_ / name});
-      EXPECT_EQ(result.exit_code, 3) << command << " " << name << ": " << result.errors;
-      EXPECT_TRUE(Contains(result.errors, dir_ / name)) << result.errors;
+      ExpectExit(RunCommand({command, dir_ / name}), 3, {dir_ / name});
     }
   }
   EXPECT_EQ(RunCommand({"report"}).exit_code, 2);
@@ -243,10 +233,9 @@ TEST_F(ReportTest, WhatIsNoRunIsRefused) {
 
 TEST_F(ReportTest, ReplacesNothingButAReport) {
   const std::string run = ReadBytes(Run() + "/run.json");
-  const CommandResult result = RunCommand({"report", Run(), "--out", Run() + "/run.json"});
-  EXPECT_EQ(result.exit_code, 2) << result.errors;
+  ExpectExit(RunCommand({"report", Run(), "--out", Run() + "/run.json"}), 2);
   EXPECT_EQ(ReadBytes(Run() + "/run.json"), run);
-  EXPECT_EQ(RunCommand({"report", Run()}).exit_code, 0);
+  Succeeded(RunCommand({"report", Run()}));
   EXPECT_EQ(RunCommand({"report", Run(), "--out", dir_ / "no/such/page.html"}).exit_code, 1);
 }
 
@@ -297,8 +286,7 @@ TEST_F(ReportTest, ShowAsJsonHasTheScores) {
 TEST_F(ReportTest, OfAMaskedLanguageModelItShowsTheWordsItFillsIn) {
   for (const char* model : {"bert", "albert"}) {
     const std::string run = dir_ / model;
-    const CommandResult trained = RunCommand(TinyTrain({"--model", model, "--input-length", "32", "--out", run}));
-    ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+    Succeeded(RunCommand(TinyTrain({"--model", model, "--input-length", "32", "--out", run})));
     const std::string page = Report({run});
     EXPECT_TRUE(Contains(page, "Hidden words of held-out text, filled in")) << model;
     EXPECT_TRUE(Contains(page, "masked accuracy")) << model;
@@ -307,18 +295,16 @@ TEST_F(ReportTest, OfAMaskedLanguageModelItShowsTheWordsItFillsIn) {
 }
 
 TEST_F(ReportTest, OfALanguageModelItShowsWhatItWrites) {
-  const CommandResult trained = RunCommand(TinyTrain({"--model", "lm", "--out", dir_ / "lm"}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  Succeeded(RunCommand(TinyTrain({"--model", "lm", "--out", dir_ / "lm"})));
   EXPECT_TRUE(Contains(Report({dir_ / "lm"}), "<mark>"));
 }
 
 TEST_F(ReportTest, OfATaskItShowsTheScores) {
   const std::string examples = std::string(std::getenv("CROSSTALK_SOURCE")) + "/examples";
   const std::string seeds = dir_ / "seeds";
-  const CommandResult finetuned =
+  Succeeded(
       RunCommand({"finetune", "--from", Run(), "--task", "stories", "--task-data", examples, "--input-length", "48",
-                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds});
-  ASSERT_EQ(finetuned.exit_code, 0) << finetuned.errors;
+                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds}));
   const std::string one = ReadBytes(seeds + "/seed-1/report.html");
   EXPECT_TRUE(Contains(one, "best constant answer"));
   EXPECT_TRUE(Contains(one, "<th scope=\"row\">stories</th><td>accuracy</td>"));
@@ -329,12 +315,11 @@ TEST_F(ReportTest, OfATaskItShowsTheScores) {
   EXPECT_TRUE(Contains(mixed, ">ln(PPL) ")) << mixed;
   // A folder of runs has its page in it, and the same command goes on there.
   std::filesystem::remove(seeds + "/report.html");
-  EXPECT_EQ(RunCommand({"report", seeds}).exit_code, 0);
+  Succeeded(RunCommand({"report", seeds}));
   EXPECT_TRUE(std::filesystem::exists(seeds + "/report.html"));
-  const CommandResult again =
+  Succeeded(
       RunCommand({"finetune", "--from", Run(), "--task", "stories", "--task-data", examples, "--input-length", "48",
-                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds});
-  EXPECT_EQ(again.exit_code, 0) << again.errors;
+                  "--batch", "4", "--steps", "3", "--target-length", "8", "--seeds", "1,2", "--out", seeds}));
 }
 
 }  // namespace report_test

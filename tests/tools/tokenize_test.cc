@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -31,8 +32,7 @@ class TokenizeTest : public ::testing::Test {
 };
 
 TEST_F(TokenizeTest, PrintsIdsOrAnObjectALine) {
-  const CommandResult ids = Tokenize({dir_ / "text"});
-  EXPECT_EQ(ids.exit_code, 0) << ids.errors;
+  const CommandResult ids = Succeeded(Tokenize({dir_ / "text"}));
   EXPECT_EQ(ids.output, "5 6 7 8\n\n5 4\n");
   EXPECT_EQ(Tokenize({}, "The boats.\n\nthe [MASK]\n").output, ids.output);
   EXPECT_EQ(Tokenize({"--special", "-"}, "the").output, "2 5 3\n");
@@ -50,16 +50,14 @@ TEST_F(TokenizeTest, PairsAreCutToALength) {
 }
 
 TEST_F(TokenizeTest, DecodesLinesOfIds) {
-  const CommandResult text = Tokenize({"--decode"}, "2 5 6 7 8 3\n\n5,4,6\n");
-  EXPECT_EQ(text.exit_code, 0) << text.errors;
+  const CommandResult text = Succeeded(Tokenize({"--decode"}, "2 5 6 7 8 3\n\n5,4,6\n"));
   EXPECT_EQ(text.output, "the boats.\n\nthe boat\n");
   EXPECT_EQ(Tokenize({"--decode", "--json"}, "5 6").output, "{\"text\": \"the boat\"}\n");
 }
 
 TEST_F(TokenizeTest, TakesAFolderOrARun) {
-  EXPECT_EQ(RunCommand({"tokenize", dir_ / "pairs", "--tokenizer", dir_.path()}).exit_code, 0);
-  const CommandResult trained = RunCommand(TinyTrain({"--steps", "1", "--tokenizer", "bytes", "--out", dir_ / "run"}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  Succeeded(RunCommand({"tokenize", dir_ / "pairs", "--tokenizer", dir_.path()}));
+  Succeeded(RunCommand(TinyTrain({"--steps", "1", "--tokenizer", "bytes", "--out", dir_ / "run"})));
   EXPECT_EQ(RunCommand({"tokenize", dir_ / "pairs", "--tokenizer", dir_ / "run"}).output,
             RunCommand({"tokenize", dir_ / "pairs", "--tokenizer", "bytes"}).output);
 }
@@ -68,9 +66,7 @@ TEST_F(TokenizeTest, ARunKeepsAVocabularyAsItsDescriptor) {
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n,\n";
   for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string() + c + "\n##" + c + "\n";
   WriteBytes(dir_ / "letters.txt", vocabulary);
-  const CommandResult trained =
-      RunCommand(TinyTrain({"--steps", "1", "--tokenizer", dir_ / "letters.txt", "--out", dir_ / "run"}));
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  Succeeded(RunCommand(TinyTrain({"--steps", "1", "--tokenizer", dir_ / "letters.txt", "--out", dir_ / "run"})));
   EXPECT_TRUE(Contains(ReadBytes(dir_ / "run/tokenizer.json"), "\"kind\": \"wordpiece\""));
   EXPECT_EQ(RunCommand({"tokenize", dir_ / "text", "--tokenizer", dir_ / "run"}).output,
             RunCommand({"tokenize", dir_ / "text", "--tokenizer", dir_ / "letters.txt"}).output);

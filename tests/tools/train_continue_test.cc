@@ -9,8 +9,8 @@
 #include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -54,33 +54,28 @@ std::vector<double> LearningRates(const std::string& run) {
 
 TEST(TrainContinueTest, WheneverItIsAskedForTheBitsAreTheConfigurations) {
   const TempDir dir;
-  const CommandResult whole = RunCommand(Plan(dir / "whole", {"--continued-at", "8", "--steps", "14"}));
-  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
+  const CommandResult whole = Succeeded(RunCommand(Plan(dir / "whole", {"--continued-at", "8", "--steps", "14"})));
 
-  ASSERT_EQ(RunCommand(Plan(dir / "finished")).exit_code, 0);
-  const CommandResult finished = GoOn(dir / "finished", {"--steps", "14"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.errors;
+  Succeeded(RunCommand(Plan(dir / "finished")));
+  const CommandResult finished = Succeeded(GoOn(dir / "finished", {"--steps", "14"}));
   EXPECT_TRUE(Model(dir / "finished") == Model(dir / "whole"));
   EXPECT_EQ(Metrics(dir / "finished"), Metrics(dir / "whole"));
   EXPECT_EQ(Configuration(dir / "finished"), Configuration(dir / "whole"));
 
   // Of a run whose last good checkpoint is that of step 3: steps 4 … 8 are those that it was planned with.
-  ASSERT_EQ(RunCommand(Plan(dir / "cut", {"--keep", "9"})).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "cut", {"--keep", "9"})));
   for (const char* step : {"6", "8"}) fs::remove_all(dir / ("cut/checkpoints/step-0000000" + std::string(step)));
   fs::remove(dir / "cut/model.safetensors");
-  const CommandResult cut = GoOn(dir / "cut", {"--steps", "14"});
-  ASSERT_EQ(cut.exit_code, 0) << cut.errors;
-  EXPECT_TRUE(Contains(cut.errors, "resuming after step 3 of 14")) << cut.errors;
+  const CommandResult cut = ExpectExit(GoOn(dir / "cut", {"--steps", "14"}), 0, {"resuming after step 3 of 14"});
   EXPECT_TRUE(Model(dir / "cut") == Model(dir / "whole"));
   EXPECT_EQ(Metrics(dir / "cut"), Metrics(dir / "whole"));
 }
 
 TEST(TrainContinueTest, SaysWhatStaysAndWhatChanges) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "run")));
   const std::string model = Model(dir / "run");
-  const CommandResult result = GoOn(dir / "run", {"--steps", "12"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(GoOn(dir / "run", {"--steps", "12"}));
   for (const char* says :
        {"this run of 8 steps is continued to 12",
         "warmup = 2; eval_every = 3 and checkpoint_every = 3, which change no bit and may be given anew",
@@ -98,8 +93,7 @@ TEST(TrainContinueTest, SaysWhatStaysAndWhatChanges) {
   // Once more, and as a plain resumption: nothing is left to do.
   for (const std::vector<std::string>& options : {std::vector<std::string>{"--steps", "12"}, {}}) {
     const std::string before = Snapshot(dir / "run");
-    const CommandResult again = GoOn(dir / "run", options);
-    EXPECT_EQ(again.exit_code, 0) << again.errors;
+    const CommandResult again = Succeeded(GoOn(dir / "run", options));
     EXPECT_FALSE(Contains(again.errors, "is continued")) << again.errors;
     EXPECT_TRUE(Snapshot(dir / "run") == before);
   }
@@ -110,9 +104,9 @@ TEST(TrainContinueTest, DefaultsStayThoseOfTheFirstPlan) {
   std::vector<std::string> defaults = TinyTrain({"--steps", "16", "--out", dir / "run"});
   const auto eval_every = std::find(defaults.begin(), defaults.end(), "--eval-every");
   defaults.erase(eval_every, eval_every + 2);
-  ASSERT_EQ(RunCommand(defaults).exit_code, 0);
+  Succeeded(RunCommand(defaults));
   const Json before = Configuration(dir / "run");
-  ASSERT_EQ(GoOn(dir / "run", {"--steps", "40"}).exit_code, 0);
+  Succeeded(GoOn(dir / "run", {"--steps", "40"}));
   const Json after = Configuration(dir / "run");
   for (const auto& [key, value] : before.AsObject()) {
     if (key == "steps" || key == "continued_at") continue;
@@ -125,13 +119,12 @@ TEST(TrainContinueTest, DefaultsStayThoseOfTheFirstPlan) {
 
 TEST(TrainContinueTest, IntervalsMayBeGivenAnew) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "run")));
   fs::copy(dir / "run", dir / "anew", fs::copy_options::recursive);
-  ASSERT_EQ(GoOn(dir / "run", {"--steps", "14"}).exit_code, 0);
+  Succeeded(GoOn(dir / "run", {"--steps", "14"}));
   const CommandResult anew =
-      GoOn(dir / "anew", {"--steps", "14", "--eval-every", "5", "--checkpoint-every", "2", "--keep", "9"});
-  ASSERT_EQ(anew.exit_code, 0) << anew.errors;
-  EXPECT_TRUE(Contains(anew.errors, "eval_every = 5 and checkpoint_every = 2")) << anew.errors;
+      ExpectExit(GoOn(dir / "anew", {"--steps", "14", "--eval-every", "5", "--checkpoint-every", "2", "--keep", "9"}),
+                 0, {"eval_every = 5 and checkpoint_every = 2"});
   EXPECT_TRUE(fs::exists(dir / "anew/checkpoints/step-00000010"));
   EXPECT_TRUE(Model(dir / "anew") == Model(dir / "run"));
 }
@@ -139,7 +132,7 @@ TEST(TrainContinueTest, IntervalsMayBeGivenAnew) {
 TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {
   const TempDir dir;
   const std::vector<std::string> often = {"--checkpoint-every", "1"};
-  ASSERT_EQ(RunCommand(Plan(dir / "begun", often)).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "begun", often)));
   fs::copy(dir / "begun", dir / "whole", fs::copy_options::recursive);
   const auto start = std::chrono::steady_clock::now();
   const CommandResult whole = GoOn(dir / "whole", {"--steps", "16"});
@@ -156,8 +149,7 @@ TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {
       const CommandResult result = command.Wait();
       ASSERT_TRUE(result.exit_code == 0 || result.exit_code == 128 + number) << result.errors;
     }
-    const CommandResult rest = GoOn(dir / "cut", {"--steps", "16"});
-    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+    Succeeded(GoOn(dir / "cut", {"--steps", "16"}));
     EXPECT_TRUE(Model(dir / "cut") == Model(dir / "whole")) << "signal " << number;
     EXPECT_EQ(Metrics(dir / "cut"), Metrics(dir / "whole")) << "signal " << number;
   }
@@ -165,39 +157,34 @@ TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {
 
 TEST(TrainContinueTest, ADamagedLastCheckpointChangesNoBit) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "run")));
   fs::copy(dir / "run", dir / "damaged", fs::copy_options::recursive);
-  ASSERT_EQ(GoOn(dir / "run", {"--steps", "12"}).exit_code, 0);
+  Succeeded(GoOn(dir / "run", {"--steps", "12"}));
   WriteBytes(dir / "damaged/checkpoints/step-00000008/optimizer.safetensors", "short");
-  const CommandResult result = GoOn(dir / "damaged", {"--steps", "12"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "resuming after step 6 of 12")) << result.errors;
+  ExpectExit(GoOn(dir / "damaged", {"--steps", "12"}), 0, {"resuming after step 6 of 12"});
   EXPECT_TRUE(Model(dir / "damaged") == Model(dir / "run"));
 }
 
 TEST(TrainContinueTest, ACheckpointGoesOnElsewhereAndItsRunStays) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "run")));
   const std::string before = Snapshot(dir / "run");
-  const CommandResult fork = RunCommand({"train", "--resume", dir / "run/checkpoints/step-00000008", "--out",
-                                         dir / "fork", "--steps", "12", "--threads", "1"});
-  ASSERT_EQ(fork.exit_code, 0) << fork.errors;
-  EXPECT_TRUE(Contains(fork.errors, "this run of 8 steps is continued to 12")) << fork.errors;
+  const CommandResult fork = ExpectExit(RunCommand({"train", "--resume", dir / "run/checkpoints/step-00000008", "--out",
+                                                    dir / "fork", "--steps", "12", "--threads", "1"}),
+                                        0, {"this run of 8 steps is continued to 12"});
   EXPECT_TRUE(Snapshot(dir / "run") == before);
-  ASSERT_EQ(GoOn(dir / "run", {"--steps", "12"}).exit_code, 0);
+  Succeeded(GoOn(dir / "run", {"--steps", "12"}));
   EXPECT_TRUE(Model(dir / "fork") == Model(dir / "run"));
   // Twice continued is another configuration than once.
-  ASSERT_EQ(GoOn(dir / "run", {"--steps", "14"}).exit_code, 0);
+  Succeeded(GoOn(dir / "run", {"--steps", "14"}));
   EXPECT_EQ(Configuration(dir / "run").At("continued_at"), Json("8,12"));
 }
 
 TEST(TrainContinueTest, ItIsNotMadeShorter) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(Plan(dir / "run")).exit_code, 0);
+  Succeeded(RunCommand(Plan(dir / "run")));
   const std::string before = Snapshot(dir / "run");
-  const CommandResult result = GoOn(dir / "run", {"--steps", "4"});
-  EXPECT_EQ(result.exit_code, 2) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "--steps: the run has 8; it can be continued for more")) << result.errors;
+  ExpectExit(GoOn(dir / "run", {"--steps", "4"}), 2, {"--steps: the run has 8; it can be continued for more"});
   EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 

@@ -12,8 +12,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -35,26 +35,21 @@ TEST(TrainDataTest, APathNamesTheFileThatItNamesForTheSystem) {
   WriteBytes(dir / "f.txt", Text("wrong"));
   WriteBytes(dir / "elsewhere/f.txt", Text("right", 3000));
   const std::string path = dir / "./link/.././f.txt";
-  const CommandResult result = RunCommand(TinyTrain({"--data", path, "--out", dir / "run"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(TinyTrain({"--data", path, "--out", dir / "run"})));
   const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
   EXPECT_EQ(run.At("configuration").At("data").AsString(), dir / "link/../f.txt");
   // The wrong one has more bytes.
   const std::string shown = run.At("data").AsString();
   EXPECT_TRUE(Contains(shown, "bytes 0 to 27")) << shown;
-  EXPECT_EQ(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}).exit_code, 0);
+  Succeeded(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}));
 }
 
 TEST(TrainDataTest, AnEmptyTextIsNotTheDefault) {
   const TempDir dir;
   for (const char* option : {"--data", "--validation", "--tokenizer", "--out", "--resume"}) {
-    const CommandResult result = RunCommand({"train", "--dry-run", option, ""});
-    EXPECT_EQ(result.exit_code, 2) << option;
-    EXPECT_TRUE(Contains(result.errors, std::string(option) + " is given an empty text")) << result.errors;
+    ExpectExit(RunCommand({"train", "--dry-run", option, ""}), 2, {std::string(option) + " is given an empty text"});
   }
-  const CommandResult file = RunCommand({"attend", "", "-o", dir / "x"});
-  EXPECT_EQ(file.exit_code, 2) << file.errors;
-  EXPECT_TRUE(Contains(file.errors, "is given an empty text")) << file.errors;
+  ExpectExit(RunCommand({"attend", "", "-o", dir / "x"}), 2, {"is given an empty text"});
 }
 
 TEST(TrainDataTest, APathThatJsonCannotKeepIsRefused) {
@@ -62,9 +57,7 @@ TEST(TrainDataTest, APathThatJsonCannotKeepIsRefused) {
   const std::string latin = dir / "caf\xE9.txt";
   WriteBytes(latin, Text("w"));
   for (const char* option : {"--data", "--validation", "--tokenizer", "--out"}) {
-    const CommandResult refused = RunCommand(TinyTrain({option, latin}));
-    EXPECT_EQ(refused.exit_code, 2) << refused.errors;
-    EXPECT_TRUE(Contains(refused.errors, StrCat(option, ": ", Quoted(latin), " is not UTF-8 text"))) << refused.errors;
+    ExpectExit(RunCommand(TinyTrain({option, latin})), 2, {StrCat(option, ": ", Quoted(latin), " is not UTF-8 text")});
   }
 }
 
@@ -101,7 +94,7 @@ TEST(TrainDataTest, ADryRunSaysWhatTrainingWouldSay) {
     EXPECT_EQ(dry.exit_code, training.exit_code) << options.back() << "\n" << dry.output;
     EXPECT_EQ(dry.errors, training.errors) << options.back();
   }
-  EXPECT_EQ(RunCommand(TinyTrain({"--data", dir / "fine.txt", "--dry-run"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--data", dir / "fine.txt", "--dry-run"})));
 }
 
 TEST(TrainDataTest, AFileThatIsCutWhileTrainingIsNamedAndTheCheckpointStands) {
@@ -113,8 +106,7 @@ TEST(TrainDataTest, AFileThatIsCutWhileTrainingIsNamedAndTheCheckpointStands) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::filesystem::resize_file(dir / "text.txt", 0);
-  const CommandResult result = command.Wait();
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
+  const CommandResult result = ExpectExit(command.Wait(), 3);
   EXPECT_FALSE(result.signalled);
   EXPECT_TRUE(Contains(result.errors, dir / "text.txt: has changed since it was opened")) << result.errors;
   // With the text as it was, the run goes on.
@@ -122,26 +114,23 @@ TEST(TrainDataTest, AFileThatIsCutWhileTrainingIsNamedAndTheCheckpointStands) {
   RunningCommand again({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"});
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   again.Signal(SIGTERM);
-  const CommandResult resumed = again.Wait();
-  EXPECT_EQ(resumed.exit_code, 143) << resumed.errors;
+  ExpectExit(again.Wait(), 143);
 }
 
 TEST(TrainDataTest, AChangeOfTheTextAnywhereIsNoticedAtResume) {
   const TempDir dir;
   const std::string text = Text("w", 40'000);
   WriteBytes(dir / "text.txt", text);
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})));
   const auto resume = [&] { return RunCommand({"train", "--out", dir / "run", "--resume", "auto", "--threads", "1"}); };
   for (const double share : {0.01, 0.33, 0.5, 0.77, 0.99}) {
     std::string changed = text;
     changed[static_cast<size_t>(share * static_cast<double>(text.size()))] = '!';
     WriteBytes(dir / "text.txt", changed);
-    const CommandResult result = resume();
-    EXPECT_EQ(result.exit_code, 3) << share;
-    EXPECT_TRUE(Contains(result.errors, "data: the text has changed")) << result.errors;
+    ExpectExit(resume(), 3, {"data: the text has changed"});
   }
   WriteBytes(dir / "text.txt", text);
-  EXPECT_EQ(resume().exit_code, 0);
+  Succeeded(resume());
 }
 
 TEST(TrainDataTest, ASignalWhileATokenizerIsTrainedEndsAtOnce) {
@@ -164,7 +153,7 @@ TEST(TrainDataTest, ASignalWhileATokenizerIsTrainedEndsAtOnce) {
   EXPECT_FALSE(result.signalled) << "the signal was not handled";
   EXPECT_TRUE(Contains(result.errors, "interrupted before anything was saved")) << result.errors;
   EXPECT_FALSE(std::filesystem::exists(dir / "run/run.json"));
-  EXPECT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
 }
 
 }  // namespace train_data_test

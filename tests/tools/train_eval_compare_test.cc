@@ -11,8 +11,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/statistics.h"
@@ -31,7 +31,7 @@ std::vector<Json> Lines(const std::string& path) {
 
 TEST(TrainTest, RunJsonSaysWhatTheRunDependsOn) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--seed", "5"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--seed", "5"})));
   const Json run = ParseJson(ReadBytes(dir / "run/run.json"), "run.json");
   EXPECT_EQ(run.At("seed").AsInt(), 5);
   EXPECT_EQ(run.At("threads").AsInt(), 1);
@@ -45,7 +45,7 @@ TEST(TrainTest, RunJsonSaysWhatTheRunDependsOn) {
 
 TEST(TrainTest, MetricsHaveALineForEachStepAndEachMeasure) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
   int64_t steps = 0;
   std::vector<int64_t> measured;
   for (const Json& line : Lines(dir / "run/metrics.jsonl")) {
@@ -68,10 +68,8 @@ TEST(TrainTest, MetricsHaveALineForEachStepAndEachMeasure) {
 
 TEST(TrainTest, LossFallsOnTheBuiltInCorpus) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "120", "--batch", "16", "--eval-every", "0",
-                                  "--eval-batches", "4"}))
-                .exit_code,
-            0);
+  Succeeded(RunCommand(TinyTrain(
+      {"--out", dir / "run", "--steps", "120", "--batch", "16", "--eval-every", "0", "--eval-batches", "4"})));
   const std::vector<Json> lines = Lines(dir / "run/metrics.jsonl");
   // Bytes of English: uniform guessing is ln 359 = 5.88, letter frequencies alone give about 3.
   EXPECT_GT(lines.front().At("ln_ppl").AsDouble(), 5.0);
@@ -81,13 +79,11 @@ TEST(TrainTest, LossFallsOnTheBuiltInCorpus) {
 TEST(TrainTest, EveryKindOfAttentionTrainsInEveryPlace) {
   const TempDir dir;
   for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
-    const CommandResult result = RunCommand(TinyTrain({"--out", dir / kind, "--steps", "2", "--attention", kind}));
-    EXPECT_EQ(result.exit_code, 0) << kind << "\n" << result.errors;
+    Succeeded(RunCommand(TinyTrain({"--out", dir / kind, "--steps", "2", "--attention", kind})));
   }
-  const CommandResult mixed = RunCommand(
+  Succeeded(RunCommand(
       TinyTrain({"--out", dir / "mixed", "--steps", "2", "--encoder-self", "bilinear", "--decoder-self", "dynamic",
-                 "--encoder-decoder", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied"}));
-  EXPECT_EQ(mixed.exit_code, 0) << mixed.errors;
+                 "--encoder-decoder", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied"})));
 }
 
 TEST(TrainTest, WithoutOutEachRunGetsAFolderOfItsOwn) {
@@ -105,10 +101,9 @@ TEST(TrainTest, WithoutOutEachRunGetsAFolderOfItsOwn) {
 
 TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
   const Json last = Lines(dir / "run/metrics.jsonl").back();
-  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand({"eval", "--run", dir / "run", "--json"}));
   const Json json = ParseJson(result.output, "output");
   EXPECT_EQ(json.At("ln_ppl"), last.At("ln_ppl"));
   EXPECT_EQ(json.At("tokens"), last.At("tokens"));
@@ -118,7 +113,7 @@ TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
 // The end has a measure and a checkpoint of its own: one just before it would only push out an older one.
 TEST(TrainTest, NothingIsSavedJustBeforeTheEnd) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "10"})).exit_code, 0);  // every 3: 9 is one before
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--steps", "10"})));  // every 3: 9 is one before
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-00000006"));
   EXPECT_FALSE(std::filesystem::exists(dir / "run/checkpoints/step-00000009"));
   EXPECT_TRUE(std::filesystem::exists(dir / "run/checkpoints/step-00000010"));
@@ -134,10 +129,8 @@ TEST(TrainTest, WhatNextIsACommandThatWorksAnywhere) {
 TEST(EvalTest, TheBestCheckpointIsKeptAndFound) {
   const TempDir dir;
   // Steps so large that the loss rises: to hundreds at step 3, fourfold at step 6.
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--learning-rate", "3", "--warmup", "1", "--decay", "0",
-                                  "--steps", "6", "--keep", "1"}))
-                .exit_code,
-            0);
+  Succeeded(RunCommand(TinyTrain(
+      {"--out", dir / "run", "--learning-rate", "3", "--warmup", "1", "--decay", "0", "--steps", "6", "--keep", "1"})));
   Json best = Json::MakeObject({{"ln_ppl", 1e9}, {"step", 0}});
   for (const Json& line : Lines(dir / "run/metrics.jsonl")) {
     const bool better =
@@ -145,8 +138,7 @@ TEST(EvalTest, TheBestCheckpointIsKeptAndFound) {
     if (better) best = line;
   }
   ASSERT_LT(best.At("step").AsInt(), 6) << "choose options with which the last measure is not the best";
-  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--checkpoint", "best", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand({"eval", "--run", dir / "run", "--checkpoint", "best", "--json"}));
   EXPECT_EQ(ParseJson(result.output, "output").At("step"), best.At("step"));
   EXPECT_EQ(ParseJson(result.output, "output").At("ln_ppl"), best.At("ln_ppl"));
 }
@@ -156,9 +148,9 @@ TEST(EvalTest, MeasuresOnOtherText) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
   WriteBytes(dir / "text.txt", text);
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run"})).exit_code, 0);
-  const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--data", dir / "text.txt", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
+  const CommandResult result =
+      Succeeded(RunCommand({"eval", "--run", dir / "run", "--data", dir / "text.txt", "--json"}));
   const Json json = ParseJson(result.output, "output");
   EXPECT_TRUE(json.At("loss_lower_bound").is_null());
   // All of it, although training looks at one batch of 4: chunks of 17 bytes.
@@ -179,17 +171,14 @@ TEST(CompareTest, OffersNoOptionThatGoesOnWithAnotherRun) {
   for (const char* option : {"--continued-at", "--init-from", "--resume", "is resumed"}) {
     EXPECT_FALSE(Contains(help, option)) << option;
   }
-  const CommandResult result = RunCommand({"compare", "--continued-at", "4", "--steps", "8", "--out", dir / "c"});
-  EXPECT_EQ(result.exit_code, 2) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "--continued-at")) << result.errors;
+  ExpectExit(RunCommand({"compare", "--continued-at", "4", "--steps", "8", "--out", dir / "c"}), 2, {"--continued-at"});
 }
 
 TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
   const TempDir dir;
   std::vector<std::string> command = TinyTrain({"--out", dir / "c", "--seeds", "1,2", "--kinds", "multihead,talking"});
   command[0] = "compare";
-  const CommandResult first = RunCommand(command);
-  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  const CommandResult first = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(first.output, "| multihead |") && Contains(first.output, "| talking |")) << first.output;
   EXPECT_TRUE(Contains(first.output, "±")) << first.output;
   EXPECT_EQ(ReadBytes(dir / "c/compare.md"), first.output);
@@ -204,8 +193,7 @@ TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
   // A finished run is not trained again, one that is cut is: the table is the same to the step times' digits.
   std::filesystem::remove_all(dir / "c/talking-seed-2");
   const std::string kept = ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl");
-  const CommandResult again = RunCommand(command);
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  Succeeded(RunCommand(command));
   EXPECT_EQ(ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl"), kept);
   const Json again_json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
   EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_mean"), talking.At("ln_ppl_mean"));
@@ -221,8 +209,7 @@ TEST(CompareTest, VariesAnyFieldAndPairsSeeds) {
   command.erase(std::find(command.begin(), command.end(), "--d-ff"),
                 std::find(command.begin(), command.end(), "--d-ff") + 2);
   command[0] = "compare";
-  const CommandResult result = RunCommand(command);
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(result.output, "| d_ff | held-out")) << result.output;
   EXPECT_EQ(ReadBytes(dir / "c/compare.md"), result.output);
   const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
@@ -243,22 +230,19 @@ TEST(CompareTest, VariesAnyFieldAndPairsSeeds) {
   ASSERT_TRUE(interval);
   EXPECT_EQ(pair.At("interval_95"), Json::MakeArray({interval->low, interval->high}));
   // Each run is the one that train makes.
-  const CommandResult train =
-      RunCommand(TinyTrain({"--out", dir / "run", "--d-ff", "32", "--attention", "multihead", "--seed", "2"}));
-  ASSERT_EQ(train.exit_code, 0) << train.errors;
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--d-ff", "32", "--attention", "multihead", "--seed", "2"})));
   EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "c/d_ff-32-seed-2/model.safetensors"));
 }
 
 // Also fields that are a path, or say where a run begins, which no option of compare gives.
 TEST(CompareTest, VariesPathsAndOrigins) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "a"})).exit_code, 0);
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "b", "--seed", "5"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "a"})));
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "b", "--seed", "5"})));
   std::vector<std::string> command =
       TinyTrain({"--out", dir / "c", "--seeds", "1", "--vary", StrCat("init_from=", dir / "a", ",", dir / "b")});
   command[0] = "compare";
-  const CommandResult result = RunCommand(command);
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(result.output, StrCat("| ", dir / "b", " |"))) << result.output;
   std::vector<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(dir / "c")) {
@@ -281,9 +265,7 @@ TEST(CompareTest, WhatCannotBeVariedIsRefusedBeforeTheFirstRun) {
            {{"--vary", "layers=1,2", "--layers", "3"}, "--layers: --vary gives its values"},
            {{"--vary", "layers=1,2", "--kinds", "talking"}, "--kinds: --vary compares something else"},
            {{"--attention", "talking"}, "--attention: the kinds of --kinds differ in it"}}) {
-    const CommandResult result = RunCommand(Joined({"compare", "--out", dir / "c"}, words));
-    EXPECT_EQ(result.exit_code, 2) << message;
-    EXPECT_TRUE(Contains(result.errors, message)) << result.errors;
+    ExpectExit(RunCommand(Joined({"compare", "--out", dir / "c"}, words)), 2, {message});
   }
   EXPECT_FALSE(std::filesystem::exists(dir / "c"));
 }

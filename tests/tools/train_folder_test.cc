@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -47,10 +47,7 @@ std::vector<std::string> Names(const std::string& folder) {
 }
 
 // A finished run of 8 steps with checkpoints of steps 6 and 8.
-void MakeFinishedRun(const std::string& run) {
-  const CommandResult result = RunCommand(TinyTrain({"--out", run}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-}
+void MakeFinishedRun(const std::string& run) { Succeeded(RunCommand(TinyTrain({"--out", run}))); }
 
 CommandResult Resume(const std::string& run, const CommandOptions& options = {}) {
   return RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"}, options);
@@ -106,18 +103,17 @@ TEST(TrainFolderTest, AStartThatFailsLeavesNothing) {
   const CurrentPath here(dir.path());
   WriteBytes(dir / "text.txt", "too short");
   for (const std::vector<std::string>& out : {std::vector<std::string>{}, {"--out", dir / "runs/mine"}}) {
-    const CommandResult result = RunCommand(TinyTrain(Joined({"--data", dir / "text.txt"}, out)));
-    EXPECT_EQ(result.exit_code, 3) << result.errors;
+    ExpectExit(RunCommand(TinyTrain(Joined({"--data", dir / "text.txt"}, out))), 3);
     EXPECT_TRUE(Names(dir / "runs").empty());
   }
 }
 
 TEST(TrainFolderTest, ClosedOutputsTakeNothingFromTheRun) {
   const TempDir dir;
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "whole"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "whole"})));
   for (const std::vector<int>& closed : {std::vector<int>{1, 2}, {0, 1, 2}, {2}, {1}}) {
     const std::string run = dir / ("run-" + std::to_string(closed.size()) + std::to_string(closed[0]));
-    ASSERT_EQ(RunCommand(TinyTrain({"--out", run}), {.closed = closed}).exit_code, 0);
+    Succeeded(RunCommand(TinyTrain({"--out", run}), {.closed = closed}));
     for (const char* name : {"model.safetensors", "lock"}) {
       EXPECT_TRUE(ReadBytes(run + "/" + name) == ReadBytes(dir / "whole/" + name)) << name;
     }
@@ -125,16 +121,15 @@ TEST(TrainFolderTest, ClosedOutputsTakeNothingFromTheRun) {
     int number = 0;
     for (std::string line; std::getline(lines, line); ++number) EXPECT_NO_THROW(ParseJson(line, "line")) << line;
     EXPECT_GT(number, 8);
-    EXPECT_EQ(Resume(run, {.closed = closed}).exit_code, 0);
+    Succeeded(Resume(run, {.closed = closed}));
   }
 }
 
 TEST(TrainFolderTest, AResultForAClosedOutputIsAnError) {
   const TempDir dir;
   const std::string run = dir / "run";
-  const CommandResult trained = RunCommand(TinyTrain({"--out", run, "--json"}), {.closed = {1}});
-  EXPECT_EQ(trained.exit_code, 1);
-  EXPECT_TRUE(Contains(trained.errors, "standard output: cannot write the result: it is closed")) << trained.errors;
+  ExpectExit(RunCommand(TinyTrain({"--out", run, "--json"}), {.closed = {1}}), 1,
+             {"standard output: cannot write the result: it is closed"});
   EXPECT_EQ(ReadBytes(run + "/lock"), "");
   EXPECT_EQ(RunCommand({"eval", "--run", run}, {.closed = {1}}).exit_code, 1);
   EXPECT_EQ(RunCommand({"eval", "--run", run}, {.closed = {0, 1, 2}}).exit_code, 1);
@@ -153,9 +148,7 @@ TEST(TrainFolderTest, AFolderThatGoesAwayWhileTrainingIsAnError) {
     fs::rename(dir / "run", dir / "elsewhere");
     if (then == "replaced") fs::create_directory(dir / "run");
     if (then == "removed") fs::remove_all(dir / "elsewhere");
-    const CommandResult result = command.Wait();
-    EXPECT_EQ(result.exit_code, 1) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, dir / "run: it or its lock was moved, removed or replaced")) << result.errors;
+    ExpectExit(command.Wait(), 1, {dir / "run: it or its lock was moved, removed or replaced"});
     if (then == "replaced") {
       EXPECT_TRUE(Names(dir / "run").empty());
     } else {
@@ -172,21 +165,13 @@ TEST(TrainFolderTest, ARunGoesOnWithoutItsRunFile) {
   const Json before = ParseJson(ReadBytes(run + "/run.json"), "run.json");
   Cut(run);
   WriteBytes(run + "/run.json", "{\"format\": ");
-  const CommandResult damaged = Resume(run);
-  EXPECT_EQ(damaged.exit_code, 3) << damaged.errors;
-  EXPECT_TRUE(Contains(damaged.errors, "moved away, the run goes on from its checkpoints")) << damaged.errors;
+  ExpectExit(Resume(run), 3, {"moved away, the run goes on from its checkpoints"});
   fs::remove(run + "/run.json");
-  EXPECT_EQ(RunCommand({"eval", "--run", run}).exit_code, 0);
-  const CommandResult begun = RunCommand(TinyTrain({"--out", run}));
-  EXPECT_EQ(begun.exit_code, 2) << begun.errors;
-  EXPECT_TRUE(Contains(begun.errors, "holds a run already")) << begun.errors;
-  const CommandResult other = RunCommand({"train", "--out", run, "--resume", "auto", "--d-ff", "40"});
-  EXPECT_EQ(other.exit_code, 3) << other.errors;
+  Succeeded(RunCommand({"eval", "--run", run}));
+  ExpectExit(RunCommand(TinyTrain({"--out", run})), 2, {"holds a run already"});
+  ExpectExit(RunCommand({"train", "--out", run, "--resume", "auto", "--d-ff", "40"}), 3);
   EXPECT_FALSE(fs::exists(run + "/run.json"));
-  const CommandResult resumed = Resume(run);
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, run + "/run.json: missing")) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, "resuming after step 6")) << resumed.errors;
+  ExpectExit(Resume(run), 0, {run + "/run.json: missing", "resuming after step 6"});
   EXPECT_TRUE(ReadBytes(run + "/model.safetensors") == model);
   const Json after = ParseJson(ReadBytes(run + "/run.json"), "run.json");
   for (const char* key : {"configuration", "model", "data_fingerprint", "parameters"}) {
@@ -203,13 +188,10 @@ TEST(TrainFolderTest, ARunFileOfNoSessionsIsGoneOnWith) {
   const Json before = ParseJson(ReadBytes(run + "/run.json"), "run.json");
   for (const char* damaged : {"7", "[7]", "[{}]", R"([{"simd_target": 7}])"}) {
     WriteBytes(run + "/run.json", Json(before).Set("sessions", ParseJson(damaged, "sessions")).DumpPretty());
-    const CommandResult result = Resume(run);
-    EXPECT_EQ(result.exit_code, 3) << damaged << "\n" << result.errors;
-    EXPECT_TRUE(Contains(result.errors, "run.json: sessions")) << damaged << "\n" << result.errors;
+    ExpectExit(Resume(run), 3, {"run.json: sessions"});
   }
   WriteBytes(run + "/run.json", Json(before).Set("sessions", Json::MakeArray()).DumpPretty());
-  const CommandResult result = Resume(run);
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(Resume(run));
   EXPECT_EQ(ParseJson(ReadBytes(run + "/run.json"), "run.json").At("sessions").AsArray().size(), 1u);
 }
 
@@ -217,8 +199,7 @@ TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
   const TempDir dir;
   std::vector<std::string> compare = TinyTrain({"--out", dir / "c", "--seeds", "1", "--kinds", "talking"});
   compare[0] = "compare";
-  const CommandResult first = RunCommand(compare);
-  ASSERT_EQ(first.exit_code, 0) << first.errors;
+  Succeeded(RunCommand(compare));
   const std::string run = dir / "c/talking-seed-1";
   const std::string metrics = ReadBytes(run + "/metrics.jsonl");
   const size_t second = metrics.find('\n') + 1;
@@ -227,9 +208,7 @@ TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
   for (const bool cut : {false, true}) {
     WriteBytes(run + "/metrics.jsonl", damaged);
     if (cut) Cut(run);
-    const CommandResult result = cut ? Resume(run) : RunCommand(compare);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, "metrics.jsonl: line 2: ")) << result.errors;
+    const CommandResult result = ExpectExit(cut ? Resume(run) : RunCommand(compare), 0, {"metrics.jsonl: line 2: "});
     const std::string kept = run + "/metrics.jsonl.damaged-" + std::to_string(++number);
     EXPECT_TRUE(Contains(result.errors, kept)) << result.errors;
     EXPECT_TRUE(ReadBytes(kept) == damaged);
@@ -237,8 +216,7 @@ TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
   EXPECT_TRUE(fs::exists(run + "/model.safetensors"));
   // Without a line of a step the step time is not known, and the rest of the table is.
   WriteBytes(run + "/metrics.jsonl", "");
-  const CommandResult result = RunCommand(compare);
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(compare));
   const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
   EXPECT_TRUE(json.At("results").AsArray()[0].At("step_seconds").is_null());
 }
@@ -252,20 +230,16 @@ TEST(TrainFolderTest, TheNextSessionClearsWhatKillsHaveLeft) {
                            ".tokenizer.json.tmp-12-6", "checkpoints/.step-00000008.tmp-12-7"}) {
     WriteBytes(run + "/" + name, "half");
   }
-  const CommandResult result = Resume(run);
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(Resume(run));
   EXPECT_EQ(Names(run), names);
   EXPECT_EQ(Names(run + "/checkpoints"), checkpoints);
 }
 
 TEST(TrainFolderTest, ResumingWhereThereIsNoRunIsAnError) {
   const TempDir dir;
-  const CommandResult none = RunCommand(TinyTrain({"--out", dir / "none", "--resume", "auto"}));
-  EXPECT_EQ(none.exit_code, 2) << none.errors;
-  EXPECT_TRUE(Contains(none.errors, "there is no run in --out " + (dir / "none"))) << none.errors;
-  const CommandResult named = RunCommand(TinyTrain({"--resume", dir / "none"}));
-  EXPECT_EQ(named.exit_code, 2) << named.errors;
-  EXPECT_TRUE(Contains(named.errors, dir / "none: there is no run or checkpoint")) << named.errors;
+  const CommandResult none = ExpectExit(RunCommand(TinyTrain({"--out", dir / "none", "--resume", "auto"})), 2,
+                                        {"there is no run in --out " + (dir / "none")});
+  ExpectExit(RunCommand(TinyTrain({"--resume", dir / "none"})), 2, {dir / "none: there is no run or checkpoint"});
   EXPECT_TRUE(Names(dir.path()).empty());
 }
 
@@ -278,8 +252,7 @@ TEST(TrainFolderTest, ARunIsMeasuredWhileItsTrainingRemovesCheckpoints) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   for (int i = 0; i < 12; ++i) {
-    const CommandResult result = RunCommand({"eval", "--run", dir / "run", "--threads", "1"});
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand({"eval", "--run", dir / "run", "--threads", "1"}));
     EXPECT_FALSE(Contains(result.errors, "skipped")) << result.errors;
   }
   EXPECT_TRUE(training.Running());

@@ -7,8 +7,8 @@
 
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -23,9 +23,8 @@ class TrainInitFromTest : public ::testing::Test {
  protected:
   // 8 steps, checkpoints of steps 6 and 8, a tokenizer of its own.
   void SetUp() override {
-    const CommandResult result = RunCommand(
-        TinyTrain({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--dropout", "0.1", "--out", Origin()}));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand(
+        TinyTrain({"--tokenizer", "sentencepiece", "--vocabulary", "330", "--dropout", "0.1", "--out", Origin()})));
   }
 
   std::string Origin() const { return dir_ / "origin"; }
@@ -44,12 +43,10 @@ TEST_F(TrainInitFromTest, ModelAndTokenizerAreTheOriginsAndAllElseItsOwn) {
   for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of another text, which is long enough.\n\n";
   WriteBytes(dir_ / "other.txt", text);
   const std::string before = Snapshot(Origin());
-  const CommandResult result = RunCommand(Warm(dir_ / "warm", {"--data", dir_ / "other.txt", "--dropout", "0"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "begins with the weights of " + Origin() +
-                                          "/checkpoints/step-00000008 (step 8); optimizer, schedule and step count "
-                                          "start anew"))
-      << result.errors;
+  ExpectExit(RunCommand(Warm(dir_ / "warm", {"--data", dir_ / "other.txt", "--dropout", "0"})), 0,
+             {"begins with the weights of " + Origin() +
+              "/checkpoints/step-00000008 (step 8); optimizer, schedule and step count "
+              "start anew"});
   EXPECT_TRUE(ReadBytes(dir_ / "warm/tokenizer.model") == ReadBytes(Origin() + "/tokenizer.model"));
   const Json run = ParseJson(ReadBytes(dir_ / "warm/run.json"), "run.json");
   const Json& config = run.At("configuration");
@@ -59,13 +56,11 @@ TEST_F(TrainInitFromTest, ModelAndTokenizerAreTheOriginsAndAllElseItsOwn) {
   EXPECT_EQ(config.At("data"), Json(dir_ / "other.txt"));
   EXPECT_EQ(config.At("steps"), Json(6));
   EXPECT_TRUE(Snapshot(Origin()) == before);
-  const CommandResult measured = RunCommand({"eval", "--run", dir_ / "warm"});
-  EXPECT_EQ(measured.exit_code, 0) << measured.errors;
+  Succeeded(RunCommand({"eval", "--run", dir_ / "warm"}));
 }
 
 TEST_F(TrainInitFromTest, ADryRunShowsWhatIsTrainedAndChecksTheOrigin) {
-  const CommandResult text = RunCommand(Warm(dir_ / "warm", {"--dry-run", "--frozen", "embedding,encoder"}));
-  ASSERT_EQ(text.exit_code, 0) << text.errors;
+  const CommandResult text = Succeeded(RunCommand(Warm(dir_ / "warm", {"--dry-run", "--frozen", "embedding,encoder"})));
   EXPECT_TRUE(Contains(text.output, " are trained, ")) << text.output;
   EXPECT_TRUE(Contains(text.output, "step-00000008 (step 8)")) << text.output;
   const CommandResult json = RunCommand(Warm(dir_ / "warm", {"--dry-run", "--frozen", "embedding", "--json"}));
@@ -75,14 +70,13 @@ TEST_F(TrainInitFromTest, ADryRunShowsWhatIsTrainedAndChecksTheOrigin) {
 
 // The run's own checkpoint and tokenizer are enough, as they are for the run.
 TEST_F(TrainInitFromTest, ADryRunOfWhatIsResumedNeedsNoOrigin) {
-  ASSERT_EQ(RunCommand(Warm(dir_ / "warm")).exit_code, 0);
+  Succeeded(RunCommand(Warm(dir_ / "warm")));
   fs::remove_all(Origin());
   const std::string before = Snapshot(dir_ / "warm");
   const std::string checkpoint = dir_ / "warm/checkpoints/step-00000006";
   for (const std::vector<std::string>& resume :
        {std::vector<std::string>{"--resume", dir_ / "warm"}, {"--resume", checkpoint, "--out", dir_ / "fork"}}) {
-    const CommandResult result = RunCommand(Joined({"train", "--steps", "9", "--dry-run"}, resume));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(Joined({"train", "--steps", "9", "--dry-run"}, resume)));
     EXPECT_TRUE(Contains(result.output, checkpoint + " (step 6)")) << result.output;
     const CommandResult json = RunCommand(Joined({"train", "--steps", "9", "--dry-run", "--json"}, resume));
     EXPECT_EQ(ParseJson(json.output, "dry").At("model").At("vocabulary"),
@@ -91,8 +85,7 @@ TEST_F(TrainInitFromTest, ADryRunOfWhatIsResumedNeedsNoOrigin) {
   EXPECT_TRUE(Snapshot(dir_ / "warm") == before);
   EXPECT_FALSE(fs::exists(dir_ / "fork"));
   // Weights that it did not begin with are looked at.
-  const CommandResult other = RunCommand({"train", "--resume", dir_ / "warm", "--init-from", dir_ / "x", "--dry-run"});
-  EXPECT_EQ(other.exit_code, 2) << other.errors;
+  ExpectExit(RunCommand({"train", "--resume", dir_ / "warm", "--init-from", dir_ / "x", "--dry-run"}), 2);
 }
 
 TEST_F(TrainInitFromTest, AnySignalAtAnyMomentEndsInTheSameBits) {
@@ -161,12 +154,8 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
     EXPECT_FALSE(fs::exists(dir_ / "warm")) << refused.says;
   }
   // The run itself.
-  const CommandResult itself = RunCommand(Warm(Origin()));
-  EXPECT_EQ(itself.exit_code, 2) << itself.errors;
-  EXPECT_TRUE(Contains(itself.errors, "holds a run already")) << itself.errors;
-  const CommandResult resumed = RunCommand({"train", "--resume", Origin(), "--init-from", Origin()});
-  EXPECT_EQ(resumed.exit_code, 3) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, "--init-from: weights crc64:")) << resumed.errors;
+  ExpectExit(RunCommand(Warm(Origin())), 2, {"holds a run already"});
+  ExpectExit(RunCommand({"train", "--resume", Origin(), "--init-from", Origin()}), 3, {"--init-from: weights crc64:"});
   EXPECT_TRUE(Snapshot(Origin()) == before);
 }
 
@@ -180,20 +169,16 @@ TEST_F(TrainInitFromTest, AnotherTokenizerOfAsManyIdsIsRefused) {
   WriteBytes(dir_ / "text.txt", text);
   WriteBytes(dir_ / "same.txt", text + text);
   WriteBytes(dir_ / "other.txt", other);
-  const CommandResult made = RunCommand(
-      TinyTrain({"--tokenizer", "characters", "--data", dir_ / "text.txt", "--steps", "2", "--out", dir_ / "letters"}));
-  ASSERT_EQ(made.exit_code, 0) << made.errors;
+  Succeeded(RunCommand(TinyTrain(
+      {"--tokenizer", "characters", "--data", dir_ / "text.txt", "--steps", "2", "--out", dir_ / "letters"})));
   // Another vocabulary asks for a tokenizer of the new text, which has as many characters.
   const auto warm = [&](const std::string& data) {
     return RunCommand({"train", "--init-from", dir_ / "letters", "--vocabulary", "99", "--data", dir_ / data, "--steps",
                        "1", "--threads", "1", "--out", dir_ / "warm"});
   };
-  const CommandResult refused = warm("other.txt");
-  EXPECT_EQ(refused.exit_code, 2) << refused.errors;
-  EXPECT_TRUE(Contains(refused.errors, "--tokenizer: characters gives one of kind characters with ")) << refused.errors;
+  ExpectExit(warm("other.txt"), 2, {"--tokenizer: characters gives one of kind characters with "});
   EXPECT_FALSE(fs::exists(dir_ / "warm"));
-  const CommandResult same = warm("same.txt");
-  EXPECT_EQ(same.exit_code, 0) << same.errors;
+  Succeeded(warm("same.txt"));
 }
 
 TEST_F(TrainInitFromTest, ADamagedOriginIsPassedOverOrRefused) {
@@ -219,11 +204,9 @@ TEST_F(TrainInitFromTest, ADamagedOriginIsPassedOverOrRefused) {
 
 TEST_F(TrainInitFromTest, ADiskThatIsFullAtTheFirstSaveLeavesAFolderToBeginIn) {
   // The model's parameters take more than this.
-  const CommandResult full = RunCommand(Warm(dir_ / "warm"), {.max_file_bytes = 20'000});
-  EXPECT_EQ(full.exit_code, 5) << full.errors;
+  ExpectExit(RunCommand(Warm(dir_ / "warm"), {.max_file_bytes = 20'000}), 5);
   EXPECT_FALSE(fs::exists(dir_ / "warm/run.json"));
-  const CommandResult again = RunCommand(Warm(dir_ / "warm"));
-  EXPECT_EQ(again.exit_code, 0) << again.errors;
+  Succeeded(RunCommand(Warm(dir_ / "warm")));
 }
 
 }  // namespace train_init_from_test

@@ -10,9 +10,9 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/text.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -52,9 +52,7 @@ void ExpectTheSameModelForAnyNumberOfThreads(const std::vector<std::string>& opt
   std::string metrics;
   for (const char* threads : {"1", "2", "3", "5", "8"}) {
     const std::string run = dir / threads;
-    const CommandResult result =
-        RunCommand(WideTrain(run, Joined(options, {"--steps", "3", "--eval-every", "0", "--threads", threads})));
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    Succeeded(RunCommand(WideTrain(run, Joined(options, {"--steps", "3", "--eval-every", "0", "--threads", threads}))));
     const std::string here = ReadBytes(run + "/model.safetensors");
     ASSERT_FALSE(here.empty());
     if (model.empty()) {
@@ -82,8 +80,8 @@ TEST(TrainResumeTest, AnInstructionSetOfTheSameSortGoesOnWithTheSameBits) {
   const std::vector<std::string> options = {"--implementation",   "composed", "--eval-every", "0",
                                             "--checkpoint-every", "2"};
   const auto train = [&](const std::string& name, const std::string& target, const std::vector<std::string>& more) {
-    const CommandResult result = RunCommand(WideTrain(dir / name, Joined(options, Joined({"--simd", target}, more))));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result =
+        Succeeded(RunCommand(WideTrain(dir / name, Joined(options, Joined({"--simd", target}, more)))));
     return result.errors;
   };
   const auto session = [&](const std::string& name, size_t i, const char* key) {
@@ -140,10 +138,8 @@ TEST(TrainResumeTest, FusedAndComposedAttentionHaveTheSameLossCurve) {
     std::vector<std::vector<double>> curves;
     for (const char* implementation : {"fused", "composed"}) {
       const std::string run = dir / (std::string(kind) + implementation);
-      const CommandResult result =
-          RunCommand(WideTrain(run, {"--attention", kind, "--implementation", implementation, "--steps", "12",
-                                     "--learning-rate", "0.03", "--feed-forward", "gated-gelu"}));
-      ASSERT_EQ(result.exit_code, 0) << result.errors;
+      Succeeded(RunCommand(WideTrain(run, {"--attention", kind, "--implementation", implementation, "--steps", "12",
+                                           "--learning-rate", "0.03", "--feed-forward", "gated-gelu"})));
       EXPECT_EQ(ParseJson(ReadBytes(run + "/run.json"), "run.json").At("implementation").AsString(), implementation);
       curves.emplace_back();
       for (const Json& line : Metrics(run)) curves.back().push_back(line.At("ln_ppl").AsDouble());
@@ -159,17 +155,15 @@ TEST(TrainResumeTest, FusedAndComposedAttentionHaveTheSameLossCurve) {
 TEST(TrainResumeTest, AComposedRunGoesOnComposed) {
   const TempDir dir;
   const std::vector<std::string> options = {"--implementation", "composed", "--checkpoint-every", "4"};
-  ASSERT_EQ(RunCommand(TinyTrain(Joined({"--out", dir / "whole"}, options))).exit_code, 0);
-  ASSERT_EQ(RunCommand(TinyTrain(Joined({"--out", dir / "cut"}, options))).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain(Joined({"--out", dir / "whole"}, options))));
+  Succeeded(RunCommand(TinyTrain(Joined({"--out", dir / "cut"}, options))));
   std::filesystem::remove_all(dir / "cut/checkpoints/step-00000008");  // as if it had been killed after step 4
   std::filesystem::remove(dir / "cut/model.safetensors");
-  const CommandResult refused =
-      RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--implementation", "fused", "--threads", "1"});
-  EXPECT_EQ(refused.exit_code, 3);
-  EXPECT_TRUE(Contains(refused.errors, "implementation: \"fused\" here, \"composed\" there")) << refused.errors;
-  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "1"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, "composed attention")) << resumed.errors;
+  ExpectExit(
+      RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--implementation", "fused", "--threads", "1"}), 3,
+      {"implementation: \"fused\" here, \"composed\" there"});
+  ExpectExit(RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "1"}), 0,
+             {"composed attention"});
   EXPECT_EQ(ParseJson(ReadBytes(dir / "cut/run.json"), "run.json").At("implementation").AsString(), "composed");
   EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
 }
@@ -179,14 +173,13 @@ TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
   const std::vector<std::string> options = {"--accumulate", "2",     "--activations",      "recompute",
                                             "--optimizer",  "adamw", "--checkpoint-every", "2",
                                             "--steps",      "6"};
-  ASSERT_EQ(RunCommand(WideTrain(dir / "whole", options)).exit_code, 0);
-  ASSERT_EQ(RunCommand(WideTrain(dir / "cut", options)).exit_code, 0);
+  Succeeded(RunCommand(WideTrain(dir / "whole", options)));
+  Succeeded(RunCommand(WideTrain(dir / "cut", options)));
   // As if it had been killed after step 4.
   std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");
   std::filesystem::remove(dir / "cut/model.safetensors");
-  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  EXPECT_TRUE(Contains(resumed.errors, "resuming after step 4 of 6")) << resumed.errors;
+  ExpectExit(RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"}), 0,
+             {"resuming after step 4 of 6"});
   EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
   EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
 }
@@ -194,16 +187,15 @@ TEST(TrainResumeTest, AccumulationAndRecomputationResumeToo) {
 TEST(TrainResumeTest, ARunInBFloat16GoesOnInBFloat16) {
   const TempDir dir;
   const std::vector<std::string> options = {"--precision", "bf16", "--checkpoint-every", "2", "--steps", "6"};
-  ASSERT_EQ(RunCommand(WideTrain(dir / "whole", options)).exit_code, 0);
-  ASSERT_EQ(RunCommand(WideTrain(dir / "cut", options)).exit_code, 0);
+  Succeeded(RunCommand(WideTrain(dir / "whole", options)));
+  Succeeded(RunCommand(WideTrain(dir / "cut", options)));
   std::filesystem::remove_all(dir / "cut/checkpoints/step-00000006");
   std::filesystem::remove(dir / "cut/model.safetensors");
   const CommandResult other =
       RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--precision", "fp32", "--steps", "6"});
   EXPECT_NE(other.exit_code, 0);
   EXPECT_TRUE(Contains(other.errors, R"(precision: "fp32" here, "bf16" there)")) << other.errors;
-  const CommandResult resumed = RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  Succeeded(RunCommand({"train", "--out", dir / "cut", "--resume", "auto", "--threads", "3"}));
   EXPECT_TRUE(ReadBytes(dir / "cut/model.safetensors") == ReadBytes(dir / "whole/model.safetensors"));
   EXPECT_EQ(ReproducibleMetrics(dir / "cut"), ReproducibleMetrics(dir / "whole"));
   const Json run = ParseJson(ReadBytes(dir / "cut/run.json"), "run.json");
@@ -213,8 +205,7 @@ TEST(TrainResumeTest, ARunInBFloat16GoesOnInBFloat16) {
   const auto score = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"eval", "--run", dir / "cut", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const CommandResult result = RunCommand(arguments);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const CommandResult result = Succeeded(RunCommand(arguments));
     return ParseJson(result.output, "eval").At("ln_ppl").AsDouble();
   };
   EXPECT_EQ(score({}), score({"--precision", "bf16"}));
@@ -254,8 +245,7 @@ TEST(TrainResumeTest, AnySignalAtAnyMomentResumesToTheSameBits) {
         EXPECT_TRUE(Contains(result.errors, "--resume auto")) << result.errors;
       }
       if (cuts == 3) {
-        const CommandResult rest = RunCommand(begin_or_resume());
-        ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+        Succeeded(RunCommand(begin_or_resume()));
         break;
       }
     }
@@ -271,8 +261,7 @@ TEST(TrainResumeTest, ATerminatedRunHasACheckpointOfItsLastStep) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   command.Signal(SIGTERM);
-  const CommandResult result = command.Wait();
-  EXPECT_EQ(result.exit_code, 143) << result.errors;
+  const CommandResult result = ExpectExit(command.Wait(), 143);
   EXPECT_FALSE(result.signalled) << "the signal was not handled";
   const std::vector<Json> lines = Metrics(dir / "run");
   ASSERT_FALSE(lines.empty());
@@ -283,10 +272,7 @@ TEST(TrainResumeTest, ATerminatedRunHasACheckpointOfItsLastStep) {
 }
 
 // A finished run of 8 steps whose last two checkpoints, of steps 6 and 8, are there.
-void MakeFinishedRun(const std::string& run) {
-  const CommandResult result = RunCommand(TinyTrain({"--out", run}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-}
+void MakeFinishedRun(const std::string& run) { Succeeded(RunCommand(TinyTrain({"--out", run}))); }
 
 TEST(TrainResumeTest, ADamagedCheckpointIsSkippedWithItsReason) {
   const TempDir dir;
@@ -308,21 +294,15 @@ TEST(TrainResumeTest, ADamagedCheckpointIsSkippedWithItsReason) {
         bytes[bytes.size() / 2] ^= 0x10;
       }
       WriteBytes(path, bytes);
-      const CommandResult measured = RunCommand({"eval", "--run", run});
-      EXPECT_EQ(measured.exit_code, 0) << measured.errors;
-      EXPECT_TRUE(Contains(measured.errors, "skipped a damaged checkpoint")) << measured.errors;
-      const CommandResult result = RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"});
-      EXPECT_EQ(result.exit_code, 0) << result.errors;
-      EXPECT_TRUE(Contains(result.errors, "skipped a damaged checkpoint")) << result.errors;
-      EXPECT_TRUE(Contains(result.errors, name)) << result.errors;
-      EXPECT_TRUE(Contains(result.errors, "resuming after step 6")) << result.errors;
+      ExpectExit(RunCommand({"eval", "--run", run}), 0, {"skipped a damaged checkpoint"});
+      ExpectExit(RunCommand({"train", "--out", run, "--resume", "auto", "--threads", "1"}), 0,
+                 {"skipped a damaged checkpoint", name, "resuming after step 6"});
       EXPECT_TRUE(ReadBytes(run + "/model.safetensors") == model) << name;
       // Named, it is refused.
       WriteBytes(path, bytes);
-      const CommandResult named =
-          RunCommand({"train", "--out", dir / "new", "--resume", run + "/checkpoints/step-00000008", "--threads", "1"});
-      EXPECT_EQ(named.exit_code, 3) << named.errors;
-      EXPECT_TRUE(Contains(named.errors, name)) << named.errors;
+      ExpectExit(
+          RunCommand({"train", "--out", dir / "new", "--resume", run + "/checkpoints/step-00000008", "--threads", "1"}),
+          3, {name});
       EXPECT_FALSE(std::filesystem::exists(dir / "new"));
     }
   }
@@ -335,9 +315,7 @@ TEST(TrainResumeTest, WhereNoCheckpointIsGoodNothingIsOverwritten) {
     WriteBytes(entry.path().string() + "/model.safetensors", "short");
   }
   const std::string before = Snapshot(dir / "run");
-  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "model.safetensors")) << result.errors;
+  ExpectExit(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}), 3, {"model.safetensors"});
   EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 
@@ -356,10 +334,8 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
   };
   for (const auto& [options, says] : cases) {
     for (const std::string& resume : {std::string("auto"), dir / "run/checkpoints/step-00000008"}) {
-      const CommandResult result =
-          RunCommand(Joined({"train", "--out", dir / "run", "--resume", resume, "--threads", "1"}, options));
-      EXPECT_EQ(result.exit_code, 3) << says << "\n" << result.errors;
-      EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
+      ExpectExit(RunCommand(Joined({"train", "--out", dir / "run", "--resume", resume, "--threads", "1"}, options)), 3,
+                 {says});
       EXPECT_TRUE(Snapshot(dir / "run") == before) << says;
     }
   }
@@ -368,12 +344,10 @@ TEST(TrainResumeTest, AnotherConfigurationIsRefusedByItsFields) {
 TEST(TrainResumeTest, AForeignCheckpointIsRefused) {
   const TempDir dir;
   MakeFinishedRun(dir / "run");
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "other", "--d-ff", "40", "--steps", "9"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "other", "--d-ff", "40", "--steps", "9"})));
   std::filesystem::rename(dir / "other/checkpoints/step-00000009", dir / "run/checkpoints/step-00000009");
   const std::string before = Snapshot(dir / "run");
-  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "d_ff: 24 here, 40 there")) << result.errors;
+  ExpectExit(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}), 3, {"d_ff: 24 here, 40 there"});
   EXPECT_TRUE(Snapshot(dir / "run") == before);
 }
 
@@ -382,34 +356,28 @@ TEST(TrainResumeTest, ChangedTextIsRefused) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += "Line " + std::to_string(i) + " of a text that is long enough.\n\n";
   WriteBytes(dir / "text.txt", text);
-  ASSERT_EQ(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})).exit_code, 0);
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--data", dir / "text.txt"})));
   text[0] = 'l';
   WriteBytes(dir / "text.txt", text);
-  const CommandResult result = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
-  EXPECT_EQ(result.exit_code, 3) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "the text has changed")) << result.errors;
+  ExpectExit(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}), 3, {"the text has changed"});
 }
 
 TEST(TrainResumeTest, AnExistingRunIsNotOverwritten) {
   const TempDir dir;
   MakeFinishedRun(dir / "run");
   const std::string before = Snapshot(dir / "run");
-  const CommandResult result = RunCommand(TinyTrain({"--out", dir / "run"}));
-  EXPECT_EQ(result.exit_code, 2) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "--resume auto")) << result.errors;
+  ExpectExit(RunCommand(TinyTrain({"--out", dir / "run"})), 2, {"--resume auto"});
   EXPECT_TRUE(Snapshot(dir / "run") == before);
   // Nor is a folder of something else.
   WriteBytes(dir / "letter.txt", "Dear reader");
-  const CommandResult other = RunCommand(TinyTrain({"--out", dir.path()}));
-  EXPECT_EQ(other.exit_code, 2) << other.errors;
+  ExpectExit(RunCommand(TinyTrain({"--out", dir.path()})), 2);
 }
 
 TEST(TrainResumeTest, ARunFromACheckpointElsewhereEndsInTheSameBits) {
   const TempDir dir;
   MakeFinishedRun(dir / "run");
-  const CommandResult result =
-      RunCommand({"train", "--out", dir / "fork", "--resume", dir / "run/checkpoints/step-00000006", "--threads", "1"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  Succeeded(RunCommand(
+      {"train", "--out", dir / "fork", "--resume", dir / "run/checkpoints/step-00000006", "--threads", "1"}));
   EXPECT_TRUE(ReadBytes(dir / "fork/model.safetensors") == ReadBytes(dir / "run/model.safetensors"));
 }
 
@@ -419,9 +387,7 @@ TEST(TrainResumeTest, TwoProcessesDoNotShareARunFolder) {
   while (first.Running() && !std::filesystem::exists(dir / "run/metrics.jsonl")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  const CommandResult second = RunCommand({"train", "--out", dir / "run", "--resume", "auto"});
-  EXPECT_EQ(second.exit_code, 2) << second.errors;
-  EXPECT_TRUE(Contains(second.errors, "another process")) << second.errors;
+  ExpectExit(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}), 2, {"another process"});
 }
 
 }  // namespace train_resume_test
