@@ -18,8 +18,6 @@
 namespace crosstalk {
 namespace module_test {
 
-using testing::MessageOf;
-
 // Two dense layers and a tensor of rank 3, seen as a matrix.
 class Pair : public Module {
  public:
@@ -112,15 +110,15 @@ class Forgetful : public Module {
 TEST(ModuleTest, AModuleThatNobodyRegisteredIsAnErrorThatNamesIt) {
   const Forgetful at_the_root(Initializer(1)), below(Initializer(1).At("model"));
   const std::string expected = "\"forgotten\" was made under \"\" but not registered";
-  EXPECT_NE(MessageOf([&] { at_the_root.NumParameters(); }).find(expected), std::string::npos);
-  EXPECT_NE(MessageOf([&] { below.Parameters(); }).find("\"model.forgotten\""), std::string::npos);
+  testing::ExpectError([&] { at_the_root.NumParameters(); }, ErrorKind::kUsage, {expected});
+  testing::ExpectError([&] { below.Parameters(); }, ErrorKind::kUsage, {"\"model.forgotten\""});
 }
 
 TEST(ModuleTest, APathUsedTwiceIsAnError) {
   const Initializer init(1);
   const Linear first(3, 5, LinearBias::kNo, init.At("layer"));
-  EXPECT_NE(MessageOf([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }).find("\"layer\" has a module already"),
-            std::string::npos);
+  testing::ExpectError([&] { Linear(3, 5, LinearBias::kNo, init.At("layer")); }, ErrorKind::kUsage,
+                       {"\"layer\" has a module already"});
   const Linear other_name(3, 5, LinearBias::kNo, init.At("other"));
   const Linear other_model(3, 5, LinearBias::kNo, Initializer(1).At("layer"));
   { const Linear gone(3, 5, LinearBias::kNo, init.At("gone")); }

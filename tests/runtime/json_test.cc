@@ -166,11 +166,9 @@ TEST(JsonTest, ReadsAFileAndNamesIt) {
   WriteFileAtomically(dir / "good.json", "{\"a\": 1}\n");
   EXPECT_EQ(ReadJsonFile(dir / "good.json").At("a").AsInt(), 1);
   WriteFileAtomically(dir / "bad.json", "{\"a\": }");
-  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "bad.json"); }, ErrorKind::kData).find("bad.json: byte 7"),
-            std::string::npos);
-  EXPECT_NE(MessageOf([&] { ReadJsonFile(dir / "none.json"); }, ErrorKind::kData)
-                .find("none.json: cannot open: No such file"),
-            std::string::npos);
+  testing::ExpectError([&] { ReadJsonFile(dir / "bad.json"); }, ErrorKind::kData, {"bad.json: byte 7"});
+  testing::ExpectError([&] { ReadJsonFile(dir / "none.json"); }, ErrorKind::kData,
+                       {"none.json: cannot open: No such file"});
 }
 
 TEST(JsonTest, AnUnsignedIntegerThatDoesNotFitIsRefused) {

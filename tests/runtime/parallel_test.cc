@@ -292,10 +292,7 @@ TEST_F(ParallelTest, AThreadThatTheSystemDoesNotGiveIsAResourceError) {
   const auto loop = [&] { ParallelFor(100, [&](int64_t) { ++runs; }); };
   {
     const testing::ThreadLimitScope two_more(2);
-    const std::string message = testing::MessageOf(loop, ErrorKind::kResource);
-    EXPECT_TRUE(testing::Contains(message, "threads: the system gave ")) << message;
-    EXPECT_TRUE(testing::Contains(message, " of 21 (")) << message;
-    EXPECT_TRUE(testing::Contains(message, "ask for fewer")) << message;
+    testing::ExpectError(loop, ErrorKind::kResource, {"threads: the system gave ", " of 21 (", "ask for fewer"});
     EXPECT_EQ(runs, 0);
     SetNumThreads(2);
     loop();

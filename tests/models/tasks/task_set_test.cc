@@ -14,9 +14,6 @@
 namespace crosstalk {
 namespace task_set_test {
 
-using testing::Contains;
-using testing::MessageOf;
-
 constexpr char kMnliHeader[] =
     "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\t"
     "sentence1\tsentence2\tlabel1\tgold_label\n";
@@ -75,24 +72,24 @@ TEST_F(TaskSetTest, TasksThatShareAFileTrainOnItOnce) {
 }
 
 TEST_F(TaskSetTest, NamesAreChecked) {
-  EXPECT_TRUE(Contains(MessageOf([] { ParseTasks(""); }, ErrorKind::kUsage), "is missing"));
-  EXPECT_TRUE(Contains(MessageOf([] { ParseTasks("sst2"); }, ErrorKind::kUsage), "did you mean \"sst-2\"?"));
-  EXPECT_TRUE(Contains(MessageOf([] { ParseTasks("cola,cola"); }, ErrorKind::kUsage), "stands there twice"));
+  testing::ExpectError([] { ParseTasks(""); }, ErrorKind::kUsage, {"is missing"});
+  testing::ExpectError([] { ParseTasks("sst2"); }, ErrorKind::kUsage, {"did you mean \"sst-2\"?"});
+  testing::ExpectError([] { ParseTasks("cola,cola"); }, ErrorKind::kUsage, {"stands there twice"});
 }
 
 TEST_F(TaskSetTest, AHeadServesTasksOfOneFormAndTheSameLabels) {
   EXPECT_STREQ(TaskOfHead(ParseTasks("mnli-m,mnli-mm,ax")).name, "mnli-m");
   EXPECT_STREQ(TaskOfHead(ParseTasks("rte,ax-b")).name, "rte");
-  EXPECT_TRUE(Contains(MessageOf([] { TaskOfHead(ParseTasks("mnli-m,rte")); }, ErrorKind::kUsage),
-                       "mnli-m and rte have other answers"));
-  EXPECT_TRUE(Contains(MessageOf([] { TaskOfHead(ParseTasks("cola,sts-b")); }, ErrorKind::kUsage), "one head"));
+  testing::ExpectError([] { TaskOfHead(ParseTasks("mnli-m,rte")); }, ErrorKind::kUsage,
+                       {"mnli-m and rte have other answers"});
+  testing::ExpectError([] { TaskOfHead(ParseTasks("cola,sts-b")); }, ErrorKind::kUsage, {"one head"});
 }
 
 TEST_F(TaskSetTest, AFolderWithoutFilesOrHeldOutRowsIsRefused) {
-  EXPECT_TRUE(Contains(MessageOf([&] { Open("sst-2"); }, ErrorKind::kUsage), "has no file of sst-2"));
+  testing::ExpectError([&] { Open("sst-2"); }, ErrorKind::kUsage, {"has no file of sst-2"});
   WriteSst2("train.tsv", {"0", "1", "1"});
-  EXPECT_TRUE(Contains(MessageOf([&] { Open("sst-2"); }, ErrorKind::kUsage), "has no held-out rows with answers"));
-  EXPECT_TRUE(Contains(MessageOf([&] { OpenTasks(ParseTasks("sst-2"), ""); }, ErrorKind::kUsage), "is missing"));
+  testing::ExpectError([&] { Open("sst-2"); }, ErrorKind::kUsage, {"has no held-out rows with answers"});
+  testing::ExpectError([&] { OpenTasks(ParseTasks("sst-2"), ""); }, ErrorKind::kUsage, {"is missing"});
   EXPECT_THROW(OpenTasks(ParseTasks("sst-2"), dir_ / "", [] { return true; }), Interrupted);
 }
 

@@ -67,9 +67,8 @@ TEST(EvaluationTest, AStateThatNoRunWritesIsRefusedByItsMember) {
                                                        {"constant_guess", R"({"masked_accuracy": "low"})"}};
   for (const auto& [key, value] : cases) {
     const Json state = Json(good).Set(key, ParseJson(value, "value"));
-    const std::string message =
-        testing::MessageOf([&] { EvaluationFromState(JsonReader(state, "state.json"), 7); }, ErrorKind::kData);
-    EXPECT_TRUE(testing::Contains(message, std::string("state.json: ") + key)) << message;
+    testing::ExpectError([&] { EvaluationFromState(JsonReader(state, "state.json"), 7); }, ErrorKind::kData,
+                         {std::string("state.json: ") + key});
   }
 }
 

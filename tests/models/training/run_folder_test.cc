@@ -15,9 +15,6 @@
 namespace crosstalk {
 namespace run_folder_test {
 
-using testing::Contains;
-using testing::MessageOf;
-
 TEST(RunLockTest, OnlyOneHolds) {
   const TempDir dir;
   auto lock = std::make_unique<RunLock>(dir / "run");
@@ -97,8 +94,8 @@ TEST(RunLockTest, AFolderThatIsNotTheLockedOneIsNoticed) {
     std::filesystem::rename(dir / "run", dir / (replaced ? "moved-2" : "moved-1"));
     std::unique_ptr<RunLock> other;
     if (replaced) other = std::make_unique<RunLock>(dir / "run");
-    const std::string message = MessageOf([&] { lock.CheckHeld(); }, ErrorKind::kFailure);
-    EXPECT_TRUE(Contains(message, dir / "run: it or its lock was moved, removed or replaced")) << message;
+    testing::ExpectError([&] { lock.CheckHeld(); }, ErrorKind::kFailure,
+                         {dir / "run: it or its lock was moved, removed or replaced"});
   }
   EXPECT_EQ(ListDirectory(dir.path()), (std::vector<std::string>{"moved-1", "moved-2"}));
 }

@@ -23,8 +23,7 @@ TEST(TrainingRunTest, NoCheckpointIsMadeOfParametersThatAreNotFinite) {
     TrainingRun run(TinyConfig(), dir / "run", {}, observer);
     model = &run.model();
     const std::string name = model->Parameters()[0].name + "[1] is ";
-    const std::string message = testing::MessageOf([&] { run.Train(); }, ErrorKind::kNumerical);
-    EXPECT_TRUE(testing::Contains(message, "after step 3, " + name)) << message;
+    testing::ExpectError([&] { run.Train(); }, ErrorKind::kNumerical, {"after step 3, " + name});
     EXPECT_EQ(CheckpointStore(dir / "run/checkpoints").FindNewestGood().checkpoint->step, 2);
   }
 }

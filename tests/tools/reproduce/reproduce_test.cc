@@ -11,8 +11,8 @@
 
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
 #include "tests/support/messages.h"
-#include "tests/support/run_command.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -64,9 +64,7 @@ class ReproduceTest : public ::testing::Test {
   }
   void ExpectOtherTextIsRefused() const {
     WriteBytes(dir_ / "text.txt", LinesOfText());
-    const CommandResult other = RunCommand(Table({"--data", dir_ / "text.txt"}));
-    EXPECT_EQ(other.exit_code, 2) << other.errors;
-    EXPECT_TRUE(Contains(other.errors, "was trained on other text")) << other.errors;
+    ExpectExit(RunCommand(Table({"--data", dir_ / "text.txt"})), 2, {"was trained on other text"});
   }
   // What the cells hold by these names.
   void RemoveFromCells(const std::vector<std::string>& names) const {
@@ -109,9 +107,7 @@ std::string WhatIsNotClosed(const std::string& xml) {
 }
 
 TEST_F(ReproduceTest, ATableStandsBesideThePapers) {
-  const CommandResult result = RunCommand(Table());
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "6 cells, 0 finished, 6 to run: about ")) << result.errors;
+  const CommandResult result = ExpectExit(RunCommand(Table()), 0, {"6 cells, 0 finished, 6 to run: about "});
   EXPECT_EQ(result.output, ReadBytes(dir_ / "my table/table.md"));
   EXPECT_TRUE(Contains(result.output, "± ")) << result.output;
   EXPECT_TRUE(Contains(result.output, "1.989 (0.009)")) << result.output;  // as the paper prints it
@@ -144,25 +140,23 @@ TEST_F(ReproduceTest, ATableStandsBesideThePapers) {
   const std::string cells = Snapshot(dir_ / "my table/cells");
   std::vector<std::string> before;
   for (const std::string& file : kFiles) before.push_back(ReadBytes(dir_ / ("my table/" + file)));
-  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  Succeeded(RunCommand(Table()));
   for (const std::string& file : kFiles) fs::remove(dir_ / ("my table/" + file));
-  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--assemble"})));
   EXPECT_EQ(Snapshot(dir_ / "my table/cells"), cells);
   for (size_t i = 0; i < kFiles.size(); ++i) EXPECT_EQ(ReadBytes(dir_ / ("my table/" + kFiles[i])), before[i]);
 }
 
 // Each line of --list is a command for a shell, whatever stands in the paths.
 TEST_F(ReproduceTest, CellsThatProcessesShareOutAreTheSame) {
-  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  Succeeded(RunCommand(Table()));
   const CommandResult list =
-      RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out", dir_ / "it's spread",
-                  "--task-data", dir_ / "my tasks", "--threads", "1", "--list"});
-  ASSERT_EQ(list.exit_code, 0) << list.errors;
+      Succeeded(RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out", dir_ / "it's spread",
+                            "--task-data", dir_ / "my tasks", "--threads", "1", "--list"}));
   WriteBytes(dir_ / "list", list.output);
   EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), 6);
-  const CommandResult spread =
-      RunCommand({"-c", "xargs -d '\\n' -P 2 -I CELL sh -c CELL < '" + (dir_ / "list") + "'"}, {.program = "/bin/sh"});
-  ASSERT_EQ(spread.exit_code, 0) << spread.errors;
+  const CommandResult spread = Succeeded(
+      RunCommand({"-c", "xargs -d '\\n' -P 2 -I CELL sh -c CELL < '" + (dir_ / "list") + "'"}, {.program = "/bin/sh"}));
   for (const std::string& row : kRows) {
     for (int seed = 1; seed <= 2; ++seed) {
       for (const char* part : {"pretraining", "finetuning-stories"}) {
@@ -178,7 +172,7 @@ TEST_F(ReproduceTest, CellsThatProcessesShareOutAreTheSame) {
 
 TEST_F(ReproduceTest, ACellThatIsKilledGoesOnToTheSameBits) {
   WriteScale(60);
-  ASSERT_EQ(RunCommand(Table({"--cell", "2", "--cells", dir_ / "whole"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--cell", "2", "--cells", dir_ / "whole"})));
   {
     RunningCommand running(Table({"--cell", "2", "--cells", dir_ / "cut"}));
     const std::string third = dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/checkpoints/step-00000003";
@@ -189,7 +183,7 @@ TEST_F(ReproduceTest, ACellThatIsKilledGoesOnToTheSameBits) {
   }
   ASSERT_FALSE(fs::exists(dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/model.safetensors"));
   EXPECT_TRUE(Contains(RunCommand(Table({"--assemble", "--cells", dir_ / "cut"})).output, "not finished: step "));
-  ASSERT_EQ(RunCommand(Table({"--cell", "2", "--cells", dir_ / "cut"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--cell", "2", "--cells", dir_ / "cut"})));
   for (const char* part : {"pretraining", "finetuning-stories"}) {
     const std::string file = StrCat("/t5-talking-encoder-24x32/seed-1/", part, "/model.safetensors");
     EXPECT_TRUE(ReadBytes(dir_ / ("whole" + file)) == ReadBytes(dir_ / ("cut" + file))) << part;
@@ -202,18 +196,14 @@ TEST_F(ReproduceTest, AnInterruptedCallSavesAndGoesOn) {
   const std::string second = CellFolder(kRows[0], 1) + "/pretraining/checkpoints/step-00000002";
   for (int i = 0; i < 1000 && !fs::exists(second); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   running.Signal(SIGTERM);
-  const CommandResult result = running.Wait();
-  EXPECT_EQ(result.exit_code, 143) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "the same command goes on from here")) << result.errors;
+  ExpectExit(running.Wait(), 143, {"the same command goes on from here"});
   EXPECT_EQ(Result().At("missing").AsArray().size(), 3u);
 }
 
 TEST_F(ReproduceTest, AFailedCellIsReportedAndTheOthersGoOn) {
   fs::create_directories(CellFolder(kRows[1], 1) + "/pretraining");
   WriteBytes(CellFolder(kRows[1], 1) + "/pretraining/mine.txt", "not a run's");
-  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
-  EXPECT_EQ(result.exit_code, 1) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "failed: t5-talking-encoder-24x32, seed 1")) << result.errors;
+  ExpectExit(RunCommand(Table({"--seeds", "1"})), 1, {"failed: t5-talking-encoder-24x32, seed 1"});
   const Json failure = ParseJson(ReadBytes(CellFolder(kRows[1], 1) + "/failure.json"), "failure.json");
   EXPECT_EQ(failure.At("exit_code").AsInt(), 2);
   EXPECT_TRUE(Contains(failure.At("message").AsString(), "mine.txt"));
@@ -224,23 +214,21 @@ TEST_F(ReproduceTest, AFailedCellIsReportedAndTheOthersGoOn) {
   ASSERT_EQ(json.At("missing").AsArray().size(), 1u);
   EXPECT_TRUE(Contains(json.At("missing").AsArray()[0].At("reason").AsString(), "mine.txt"));
   fs::remove(CellFolder(kRows[1], 1) + "/pretraining/mine.txt");
-  EXPECT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   EXPECT_FALSE(fs::exists(CellFolder(kRows[1], 1) + "/failure.json"));
   EXPECT_EQ(Result().At("rows").AsArray()[1].At("seeds").AsInt(), 1);
 }
 
 TEST_F(ReproduceTest, ACellThatAnotherProcessComputesIsSkipped) {
   const RunLock lock(CellFolder(kRows[0], 1));
-  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "skipped: t5-multihead-24x32, seed 1: another process computes it"));
+  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0,
+             {"skipped: t5-multihead-24x32, seed 1: another process computes it"});
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
   EXPECT_EQ(Result().At("rows").AsArray()[1].At("seeds").AsInt(), 1);
 }
 
 TEST_F(ReproduceTest, ADryRunSaysWhatItTakesAndWritesNothing) {
-  const CommandResult result = RunCommand(Table({"--dry-run"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const CommandResult result = Succeeded(RunCommand(Table({"--dry-run"})));
   for (const char* text : {"| t5-multihead-24x32 | 2 | 0 | 0 |", "6 cells, 0 finished", " on disk, "}) {
     EXPECT_TRUE(Contains(result.output, text)) << result.output;
   }
@@ -275,7 +263,7 @@ TEST_F(ReproduceTest, TimesAreMultiplicationsAtOneRateInFewDigits) {
 // What it says of the disk bounds what it takes.
 TEST_F(ReproduceTest, TheDiskThatItSaysIsEnough) {
   const Json json = ParseJson(RunCommand(Table({"--dry-run", "--json", "--seeds", "1"})).output, "output");
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   uintmax_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(dir_ / "my table/cells")) {
     if (entry.is_regular_file() && entry.path().extension() == ".safetensors") bytes += entry.file_size();
@@ -285,28 +273,24 @@ TEST_F(ReproduceTest, TheDiskThatItSaysIsEnough) {
 }
 
 TEST_F(ReproduceTest, TasksWithoutFilesAreLeftOut) {
-  const CommandResult result = RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out",
-                                           dir_ / "my table", "--seeds", "1", "--threads", "1"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "not finetuned on stories: no files of them")) << result.errors;
+  ExpectExit(RunCommand({"reproduce", "--table", "10", "--scale", dir_ / "tiny.json", "--out", dir_ / "my table",
+                         "--seeds", "1", "--threads", "1"}),
+             0, {"not finetuned on stories: no files of them"});
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures").At("stories").At("seeds").AsInt(), 0);
   EXPECT_FALSE(Contains(ReadBytes(dir_ / "my table/table.md"), "| stories |"));
 }
 
 TEST_F(ReproduceTest, SeveralTablesShareTheirCells) {
-  const CommandResult list = RunCommand({"reproduce", "--table", "all", "--seeds", "1", "--list"});
-  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  const CommandResult list = Succeeded(RunCommand({"reproduce", "--table", "all", "--seeds", "1", "--list"}));
   EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), 46);
 }
 
 TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   WriteScale(9);
-  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
-  EXPECT_EQ(result.exit_code, 2) << result.errors;
-  EXPECT_TRUE(Contains(result.errors, "another scale or configuration: steps: 9 here, 8 there")) << result.errors;
+  ExpectExit(RunCommand(Table({"--seeds", "1"})), 2, {"another scale or configuration: steps: 9 here, 8 there"});
   // What is put together says so too.
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
   EXPECT_TRUE(Contains(Result().At("missing").AsArray()[0].At("reason").AsString(), "steps: 9 here, 8 there"));
   WriteScale(8);
@@ -314,24 +298,22 @@ TEST_F(ReproduceTest, RunsOfAnotherScaleAreNotMixedIn) {
 }
 
 TEST_F(ReproduceTest, AnotherFinetuningIsNotMixedIn) {
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   // Fields that the scale says no more, and passes that it did not say.
   for (const char* length : {R"("warmup": 1})", R"("warmup": 1}, "epochs": 1)", R"("steps": 2}, "epochs": 1)"}) {
     WriteScale(8, length);
-    const CommandResult result = RunCommand(Table({"--seeds", "1"}));
-    EXPECT_EQ(result.exit_code, 2) << length << result.errors;
-    EXPECT_TRUE(Contains(result.errors, "/finetuning-stories: holds a run of another scale")) << result.errors;
-    ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+    ExpectExit(RunCommand(Table({"--seeds", "1"})), 2, {"/finetuning-stories: holds a run of another scale"});
+    Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
     const Json row = Result().At("rows").AsArray()[0];
     EXPECT_EQ(row.At("seeds").AsInt(), 1);
     EXPECT_EQ(row.At("measures").At("stories").At("seeds").AsInt(), 0);
   }
   WriteScale(8);
-  EXPECT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   EXPECT_EQ(Result().At("missing").AsArray().size(), 0u);
   // Where a task's files have changed, what was learnt from the new ones does not count beside the old.
   WriteBytes(dir_ / "my tasks/stories/dev.tsv", "index\tquestion\tanswer\tlabel\n0\tWho?\tThe fox.\tyes\n");
-  ASSERT_EQ(RunCommand(Table({"--seeds", "2", "--cell", "4"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "2", "--cell", "4"})));
   const Json row = Result().At("rows").AsArray()[0];
   EXPECT_EQ(row.At("measures").At("ln_ppl").At("seeds").AsInt(), 2);
   EXPECT_EQ(row.At("measures").At("stories").At("seeds").AsInt(), 1);
@@ -340,8 +322,7 @@ TEST_F(ReproduceTest, AnotherFinetuningIsNotMixedIn) {
 
 TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
   WriteScale(8, R"("steps": 2})", R"(, "optimizer": "adamw", "learning_rate": 1e29)");
-  const CommandResult result = RunCommand(Table({"--seeds", "1"}));
-  EXPECT_EQ(result.exit_code, 1) << result.errors;
+  const CommandResult result = ExpectExit(RunCommand(Table({"--seeds", "1"})), 1);
   EXPECT_FALSE(Contains(result.errors, "about an unknown time")) << result.errors;
   for (const std::string& row : kRows) {
     const Json failure = ParseJson(ReadBytes(CellFolder(row, 1) + "/failure.json"), "failure.json");
@@ -350,7 +331,7 @@ TEST_F(ReproduceTest, ARowThatDivergesFailsByItself) {
 }
 
 TEST_F(ReproduceTest, ADamagedFileCostsItsCellAlone) {
-  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  Succeeded(RunCommand(Table()));
   RemoveFromCells({"result.json"});
   WriteBytes(CellFolder(kRows[0], 1) + "/pretraining/run.json", "{");
   WriteBytes(CellFolder(kRows[1], 1) + "/finetuning-stories/scores.json", "{");
@@ -371,48 +352,43 @@ TEST_F(ReproduceTest, ADamagedFileCostsItsCellAlone) {
 }
 
 TEST_F(ReproduceTest, WhatWasMeasuredOutlivesTheRuns) {
-  ASSERT_EQ(RunCommand(Table()).exit_code, 0);
+  Succeeded(RunCommand(Table()));
   const std::vector<std::string> whole = TableFiles();
   // Written at a cell's end, and by a call that sees a finished cell without it: the same bytes.
   const std::string result = ReadBytes(CellFolder(kRows[1], 2) + "/result.json");
   EXPECT_LT(result.size(), 12000u);
   EXPECT_FALSE(Contains(result, dir_ / "")) << result;
   RemoveFromCells({"result.json"});
-  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--assemble"})));
   EXPECT_EQ(ReadBytes(CellFolder(kRows[1], 2) + "/result.json"), result);
   EXPECT_EQ(TableFiles(), whole);
 
   RemoveRuns();
-  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--assemble"})));
   EXPECT_EQ(TableFiles(), whole);
   // Nothing is trained, neither by all nor by one.
   const std::string cells = Snapshot(dir_ / "my table/cells");
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--cell", "4"}}) {
-    const CommandResult again = RunCommand(Table(more));
-    EXPECT_EQ(again.exit_code, 0) << again.errors;
-    EXPECT_TRUE(Contains(again.errors, ", 0 to run")) << again.errors;
+    ExpectExit(RunCommand(Table(more)), 0, {", 0 to run"});
   }
   EXPECT_EQ(Snapshot(dir_ / "my table/cells"), cells);
   EXPECT_EQ(TableFiles(), whole);
 
   // Of another scale, and on other text: refused, and not counted.
   WriteScale(9);
-  const CommandResult scale = RunCommand(Table());
-  EXPECT_EQ(scale.exit_code, 2) << scale.errors;
-  EXPECT_TRUE(Contains(scale.errors, "another scale or configuration: steps: 9 here, 8 there")) << scale.errors;
-  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  ExpectExit(RunCommand(Table()), 2, {"another scale or configuration: steps: 9 here, 8 there"});
+  Succeeded(RunCommand(Table({"--assemble"})));
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "steps: 9 here, 8 there")) << ReasonOfMissing(0);
   WriteScale(8, R"("steps": 3})");
-  const CommandResult finetuning = RunCommand(Table());
-  EXPECT_EQ(finetuning.exit_code, 2) << finetuning.errors;
-  ASSERT_EQ(RunCommand(Table({"--assemble"})).exit_code, 0);
+  ExpectExit(RunCommand(Table()), 2);
+  Succeeded(RunCommand(Table({"--assemble"})));
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not counted: ")) << ReasonOfMissing(0);
   WriteScale(8);
   ExpectOtherTextIsRefused();
 }
 
 TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   RemoveRuns();
   const std::string file = CellFolder(kRows[1], 1) + "/result.json";
   const std::string good = ReadBytes(file);
@@ -437,19 +413,18 @@ TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
       {std::string(2 << 20, ' '), "result.json"}};
   for (const auto& [bytes, expected] : cases) {
     WriteBytes(file, bytes);
-    ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0) << expected;
+    Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
     ASSERT_EQ(Result().At("missing").AsArray().size(), 1u) << expected;
     EXPECT_TRUE(Contains(ReasonOfMissing(0), "result.json") && Contains(ReasonOfMissing(0), expected))
         << ReasonOfMissing(0);
     EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 1);
   }
   // Training says so too, and changes nothing.
-  const CommandResult run = RunCommand(Table({"--seeds", "1"}));
-  EXPECT_EQ(run.exit_code, 1) << run.errors;
-  EXPECT_TRUE(Contains(run.errors, "without this file the cell's runs count")) << run.errors;
+  const CommandResult run =
+      ExpectExit(RunCommand(Table({"--seeds", "1"})), 1, {"without this file the cell's runs count"});
   // One of another cell is none of this.
   WriteBytes(file, ReadBytes(CellFolder(kRows[0], 1) + "/result.json"));
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "it is a run of another configuration")) << ReasonOfMissing(0);
 }
 
@@ -457,45 +432,40 @@ TEST_F(ReproduceTest, AResultThatLacksAFinetuningIsPretrainedAgain) {
   const std::vector<std::string> without = {"reproduce", "--table",         "10",      "--scale", dir_ / "tiny.json",
                                             "--out",     dir_ / "my table", "--seeds", "1",       "--threads",
                                             "1"};
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--cells", dir_ / "whole"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--cells", dir_ / "whole"})));
   const Json whole = Result();
-  ASSERT_EQ(RunCommand(without).exit_code, 0);
+  Succeeded(RunCommand(without));
   RemoveRuns();
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_TRUE(Contains(ReasonOfMissing(0), "stories: not finetuned on, and the weights to begin with are not there"))
       << ReasonOfMissing(0);
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures").At("ln_ppl").At("seeds").AsInt(), 1);
-  const CommandResult again = RunCommand(Table({"--seeds", "1"}));
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
-  EXPECT_TRUE(Contains(again.errors, "its weights are not there: pretrained again")) << again.errors;
+  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0, {"its weights are not there: pretrained again"});
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
   RemoveRuns();
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
 }
 
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1"})));
   ASSERT_TRUE(fs::exists(dir_ / "my table/figure.svg"));
   fs::remove_all(dir_ / "my table/cells");
-  ASSERT_EQ(RunCommand(Table({"--seeds", "1", "--assemble"})).exit_code, 0);
+  Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_FALSE(fs::exists(dir_ / "my table/figure.svg"));
 }
 
 TEST_F(ReproduceTest, AScaleThatIsPrintedIsAFileToBeginWith) {
-  const CommandResult printed = RunCommand({"reproduce", "--print-scale", "small"});
-  ASSERT_EQ(printed.exit_code, 0) << printed.errors;
+  const CommandResult printed = Succeeded(RunCommand({"reproduce", "--print-scale", "small"}));
   WriteBytes(dir_ / "mine.json", printed.output);
-  const CommandResult list = RunCommand({"reproduce", "--table", "7", "--scale", dir_ / "mine.json", "--list"});
-  ASSERT_EQ(list.exit_code, 0) << list.errors;
+  const CommandResult list =
+      Succeeded(RunCommand({"reproduce", "--table", "7", "--scale", dir_ / "mine.json", "--list"}));
   EXPECT_TRUE(Contains(list.output, "'--scale' '" + (dir_ / "mine.json") + "'")) << list.output;
 }
 
 TEST_F(ReproduceTest, ErrorsNameTheOption) {
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& expected) {
-    const CommandResult result = RunCommand(Joined({"reproduce"}, arguments));
-    EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, expected)) << result.errors;
+    ExpectExit(RunCommand(Joined({"reproduce"}, arguments)), 2, {expected});
   };
   refused({}, "--table: is missing");
   refused({"--table", "11"}, "--table: \"11\" is none of them");
@@ -505,10 +475,8 @@ TEST_F(ReproduceTest, ErrorsNameTheOption) {
   refused({"--table", "1", "--list", "--assemble"}, "give one");
   refused({"--table", "1", "--task-data", dir_ / "my taks", "--dry-run"}, "my taks\" is no folder");
   refused({"--print-scale", "tiny"}, "--print-scale");
-  const CommandResult missing =
-      RunCommand({"reproduce", "--table", "1", "--data", dir_ / "nowhere.txt", "--out", dir_ / "x"});
-  EXPECT_EQ(missing.exit_code, 3) << missing.errors;
-  EXPECT_TRUE(Contains(missing.errors, "nowhere.txt")) << missing.errors;
+  ExpectExit(RunCommand({"reproduce", "--table", "1", "--data", dir_ / "nowhere.txt", "--out", dir_ / "x"}), 3,
+             {"nowhere.txt"});
   EXPECT_FALSE(fs::exists(dir_ / "x"));
 }
 
