@@ -1,5 +1,5 @@
 // How a command ended and what it said on standard error: a test that expected something else fails at the caller's
-// line, and shows both.
+// line, and shows both. With messages.h.
 #pragma once
 
 #include <gtest/gtest.h>

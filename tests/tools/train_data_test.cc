@@ -13,7 +13,6 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -80,6 +79,7 @@ TEST(TrainDataTest, ADryRunSaysWhatTrainingWouldSay) {
   WriteBytes(dir / "short.txt", "A few words.");
   WriteBytes(dir / "fine.txt", Text("w"));
   const std::vector<std::vector<std::string>> cases = {
+      {"--data", dir / "missing.txt"},
       {"--data", dir / "short.txt"},
       {"--data", dir / "fine.txt", "--input-length", "3000", "--mean-span-length", "50"},
       {"--data", dir / "fine.txt", "--validation", dir / "short.txt"},

@@ -12,7 +12,6 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/statistics.h"
@@ -74,40 +73,6 @@ TEST(TrainTest, LossFallsOnTheBuiltInCorpus) {
   // Bytes of English: uniform guessing is ln 359 = 5.88, letter frequencies alone give about 3.
   EXPECT_GT(lines.front().At("ln_ppl").AsDouble(), 5.0);
   EXPECT_LT(lines.back().At("ln_ppl").AsDouble(), 3.5);
-}
-
-TEST(TrainTest, EveryKindOfAttentionTrainsInEveryPlace) {
-  const TempDir dir;
-  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
-    Succeeded(RunCommand(TinyTrain({"--out", dir / kind, "--steps", "2", "--attention", kind})));
-  }
-  Succeeded(RunCommand(
-      TinyTrain({"--out", dir / "mixed", "--steps", "2", "--encoder-self", "bilinear", "--decoder-self", "dynamic",
-                 "--encoder-decoder", "multihead", "--feed-forward", "gated-gelu", "--classifier", "untied"})));
-}
-
-TEST(TrainTest, WithoutOutEachRunGetsAFolderOfItsOwn) {
-  const TempDir dir;
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(dir.path());
-  const CommandResult first = RunCommand(TinyTrain({"--steps", "1"}));
-  const CommandResult second = RunCommand(TinyTrain({"--steps", "1"}));
-  std::filesystem::current_path(before);
-  EXPECT_EQ(first.exit_code, 0) << first.errors;
-  EXPECT_EQ(second.exit_code, 0) << second.errors;
-  EXPECT_TRUE(std::filesystem::exists(dir / "runs/t5-talking-1/model.safetensors"));
-  EXPECT_TRUE(std::filesystem::exists(dir / "runs/t5-talking-2/model.safetensors"));
-}
-
-TEST(EvalTest, RepeatsTheLastMeasureOfTheRun) {
-  const TempDir dir;
-  Succeeded(RunCommand(TinyTrain({"--out", dir / "run"})));
-  const Json last = Lines(dir / "run/metrics.jsonl").back();
-  const CommandResult result = Succeeded(RunCommand({"eval", "--run", dir / "run", "--json"}));
-  const Json json = ParseJson(result.output, "output");
-  EXPECT_EQ(json.At("ln_ppl"), last.At("ln_ppl"));
-  EXPECT_EQ(json.At("tokens"), last.At("tokens"));
-  EXPECT_EQ(json.At("step").AsInt(), 8);
 }
 
 // The end has a measure and a checkpoint of its own: one just before it would only push out an older one.

@@ -1,14 +1,8 @@
 // `crosstalk train --init-from`: what a user may expect of it, and what it refuses.
 #include <gtest/gtest.h>
-#include <signal.h>
-
-#include <chrono>
-#include <thread>
 
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/random.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -33,7 +27,6 @@ class TrainInitFromTest : public ::testing::Test {
                    "1", "--checkpoint-every", "1", "--threads", "1"},
                   more);
   }
-  static std::string Model(const std::string& run) { return ReadBytes(run + "/model.safetensors"); }
 
   TempDir dir_;
 };
@@ -86,33 +79,6 @@ TEST_F(TrainInitFromTest, ADryRunOfWhatIsResumedNeedsNoOrigin) {
   EXPECT_FALSE(fs::exists(dir_ / "fork"));
   // Weights that it did not begin with are looked at.
   ExpectExit(RunCommand({"train", "--resume", dir_ / "warm", "--init-from", dir_ / "x", "--dry-run"}), 2);
-}
-
-TEST_F(TrainInitFromTest, AnySignalAtAnyMomentEndsInTheSameBits) {
-  const auto start = std::chrono::steady_clock::now();
-  const CommandResult whole = RunCommand(Warm(dir_ / "whole"));
-  const auto duration = std::chrono::steady_clock::now() - start;
-  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
-  RandomSequence random({.seed = 13, .stream = StreamId("signals")});
-  for (int trial = 0; trial < 8; ++trial) {
-    const int number = trial % 2 == 0 ? SIGKILL : SIGTERM;
-    const std::string run = dir_ / ("cut-" + std::to_string(trial));
-    // A run that was cut before it had saved the weights that it begins with begins again.
-    const auto command = [&] {
-      const bool begun = fs::exists(run + "/checkpoints/step-00000000") || fs::exists(run + "/run.json");
-      return begun ? std::vector<std::string>{"train", "--out", run, "--resume", "auto", "--threads", "3"} : Warm(run);
-    };
-    RunningCommand first(command());
-    std::this_thread::sleep_for(duration * (0.1 * (trial + random.UniformDouble())));
-    first.Signal(number);
-    const CommandResult cut = first.Wait();
-    ASSERT_TRUE(cut.exit_code == 0 || cut.exit_code == 128 + number) << cut.errors;
-    if (fs::exists(run + "/checkpoints/step-00000000")) fs::rename(Origin(), dir_ / "hidden");
-    const CommandResult rest = RunCommand(command());
-    if (fs::exists(dir_ / "hidden")) fs::rename(dir_ / "hidden", Origin());
-    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
-    EXPECT_TRUE(Model(run) == Model(dir_ / "whole")) << trial;
-  }
 }
 
 TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {

@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <thread>
 
@@ -260,27 +258,6 @@ TEST(CheckpointTest, AFailingWriterLeavesTheEarlierOnesAndNoRubbish) {
   EXPECT_THROW(store.Save(1, files), std::runtime_error);
   EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
   EXPECT_NO_THROW(VerifyCheckpoint(store.PathOf(1)));
-}
-
-TEST(CheckpointTest, AFullDiskIsAResourceErrorAndTheEarlierOneStands) {
-  const TempDir dir;
-  CheckpointStore store(dir.path());
-  store.Save(1, FilesOf(1));
-  // A file that outgrows its limit fails as on a full disk.
-  void (*const old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
-  rlimit old_limit;
-  getrlimit(RLIMIT_FSIZE, &old_limit);
-  rlimit limit = old_limit;
-  limit.rlim_cur = 500;
-  setrlimit(RLIMIT_FSIZE, &limit);
-  const std::string message = MessageOf([&] { store.Save(2, FilesOf(2)); }, ErrorKind::kResource);
-  setrlimit(RLIMIT_FSIZE, &old_limit);
-  signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(message, store.PathOf(2) +
-                         "/model.safetensors: cannot write: File too large; free some space or choose "
-                         "another folder");
-  EXPECT_EQ(ListDirectory(dir.path()), Names{"step-00000001"});
-  EXPECT_EQ(store.FindNewestGood().checkpoint->step, 1);
 }
 
 // Runs `work` in a child process that is killed, by itself or after `delay`.
