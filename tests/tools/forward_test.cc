@@ -176,10 +176,7 @@ TEST_F(ForwardTest, InputsThatTheModelCannotReadAreRefusedByName) {
       {"albert_groups1", {{"input_ids", ids}, {"next_sentence_label", one}}, {"next_sentence_label", "no such"}},
   };
   for (const Case& one_case : cases) {
-    const CommandResult result = ExpectExit(Refused(ParityFolder(one_case.model), one_case.inputs), 3);
-    for (const std::string& word : one_case.words) {
-      EXPECT_NE(result.errors.find(word), std::string::npos) << word << " in " << result.errors;
-    }
+    ExpectExit(Refused(ParityFolder(one_case.model), one_case.inputs), 3, one_case.words);
   }
   ExpectExit(Refused(ParityFolder("bert_pretraining"), {{"input_ids", ids}}, {"--gradients"}), 2);
 }
