@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,11 @@ class TaskFileTest : public ::testing::Test {
   }
   std::string Refusal(const char* task, TaskSplit split, std::string_view bytes) {
     return testing::MessageOf([&] { Read(task, split, bytes); }, ErrorKind::kData);
+  }
+
+  void ExpectRefused(const char* task, TaskSplit split, std::string_view bytes, const std::string& says,
+                     std::source_location where = std::source_location::current()) {
+    testing::ExpectError([&] { Read(task, split, bytes); }, ErrorKind::kData, {says}, where);
   }
 
   TempDir directory_;

@@ -14,9 +14,6 @@
 namespace crosstalk {
 namespace label_scores_test {
 
-using testing::Contains;
-using testing::MessageOf;
-
 const TaskType kBinary = MakeTask("mrpc", "glue", TaskForm::kClassification, {"0", "1"});
 const TaskType kBoolean = MakeTask("boolq", "superglue", TaskForm::kClassification, {"false", "true"});
 const TaskType kCb = MakeTask("cb", "superglue", TaskForm::kClassification, {"entailment", "contradiction", "neutral"});
@@ -33,20 +30,16 @@ TEST(LabelScoresTest, WordsThatAreNoLabelAreWrong) {
 
 TEST(LabelScoresTest, EveryRowNeedsItsPrediction) {
   const auto rows = LabelledRows({0, 1, 1});
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreAccuracy(kBinary, rows, {{"0", "0", {}}, {"2", "0", {}}});
-                   },
-                   ErrorKind::kData),
-               "1 of 3 rows have no prediction; the first is the one with the id \"1\" (dev.tsv, line 2)");
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreAccuracy(kBinary, rows, {{"2", "0", {}}, {"2", "0", {}}});
-                   },
-                   ErrorKind::kData),
-               "two predictions have the id \"2\"");
+  testing::ExpectError(
+      [&] {
+        ScoreAccuracy(kBinary, rows, {{"0", "0", {}}, {"2", "0", {}}});
+      },
+      ErrorKind::kData, {"1 of 3 rows have no prediction; the first is the one with the id \"1\" (dev.tsv, line 2)"});
+  testing::ExpectError(
+      [&] {
+        ScoreAccuracy(kBinary, rows, {{"2", "0", {}}, {"2", "0", {}}});
+      },
+      ErrorKind::kData, {"two predictions have the id \"2\""});
 }
 
 TEST(LabelScoresTest, MultipleChoicesAreAnsweredAsTheyAreNamed) {
@@ -111,8 +104,8 @@ TEST(LabelScoresTest, RecordTakesTheBestOfItsAnswers) {
   EXPECT_EQ(Names(measures), "exact_match f1");
   EXPECT_EQ(ValueOf(measures, "exact_match"), 0.5);
   EXPECT_EQ(ValueOf(measures, "f1"), (1 + 2.0 / 3) / 4);
-  EXPECT_PRED2(Contains, MessageOf([&] { ScoreRecord(record, AnsweredRows({{}}), Answers({""})); }, ErrorKind::kData),
-               "line 1: has no answer");
+  testing::ExpectError([&] { ScoreRecord(record, AnsweredRows({{}}), Answers({""})); }, ErrorKind::kData,
+                       {"line 1: has no answer"});
 }
 
 // The names under which a task's own score is looked for are measures of it.

@@ -11,9 +11,6 @@
 namespace crosstalk {
 namespace squad_score_test {
 
-using testing::Contains;
-using testing::MessageOf;
-
 const TaskType kSquad = MakeTask("squad", "squad", TaskForm::kSpan, {});
 const TaskType kSquadV2 = MakeTask("squad-v2", "squad", TaskForm::kSpan, {});
 
@@ -35,35 +32,29 @@ TEST(SquadScoreTest, AMissingAnswerScoresZeroInTheFirst) {
 
 TEST(SquadScoreTest, AMissingAnswerIsAnErrorInTheSecond) {
   const auto rows = AnsweredRows({{"x"}, {"y"}, {}});
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreSquadV2(kSquadV2, rows, {{"1", "y", {}}});
-                   },
-                   ErrorKind::kData),
-               "squad-v2: 2 of 3 rows have no prediction; the first is the one with the id \"0\"");
+  testing::ExpectError(
+      [&] {
+        ScoreSquadV2(kSquadV2, rows, {{"1", "y", {}}});
+      },
+      ErrorKind::kData, {"squad-v2: 2 of 3 rows have no prediction; the first is the one with the id \"0\""});
 }
 
 TEST(SquadScoreTest, ErrorsOfFiles) {
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [] {
-                     ScoreSquad(kSquad, AnsweredRows({{"x"}}), {{"0", "x", {}}, {"0", "y", {}}});
-                   },
-                   ErrorKind::kData),
-               "two predictions have the id \"0\"");
-  EXPECT_PRED2(Contains, MessageOf([] { ScoreSquad(kSquad, AnsweredRows({{}}), Answers({"x"})); }, ErrorKind::kData),
-               "line 1: has no answer");
-  EXPECT_PRED2(Contains, MessageOf([] { ScoreSquad(kSquad, {}, {}); }, ErrorKind::kData), "no rows");
+  testing::ExpectError(
+      [] {
+        ScoreSquad(kSquad, AnsweredRows({{"x"}}), {{"0", "x", {}}, {"0", "y", {}}});
+      },
+      ErrorKind::kData, {"two predictions have the id \"0\""});
+  testing::ExpectError([] { ScoreSquad(kSquad, AnsweredRows({{}}), Answers({"x"})); }, ErrorKind::kData,
+                       {"line 1: has no answer"});
+  testing::ExpectError([] { ScoreSquad(kSquad, {}, {}); }, ErrorKind::kData, {"no rows"});
   auto rows = AnsweredRows({{"x"}, {"y"}});
   rows[1].labelled = false;
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreSquad(kSquad, rows, Answers({"x", "y"}));
-                   },
-                   ErrorKind::kData),
-               "line 2: has no label");
+  testing::ExpectError(
+      [&] {
+        ScoreSquad(kSquad, rows, Answers({"x", "y"}));
+      },
+      ErrorKind::kData, {"line 2: has no label"});
 }
 
 TEST(SquadScoreTest, WithAndWithoutAnAnswer) {
@@ -112,27 +103,21 @@ TEST(SquadScoreTest, TheBestThresholdIsThatOfThePassOverSortedPredictions) {
 
 TEST(SquadScoreTest, ProbabilitiesAreOfAllOrNone) {
   const auto rows = AnsweredRows({{"x"}, {}});
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", {}}});
-                   },
-                   ErrorKind::kData),
-               "that of \"1\" does not");
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreSquadV2(kSquadV2, rows, {{"0", "x", {}}, {"1", "x", 0.5}});
-                   },
-                   ErrorKind::kData),
-               "that of \"0\" does not");
-  EXPECT_PRED2(Contains,
-               MessageOf(
-                   [&] {
-                     ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", std::nan("")}});
-                   },
-                   ErrorKind::kData),
-               "is not a number");
+  testing::ExpectError(
+      [&] {
+        ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", {}}});
+      },
+      ErrorKind::kData, {"that of \"1\" does not"});
+  testing::ExpectError(
+      [&] {
+        ScoreSquadV2(kSquadV2, rows, {{"0", "x", {}}, {"1", "x", 0.5}});
+      },
+      ErrorKind::kData, {"that of \"0\" does not"});
+  testing::ExpectError(
+      [&] {
+        ScoreSquadV2(kSquadV2, rows, {{"0", "x", 0.5}, {"1", "x", std::nan("")}});
+      },
+      ErrorKind::kData, {"is not a number"});
 }
 
 }  // namespace squad_score_test

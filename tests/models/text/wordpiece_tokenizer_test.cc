@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -17,83 +18,13 @@ void PrintTo(const TokenSpan& span, std::ostream* out) {
 namespace wordpiece_tokenizer_test {
 
 const std::vector<std::string>& Pieces() {
-  static const auto& pieces = *new std::vector<std::string>{"[PAD]",
-                                                            "[UNK]",
-                                                            "[CLS]",
-                                                            "[SEP]",
-                                                            "[MASK]",
-                                                            "the",
-                                                            "una",
-                                                            "##ffa",
-                                                            "##ble",
-                                                            "hello",
-                                                            "wor",
-                                                            "##ld",
-                                                            "cafe",
-                                                            "##s",
-                                                            "resume",
-                                                            ".",
-                                                            ",",
-                                                            "!",
-                                                            "?",
-                                                            "'",
-                                                            "-",
-                                                            "#",
-                                                            "[",
-                                                            "]",
-                                                            "$",
-                                                            "a",
-                                                            "##a",
-                                                            "##aa",
-                                                            "b",
-                                                            "c",
-                                                            "##c",
-                                                            "i",
-                                                            "##i",
-                                                            "##stanbul",
-                                                            "istanbul",
-                                                            "strasse",
-                                                            "ss",
-                                                            "##ss",
-                                                            "\u00DF",
-                                                            "##\u00DF",
-                                                            "\u03C3",
-                                                            "##\u03C3",
-                                                            "\u03C2",
-                                                            "##\u03C2",
-                                                            "\u03BF",
-                                                            "\u03B4",
-                                                            "##\u03B4",
-                                                            "##\u03BF",
-                                                            "\u6771",
-                                                            "\u4EAC",
-                                                            "\uD55C",
-                                                            "##\uD55C",
-                                                            "\u1112",
-                                                            "##\u1161",
-                                                            "##\u11AB",
-                                                            "\u2460",
-                                                            "\u00BD",
-                                                            "fi",
-                                                            "##ne",
-                                                            "\uFB01",
-                                                            "\uFF46",
-                                                            "##\uFF46",
-                                                            "\u0928\u092E\u0938",
-                                                            "##\u0924\u0947",
-                                                            "do",
-                                                            "don",
-                                                            "t",
-                                                            "mask",
-                                                            "\U0001F469",
-                                                            "\U0001F467",
-                                                            "##\U0001F467",
-                                                            "\u00E9",
-                                                            "##\u00E9",
-                                                            "e",
-                                                            "##e",
-                                                            "i\u0307",
-                                                            "##\u0307"};
+  static const auto& pieces = *new std::vector<std::string>(
+      Split("[PAD] [UNK] [CLS] [SEP] [MASK] the una ##ffa ##ble hello wor ##ld cafe ##s resume . , ! ? ' - # [ ] "
+            "$ a ##a ##aa b c ##c i ##i ##stanbul istanbul strasse ss ##ss \u00DF ##\u00DF \u03C3 ##\u03C3 "
+            "\u03C2 ##\u03C2 \u03BF \u03B4 ##\u03B4 ##\u03BF \u6771 \u4EAC \uD55C ##\uD55C \u1112 ##\u1161 "
+            "##\u11AB \u2460 \u00BD fi ##ne \uFB01 \uFF46 ##\uFF46 \u0928\u092E\u0938 ##\u0924\u0947 do don t "
+            "mask \U0001F469 \U0001F467 ##\U0001F467 \u00E9 ##\u00E9 e ##e i\u0307 ##\u0307",
+            ' '));
   return pieces;
 }
 
