@@ -86,15 +86,14 @@ TEST_F(ParallelTest, TheBitsDoNotDependOnTheNumberOfThreads) {
 TEST_F(ParallelTest, ALoneExceptionArrivesWithItsTypeAndMessage) {
   for (int threads : kThreadCounts) {
     SetNumThreads(threads);
-    try {
-      ParallelFor(100, [](int64_t tile) {
-        if (tile == 37) Fail(ErrorKind::kNumerical, "tile ", tile);
-      });
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kNumerical);
-      EXPECT_STREQ(error.what(), "tile 37");
-    }
+    EXPECT_EQ(testing::MessageOf(
+                  [&] {
+                    ParallelFor(100, [](int64_t tile) {
+                      if (tile == 37) Fail(ErrorKind::kNumerical, "tile ", tile);
+                    });
+                  },
+                  ErrorKind::kNumerical),
+              "tile 37");
     // And the next loop runs as ever.
     std::atomic<int> runs{0};
     ParallelFor(100, [&](int64_t) { ++runs; });
@@ -312,13 +311,8 @@ TEST_F(ParallelTest, TheHostsOpenMpSettingsStay) {
 
 TEST_F(ParallelTest, ImpossibleNumbersOfThreadsAreUsageErrors) {
   for (int threads : {0, -1, 4097}) {
-    try {
-      SetNumThreads(threads);
-      FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-      EXPECT_EQ(std::string(error.what()), "the number of threads must be 1 … 4096, not " + std::to_string(threads));
-    }
+    EXPECT_EQ(testing::MessageOf([&] { SetNumThreads(threads); }, ErrorKind::kUsage),
+              "the number of threads must be 1 … 4096, not " + std::to_string(threads));
   }
 }
 

@@ -191,42 +191,39 @@ TEST_F(GenerateTest, AnEmptyLineIsATextOfALanguageModel) {
 }
 
 TEST_F(GenerateTest, WhatCannotBeIsAnError) {
-  const auto expect = [](const CommandResult& result, int exit_code, const std::string& part) {
-    EXPECT_EQ(result.exit_code, exit_code) << result.errors;
-    EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
-  };
-  expect(RunCommand({"generate"}), 2, "--run is missing");
-  expect(RunCommand({"generate", Run("lm"), "--run", Run("lm")}), 2, "are the same option");
-  expect(RunCommand({"generate", Run("nothing")}), 3, "nothing");
-  expect(Generate("t5", {}), 2, "--text: is empty");
-  expect(Generate("lm", {"--checkpoint", Run("t5") + "/checkpoints/step-00000002"}), 2, "is not of the run");
-  expect(RunCommand({"generate", *dir_ / ""}), 3, "holds no run");
-  expect(Generate("t5", {"--texts", *dir_ / "none"}), 3, "none");
+  ExpectExit(RunCommand({"generate"}), 2, {"--run is missing"});
+  ExpectExit(RunCommand({"generate", Run("lm"), "--run", Run("lm")}), 2, {"are the same option"});
+  ExpectExit(RunCommand({"generate", Run("nothing")}), 3, {"nothing"});
+  ExpectExit(Generate("t5", {}), 2, {"--text: is empty"});
+  ExpectExit(Generate("lm", {"--checkpoint", Run("t5") + "/checkpoints/step-00000002"}), 2, {"is not of the run"});
+  ExpectExit(RunCommand({"generate", *dir_ / ""}), 3, {"holds no run"});
+  ExpectExit(Generate("t5", {"--texts", *dir_ / "none"}), 3, {"none"});
   WriteBytes(*dir_ / "lines", "one\n\n");
-  expect(Generate("t5", {"--texts", *dir_ / "lines"}), 3, "lines, line 2: ");
+  ExpectExit(Generate("t5", {"--texts", *dir_ / "lines"}), 3, {"lines, line 2: "});
   WriteBytes(*dir_ / "lines", "one\n\xff\n");
-  expect(Generate("t5", {"--texts", *dir_ / "lines"}), 3, "lines, line 2: ");
-  expect(Generate("lm", {"--temperature", "-1"}), 2, "--temperature");
-  expect(Generate("lm", {"--top-p", "0"}), 2, "--top-p");
-  expect(Generate("lm", {"--top-k", "-1"}), 2, "--top-k");
-  expect(Generate("lm", {"--max-length", "0"}), 2, "--max-length");
-  expect(Generate("lm", {"--answers", "0"}), 2, "--answers");
-  expect(Generate("lm", {"--answers", "10001"}), 2, "--answers: 10001 is not in 1 … 10000");
-  expect(Generate("lm", {"--beams", "0"}), 2, "--beams");
-  expect(Generate("lm", {"--beams", "2", "--temperature", "1"}), 2, "--beams");
-  expect(Generate("lm", {"--temperature", "0", "--answers", "2"}), 2, "--answers");
-  expect(Generate("lm", {"--length-penalty", "-1"}), 2, "--length-penalty");
-  expect(Generate("lm", {"--length-normalisation", "mean"}), 2, "--length-normalisation");
+  ExpectExit(Generate("t5", {"--texts", *dir_ / "lines"}), 3, {"lines, line 2: "});
+  ExpectExit(Generate("lm", {"--temperature", "-1"}), 2, {"--temperature"});
+  ExpectExit(Generate("lm", {"--top-p", "0"}), 2, {"--top-p"});
+  ExpectExit(Generate("lm", {"--top-k", "-1"}), 2, {"--top-k"});
+  ExpectExit(Generate("lm", {"--max-length", "0"}), 2, {"--max-length"});
+  ExpectExit(Generate("lm", {"--answers", "0"}), 2, {"--answers"});
+  ExpectExit(Generate("lm", {"--answers", "10001"}), 2, {"--answers: 10001 is not in 1 … 10000"});
+  ExpectExit(Generate("lm", {"--beams", "0"}), 2, {"--beams"});
+  ExpectExit(Generate("lm", {"--beams", "2", "--temperature", "1"}), 2, {"--beams"});
+  ExpectExit(Generate("lm", {"--temperature", "0", "--answers", "2"}), 2, {"--answers"});
+  ExpectExit(Generate("lm", {"--length-penalty", "-1"}), 2, {"--length-penalty"});
+  ExpectExit(Generate("lm", {"--length-normalisation", "mean"}), 2, {"--length-normalisation"});
   for (const char* option : {"--top-k", "--top-p", "--seed"}) {
-    expect(Generate("lm", {"--temperature", "0", option, "1"}), 2,
-           std::string(option) + " is of tokens that are drawn");
-    expect(Generate("t5", {"--text", "a ___", option, "1"}), 2, std::string(option) + " is of tokens that are drawn");
+    ExpectExit(Generate("lm", {"--temperature", "0", option, "1"}), 2,
+               {std::string(option) + " is of tokens that are drawn"});
+    ExpectExit(Generate("t5", {"--text", "a ___", option, "1"}), 2,
+               {std::string(option) + " is of tokens that are drawn"});
   }
-  expect(Generate("lm", {"--early-stopping"}), 2, "--early-stopping is of a beam search");
-  expect(Generate("lm", {"--length-penalty", "2"}), 2, "--length-penalty is of scores");
-  expect(Generate("lm", {"--length-normalisation", "gnmt"}), 2, "--length-normalisation is of scores");
-  expect(Generate("lm", {"--text", "a", "--texts", "b"}), 2, "give one");
-  expect(Generate("lm", {"--text", "a\xff"}), 2, "UTF-8");
+  ExpectExit(Generate("lm", {"--early-stopping"}), 2, {"--early-stopping is of a beam search"});
+  ExpectExit(Generate("lm", {"--length-penalty", "2"}), 2, {"--length-penalty is of scores"});
+  ExpectExit(Generate("lm", {"--length-normalisation", "gnmt"}), 2, {"--length-normalisation is of scores"});
+  ExpectExit(Generate("lm", {"--text", "a", "--texts", "b"}), 2, {"give one"});
+  ExpectExit(Generate("lm", {"--text", "a\xff"}), 2, {"UTF-8"});
 }
 
 TEST_F(GenerateTest, TheEndOfATrainingShowsWhatWasLearnt) {

@@ -13,7 +13,6 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/inspect/maps_section.h"

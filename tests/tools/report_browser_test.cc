@@ -12,7 +12,6 @@
 #include "crosstalk/runtime/check.h"
 #include "tests/support/browser.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 #include "tools/report/chart.h"

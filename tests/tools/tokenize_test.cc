@@ -4,7 +4,6 @@
 #include <string>
 
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -92,11 +91,8 @@ TEST_F(TokenizeTest, MistakesAreNamed) {
       {{dir_ / "nothing"}, "", "nothing", 3},
       {{dir_.path()}, "", "is a folder", 3},
   };
-  for (const auto& [arguments, input, says, exit_code] : cases) {
-    const CommandResult result = Tokenize(arguments, input);
-    EXPECT_EQ(result.exit_code, exit_code) << result.errors;
-    EXPECT_TRUE(Contains(result.errors, says)) << result.errors;
-  }
+  for (const auto& [arguments, input, says, exit_code] : cases)
+    ExpectExit(Tokenize(arguments, input), exit_code, {says});
   EXPECT_EQ(RunCommand({"tokenize", dir_ / "text"}).exit_code, 2);
   EXPECT_EQ(RunCommand({"tokenize", dir_ / "text", "--tokenizer", dir_ / "text"}).exit_code, 3);
 }

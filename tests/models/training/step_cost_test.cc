@@ -50,16 +50,6 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
             cost.step_multiplications);
 }
 
-TEST(StepCostTest, FusedAndComposedAttentionMultiplyAlike) {
-  for (const char* kind : {"multihead", "talking", "logits", "weights", "dynamic", "bilinear"}) {
-    TrainingConfig config;
-    config.model.attention.kind = ParseName<AttentionKind>("attention", kind);
-    const int64_t fused = EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications;
-    config.model.implementation = AttentionImplementation::kComposed;
-    EXPECT_EQ(EstimateStep(ResolvedConfig(config), {500, {}}).forward_multiplications, fused) << kind;
-  }
-}
-
 // The peak of what a run allocates for its first step.
 int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   ReleaseCachedMemory();
@@ -82,6 +72,22 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   }
   optimizer->Step(0.01, 1.0);
   return GetMemoryStats().peak_bytes - before;
+}
+
+// Large enough for several tiles.
+TrainingConfig Wide(AttentionKind kind, AttentionImplementation implementation, Activations activations) {
+  TrainingConfig config;
+  config.model.attention.kind = kind;
+  config.model.attention.heads = 8;
+  config.model.implementation = implementation;
+  config.optimization.activations = activations;
+  config.model.d_model = 128;
+  config.model.d_ff = 256;
+  config.model.layers = 2;
+  config.model.dropout = 0.1;
+  config.objective.input_length = 96;
+  config.optimization.batch = 3;
+  return config;
 }
 
 TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
@@ -120,6 +126,29 @@ TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
       EXPECT_LT(cost.total_bytes, whole.total_bytes) << frozen;
     }
   }
+}
+
+TEST(StepCostTest, MemoryIsThatOfAStepOfEveryKindOfAttention) {
+  const testing::ThreadsScope one_thread(1);
+  for (const AttentionKind kind : {AttentionKind::kTalking, AttentionKind::kDynamic, AttentionKind::kBilinear}) {
+    for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
+      for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
+        const ResolvedConfig resolved(Wide(kind, implementation, activations));
+        EXPECT_EQ(EstimateStep(resolved, {300, {}}).total_bytes, PeakOfAStep(resolved, {300, {}}))
+            << Name(kind) << ", " << Name(implementation) << ", " << Name(activations);
+      }
+    }
+  }
+}
+
+// With several threads, each packs a block of A when it gets to it: what is said counts one for each thread, a real
+// step those that were there at once.
+TEST(StepCostTest, MemoryCountsEveryThreadsBuffers) {
+  const testing::ThreadsScope three_threads(3);
+  const ResolvedConfig resolved(Wide(AttentionKind::kTalking, AttentionImplementation::kFused, Activations::kKeep));
+  const int64_t said = EstimateStep(resolved, {300, {}}).total_bytes, real = PeakOfAStep(resolved, {300, {}});
+  EXPECT_GE(said, real);
+  EXPECT_NEAR(static_cast<double>(said) / static_cast<double>(real), 1.0, 0.05);
 }
 
 // 1.1 trillion parameters: nothing of it is allocated.

@@ -12,7 +12,6 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
