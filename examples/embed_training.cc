@@ -15,8 +15,8 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/state_dict.h"
-#include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/safetensors.h"
 
@@ -52,15 +52,15 @@ int Run(int steps, const char* path) {
   Adafactor optimizer(model.Parameters());
   const auto batches = MakePrefetchingBatches(
       MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*rows=*/8, /*parts=*/1), 1);
-  TrainerOptions options;
+  LoopOptions options;
   options.schedule = {.warmup_steps = 10, .total_steps = steps};
   options.seed = seed;
-  Trainer trainer(model, optimizer, *batches, options);
-  for (int i = 0; i < steps; ++i) {
-    const StepResult result = trainer.Step();
+  TrainingObserver observer;
+  observer.step = [](const StepResult& result) {
     if (result.step % 10 == 0)
       std::printf("step %3lld  ln(PPL) %.3f\n", static_cast<long long>(result.step), result.metrics[0].value);
-  }
+  };
+  Loop(model, *batches, optimizer, options, observer).Train(steps);
 
   const EvaluationBatches held_out(examples(corpus.validation, TextSource::Order::kSequential), /*rows=*/8,
                                    /*max_examples=*/32);

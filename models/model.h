@@ -1,4 +1,4 @@
-// What a trainer, a run and the commands need to know of a model, whichever it is. A model is one folder of models/ and
+// What a loop, a run and the commands need to know of a model, whichever it is. A model is one folder of models/ and
 // one line of registry.cc.
 #pragma once
 

@@ -1,6 +1,5 @@
 #include "crosstalk/models/training/run.h"
 
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -103,8 +103,7 @@ void TrainingRun::Begin() {
   }
   if (step() < config_->optimization.steps || !folder_.HasRunFile()) WriteRunFile();
   WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
-  const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
-  const auto kept = evaluated ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo;
+  const auto kept = IsEvaluated() ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo;
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(), kept);
   if (config_->run.tensorboard) events_ = std::make_unique<EventLog>(folder_.path(), step(), kept);
   if (!metrics_->damage().empty()) Report(metrics_->damage());
@@ -175,31 +174,25 @@ void TrainingRun::AppendPictures() {
   events_->AppendPictures(step(), pictures);
 }
 
-RunEvaluation TrainingRun::RunEvaluationNow() {
+void TrainingRun::RunEvaluationNow() {
   RunEvaluation evaluation;
   evaluation.step = step();
   evaluation.result = held_out_->Evaluate(*model_, {.stop = observer_.stop, .progress = {}});
-  if (!evaluation.result.finished) return evaluation;
+  if (!evaluation.result.finished) return;
   if (!loss_lower_bound_) {
     const std::optional<double> bound = held_out_->LossLowerBound(observer_.stop);
-    if (!bound && observer_.stop && observer_.stop()) {
-      evaluation.result.finished = false;
-      return evaluation;
-    }
+    if (!bound && observer_.stop && observer_.stop()) return;
     loss_lower_bound_ = bound;
   }
   if (!constant_guess_) constant_guess_ = held_out_->ConstantGuess(observer_.stop);
-  if (!constant_guess_) {
-    evaluation.result.finished = false;
-    return evaluation;
-  }
+  if (!constant_guess_) return;
   evaluation.loss_lower_bound = *loss_lower_bound_;
   evaluation.constant_guess = *constant_guess_;
   AppendMetrics(EvaluationEvent(evaluation));
   AppendPictures();
   last_evaluation_ = evaluation;
+  saved_ = false;
   if (observer_.evaluation) observer_.evaluation(evaluation);
-  return evaluation;
 }
 
 void TrainingRun::SaveCheckpoint() {
@@ -207,7 +200,6 @@ void TrainingRun::SaveCheckpoint() {
     Fail(ErrorKind::kNumerical, "after step ", step(), ", ", value,
          ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
   }
-  const bool evaluated = last_evaluation_ && last_evaluation_->step == step();
   Json config = Json::MakeObject({{"format", kRunFormat},
                                   {"version", Version()},
                                   {"data_fingerprint", data_.fingerprint},
@@ -225,8 +217,8 @@ void TrainingRun::SaveCheckpoint() {
   };
   lock_->CheckHeld();
   checkpoints_.Save(step(), files,
-                    evaluated ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
-  saved_step_ = step();
+                    IsEvaluated() ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
+  saved_ = true;
   for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->run.keep)).failed) Report(stays);
 }
 
@@ -239,62 +231,46 @@ bool TrainingRun::Due(int64_t every) const {
   return step() > 0 && every > 0 && step() % every == 0 && 2 * (end - step()) >= every;
 }
 
-TrainingSummary TrainingRun::Train() {
-  const auto start = std::chrono::steady_clock::now();
-  TrainerOptions options;
-  options.schedule = MakeSchedule(config_->optimization);
-  options.parts = config_->optimization.accumulate;
-  options.clip_norm = config_->optimization.clip.value_or(0);
-  options.loss = MakeLossOptions(config_->optimization);
-  options.denominator = config_->optimization.loss_denominator;
-  options.seed = config_->optimization.seed;
-  Trainer trainer(*model_, *optimizer_, *batches_, options);
+// Evaluates and saves where that is due and has not been done.
+void TrainingRun::DoWhatIsDue() {
+  if (Due(*config_->run.eval_every) && !IsEvaluated()) RunEvaluationNow();
+  if (Due(*config_->run.checkpoint_every) && !saved_) SaveCheckpoint();
+}
 
-  const auto stopping = [&] { return observer_.stop && observer_.stop(); };
-  bool stopped = false;
+TrainingSummary TrainingRun::Train() {
+  const Stopwatch watch;
   // What a finished run has answered stays, also where its best checkpoint is lost since.
   const bool answered =
       step() == config_->optimization.steps && HasTaskResults(folder_.path(), config_->optimization.steps);
-  // A run that was cut at a step whose evaluation was due begins with that evaluation.
-  for (bool first = true;; first = false) {
-    if (!first) {
-      const StepResult result = trainer.Step();
-      if (step() % config_->run.log_every == 0) AppendMetrics(StepEvent(result));
-      if (observer_.step) observer_.step(result);
-    }
-    bool changed = false;
-    if (Due(*config_->run.eval_every) && !(last_evaluation_ && last_evaluation_->step == step())) {
-      changed = RunEvaluationNow().result.finished;
-    }
-    stopped = stopping() && step() < config_->optimization.steps;
-    if ((stopped || Due(*config_->run.checkpoint_every)) && (changed || saved_step_ != step())) SaveCheckpoint();
-    if (stopped || step() == config_->optimization.steps) break;
-  }
-  TrainingSummary summary;
-  summary.step = step();
-  summary.parameters = model_->NumParameters();
-  if (stopped) {
-    summary.end = TrainingSummary::End::kStopped;
-  } else {
-    if (!(last_evaluation_ && last_evaluation_->step == step())) {
-      // The signal came in the last evaluation: the run is whole but for that.
-      summary.end = TrainingSummary::End::kStopped;
-    } else {
-      lock_->CheckHeld();
-      WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
-      if (data_.tasks != nullptr && !answered) {
-        try {
-          WriteTaskResults(folder_.path(), *data_.tasks, {.stop = observer_.stop, .progress = {}});
-        } catch (const Interrupted&) {
-          summary.end = TrainingSummary::End::kStopped;
-        }
+  const auto after_step = [this](const StepResult& result) {
+    saved_ = false;
+    if (step() % config_->run.log_every == 0) AppendMetrics(StepEvent(result));
+    if (observer_.step) observer_.step(result);
+    DoWhatIsDue();
+  };
+  Loop loop(*model_, *batches_, *optimizer_, MakeLoopOptions(config_->optimization),
+            {.message = {}, .step = after_step, .evaluation = {}, .stop = observer_.stop});
+  DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
+  bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;
+  if (!finished && !saved_) SaveCheckpoint();
+  if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole but for that
+  if (finished) {
+    lock_->CheckHeld();
+    WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
+    if (data_.tasks != nullptr && !answered) {
+      try {
+        WriteTaskResults(folder_.path(), *data_.tasks, {.stop = observer_.stop, .progress = {}});
+      } catch (const Interrupted&) {
+        finished = false;
       }
     }
   }
   lock_->CheckHeld();
-  summary.last_evaluation = last_evaluation_;
-  summary.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return summary;
+  return {.end = finished ? TrainingSummary::End::kFinished : TrainingSummary::End::kStopped,
+          .step = step(),
+          .parameters = model_->NumParameters(),
+          .last_evaluation = last_evaluation_,
+          .seconds = watch.seconds()};
 }
 
 }  // namespace crosstalk

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,23 +15,14 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/event_log.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/models/training/trainer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-// What a run tells while it goes on. Any may be empty.
-struct TrainingObserver {
-  std::function<void(const std::string& message)> message;  // a sentence for the user
-  std::function<void(const StepResult& step)> step;
-  std::function<void(const RunEvaluation& evaluation)> evaluation;
-  std::function<bool()> stop;  // asked at every step: true saves a checkpoint and ends the run for now;
-                               // and while the data is prepared, which then ends with Interrupted
-};
 
 struct ResumeOptions {
   enum class From {
@@ -99,7 +89,9 @@ class TrainingRun {
   void AppendMetrics(const Json& line);
   void AppendPictures();
   bool Due(int64_t every) const;
-  RunEvaluation RunEvaluationNow();
+  bool IsEvaluated() const { return last_evaluation_ && last_evaluation_->step == step(); }
+  void DoWhatIsDue();
+  void RunEvaluationNow();
   void SaveCheckpoint();
   void Report(const std::string& message) const;
 
@@ -119,7 +111,7 @@ class TrainingRun {
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<EventLog> events_;  // null: none are asked for
   std::optional<RunEvaluation> last_evaluation_;
-  int64_t saved_step_ = -1;
+  bool saved_ = false;                                     // steps and evaluations, in a checkpoint
   std::optional<std::optional<double>> loss_lower_bound_;  // of held_out_, once it has been computed
   std::optional<std::vector<Metric>> constant_guess_;      // the same
 };

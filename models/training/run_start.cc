@@ -265,7 +265,7 @@ void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
   }
   if (!reader.Value("evaluation").is_null())
     last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
-  saved_step_ = checkpoint.step;
+  saved_ = true;
   steps_before_ = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
                                        : ReadCheckpointTraining(checkpoint).optimization.steps;
 }

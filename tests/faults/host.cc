@@ -46,11 +46,11 @@ double Train() {
   T5 model(config, 1);
   AdamW optimizer(model.Parameters());
   const std::unique_ptr<BatchSource> batches = MakePrefetchingBatches(std::make_unique<CountingBatches>(), 1);
-  TrainerOptions options;
+  LoopOptions options;
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0.01, .total_steps = 3};
-  Trainer trainer(model, optimizer, *batches, options);
+  Loop loop(model, *batches, optimizer, options);
   double loss = 0;
-  for (int step = 0; step < 3; ++step) loss = trainer.Step().loss;
+  for (int step = 0; step < 3; ++step) loss = loop.Step().loss;
   // Bodies that allocate, on both threads.
   std::vector<double> sums(8);
   ParallelFor(8, [&](int64_t tile) {

@@ -6,12 +6,11 @@
 #include <memory>
 #include <utility>
 
-#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/nn/optim/lamb.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -132,39 +131,36 @@ StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementat
   return step;
 }
 
-class StepPass {
+class StepPass : private BatchSource {
  public:
   StepPass(const StepCase& step, int64_t batch, int64_t n)
       : case_(step),
         batch_(batch),
         n_(n),
         model_(step.make_model(n)),
-        parameters_(model_->Parameters()),
-        optimizer_(step.make_optimizer(parameters_)) {}
+        optimizer_(step.make_optimizer(model_->Parameters())),
+        loop_(*model_, *this, *optimizer_,
+              {.schedule = {.kind = ScheduleKind::kConstant, .scale = step.learning_rate},
+               .clip_norm = step.clip,
+               .loss = step.loss}) {}
 
-  // In the context's precision, as layers are measured.
+  // In the context's precision, as layers are measured. The batch is made before the clock runs.
   PassSeconds Run() {
     model_->SetPrecision(CurrentContext().precision);
-    const int64_t step = optimizer_->step();
-    const Batch batch = case_.make_batch(batch_, n_, step);
-    const double begin = WallSeconds();
-    const ForwardContext context{.phase = ForwardContext::Phase::kTraining, .step = static_cast<uint32_t>(step)};
-    const LossResult loss = model_->Loss(batch, case_.loss, context);
-    const double middle = WallSeconds();
-    Backward(loss.Scaled(
-        {.targets = 1.0 / static_cast<double>(batch.targets), .examples = 1.0 / static_cast<double>(batch_)}));
-    const double end = WallSeconds();
-    optimizer_->Step(case_.learning_rate, ClipScale(GradientNorm(parameters_), case_.clip));
-    model_->ZeroGrad();
-    return {.forward = middle - begin, .backward = end - middle, .whole = WallSeconds() - begin};
+    next_ = case_.make_batch(batch_, n_, loop_.step());
+    const StepResult step = loop_.Step();
+    return {.forward = step.forward_seconds, .backward = step.backward_seconds, .whole = step.seconds};
   }
 
  private:
+  Batch Get(int64_t, int64_t) override { return std::move(next_); }
+
   StepCase case_;
   int64_t batch_, n_;
   std::unique_ptr<Model> model_;
-  Parameters parameters_;
   std::unique_ptr<Optimizer> optimizer_;
+  Batch next_;
+  Loop loop_;
 };
 
 // Makes PeakResidentBytes() count from here on. What earlier cases freed goes back to the system first.

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
 
@@ -45,22 +45,21 @@ Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& 
   return vocabulary;
 }
 
-// The quickest of a few forward and backward passes: whatever else runs on the machine makes one slower, and none
+// Of the quickest of a few steps, without its update: whatever else runs on the machine makes one slower, and none
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
   PrepareModel(config.optimization, *model);
-  const Batch batch = MakeBatches(config, data)->Get(0, 0);
+  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config.optimization, model->Parameters());
+  const std::unique_ptr<BatchSource> batches = MakeBatches(config, data);
+  Loop loop(*model, *batches, *optimizer, MakeLoopOptions(config.optimization));
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;
-  for (int i = 0; i < kMostPasses && watch.seconds() < kMostSeconds; ++i) {
+  while (loop.step() < kMostPasses && watch.seconds() < kMostSeconds) {
     if (signals.Received() != 0) throw Interrupted();
-    const Stopwatch pass;
-    const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = config.optimization.seed};
-    Backward(model->Loss(batch, MakeLossOptions(config.optimization), context).Scaled({}));
-    quickest = std::min(quickest, pass.seconds());
-    model->ZeroGrad();
+    const StepResult step = loop.Step();
+    quickest = std::min(quickest, step.forward_seconds + step.backward_seconds);
   }
   return quickest;
 }

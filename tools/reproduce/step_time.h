@@ -13,7 +13,7 @@ namespace crosstalk {
 // What a step of the configuration takes of memory, for the vocabulary that it asks for.
 StepCost CostOfStep(const TrainingConfig& config);
 
-// Multiplications a second of such a step here: of a few forward and backward passes over bytes of the built-in corpus,
+// Multiplications a second of such a step here: of forward and backward in a few steps on bytes of the built-in corpus,
 // in the shapes that the configuration has, with its whole vocabulary, but on so few examples, and of a large model in
 // one layer, that all takes seconds. None where even that does not fit into this machine. Interrupted where a signal
 // came.

@@ -10,7 +10,7 @@
 #include "crosstalk/models/bert/bert.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/encoder_examples.h"
-#include "crosstalk/models/training/trainer.h"
+#include "crosstalk/models/training/loop.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
@@ -216,10 +216,9 @@ std::vector<TaskPrediction> Learnt(const Task& task, std::vector<TaskRow> rows, 
       MakeEncoderExamples(task.type, std::make_shared<const std::vector<TaskRow>>(rows), Bytes(), options, 1);
   const auto batches = MakeTrainingBatches(examples, 8, 1);
   AdamW optimizer(model.Parameters(), {});
-  TrainerOptions training;
+  LoopOptions training;
   training.schedule = {.kind = ScheduleKind::kConstant, .scale = 3e-3, .warmup_steps = 1};
-  Trainer trainer(model, optimizer, *batches, training);
-  for (int64_t i = 0; i < steps; ++i) trainer.Step();
+  Loop(model, *batches, optimizer, training).Train(steps);
   for (TaskRow& row : rows) row.labelled = false;
   return AnswerWithHead(model, *Bytes(), task.type, rows, options);
 }

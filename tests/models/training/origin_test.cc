@@ -72,10 +72,7 @@ TEST_F(OriginTest, TrainsAsOneDoesByHandFromTheseWeights) {
   }
   const auto optimizer = MakeOptimizer(config->optimization, trained);
   const auto batches = MakeBatches(*config, data);
-  Trainer trainer(
-      *model, *optimizer, *batches,
-      {.schedule = MakeSchedule(config->optimization), .loss = MakeLossOptions(config->optimization), .seed = 8});
-  for (int i = 0; i < 3; ++i) trainer.Step();
+  Loop(*model, *batches, *optimizer, MakeLoopOptions(config->optimization)).Train(3);
   WriteSafetensors(dir_ / "by-hand.safetensors", ParameterTensors(*model));
   EXPECT_TRUE(Model("warm") == ReadFile(dir_ / "by-hand.safetensors"));
 }

@@ -1,6 +1,7 @@
-#include "crosstalk/models/training/trainer.h"
+#include "crosstalk/models/training/loop.h"
 
 #include <cmath>
+#include <utility>
 
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/tape.h"
@@ -12,29 +13,58 @@
 
 namespace crosstalk {
 
-Trainer::Trainer(const Model& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options)
-    : model_(model), optimizer_(optimizer), batches_(batches), options_(options), parameters_(model.Parameters()) {
+LoopOptions MakeLoopOptions(const OptimizationConfig& config) {
+  return {.schedule = MakeSchedule(config),
+          .parts = config.accumulate,
+          .clip_norm = config.clip.value_or(0),
+          .loss = MakeLossOptions(config),
+          .denominator = config.loss_denominator,
+          .seed = config.seed};
+}
+
+Loop::Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, const LoopOptions& options,
+           TrainingObserver observer)
+    : model_(model),
+      batches_(batches),
+      optimizer_(optimizer),
+      options_(options),
+      observer_(std::move(observer)),
+      parameters_(model.Parameters()) {
   options_.schedule.Validate();
-  CROSSTALK_CHECK(options_.parts >= 1, "trainer: parts is ", options_.parts, ", and must be at least 1");
+  CROSSTALK_CHECK(options_.parts >= 1, "training: parts is ", options_.parts, ", and must be at least 1");
+}
+
+Loop::End Loop::Train(int64_t steps) {
+  while (step() < steps) {
+    if (observer_.stop && observer_.stop()) return End::kStopped;
+    const StepResult result = Step();
+    if (observer_.step) observer_.step(result);
+  }
+  return End::kFinished;
 }
 
 // Gradients of Σ over the parts of their scaled losses, added in the order of the parts.
-Trainer::Sums Trainer::ForwardBackward(const std::vector<Batch>& batches, const LossScales& scales) const {
+Loop::Sums Loop::ForwardBackward(const std::vector<Batch>& batches, const LossScales& scales,
+                                 StepResult* result) const {
   model_.ZeroGrad();
   Sums sums;
   for (size_t i = 0; i < batches.size(); ++i) {
     const ForwardContext context{ForwardContext::Phase::kTraining, options_.seed,
                                  static_cast<uint32_t>(optimizer_.step()), static_cast<uint32_t>(i)};
+    const Stopwatch forward;
     const LossResult loss = model_.Loss(batches[i], options_.loss, context);
+    result->forward_seconds += forward.seconds();
     sums.loss += loss.ScaledValue(scales);
     AddSums(sums.metrics, loss.sums);
     if (!std::isfinite(sums.loss)) return sums;
+    const Stopwatch backward;
     Backward(loss.Scaled(scales));
+    result->backward_seconds += backward.seconds();
   }
   return sums;
 }
 
-void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
+void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
   const std::string advice = " Try a smaller learning_rate, a longer warmup, or clip = 1.";
@@ -42,7 +72,8 @@ void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, const LossScal
   std::string first;
   try {
     const ContextScope check(&OpContext::finite_checks, true);
-    ForwardBackward(batches, scales);
+    StepResult ignored;
+    ForwardBackward(batches, scales, &ignored);
     first = gradient.empty() ? "The sum of its squares overflows." : "First seen in " + gradient + ".";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNumerical) throw;
@@ -52,7 +83,7 @@ void Trainer::ExplainNonFinite(const std::vector<Batch>& batches, const LossScal
   Fail(ErrorKind::kNumerical, where, first, advice);
 }
 
-StepResult Trainer::Step() {
+StepResult Loop::Step() {
   const Stopwatch watch;
   StepResult result;
   const int64_t step = optimizer_.step();
@@ -69,7 +100,7 @@ StepResult Trainer::Step() {
   const int64_t denominator = options_.denominator == LossDenominator::kTokens ? result.target_tokens : positions;
   const LossScales scales = {1.0 / static_cast<double>(denominator), 1.0 / static_cast<double>(examples)};
 
-  const Sums sums = ForwardBackward(batches, scales);
+  const Sums sums = ForwardBackward(batches, scales, &result);
   if (!std::isfinite(sums.loss)) ExplainNonFinite(batches, scales, "loss");
   result.gradient_norm = GradientNorm(parameters_);
   const double clip_scale = ClipScale(result.gradient_norm, options_.clip_norm);

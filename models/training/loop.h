@@ -1,21 +1,24 @@
-// Trainer: one optimisation step of a model as a pure function of (parameters, optimizer state, step, seed). No files
-// and no loop: those are run.h's.
+// Loop: training in memory. A step is a pure function of (parameters, optimizer state, step, seed). What a run keeps in
+// its folder is run.h's.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-struct TrainerOptions {
+struct LoopOptions {
   ScheduleConfig schedule;
   int64_t parts = 1;     // of a step's batch, whose gradients are added up in order
   double clip_norm = 0;  // 0: none
@@ -23,6 +26,7 @@ struct TrainerOptions {
   LossDenominator denominator = LossDenominator::kTokens;
   uint64_t seed = 0;  // of dropout
 };
+LoopOptions MakeLoopOptions(const OptimizationConfig& config);
 
 struct StepResult {
   int64_t step = 0;             // steps done, this one counted
@@ -32,16 +36,34 @@ struct StepResult {
   double gradient_norm = 0;   // before clipping
   int64_t target_tokens = 0;  // that are not padding
   int64_t tokens = 0;         // the same, inputs counted too
-  double seconds = 0;         // wall time: the only field that is not reproducible
+  // Wall time: all that is not reproducible.
+  double seconds = 0;  // of the whole step, the wait for its batches included
+  double forward_seconds = 0;
+  double backward_seconds = 0;
 };
 
-class Trainer {
+// What a loop, and a run in a folder, tell while they go on. Any may be empty.
+struct TrainingObserver {
+  std::function<void(const std::string& message)> message;  // of a run: a sentence for the user
+  std::function<void(const StepResult& step)> step;
+  std::function<void(const RunEvaluation& evaluation)> evaluation;  // of a run
+  // Asked before every step: true ends a loop, and a run with a checkpoint; and while a run prepares its data, which
+  // then ends with Interrupted.
+  std::function<bool()> stop;
+};
+
+class Loop {
  public:
-  // Refers to its arguments, which must outlive it.
-  Trainer(const Model& model, Optimizer& optimizer, BatchSource& batches, const TrainerOptions& options);
+  // Refers to its arguments but the last two, which must outlive it.
+  Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, const LoopOptions& options,
+       TrainingObserver observer = {});
 
   // Steps done: the optimizer's count, which checkpoints keep.
   int64_t step() const { return optimizer_.step(); }
+
+  // Steps until `steps` are done or the observer asks to stop. Errors of Step.
+  enum class End { kFinished, kStopped };
+  End Train(int64_t steps);
 
   // One step. A loss or gradient that is not finite throws Error(kNumerical), naming the layer and operation that
   // produced the first such value (the step is computed again to find it); parameters and optimizer state are then as
@@ -53,14 +75,15 @@ class Trainer {
     double loss = 0;
     std::vector<MetricSum> metrics;
   };
-  Sums ForwardBackward(const std::vector<Batch>& batches, const LossScales& scales) const;
+  Sums ForwardBackward(const std::vector<Batch>& batches, const LossScales& scales, StepResult* result) const;
   [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales,
                                      const char* what) const;
 
   const Model& model_;
-  Optimizer& optimizer_;
   BatchSource& batches_;
-  TrainerOptions options_;
+  Optimizer& optimizer_;
+  LoopOptions options_;
+  TrainingObserver observer_;
   std::vector<NamedParameter> parameters_;
 };
 

@@ -1,4 +1,4 @@
-#include "crosstalk/models/training/trainer.h"
+#include "crosstalk/models/training/loop.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "tests/support/threads_scope.h"
 
 namespace crosstalk {
-namespace trainer_test {
+namespace loop_test {
 
 constexpr int64_t kVocabulary = 50;
 
@@ -60,8 +60,8 @@ class RandomBatches : public BatchSource {
   int64_t parts_;
 };
 
-TrainerOptions Options(int64_t parts) {
-  TrainerOptions options;
+LoopOptions Options(int64_t parts) {
+  LoopOptions options;
   options.schedule.kind = ScheduleKind::kConstant;
   options.schedule.scale = 0.01;
   options.schedule.total_steps = 100;
@@ -88,25 +88,25 @@ double LnPpl(const StepResult& step) {
 }
 
 struct Rig {
-  explicit Rig(int64_t parts, const T5Config& config = TinyConfig(), TrainerOptions options = Options(1))
+  explicit Rig(int64_t parts, const T5Config& config = TinyConfig(), LoopOptions options = Options(1))
       : model(config, 7),
         optimizer(model.Parameters()),
         batches(12 / parts, parts),
-        trainer(model, optimizer, batches, [&] {
+        loop(model, batches, optimizer, [&] {
           options.parts = parts;
           return options;
         }()) {}
   T5 model;
   AdamW optimizer;
   RandomBatches batches;
-  Trainer trainer;
+  Loop loop;
 };
 
-TEST(TrainerTest, AccumulatedGradientsAreThoseOfTheWholeBatch) {
+TEST(LoopTest, AccumulatedGradientsAreThoseOfTheWholeBatch) {
   for (const int64_t parts : {2, 3, 6}) {
     Rig cut(parts);
-    const StepResult a = Rig(1).trainer.Step();
-    const StepResult b = cut.trainer.Step();
+    const StepResult a = Rig(1).loop.Step();
+    const StepResult b = cut.loop.Step();
     // The same sums in another order: a few rounding errors of float, relative to the sum.
     EXPECT_NEAR(a.loss, b.loss, 1e-5 * a.loss) << parts;
     EXPECT_NEAR(LnPpl(a), LnPpl(b), 1e-5 * LnPpl(a)) << parts;
@@ -116,25 +116,25 @@ TEST(TrainerTest, AccumulatedGradientsAreThoseOfTheWholeBatch) {
   }
 }
 
-TEST(TrainerTest, CountsWhatIsNotPadding) {
-  const StepResult result = Rig(1).trainer.Step();
+TEST(LoopTest, CountsWhatIsNotPadding) {
+  const StepResult result = Rig(1).loop.Step();
   // Of each three rows one has all positions, one lacks one, one lacks two.
   EXPECT_EQ(result.target_tokens, 12 * 5 - 12);
   EXPECT_EQ(result.tokens, 12 * (5 + 9) - 24);
   EXPECT_EQ(result.step, 1);
 }
 
-TEST(TrainerTest, DenominatorsDifferByThePadding) {
-  TrainerOptions options = Options(1);
-  const StepResult tokens = Rig(1, TinyConfig(), options).trainer.Step();
+TEST(LoopTest, DenominatorsDifferByThePadding) {
+  LoopOptions options = Options(1);
+  const StepResult tokens = Rig(1, TinyConfig(), options).loop.Step();
   options.denominator = LossDenominator::kPositions;
-  const StepResult positions = Rig(1, TinyConfig(), options).trainer.Step();
+  const StepResult positions = Rig(1, TinyConfig(), options).loop.Step();
   EXPECT_NEAR(tokens.loss * 48, positions.loss * 60, 1e-9 * 60 * positions.loss);
   EXPECT_EQ(LnPpl(tokens), LnPpl(positions));
   EXPECT_GT(tokens.loss, LnPpl(tokens)) << "the z-loss comes on top";
 }
 
-TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
+TEST(LoopTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   T5Config config = TinyConfig();
   config.dropout_rate = 0.2;
   config.SetAttention(config.encoder_self);
@@ -142,29 +142,29 @@ TEST(TrainerTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   for (const int count : {1, 3}) {
     const testing::ThreadsScope scope(count);
     Rig rig(2, config);
-    for (int i = 0; i < 4; ++i) rig.trainer.Step();
+    for (int i = 0; i < 4; ++i) rig.loop.Step();
     const std::vector<float> values = AllValues(ParameterTensors(rig.model));
     if (expected.empty()) expected = values;
     EXPECT_TRUE(values == expected) << count << " threads";
   }
 
-  // Two steps, then two more by another trainer that has loaded the first one's parameters and state.
+  // Two steps, then two more by another loop that has loaded the first one's parameters and state.
   const TempDir dir;
   Rig first(2, config);
-  for (int i = 0; i < 2; ++i) first.trainer.Step();
+  for (int i = 0; i < 2; ++i) first.loop.Step();
   WriteSafetensors(dir / "model.safetensors", ParameterTensors(first.model));
   WriteSafetensors(dir / "optimizer.safetensors", first.optimizer.State());
   Rig second(2, config);
   LoadParameters(ReadSafetensors(dir / "model.safetensors"), second.model);
   second.optimizer.LoadState(ReadSafetensors(dir / "optimizer.safetensors").tensors);
-  EXPECT_EQ(second.trainer.step(), 2);
-  for (int i = 0; i < 2; ++i) second.trainer.Step();
+  EXPECT_EQ(second.loop.step(), 2);
+  for (int i = 0; i < 2; ++i) second.loop.Step();
   EXPECT_TRUE(AllValues(ParameterTensors(second.model)) == expected);
 }
 
-TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
+TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
   Rig rig(2);
-  rig.trainer.Step();
+  rig.loop.Step();
   for (const NamedParameter& parameter : rig.model.Parameters()) {
     if (parameter.name == "decoder.block_0.feed_forward.wi") {
       parameter.value.value().data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
@@ -177,8 +177,8 @@ TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
     before.emplace_back(bits, bits + tensor.tensor.num_elements());
   }
   const std::vector<float> state = AllValues(rig.optimizer.State());
-  testing::ExpectError([&] { rig.trainer.Step(); }, ErrorKind::kNumerical, {"step 2", "decoder.block_0.feed_forward"});
-  EXPECT_EQ(rig.trainer.step(), 1);
+  testing::ExpectError([&] { rig.loop.Step(); }, ErrorKind::kNumerical, {"step 2", "decoder.block_0.feed_forward"});
+  EXPECT_EQ(rig.loop.step(), 1);
   EXPECT_EQ(AllValues(rig.optimizer.State()), state);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const uint32_t* bits = reinterpret_cast<const uint32_t*>(parameters[i].tensor.data<float>());
@@ -187,12 +187,12 @@ TEST(TrainerTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
   }
 }
 
-TEST(TrainerTest, ClippingBoundsTheUpdateNotTheReport) {
-  TrainerOptions options = Options(1);
-  const StepResult free = Rig(1, TinyConfig(), options).trainer.Step();
+TEST(LoopTest, ClippingBoundsTheUpdateNotTheReport) {
+  LoopOptions options = Options(1);
+  const StepResult free = Rig(1, TinyConfig(), options).loop.Step();
   options.clip_norm = free.gradient_norm / 10;
   Rig clipped(1, TinyConfig(), options);
-  EXPECT_EQ(clipped.trainer.Step().gradient_norm, free.gradient_norm);
+  EXPECT_EQ(clipped.loop.Step().gradient_norm, free.gradient_norm);
   // AdamW's first moment is (1 - beta1) times the clipped gradient.
   double squares = 0;
   for (const NamedTensor& slot : clipped.optimizer.State()) {
@@ -234,5 +234,5 @@ TEST(StateDictTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   }
 }
 
-}  // namespace trainer_test
+}  // namespace loop_test
 }  // namespace crosstalk
