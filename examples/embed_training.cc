@@ -50,8 +50,10 @@ int Run(int steps, const char* path) {
 
   T5 model(SmallModel(tokenizer->vocab_size()), seed);
   Adafactor optimizer(model.Parameters());
+  LocalReducer reducer(/*parts=*/1);
   const auto batches = MakePrefetchingBatches(
-      MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*rows=*/8, /*parts=*/1), 1);
+      MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*rows=*/8, /*parts=*/1),
+      reducer.parts());
   LoopOptions options;
   options.schedule = {.warmup_steps = 10, .total_steps = steps};
   options.seed = seed;
@@ -60,7 +62,7 @@ int Run(int steps, const char* path) {
     if (result.step % 10 == 0)
       std::printf("step %3lld  ln(PPL) %.3f\n", static_cast<long long>(result.step), result.metrics[0].value);
   };
-  Loop(model, *batches, optimizer, options, observer).Train(steps);
+  Loop(model, *batches, optimizer, reducer, options, observer).Train(steps);
 
   const EvaluationBatches held_out(examples(corpus.validation, TextSource::Order::kSequential), /*rows=*/8,
                                    /*max_examples=*/32);

@@ -93,6 +93,7 @@
 #include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/models/training/held_out.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/models/training/state_dict.h"

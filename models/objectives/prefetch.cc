@@ -1,5 +1,6 @@
 #include "crosstalk/models/objectives/prefetch.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -15,10 +16,9 @@ namespace {
 
 class PrefetchingBatches : public BatchSource {
  public:
-  PrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts, int64_t depth)
-      : source_(std::move(source)), parts_(parts), depth_(depth) {
-    CROSSTALK_CHECK(parts >= 1 && depth >= 1, "prefetching batches: ", parts, " parts, ", depth,
-                    " ahead; both must be at least 1");
+  PrefetchingBatches(std::unique_ptr<BatchSource> source, std::vector<int64_t> parts, int64_t depth)
+      : source_(std::move(source)), parts_(std::move(parts)), depth_(depth) {
+    CROSSTALK_CHECK(depth >= 1, "prefetching batches: ", depth, " ahead; there must be at least 1");
     ready_.reserve(static_cast<size_t>(depth));
     try {
       thread_ = std::thread([this] { Run(); });
@@ -37,9 +37,11 @@ class PrefetchingBatches : public BatchSource {
   }
 
   Batch Get(int64_t step, int64_t part) override {
-    CROSSTALK_CHECK(step >= 0 && part >= 0 && part < parts_, "batches: step ", step, ", part ", part, " of ", parts_);
+    const auto place = std::lower_bound(parts_.begin(), parts_.end(), part);
+    CROSSTALK_CHECK(step >= 0 && place != parts_.end() && *place == part, "batches: step ", step, ", part ", part,
+                    ", which is not made ahead");
     if (!thread_.joinable()) return source_->Get(step, part);
-    const int64_t wanted = step * parts_ + part;
+    const int64_t wanted = step * std::ssize(parts_) + (place - parts_.begin());
     std::unique_lock<std::mutex> lock(mutex_);
     if (wanted != next_taken_) {  // a jump, the first call of a resumed run for one
       ready_.clear();
@@ -74,7 +76,8 @@ class PrefetchingBatches : public BatchSource {
       lock.unlock();
       Item item;
       try {
-        item.batch = source_->Get(number / parts_, number % parts_);
+        item.batch =
+            source_->Get(number / std::ssize(parts_), parts_[static_cast<size_t>(number % std::ssize(parts_))]);
       } catch (...) {
         item.exception = std::current_exception();
       }
@@ -87,12 +90,12 @@ class PrefetchingBatches : public BatchSource {
   }
 
   std::unique_ptr<BatchSource> source_;
-  int64_t parts_;
+  std::vector<int64_t> parts_;
   int64_t depth_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Item> ready_;  // numbers next_taken_ …; with room for depth_, so that the thread allocates in Get alone
-  int64_t next_taken_ = -1;  // step·parts + part
+  int64_t next_taken_ = -1;  // step · number of parts + place of the part
   int64_t next_made_ = -1;
   int64_t jumps_ = 0;
   bool stopping_ = false;
@@ -101,8 +104,9 @@ class PrefetchingBatches : public BatchSource {
 
 }  // namespace
 
-std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, int64_t parts, int64_t depth) {
-  return std::make_unique<PrefetchingBatches>(std::move(source), parts, depth);
+std::unique_ptr<BatchSource> MakePrefetchingBatches(std::unique_ptr<BatchSource> source, std::vector<int64_t> parts,
+                                                    int64_t depth) {
+  return std::make_unique<PrefetchingBatches>(std::move(source), std::move(parts), depth);
 }
 
 }  // namespace crosstalk

@@ -186,11 +186,11 @@ int64_t CountTrainingExamples(const TrainingConfig& config, const TrainingData& 
 }
 
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data,
-                                         const StopRequest& stop) {
+                                         std::vector<int64_t> parts, const StopRequest& stop) {
   return MakePrefetchingBatches(
       MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
                           config.optimization.batch / config.optimization.accumulate, config.optimization.accumulate),
-      config.optimization.accumulate);
+      std::move(parts));
 }
 
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,

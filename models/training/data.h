@@ -49,10 +49,10 @@ std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokeni
 TaskSet OpenTasks(const TrainingConfig& config, const StopRequest& stop = {});
 TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop = {});
 
-// The examples of the training part under the configuration's objective, in batches, made ahead on a thread.
-// Interrupted where `stop` says so while they are prepared.
+// The examples of the training part under the configuration's objective, in batches, those of `parts` of a step made
+// ahead on a thread. Interrupted where `stop` says so while they are prepared.
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data,
-                                         const StopRequest& stop = {});
+                                         std::vector<int64_t> parts, const StopRequest& stop = {});
 // Examples of one pass over what is trained on.
 int64_t CountTrainingExamples(const TrainingConfig& config, const TrainingData& data);
 // Held-out examples of `text`, the same for every seed; at most eval_batches batches, or the whole text.

@@ -12,6 +12,7 @@
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
 #include "crosstalk/runtime/visibility.h"
@@ -20,7 +21,6 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 struct LoopOptions {
   ScheduleConfig schedule;
-  int64_t parts = 1;     // of a step's batch, whose gradients are added up in order
   double clip_norm = 0;  // 0: none
   LossOptions loss;
   LossDenominator denominator = LossDenominator::kTokens;
@@ -54,9 +54,10 @@ struct TrainingObserver {
 
 class Loop {
  public:
-  // Refers to its arguments but the last two, which must outlive it.
-  Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, const LoopOptions& options,
-       TrainingObserver observer = {});
+  // Refers to its arguments but the last two, which must outlive it. The parts that `batches` is asked for are the
+  // reducer's.
+  Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, GradientReducer& reducer,
+       const LoopOptions& options, TrainingObserver observer = {});
 
   // Steps done: the optimizer's count, which checkpoints keep.
   int64_t step() const { return optimizer_.step(); }
@@ -71,17 +72,15 @@ class Loop {
   StepResult Step();
 
  private:
-  struct Sums {
-    double loss = 0;
-    std::vector<MetricSum> metrics;
-  };
-  Sums ForwardBackward(const std::vector<Batch>& batches, const LossScales& scales, StepResult* result) const;
+  PartSum ComputePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result) const;
+  std::vector<Tensor> TakeGradients() const;
   [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales,
                                      const char* what) const;
 
   const Model& model_;
   BatchSource& batches_;
   Optimizer& optimizer_;
+  GradientReducer& reducer_;
   LoopOptions options_;
   TrainingObserver observer_;
   std::vector<NamedParameter> parameters_;

@@ -248,7 +248,7 @@ TrainingSummary TrainingRun::Train() {
     if (observer_.step) observer_.step(result);
     DoWhatIsDue();
   };
-  Loop loop(*model_, *batches_, *optimizer_, MakeLoopOptions(config_->optimization),
+  Loop loop(*model_, *batches_, *optimizer_, reducer_, MakeLoopOptions(config_->optimization),
             {.message = {}, .step = after_step, .evaluation = {}, .stop = observer_.stop});
   DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
   bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;

@@ -18,6 +18,7 @@
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
@@ -107,6 +108,7 @@ class TrainingRun {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<HeldOut> held_out_;
+  LocalReducer reducer_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<EventLog> events_;  // null: none are asked for

@@ -98,7 +98,8 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
       lock_(std::move(lock)),
       folder_(lock_->folder()),
       observer_(std::move(observer)),
-      checkpoints_(folder_.CheckpointDirectory()) {
+      checkpoints_(folder_.CheckpointDirectory()),
+      reducer_(config_->optimization.accumulate) {
   CheckFolder(*config_, folder_, resume);
   FindCheckpoint(resume);
   CheckFrozen(*config_);
@@ -108,7 +109,7 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
   BuildModel(std::move(origin));
   if (checkpoint_) LoadCheckpoint(*checkpoint_);
   held_out_ = MakeHeldOut(*config_, data_);
-  batches_ = MakeBatches(*config_, data_, observer_.stop);
+  batches_ = MakeBatches(*config_, data_, reducer_.parts(), observer_.stop);
   Begin();
 }
 

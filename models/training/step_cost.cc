@@ -4,6 +4,7 @@
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -31,8 +32,17 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
                           .empty_batch(config->objective, vocabulary.tokens,
                                        config->optimization.batch / config->optimization.accumulate);
   StepCost cost;
-  // The second part's gradients are added to those of the first, and a second step finds the optimizer's state there.
+  const bool in_place = AddsInPlace(config->optimization.accumulate);
+  const int kept = in_place ? 0 : MostGradientsKept(config->optimization.accumulate);
+  std::vector<Tensor> sums;  // of earlier parts, the most that are kept while another is computed
   for (int64_t part = 0; part < std::min<int64_t>(2, config->optimization.accumulate); ++part) {
+    for (int i = 0; part > 0 && i < kept; ++i) {
+      for (const NamedParameter& parameter : parameters) {
+        if (!parameter.trainable || !parameter.value.grad().defined()) continue;
+        sums.push_back(Tensor::Empty(parameter.value.shape(), parameter.value.grad().dtype()));
+      }
+    }
+    if (!in_place) model->ZeroGrad();
     const int64_t before = multiplications;
     const LossResult loss =
         model->Loss(batch, MakeLossOptions(config->optimization), {.phase = ForwardContext::Phase::kTraining});
@@ -41,13 +51,14 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
         CheckedMultiplications(SaturatingProduct(config->optimization.accumulate, of_the_part));
     Backward(loss.Scaled({}));
   }
+  sums.clear();
   optimizer->Step(0, ClipScale(GradientNorm(parameters), config->optimization.clip.value_or(0)));
   cost.total_bytes = GetMemoryStats().peak_bytes - live_before;
   cost.parameters = model->NumParameters();
   for (const NamedParameter& parameter : parameters) {
     const int64_t elements = parameter.value.value().num_elements();
     if (!parameter.trainable) cost.frozen_parameters += elements;
-    cost.parameter_bytes += (parameter.trainable ? 2 : 1) * elements * SizeOf(parameter.value.dtype());
+    cost.parameter_bytes += (parameter.trainable ? 2 + kept : 1) * elements * SizeOf(parameter.value.dtype());
   }
   cost.optimizer_bytes = optimizer->StateBytes();
   cost.activation_bytes = std::max<int64_t>(0, cost.total_bytes - cost.parameter_bytes - cost.optimizer_bytes);

@@ -19,8 +19,9 @@ struct StepCost {
   // parameters are frozen, which is not counted.
   int64_t forward_multiplications = 0;
   int64_t step_multiplications = 0;
-  int64_t total_bytes = 0;       // the most that tensors take at once
-  int64_t parameter_bytes = 0;   // of it: parameters, and the gradients of those that are trained
+  int64_t total_bytes = 0;  // the most that tensors take at once
+  // Of it: parameters, and the gradients of those that are trained, as many as a step of several parts keeps at once.
+  int64_t parameter_bytes = 0;
   int64_t optimizer_bytes = 0;   // the optimizer's state
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
 };

@@ -45,10 +45,11 @@ double Train() {
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 2, 2, 4, 4));
   T5 model(config, 1);
   AdamW optimizer(model.Parameters());
-  const std::unique_ptr<BatchSource> batches = MakePrefetchingBatches(std::make_unique<CountingBatches>(), 1);
+  const std::unique_ptr<BatchSource> batches = MakePrefetchingBatches(std::make_unique<CountingBatches>(), {0});
+  LocalReducer reducer;
   LoopOptions options;
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0.01, .total_steps = 3};
-  Loop loop(model, *batches, optimizer, options);
+  Loop loop(model, *batches, optimizer, reducer, options);
   double loss = 0;
   for (int step = 0; step < 3; ++step) loss = loop.Step().loss;
   // Bodies that allocate, on both threads.

@@ -139,7 +139,7 @@ class StepPass : private BatchSource {
         n_(n),
         model_(step.make_model(n)),
         optimizer_(step.make_optimizer(model_->Parameters())),
-        loop_(*model_, *this, *optimizer_,
+        loop_(*model_, *this, *optimizer_, reducer_,
               {.schedule = {.kind = ScheduleKind::kConstant, .scale = step.learning_rate},
                .clip_norm = step.clip,
                .loss = step.loss}) {}
@@ -160,6 +160,7 @@ class StepPass : private BatchSource {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
   Batch next_;
+  LocalReducer reducer_;
   Loop loop_;
 };
 

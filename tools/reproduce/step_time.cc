@@ -52,8 +52,9 @@ double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary
   const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
   PrepareModel(config.optimization, *model);
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config.optimization, model->Parameters());
-  const std::unique_ptr<BatchSource> batches = MakeBatches(config, data);
-  Loop loop(*model, *batches, *optimizer, MakeLoopOptions(config.optimization));
+  LocalReducer reducer;
+  const std::unique_ptr<BatchSource> batches = MakeBatches(config, data, reducer.parts());
+  Loop loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(config.optimization));
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;
   while (loop.step() < kMostPasses && watch.seconds() < kMostSeconds) {

@@ -154,7 +154,7 @@ TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto plain = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
   const auto ahead =
-      MakePrefetchingBatches(MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts), 2, 3);
+      MakePrefetchingBatches(MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts), {0, 1}, 3);
   const auto expect_same = [&](int64_t step, int64_t part) {
     const Batch a = plain->Get(step, part), b = ahead->Get(step, part);
     EXPECT_EQ(a.Get("inputs").ToVector<int32_t>(), b.Get("inputs").ToVector<int32_t>()) << step << ", " << part;
@@ -187,9 +187,20 @@ class FailingAt : public BatchSource {
   std::atomic<int>* calls_;
 };
 
+TEST(BatchesTest, PrefetchingMakesNoOtherPartsThanTold) {
+  std::atomic<int> calls = 0;
+  const auto some = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), {1, 4}, 1);
+  for (int64_t step = 0; step < 5; ++step) {
+    for (const int64_t part : {1, 4}) EXPECT_EQ(some->Get(step, part).Get("inputs").Item(), step);
+  }
+  EXPECT_LE(calls, 11);  // of them one ahead
+  EXPECT_THROW(some->Get(5, 0), Error);
+  EXPECT_THROW(some->Get(5, 2), Error);
+}
+
 TEST(BatchesTest, AnErrorReachesTheCallItBelongsTo) {
   std::atomic<int> calls = 0;
-  const auto ahead = MakePrefetchingBatches(std::make_unique<FailingAt>(5, &calls), 1, 4);
+  const auto ahead = MakePrefetchingBatches(std::make_unique<FailingAt>(5, &calls), {0}, 4);
   for (int64_t step = 0; step < 10; ++step) {
     if (step == 5) {
       EXPECT_THROW(ahead->Get(step, 0), Error);
@@ -202,7 +213,7 @@ TEST(BatchesTest, AnErrorReachesTheCallItBelongsTo) {
 TEST(BatchesTest, RunsAheadNoFurtherThanToldAndStops) {
   std::atomic<int> calls = 0;
   {
-    const auto ahead = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), 1, 3);
+    const auto ahead = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), {0}, 3);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(calls, 0);  // where to begin is told by the first call
     ahead->Get(7, 0);
@@ -210,14 +221,14 @@ TEST(BatchesTest, RunsAheadNoFurtherThanToldAndStops) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ(calls, 4);  // the one taken and three ahead
   }
-  { const auto never_used = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), 1, 3); }
+  { const auto never_used = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), {0}, 3); }
   EXPECT_EQ(calls, 4);
 }
 
 TEST(BatchesTest, WithoutAThreadToGiveBatchesAreMadeWhenAskedFor) {
   std::atomic<int> calls = 0;
   const testing::ThreadLimitScope none(0);
-  const auto batches = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), 1, 3);
+  const auto batches = MakePrefetchingBatches(std::make_unique<FailingAt>(-1, &calls), {0}, 3);
   for (int64_t step = 0; step < 5; ++step) EXPECT_EQ(batches->Get(step, 0).Get("inputs").Item(), step);
   EXPECT_EQ(calls, 5);
 }

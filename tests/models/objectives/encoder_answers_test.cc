@@ -218,7 +218,8 @@ std::vector<TaskPrediction> Learnt(const Task& task, std::vector<TaskRow> rows, 
   AdamW optimizer(model.Parameters(), {});
   LoopOptions training;
   training.schedule = {.kind = ScheduleKind::kConstant, .scale = 3e-3, .warmup_steps = 1};
-  Loop(model, *batches, optimizer, training).Train(steps);
+  LocalReducer reducer;
+  Loop(model, *batches, optimizer, reducer, training).Train(steps);
   for (TaskRow& row : rows) row.labelled = false;
   return AnswerWithHead(model, *Bytes(), task.type, rows, options);
 }

@@ -94,7 +94,7 @@ TEST(TrainingDataTest, ADryRunRefusesWhatTrainingRefuses) {
       const std::string training = OutcomeOf([&] {
         const TrainingData data = OpenTrainingData(config, nullptr);
         MakeEvaluation(config, data.corpus.validation, data.tokenizer);
-        MakeBatches(config, data)->Get(0, 0);
+        MakeBatches(config, data, {0})->Get(0, 0);
       });
       EXPECT_EQ(OutcomeOf([&] { CheckTrainingData(config); }), training) << name << ", " << tokenizer;
       accepted += training == "accepted";

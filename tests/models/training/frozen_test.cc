@@ -32,7 +32,7 @@ TEST(FrozenTest, OneParameterAloneHasTheGradientThatItHasAmongAll) {
         config.model.attention.kind = ParseName<AttentionKind>("attention", kind);
         const ResolvedConfig resolved(config);
         const TrainingData data = OpenTrainingData(*resolved);
-        const Batch batch = MakeBatches(*resolved, data)->Get(0, 0);
+        const Batch batch = MakeBatches(*resolved, data, {0})->Get(0, 0);
         const auto model = MakeModel(*ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), 1);
         model->SetActivations(activations);
         const auto whole = Gradients(*model, batch);

@@ -60,12 +60,11 @@ class RandomBatches : public BatchSource {
   int64_t parts_;
 };
 
-LoopOptions Options(int64_t parts) {
+LoopOptions Options() {
   LoopOptions options;
   options.schedule.kind = ScheduleKind::kConstant;
   options.schedule.scale = 0.01;
   options.schedule.total_steps = 100;
-  options.parts = parts;
   options.loss.z_loss = 1e-4;
   options.seed = 11;
   return options;
@@ -88,17 +87,16 @@ double LnPpl(const StepResult& step) {
 }
 
 struct Rig {
-  explicit Rig(int64_t parts, const T5Config& config = TinyConfig(), LoopOptions options = Options(1))
+  explicit Rig(int64_t parts, const T5Config& config = TinyConfig(), const LoopOptions& options = Options())
       : model(config, 7),
         optimizer(model.Parameters()),
         batches(12 / parts, parts),
-        loop(model, batches, optimizer, [&] {
-          options.parts = parts;
-          return options;
-        }()) {}
+        reducer(parts),
+        loop(model, batches, optimizer, reducer, options) {}
   T5 model;
   AdamW optimizer;
   RandomBatches batches;
+  LocalReducer reducer;
   Loop loop;
 };
 
@@ -125,7 +123,7 @@ TEST(LoopTest, CountsWhatIsNotPadding) {
 }
 
 TEST(LoopTest, DenominatorsDifferByThePadding) {
-  LoopOptions options = Options(1);
+  LoopOptions options = Options();
   const StepResult tokens = Rig(1, TinyConfig(), options).loop.Step();
   options.denominator = LossDenominator::kPositions;
   const StepResult positions = Rig(1, TinyConfig(), options).loop.Step();
@@ -188,7 +186,7 @@ TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
 }
 
 TEST(LoopTest, ClippingBoundsTheUpdateNotTheReport) {
-  LoopOptions options = Options(1);
+  LoopOptions options = Options();
   const StepResult free = Rig(1, TinyConfig(), options).loop.Step();
   options.clip_norm = free.gradient_norm / 10;
   Rig clipped(1, TinyConfig(), options);

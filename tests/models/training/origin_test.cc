@@ -71,8 +71,9 @@ TEST_F(OriginTest, TrainsAsOneDoesByHandFromTheseWeights) {
     if (!parameter.name.starts_with("encoder.") && !parameter.name.ends_with(".P_l")) trained.push_back(parameter);
   }
   const auto optimizer = MakeOptimizer(config->optimization, trained);
-  const auto batches = MakeBatches(*config, data);
-  Loop(*model, *batches, *optimizer, MakeLoopOptions(config->optimization)).Train(3);
+  const auto batches = MakeBatches(*config, data, {0});
+  LocalReducer reducer;
+  Loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(config->optimization)).Train(3);
   WriteSafetensors(dir_ / "by-hand.safetensors", ParameterTensors(*model));
   EXPECT_TRUE(Model("warm") == ReadFile(dir_ / "by-hand.safetensors"));
 }
