@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/output.h"

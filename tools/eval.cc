@@ -64,9 +64,8 @@ int Eval(const EvalSettings& settings) {
   const auto show = [&](int64_t done, int64_t total) { progress.Count(measured.part, done, total); };
   RunEvaluation evaluation;
   evaluation.step = trained.step;
-  evaluation.result = measured.held_out->Evaluate(*trained.model, {.stop = {}, .progress = show});
-  evaluation.loss_lower_bound = measured.held_out->LossLowerBound({});
-  evaluation.constant_guess = *measured.held_out->ConstantGuess({});
+  evaluation.result = measured.held_out->Evaluate(*trained.model, {.progress = show});
+  evaluation.baselines = measured.held_out->FindBaselines({});
   if (settings.json) {
     PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
     return 0;

@@ -69,7 +69,7 @@ RunMixing MixingFor(const InspectSettings& settings, const AnyModel& any, const 
   mixing.current = {any.source, MixingOf(*any.model)};
   if (inputs != nullptr) {
     MeasureDynamicMixing(
-        [&](const std::function<bool()>&) { any.model->Outputs(*inputs, OutputDetail::kResults, ForwardContext()); },
+        [&](const StopRequest&) { any.model->Outputs(*inputs, OutputDetail::kResults, ForwardContext()); },
         &mixing.current.layers);
   } else {
     mixing.not_measured = "there is no text to measure it on";

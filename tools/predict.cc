@@ -39,7 +39,7 @@ TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& train
   CROSSTALK_CHECK(path.has_value(), "--task-data ", folder, ": has no ", settings.split, " file of ", type.name);
   const std::vector<TaskRow> rows = type.read(type, *path, split);
   Progress progress;
-  const AnsweringObserver observer = {
+  const Observer observer = {
       .stop = [] { return StopSignals::Received() != 0; },
       .progress = [&](int64_t done, int64_t total) { progress.Count(StrCat(type.name, ": answer"), done, total); }};
   TaskResult result = AnswerTask(trained.config, *trained.model, *trained.tokenizer, type, split, rows, observer,

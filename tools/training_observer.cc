@@ -69,7 +69,7 @@ std::string MetricsText(const std::vector<Metric>& metrics, int digits, const st
 }
 
 std::string EvaluationText(const RunEvaluation& evaluation) {
-  return StrCat("held-out ", MetricsText(evaluation.result.metrics, 4, evaluation.constant_guess), " over ",
+  return StrCat("held-out ", MetricsText(evaluation.result.metrics, 4, evaluation.baselines.constant_guess), " over ",
                 evaluation.result.tokens > 0 ? CountText(evaluation.result.tokens) + " tokens"
                                              : CountText(evaluation.result.examples) + " answers",
                 BoundText(evaluation));
@@ -78,7 +78,9 @@ std::string EvaluationText(const RunEvaluation& evaluation) {
 std::string BoundText(const RunEvaluation& evaluation) {
   const auto& metrics = evaluation.result.metrics;
   const bool beside = !metrics.empty() && metrics[0].name == "ln_ppl";
-  return beside && evaluation.loss_lower_bound ? ", entropy bound " + FixedText(*evaluation.loss_lower_bound, 3) : "";
+  return beside && evaluation.baselines.loss_lower_bound
+             ? ", entropy bound " + FixedText(*evaluation.baselines.loss_lower_bound, 3)
+             : "";
 }
 
 }  // namespace crosstalk

@@ -28,8 +28,8 @@
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/sampling.h"
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/runtime/enum_names.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -157,7 +157,7 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
   return layers;
 }
 
-void MeasureDynamicMixing(const std::function<void(const std::function<bool()>& done)>& forward,
+void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
                           std::vector<LayerMixing>* layers) {
   struct Sum {
     double squares = 0;

@@ -13,6 +13,7 @@
 
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -73,7 +74,7 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes = kAll
 
 // Runs `forward` on the model that `layers` are of, and fills in the sizes of the dynamic projections that it
 // generates, over all that it applies. `done` tells it when each of them has been measured.
-void MeasureDynamicMixing(const std::function<void(const std::function<bool()>& done)>& forward,
+void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
                           std::vector<LayerMixing>* layers);
 
 // {"layer", "matrices": [{"name", "rows", …}], "dynamic": [{"name", "parameters", "generated"}]} of each.

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "crosstalk/models/interop/any_model.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

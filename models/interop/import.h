@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "crosstalk/models/interop/published_model.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

@@ -62,11 +62,11 @@ Batch EvaluationBatches::Get(int64_t index) const {
   return examples_->Finished(std::move(batch));
 }
 
-std::optional<double> EvaluationBatches::LossLowerBound(const std::function<bool()>& stop) const {
+std::optional<double> EvaluationBatches::LossLowerBound(const StopRequest& stop) const {
   double nats = 0;
   int64_t targets = 0;
   for (int64_t i = 0; i < num_examples_; ++i) {
-    if (stop && i % rows_ == 0 && stop()) return std::nullopt;
+    if (i % rows_ == 0) ThrowIfStopped(stop);
     const std::optional<LossBound> bound = examples_->LossLowerBound(PlaceOf(i), i);
     if (!bound) return std::nullopt;
     nats += bound->nats;
@@ -75,12 +75,12 @@ std::optional<double> EvaluationBatches::LossLowerBound(const std::function<bool
   return nats / static_cast<double>(targets);
 }
 
-std::optional<std::vector<Metric>> EvaluationBatches::ConstantGuess(const std::function<bool()>& stop) const {
+std::vector<Metric> EvaluationBatches::ConstantGuess(const StopRequest& stop) const {
   const std::vector<AccuracyTargets> answers = examples_->Answers();
-  if (answers.empty()) return std::vector<Metric>();
+  if (answers.empty()) return {};
   std::vector<std::unordered_map<int32_t, int64_t>> counts(answers.size());
   for (int64_t i = 0; i < num_batches(); ++i) {
-    if (stop && stop()) return std::nullopt;
+    ThrowIfStopped(stop);
     const Batch batch = Get(i);
     for (size_t k = 0; k < answers.size(); ++k) {
       const Tensor& targets = batch.Get(answers[k].tensor);

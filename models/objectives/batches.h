@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -35,12 +35,12 @@ class EvaluationBatches {
   int64_t num_examples() const { return num_examples_; }
   int64_t num_batches() const;
   Batch Get(int64_t index) const;  // of at most `rows` rows, 0 ≤ index < num_batches()
-  // Nats a target that no model can undercut on this set; nothing where the text does not know, or where `stop`, which
-  // is asked between batches, says so.
-  std::optional<double> LossLowerBound(const std::function<bool()>& stop = {}) const;
+  // Nats a target that no model can undercut on this set; nothing where the text does not know. Interrupted where
+  // `stop`, which is asked between batches, says so.
+  std::optional<double> LossLowerBound(const StopRequest& stop = {}) const;
   // For each accuracy of the objective, that of the one answer that is right most often on this set: what a model must
-  // beat to have learnt anything. Nothing where `stop` says so.
-  std::optional<std::vector<Metric>> ConstantGuess(const std::function<bool()>& stop = {}) const;
+  // beat to have learnt anything. Interrupted where `stop` says so.
+  std::vector<Metric> ConstantGuess(const StopRequest& stop = {}) const;
 
  private:
   int64_t PlaceOf(int64_t example) const;

@@ -201,7 +201,7 @@ class Answering {
 
 std::vector<TaskPrediction> AnswerWithHead(const Model& model, const Tokenizer& tokenizer, const TaskType& type,
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
-                                           const AnsweringObserver& observer) {
+                                           const Observer& observer) {
   const ContextScope no_grad = NoGrad();
   const ContextScope same_bits_in_any_batch(&OpContext::sum_order, SumOrder::kBatchInvariant);
   Answering answering(model, tokenizer, type, options);

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/tasks/answering.h"
 #include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -25,7 +25,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // logit is not finite; Interrupted where observer.stop says so.
 std::vector<TaskPrediction> AnswerWithHead(const Model& model, const Tokenizer& tokenizer, const TaskType& type,
                                            const std::vector<TaskRow>& rows, const EncoderTaskOptions& options,
-                                           const AnsweringObserver& observer = {});
+                                           const Observer& observer = {});
 
 // SQuAD 2.0: the threshold with which no answer and the best span are taken for equally good, as in BERT's code, whose
 // difference of logits is 0 then.

@@ -54,7 +54,7 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
        .make = MakeTextToTextExamples,
        .answer =
            [](const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer, const TaskType& task,
-              const std::vector<TaskRow>& rows, const AnsweringObserver& observer) {
+              const std::vector<TaskRow>& rows, const Observer& observer) {
              return AnswerInText(config, model, tokenizer, task, rows, DecoderOptions(), observer);
            }},
       {.name = "task-head",

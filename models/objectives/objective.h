@@ -13,12 +13,11 @@
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/model_options.h"
 #include "crosstalk/models/objectives/config.h"
-#include "crosstalk/models/tasks/answering.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/special_tokens.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -94,7 +93,7 @@ struct ObjectiveType {
   // for each row. Null for text.
   std::vector<TaskPrediction> (*answer)(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                         const TaskType& task, const std::vector<TaskRow>& rows,
-                                        const AnsweringObserver& observer) = nullptr;
+                                        const Observer& observer) = nullptr;
 
   bool learns_tasks() const { return answer != nullptr; }
 };

@@ -59,7 +59,7 @@ std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& confi
 
 std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
-                                         const AnsweringObserver& observer) {
+                                         const Observer& observer) {
   // A head that learnt other labels would answer with those.
   std::vector<const TaskType*> answered = ParseTasks(config.tasks);
   answered.push_back(&task);

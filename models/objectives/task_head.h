@@ -18,6 +18,6 @@ std::unique_ptr<ExampleSource> MakeTaskHeadExamples(const ObjectiveConfig& confi
 
 std::vector<TaskPrediction> AnswerByHead(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
-                                         const AnsweringObserver& observer);
+                                         const Observer& observer);
 
 }  // namespace crosstalk

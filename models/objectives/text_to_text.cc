@@ -122,7 +122,7 @@ std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& con
 
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
-                                         const DecoderOptions& decoder, const AnsweringObserver& observer) {
+                                         const DecoderOptions& decoder, const Observer& observer) {
   SearchOptions options;
   options.max_length = config.target_length;
   options.decoder = decoder;

@@ -24,6 +24,6 @@ std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& con
 // decoder than the default is for measuring the published cache of dynamic projections (decoder.h).
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,
-                                         const DecoderOptions& decoder, const AnsweringObserver& observer);
+                                         const DecoderOptions& decoder, const Observer& observer);
 
 }  // namespace crosstalk

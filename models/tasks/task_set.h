@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/models/tasks/task.h"
-#include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

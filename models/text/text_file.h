@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

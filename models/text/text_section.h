@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/text_file.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

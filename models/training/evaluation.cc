@@ -10,16 +10,13 @@
 
 namespace crosstalk {
 
-EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const EvaluationObserver& observer) {
+EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const Observer& observer) {
   const Stopwatch watch;
   const ContextScope no_grad = NoGrad();
   EvaluationResult result;
   std::vector<MetricSum> sums;
   for (int64_t i = 0; i < batches.num_batches(); ++i) {
-    if (observer.stop && observer.stop()) {
-      result.finished = false;
-      break;
-    }
+    ThrowIfStopped(observer.stop);
     const Batch batch = batches.Get(i);
     AddSums(sums, model.Loss(batch, {}, ForwardContext()).sums);
     result.tokens += batch.targets;
@@ -56,8 +53,10 @@ Json MetricsJson(const std::vector<Metric>& metrics) {
 Json ToJson(const RunEvaluation& evaluation) {
   Json json = Json::MakeObject({{"step", evaluation.step}});
   SetMetrics(json, evaluation.result.metrics);
-  json.Set("loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json());
-  if (!evaluation.constant_guess.empty()) json.Set("constant_guess", MetricsJson(evaluation.constant_guess));
+  json.Set("loss_lower_bound",
+           evaluation.baselines.loss_lower_bound ? Json(*evaluation.baselines.loss_lower_bound) : Json());
+  if (!evaluation.baselines.constant_guess.empty())
+    json.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
   return json.Set("tokens", evaluation.result.tokens).Set("examples", evaluation.result.examples);
 }
 
@@ -74,11 +73,13 @@ Json EvaluationState(const RunEvaluation& evaluation) {
   Json state =
       Json::MakeObject({{"step", evaluation.step},
                         {"metrics", MetricsJson(evaluation.result.metrics)},
-                        {"loss_lower_bound", evaluation.loss_lower_bound ? Json(*evaluation.loss_lower_bound) : Json()},
+                        {"loss_lower_bound",
+                         evaluation.baselines.loss_lower_bound ? Json(*evaluation.baselines.loss_lower_bound) : Json()},
                         {"tokens", evaluation.result.tokens},
                         {"examples", evaluation.result.examples},
                         {"seconds", evaluation.result.seconds}});
-  if (!evaluation.constant_guess.empty()) state.Set("constant_guess", MetricsJson(evaluation.constant_guess));
+  if (!evaluation.baselines.constant_guess.empty())
+    state.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
   return state;
 }
 
@@ -105,8 +106,8 @@ RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
   RunEvaluation evaluation;
   evaluation.step = reader.Int("step", 0, step);
   evaluation.result.metrics = metrics("metrics");
-  if (reader.Has("constant_guess")) evaluation.constant_guess = metrics("constant_guess");
-  if (!reader.Value("loss_lower_bound").is_null()) evaluation.loss_lower_bound = finite("loss_lower_bound");
+  if (reader.Has("constant_guess")) evaluation.baselines.constant_guess = metrics("constant_guess");
+  if (!reader.Value("loss_lower_bound").is_null()) evaluation.baselines.loss_lower_bound = finite("loss_lower_bound");
   evaluation.result.tokens = reader.Int("tokens", 0, INT64_MAX);
   evaluation.result.examples = reader.Int("examples", 1, INT64_MAX);
   evaluation.result.seconds = finite("seconds");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -19,26 +19,24 @@ struct EvaluationResult {
   int64_t tokens = 0;           // target tokens that are not padding; 0: answers to tasks were measured
   int64_t examples = 0;
   double seconds = 0;
-  bool finished = true;  // false: `stop` said so, and the rest is over what had been done
-};
-
-// Asked and told between the batches of an evaluation. Either may be empty.
-struct EvaluationObserver {
-  std::function<bool()> stop;
-  std::function<void(int64_t done, int64_t batches)> progress;
 };
 
 // By a model's loss on batches of text. No dropout, no z-loss, nothing recorded. Error(kNumerical) if a measure is not
-// finite.
-EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches,
-                          const EvaluationObserver& observer = {});
+// finite; Interrupted where observer.stop, asked before every batch, says so.
+EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const Observer& observer = {});
+
+// What a measure is compared with.
+struct Baselines {
+  std::optional<double> loss_lower_bound = {};  // nats a target that no model can undercut, where the text knows it
+  // For each measure that has one, that of the best constant answer: what a model must beat to have learnt anything.
+  std::vector<Metric> constant_guess = {};
+};
 
 // A held-out measure of a run. As JSON, each metric is a member under its name.
 struct RunEvaluation {
   int64_t step = 0;
-  EvaluationResult result;
-  std::optional<double> loss_lower_bound;  // nats a target that no model can undercut, where the text knows it
-  std::vector<Metric> constant_guess;      // EvaluationBatches::ConstantGuess
+  EvaluationResult result = {};
+  Baselines baselines = {};
 };
 
 // {"step", each metric, "loss_lower_bound", "constant_guess", "tokens", "examples"}, the guess, an object, where there

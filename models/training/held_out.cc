@@ -15,14 +15,11 @@ class HeldOutText : public HeldOut {
  public:
   explicit HeldOutText(std::unique_ptr<EvaluationBatches> batches) : batches_(std::move(batches)) {}
 
-  EvaluationResult Evaluate(const Model& model, const EvaluationObserver& observer) const override {
+  EvaluationResult Evaluate(const Model& model, const Observer& observer) const override {
     return crosstalk::Evaluate(model, *batches_, observer);
   }
-  std::optional<double> LossLowerBound(const std::function<bool()>& stop) const override {
-    return batches_->LossLowerBound(stop);
-  }
-  std::optional<std::vector<Metric>> ConstantGuess(const std::function<bool()>& stop) const override {
-    return batches_->ConstantGuess(stop);
+  Baselines FindBaselines(const StopRequest& stop) const override {
+    return {.loss_lower_bound = batches_->LossLowerBound(stop), .constant_guess = batches_->ConstantGuess(stop)};
   }
 
  private:
@@ -47,42 +44,36 @@ class HeldOutTasks : public HeldOut {
   }
 
   // SQuAD 2.0's threshold is the same at all steps.
-  EvaluationResult Evaluate(const Model& model, const EvaluationObserver& observer) const override {
+  EvaluationResult Evaluate(const Model& model, const Observer& observer) const override {
     const Stopwatch watch;
     EvaluationResult result;
     int64_t rows = 0, before = 0;
     for (const MeasuredTask& task : tasks_) rows += std::ssize(*task.rows);
     std::vector<TaskResult> results;
-    try {
-      for (const MeasuredTask& task : tasks_) {
-        const AnsweringObserver answering = {.stop = observer.stop, .progress = [&](int64_t done, int64_t) {
-                                               if (observer.progress) observer.progress(before + done, rows);
-                                             }};
-        results.push_back(
-            AnswerTask(config_, model, *tokenizer_, *task.type, TaskSplit::kDev, *task.rows, answering, kEvenNoAnswer));
-        before += std::ssize(*task.rows);
-      }
-      result.metrics = MetricsOf(results);
-    } catch (const Interrupted&) {
-      result.finished = false;
+    for (const MeasuredTask& task : tasks_) {
+      const Observer answering = {.stop = observer.stop, .progress = [&](int64_t done, int64_t) {
+                                    if (observer.progress) observer.progress(before + done, rows);
+                                  }};
+      results.push_back(
+          AnswerTask(config_, model, *tokenizer_, *task.type, TaskSplit::kDev, *task.rows, answering, kEvenNoAnswer));
+      before += std::ssize(*task.rows);
     }
+    result.metrics = MetricsOf(results);
     result.examples = before;
     result.seconds = watch.seconds();
     return result;
   }
 
-  std::optional<double> LossLowerBound(const std::function<bool()>&) const override { return std::nullopt; }
-
-  std::optional<std::vector<Metric>> ConstantGuess(const std::function<bool()>& stop) const override {
+  Baselines FindBaselines(const StopRequest& stop) const override {
     std::vector<TaskResult> results;
     for (const MeasuredTask& task : tasks_) {
-      if (stop && stop()) return std::nullopt;
+      ThrowIfStopped(stop);
       TaskResult guess;
       guess.type = task.type;
       guess.measures = ConstantGuessOf(*task.type, *task.rows);
       results.push_back(std::move(guess));
     }
-    return MetricsOf(results);
+    return {.constant_guess = MetricsOf(results)};
   }
 
  private:

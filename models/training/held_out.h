@@ -1,9 +1,7 @@
 // HeldOut: what a run is measured on: text by the model's loss, tasks by its answers.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
@@ -21,13 +19,9 @@ class HeldOut {
  public:
   virtual ~HeldOut() = default;
 
-  // Error(kNumerical) if a measure of text is not finite.
-  virtual EvaluationResult Evaluate(const Model& model, const EvaluationObserver& observer) const = 0;
-  // Nats a target that no model can undercut; nothing where that is not known, or `stop` says so.
-  virtual std::optional<double> LossLowerBound(const std::function<bool()>& stop) const = 0;
-  // What a model must beat to have learnt anything: for each measure that has one, that of the best constant answer.
-  // Nothing where `stop` says so.
-  virtual std::optional<std::vector<Metric>> ConstantGuess(const std::function<bool()>& stop) const = 0;
+  // Error(kNumerical) if a measure of text is not finite. Both: Interrupted where they are asked to stop.
+  virtual EvaluationResult Evaluate(const Model& model, const Observer& observer) const = 0;
+  virtual Baselines FindBaselines(const StopRequest& stop) const = 0;
 };
 
 std::unique_ptr<HeldOut> MakeHeldOutText(std::unique_ptr<EvaluationBatches> batches);

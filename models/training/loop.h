@@ -15,6 +15,7 @@
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -44,12 +45,12 @@ struct StepResult {
 
 // What a loop, and a run in a folder, tell while they go on. Any may be empty.
 struct TrainingObserver {
-  std::function<void(const std::string& message)> message;  // of a run: a sentence for the user
-  std::function<void(const StepResult& step)> step;
-  std::function<void(const RunEvaluation& evaluation)> evaluation;  // of a run
+  std::function<void(const std::string& message)> message = {};  // of a run: a sentence for the user
+  std::function<void(const StepResult& step)> step = {};
+  std::function<void(const RunEvaluation& evaluation)> evaluation = {};  // of a run
   // Asked before every step: true ends a loop, and a run with a checkpoint; and while a run prepares its data, which
   // then ends with Interrupted.
-  std::function<bool()> stop;
+  StopRequest stop = {};
 };
 
 class Loop {

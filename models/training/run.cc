@@ -174,20 +174,16 @@ void TrainingRun::AppendPictures() {
   events_->AppendPictures(step(), pictures);
 }
 
-void TrainingRun::RunEvaluationNow() {
-  RunEvaluation evaluation;
-  evaluation.step = step();
-  evaluation.result = held_out_->Evaluate(*model_, {.stop = observer_.stop, .progress = {}});
-  if (!evaluation.result.finished) return;
-  if (!loss_lower_bound_) {
-    const std::optional<double> bound = held_out_->LossLowerBound(observer_.stop);
-    if (!bound && observer_.stop && observer_.stop()) return;
-    loss_lower_bound_ = bound;
+// Nothing where the observer asks to stop meanwhile.
+void TrainingRun::Evaluate() {
+  RunEvaluation evaluation{.step = step()};
+  try {
+    evaluation.result = held_out_->Evaluate(*model_, {.stop = observer_.stop});
+    if (!baselines_) baselines_ = held_out_->FindBaselines(observer_.stop);
+  } catch (const Interrupted&) {
+    return;
   }
-  if (!constant_guess_) constant_guess_ = held_out_->ConstantGuess(observer_.stop);
-  if (!constant_guess_) return;
-  evaluation.loss_lower_bound = *loss_lower_bound_;
-  evaluation.constant_guess = *constant_guess_;
+  evaluation.baselines = *baselines_;
   AppendMetrics(EvaluationEvent(evaluation));
   AppendPictures();
   last_evaluation_ = evaluation;
@@ -233,7 +229,7 @@ bool TrainingRun::Due(int64_t every) const {
 
 // Evaluates and saves where that is due and has not been done.
 void TrainingRun::DoWhatIsDue() {
-  if (Due(*config_->run.eval_every) && !IsEvaluated()) RunEvaluationNow();
+  if (Due(*config_->run.eval_every) && !IsEvaluated()) Evaluate();
   if (Due(*config_->run.checkpoint_every) && !saved_) SaveCheckpoint();
 }
 
@@ -249,7 +245,7 @@ TrainingSummary TrainingRun::Train() {
     DoWhatIsDue();
   };
   Loop loop(*model_, *batches_, *optimizer_, reducer_, MakeLoopOptions(config_->optimization),
-            {.message = {}, .step = after_step, .evaluation = {}, .stop = observer_.stop});
+            {.step = after_step, .stop = observer_.stop});
   DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
   bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;
   if (!finished && !saved_) SaveCheckpoint();
@@ -259,7 +255,7 @@ TrainingSummary TrainingRun::Train() {
     WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
     if (data_.tasks != nullptr && !answered) {
       try {
-        WriteTaskResults(folder_.path(), *data_.tasks, {.stop = observer_.stop, .progress = {}});
+        WriteTaskResults(folder_.path(), *data_.tasks, {.stop = observer_.stop});
       } catch (const Interrupted&) {
         finished = false;
       }

@@ -92,7 +92,7 @@ class TrainingRun {
   bool Due(int64_t every) const;
   bool IsEvaluated() const { return last_evaluation_ && last_evaluation_->step == step(); }
   void DoWhatIsDue();
-  void RunEvaluationNow();
+  void Evaluate();
   void SaveCheckpoint();
   void Report(const std::string& message) const;
 
@@ -113,9 +113,8 @@ class TrainingRun {
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<EventLog> events_;  // null: none are asked for
   std::optional<RunEvaluation> last_evaluation_;
-  bool saved_ = false;                                     // steps and evaluations, in a checkpoint
-  std::optional<std::optional<double>> loss_lower_bound_;  // of held_out_, once it has been computed
-  std::optional<std::vector<Metric>> constant_guess_;      // the same
+  bool saved_ = false;                  // steps and evaluations, in a checkpoint
+  std::optional<Baselines> baselines_;  // of held_out_, once they have been computed
 };
 
 }  // namespace crosstalk

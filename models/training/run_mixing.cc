@@ -67,8 +67,13 @@ std::unique_ptr<HeldOut> OpenHeldOut(const TrainedModel& trained, std::shared_pt
 }
 
 void Measure(const HeldOut& held_out, const Model& model, std::vector<LayerMixing>* layers) {
-  MeasureDynamicMixing(
-      [&](const std::function<bool()>& done) { held_out.Evaluate(model, {.stop = done, .progress = {}}); }, layers);
+  const auto evaluate = [&](const StopRequest& done) {
+    try {
+      held_out.Evaluate(model, {.stop = done});
+    } catch (const Interrupted&) {  // all has been seen
+    }
+  };
+  MeasureDynamicMixing(evaluate, layers);
 }
 
 }  // namespace

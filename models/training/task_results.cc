@@ -52,8 +52,8 @@ class LabelledRows {
 }  // namespace
 
 TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
-                      const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows,
-                      const AnsweringObserver& observer, std::optional<double> no_answer_threshold) {
+                      const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows, const Observer& observer,
+                      std::optional<double> no_answer_threshold) {
   const ContextScope no_grad = NoGrad();
   TaskResult result;
   result.type = &type;
@@ -115,7 +115,7 @@ std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vecto
   return paths;
 }
 
-void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const AnsweringObserver& observer) {
+void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const Observer& observer) {
   const TrainedModel best = LoadTrainedModel(run_folder, WhichCheckpoint::kBest);
   std::vector<TaskResult> results;
   for (const TaskData& task : tasks.tasks) {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "crosstalk/models/model.h"
-#include "crosstalk/models/tasks/answering.h"
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -31,7 +31,7 @@ struct TaskResult {
 // `constant_guess` is not filled in.
 TaskResult AnswerTask(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer,
                       const TaskType& type, TaskSplit split, const std::vector<TaskRow>& rows,
-                      const AnsweringObserver& observer = {}, std::optional<double> no_answer_threshold = std::nullopt);
+                      const Observer& observer = {}, std::optional<double> no_answer_threshold = std::nullopt);
 
 // The measures of the best constant answer to those rows that have answers; empty where none has.
 std::vector<Metric> ConstantGuessOf(const TaskType& type, const std::vector<TaskRow>& rows);
@@ -50,7 +50,7 @@ std::vector<std::string> WriteAnswers(const TaskResult& result, const std::vecto
 
 // All held-out and test rows of the tasks, answered by the model of the run's best checkpoint: the folder's predictions
 // and scores.json, which names that checkpoint's "step" and the "steps" of the run.
-void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const AnsweringObserver& observer = {});
+void WriteTaskResults(const std::string& run_folder, const TaskSet& tasks, const Observer& observer = {});
 // Whether they are there, of a run of so many steps: one that has gone on since has to answer again.
 bool HasTaskResults(const std::string& run_folder, int64_t steps);
 

@@ -36,7 +36,7 @@ TrainingConfig TinyConfig() {
 }
 
 // Trains from the folder's newest checkpoint, or from the beginning, to the end.
-void Train(const TrainingConfig& config, const std::string& folder, const std::function<bool()>& stop = {}) {
+void Train(const TrainingConfig& config, const std::string& folder, const StopRequest& stop = {}) {
   ResumeOptions resume;
   resume.from = ResumeOptions::From::kNewest;
   TrainingObserver observer;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/stop_request.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/precision.h"
 #include "tools/report/run_record.h"
 #include "tools/report/samples.h"

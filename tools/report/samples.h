@@ -9,10 +9,10 @@
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/runtime/observer.h"
 
 namespace crosstalk {
 

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "crosstalk/models/tasks/task_set.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/output.h"
 #include "tools/progress.h"

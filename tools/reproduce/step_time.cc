@@ -8,9 +8,9 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
-#include "crosstalk/models/text/stop_request.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
 

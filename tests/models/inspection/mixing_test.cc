@@ -88,7 +88,7 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
     }
   };
   MeasureDynamicMixing(
-      [&](const std::function<bool()>& done) {
+      [&](const StopRequest& done) {
         EXPECT_FALSE(done());
         forward();
         EXPECT_TRUE(done());

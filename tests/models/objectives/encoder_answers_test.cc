@@ -87,11 +87,11 @@ TEST(EncoderAnswersTest, AnAnswerDependsOnItsRowAlone) {
     for (const Task& task : Tasks()) {
       const Bert model(Config(task.heads, kind), 3);
       int64_t told = 0;
-      const AnsweringObserver observer = {{}, [&](int64_t done, int64_t all) {
-                                            EXPECT_EQ(all, 140);
-                                            EXPECT_GT(done, told);
-                                            told = done;
-                                          }};
+      const Observer observer = {{}, [&](int64_t done, int64_t all) {
+                                   EXPECT_EQ(all, 140);
+                                   EXPECT_GT(done, told);
+                                   told = done;
+                                 }};
       const auto together = AnswerWithHead(model, *Bytes(), task.type, rows, kOptions, observer);
       ASSERT_EQ(together.size(), rows.size());
       EXPECT_EQ(told, 140);

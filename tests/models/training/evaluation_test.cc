@@ -16,7 +16,7 @@ std::vector<std::string> Keys(const Json& json) {
 }
 
 TEST(EvaluationTest, AStateIsReadBack) {
-  RunEvaluation evaluation{.step = 7, .result = {}, .loss_lower_bound = 0.5};
+  RunEvaluation evaluation{.step = 7, .baselines = {.loss_lower_bound = 0.5}};
   evaluation.result.metrics = {{"ln_ppl", 2.5}};
   evaluation.result.tokens = 100;
   evaluation.result.examples = 4;
@@ -30,7 +30,7 @@ TEST(EvaluationTest, AConstantGuessIsKeptWhereThereIsOne) {
   RunEvaluation evaluation;
   evaluation.result.metrics = {{"ln_ppl", 2.5}, {"masked_accuracy", 0.25}};
   evaluation.result.tokens = evaluation.result.examples = 4;
-  evaluation.constant_guess = {{"masked_accuracy", 0.125}};
+  evaluation.baselines.constant_guess = {{"masked_accuracy", 0.125}};
   const Json state = EvaluationState(evaluation);
   EXPECT_EQ(EvaluationState(EvaluationFromState(JsonReader(state, "state.json"), 0)), state);
   EXPECT_EQ(ToJson(evaluation).At("constant_guess").At("masked_accuracy").AsDouble(), 0.125);
@@ -41,7 +41,7 @@ TEST(EvaluationTest, WhatIsUndefinedIsNullAndStaysSo) {
   RunEvaluation evaluation;
   evaluation.result.metrics = {{"score", 0}, {"sts-b_pearson", std::nan("")}};
   evaluation.result.examples = 4;
-  evaluation.constant_guess = evaluation.result.metrics;
+  evaluation.baselines.constant_guess = evaluation.result.metrics;
   const Json state = EvaluationState(evaluation);
   EXPECT_TRUE(state.At("metrics").At("sts-b_pearson").is_null());
   const RunEvaluation again = EvaluationFromState(JsonReader(state, "state.json"), 0);

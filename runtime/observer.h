@@ -1,6 +1,7 @@
-// How work that takes long is asked to end: a question that it puts every now and then, at least every 100 ms.
+// How work that takes long is asked to end, and tells how far it is.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "crosstalk/runtime/check.h"
@@ -8,7 +9,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// True: end now. May be empty; must not throw.
+// A question that the work puts every now and then, at least every 100 ms. True: end now. May be empty; must not throw.
 using StopRequest = std::function<bool()>;
 
 // Thrown by the work that was asked to end. Nothing of it stays.
@@ -20,5 +21,11 @@ class Interrupted : public Error {
 inline void ThrowIfStopped(const StopRequest& stop) {
   if (stop && stop()) throw Interrupted();
 }
+
+// Either may be empty.
+struct Observer {
+  StopRequest stop = {};
+  std::function<void(int64_t done, int64_t all)> progress = {};
+};
 
 }  // namespace crosstalk
