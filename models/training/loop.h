@@ -51,6 +51,10 @@ struct TrainingObserver {
   // Asked before every step: true ends a loop, and a run with a checkpoint; and while a run prepares its data, which
   // then ends with Interrupted.
   StopRequest stop = {};
+
+  void Report(const std::string& text) const {
+    if (message) message(text);
+  }
 };
 
 class Loop {

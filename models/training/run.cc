@@ -81,47 +81,73 @@ std::vector<std::string> RoundedOtherwise(const std::vector<Stretch>& stretches,
   return texts;
 }
 
+// Looks before it leaves a lock, so that a folder that is refused stays as it is.
+std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::string& folder,
+                                    const ResumeOptions& resume) {
+  CheckFolder(config, RunFolder(folder), resume);
+  return std::make_unique<RunLock>(folder);
+}
+
 }  // namespace
 
-void TrainingRun::Report(const std::string& message) const {
-  if (observer_.message) observer_.message(message);
+TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
+                         TrainingObserver observer)
+    : TrainingRun(config, LockFolder(*config, folder, resume), resume, std::move(observer)) {}
+
+TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
+                         TrainingObserver observer)
+    : config_(config),
+      lock_(std::move(lock)),
+      folder_(lock_->folder()),
+      observer_(std::move(observer)),
+      checkpoints_(folder_.CheckpointDirectory()),
+      state_(StartRun(config_, folder_, checkpoints_, resume, observer_)),
+      held_out_(MakeHeldOut(*config_, state_.data)),
+      reducer_(config_->optimization.accumulate),
+      batches_(MakeBatches(*config_, state_.data, reducer_.parts(), observer_.stop)),
+      saved_(state_.checkpoint.has_value()) {
+  Begin();
 }
+
+TrainingRun::~TrainingRun() = default;
 
 // From here on the folder is written to.
 void TrainingRun::Begin() {
-  for (const std::string& stays : RemoveTemporaries(folder_.path()).failed) Report(stays);
-  for (const std::string& stays : checkpoints_.RemoveStale().failed) Report(stays);
-  if (checkpoint_ && !folder_.HasRunFile()) {
-    Report(StrCat(folder_.RunFile(), ": missing; written again from ", checkpoint_->path));
+  for (const std::string& stays : RemoveTemporaries(folder_.path()).failed) observer_.Report(stays);
+  for (const std::string& stays : checkpoints_.RemoveStale().failed) observer_.Report(stays);
+  if (state_.checkpoint && !folder_.HasRunFile()) {
+    observer_.Report(StrCat(folder_.RunFile(), ": missing; written again from ", state_.checkpoint->path));
   }
-  if (origin_ && !checkpoint_) {
-    Report(StrCat("begins with the weights of ", origin_->checkpoint, " (step ", origin_->step,
-                  origin_->optimizer_state.empty()
-                      ? "); optimizer, schedule and step count start anew"
-                      : ") and its optimizer's state; schedule and step count start anew"));
+  if (state_.origin && !state_.checkpoint) {
+    observer_.Report(StrCat("begins with the weights of ", state_.origin->checkpoint, " (step ", state_.origin->step,
+                            state_.origin->optimizer_state.empty()
+                                ? "); optimizer, schedule and step count start anew"
+                                : ") and its optimizer's state; schedule and step count start anew"));
     SaveCheckpoint();
   }
   if (step() < config_->optimization.steps || !folder_.HasRunFile()) WriteRunFile();
-  WriteFileAtomically(folder_.path() + "/" + data_.tokenizer->FileName(), data_.tokenizer->FileContents());
+  WriteFileAtomically(folder_.path() + "/" + state_.data.tokenizer->FileName(), state_.data.tokenizer->FileContents());
   const auto kept = IsEvaluated() ? MetricsLog::Evaluated::kYes : MetricsLog::Evaluated::kNo;
   metrics_ = std::make_unique<MetricsLog>(folder_.MetricsFile(), step(), kept);
   if (config_->run.tensorboard) events_ = std::make_unique<EventLog>(folder_.path(), step(), kept);
-  if (!metrics_->damage().empty()) Report(metrics_->damage());
-  if (checkpoint_) {
-    Report(StrCat("resuming after step ", step(), " of ", config_->optimization.steps, ", from ", checkpoint_->path));
-    if (steps_before_ < config_->optimization.steps) ReportContinuation();
+  if (!metrics_->damage().empty()) observer_.Report(metrics_->damage());
+  if (state_.checkpoint) {
+    observer_.Report(StrCat("resuming after step ", step(), " of ", config_->optimization.steps, ", from ",
+                            state_.checkpoint->path));
+    if (state_.steps_before < config_->optimization.steps) ReportContinuation();
   }
 }
 
 void TrainingRun::ReportContinuation() const {
   const ScheduleConfig schedule = MakeSchedule(config_->optimization);
-  const double before = LearningRate(schedule, steps_before_ - 1), after = LearningRate(schedule, steps_before_);
-  Report(StrCat(
-      "this run of ", steps_before_, " steps is continued to ", config_->optimization.steps,
+  const double before = LearningRate(schedule, state_.steps_before - 1),
+               after = LearningRate(schedule, state_.steps_before);
+  observer_.Report(StrCat(
+      "this run of ", state_.steps_before, " steps is continued to ", config_->optimization.steps,
       "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ",
       *config_->optimization.warmup, "; eval_every = ", *config_->run.eval_every,
       " and checkpoint_every = ", *config_->run.checkpoint_every, ", which change no bit and may be given anew",
-      "\nwhat changes: from step ", steps_before_ + 1, " on the schedule is that of a run of ",
+      "\nwhat changes: from step ", state_.steps_before + 1, " on the schedule is that of a run of ",
       config_->optimization.steps, " steps, whose learning rate ",
       after > before ? StrCat("rises from ", before, " to ", after) : StrCat("goes from ", before, " to ", after),
       " there; model.safetensors appears at its end",
@@ -140,21 +166,21 @@ void TrainingRun::WriteRunFile() const {
     const std::vector<std::string> otherwise = RoundedOtherwise(stretches, step(), bits);
     if (!otherwise.empty()) {
       bits = "mixed";
-      Report(StrCat("note: this run computed ", Join(otherwise, ", "), " and goes on with ",
-                    session.At("simd_target").AsString(),
-                    ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
+      observer_.Report(StrCat(
+          "note: this run computed ", Join(otherwise, ", "), " and goes on with ", session.At("simd_target").AsString(),
+          ", which rounds a·b + c otherwise: its bits will differ from those of a run that was not moved"));
     }
   }
   Json run = Json::MakeObject({{"format", kRunFormat}, {"version", Version()}});
   run.Set("seed", Json(config_->optimization.seed)).Set("attention", Name(config_->model.attention.kind));
-  run.Set("implementation", AttentionImplementationText(*model_));
+  run.Set("implementation", AttentionImplementationText(*state_.model));
   run.Set("threads", session.At("threads")).Set("simd_target", session.At("simd_target")).Set("simd_bits", bits);
   run.Set("environment", session.At("platform").At("environment"));
-  run.Set("parameters", model_->NumParameters());
-  run.Set("data", data_.description).Set("data_fingerprint", data_.fingerprint);
+  run.Set("parameters", state_.model->NumParameters());
+  run.Set("data", state_.data.description).Set("data_fingerprint", state_.data.fingerprint);
   run.Set("configuration", ToJson(*config_));
-  if (origin_) run.Set("origin", ToJson(*origin_));
-  run.Set("model", model_->config().ToJson());
+  if (state_.origin) run.Set("origin", ToJson(*state_.origin));
+  run.Set("model", state_.model->config().ToJson());
   run.Set("sessions", sessions.Append(session));
   WriteFileAtomically(folder_.RunFile(), run.DumpPretty());
 }
@@ -168,7 +194,7 @@ void TrainingRun::AppendMetrics(const Json& line) {
 void TrainingRun::AppendPictures() {
   if (events_ == nullptr) return;
   std::vector<EventLog::Picture> pictures;
-  for (const HeadProjectionTensor& one : StaticHeadProjections(*model_)) {
+  for (const HeadProjectionTensor& one : StaticHeadProjections(*state_.model)) {
     pictures.push_back({one.name + "/" + one.layer, DrawHeatImage(one.values)});
   }
   events_->AppendPictures(step(), pictures);
@@ -178,7 +204,7 @@ void TrainingRun::AppendPictures() {
 void TrainingRun::Evaluate() {
   RunEvaluation evaluation{.step = step()};
   try {
-    evaluation.result = held_out_->Evaluate(*model_, {.stop = observer_.stop});
+    evaluation.result = held_out_->Evaluate(*state_.model, {.stop = observer_.stop});
     if (!baselines_) baselines_ = held_out_->FindBaselines(observer_.stop);
   } catch (const Interrupted&) {
     return;
@@ -186,36 +212,38 @@ void TrainingRun::Evaluate() {
   evaluation.baselines = *baselines_;
   AppendMetrics(EvaluationEvent(evaluation));
   AppendPictures();
-  last_evaluation_ = evaluation;
+  state_.last_evaluation = evaluation;
   saved_ = false;
   if (observer_.evaluation) observer_.evaluation(evaluation);
 }
 
 void TrainingRun::SaveCheckpoint() {
-  if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
+  if (const std::string value = NonFiniteValue(*state_.model); !value.empty()) {
     Fail(ErrorKind::kNumerical, "after step ", step(), ", ", value,
          ": no checkpoint is made of it, the last one stands. Try a smaller learning_rate.");
   }
   Json config = Json::MakeObject({{"format", kRunFormat},
                                   {"version", Version()},
-                                  {"data_fingerprint", data_.fingerprint},
+                                  {"data_fingerprint", state_.data.fingerprint},
                                   {"training", ToJson(*config_)},
-                                  {"model", model_->config().ToJson()}});
-  if (origin_) config.Set("origin", ToJson(*origin_));
+                                  {"model", state_.model->config().ToJson()}});
+  if (state_.origin) config.Set("origin", ToJson(*state_.origin));
   const Json state = Json::MakeObject(
-      {{"step", step()}, {"evaluation", last_evaluation_ ? EvaluationState(*last_evaluation_) : Json()}});
+      {{"step", step()}, {"evaluation", state_.last_evaluation ? EvaluationState(*state_.last_evaluation) : Json()}});
   const std::vector<CheckpointFile> files = {
-      {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*model_)); }},
-      {kOptimizerName, [this](FileWriter& file) { WriteSafetensors(file, optimizer_->State()); }},
+      {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*state_.model)); }},
+      {kOptimizerName, [this](FileWriter& file) { WriteSafetensors(file, state_.optimizer->State()); }},
       BytesFile(kConfigName, config.DumpPretty()),
       BytesFile(kStateName, state.DumpPretty()),
-      BytesFile(data_.tokenizer->FileName(), data_.tokenizer->FileContents()),
+      BytesFile(state_.data.tokenizer->FileName(), state_.data.tokenizer->FileContents()),
   };
   lock_->CheckHeld();
-  checkpoints_.Save(step(), files,
-                    IsEvaluated() ? std::optional<double>(Score(last_evaluation_->result.metrics[0])) : std::nullopt);
+  checkpoints_.Save(
+      step(), files,
+      IsEvaluated() ? std::optional<double>(Score(state_.last_evaluation->result.metrics[0])) : std::nullopt);
   saved_ = true;
-  for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->run.keep)).failed) Report(stays);
+  for (const std::string& stays : checkpoints_.Prune(static_cast<int>(config_->run.keep)).failed)
+    observer_.Report(stays);
 }
 
 // At every `every`-th step and at the end, that of each stage of a run that was continued. The last one before an end
@@ -244,7 +272,7 @@ TrainingSummary TrainingRun::Train() {
     if (observer_.step) observer_.step(result);
     DoWhatIsDue();
   };
-  Loop loop(*model_, *batches_, *optimizer_, reducer_, MakeLoopOptions(config_->optimization),
+  Loop loop(*state_.model, *batches_, *state_.optimizer, reducer_, MakeLoopOptions(config_->optimization),
             {.step = after_step, .stop = observer_.stop});
   DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
   bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;
@@ -252,10 +280,10 @@ TrainingSummary TrainingRun::Train() {
   if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole but for that
   if (finished) {
     lock_->CheckHeld();
-    WriteSafetensors(folder_.ModelFile(), ParameterTensors(*model_));
-    if (data_.tasks != nullptr && !answered) {
+    WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));
+    if (state_.data.tasks != nullptr && !answered) {
       try {
-        WriteTaskResults(folder_.path(), *data_.tasks, {.stop = observer_.stop});
+        WriteTaskResults(folder_.path(), *state_.data.tasks, {.stop = observer_.stop});
       } catch (const Interrupted&) {
         finished = false;
       }
@@ -264,8 +292,8 @@ TrainingSummary TrainingRun::Train() {
   lock_->CheckHeld();
   return {.end = finished ? TrainingSummary::End::kFinished : TrainingSummary::End::kStopped,
           .step = step(),
-          .parameters = model_->NumParameters(),
-          .last_evaluation = last_evaluation_,
+          .parameters = state_.model->NumParameters(),
+          .last_evaluation = state_.last_evaluation,
           .seconds = watch.seconds()};
 }
 

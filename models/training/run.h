@@ -17,23 +17,12 @@
 #include "crosstalk/models/training/event_log.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/metrics_log.h"
-#include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run_folder.h"
-#include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/models/training/run_start.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
-
-struct ResumeOptions {
-  enum class From {
-    kNothing,  // a new run; a folder that holds one is refused
-    kNewest,   // the newest good checkpoint of the folder's run, or its beginning if it has none or there is no run
-    kPath,     // the checkpoint at `path`, of this folder's run or another's
-  };
-  From from = From::kNothing;
-  std::string path;
-};
 
 struct TrainingSummary {
   enum class End { kFinished, kStopped };
@@ -64,9 +53,9 @@ class TrainingRun {
 
   const RunFolder& folder() const { return folder_; }
   const TrainingConfig& config() const { return *config_; }
-  const Model& model() const { return *model_; }
-  const TrainingData& data() const { return data_; }
-  int64_t step() const { return optimizer_->step(); }  // steps done
+  const Model& model() const { return *state_.model; }
+  const TrainingData& data() const { return state_.data; }
+  int64_t step() const { return state_.optimizer->step(); }  // steps done
 
   // Goes on to the last step, evaluating and saving on the way; then writes model.safetensors. Error(kNumerical) on a
   // loss or gradient that is not finite: the last checkpoint stands. Error(kResource) on a full disk: so it does.
@@ -74,45 +63,28 @@ class TrainingRun {
   TrainingSummary Train();
 
  private:
-  void FindCheckpoint(const ResumeOptions& resume);
-  // The origin's files where the run begins with them; else it is in the checkpoint, or there is none.
-  std::optional<LoadedOrigin> FindOrigin();
-  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<LoadedOrigin>& origin) const;
-  void CheckConfiguration(const Checkpoint& checkpoint) const;
-  // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
-  // began with, what a training configuration does not decide.
-  std::unique_ptr<ModelConfig> ConfigOfModel(const LoadedOrigin* origin) const;
-  void BuildModel(std::optional<LoadedOrigin> origin);
-  void LoadCheckpoint(const Checkpoint& checkpoint);
   void Begin();
   void ReportContinuation() const;
   void WriteRunFile() const;
   void AppendMetrics(const Json& line);
   void AppendPictures();
   bool Due(int64_t every) const;
-  bool IsEvaluated() const { return last_evaluation_ && last_evaluation_->step == step(); }
+  bool IsEvaluated() const { return state_.last_evaluation && state_.last_evaluation->step == step(); }
   void DoWhatIsDue();
   void Evaluate();
   void SaveCheckpoint();
-  void Report(const std::string& message) const;
 
   ResolvedConfig config_;
   std::unique_ptr<RunLock> lock_;
   RunFolder folder_;
   TrainingObserver observer_;
   CheckpointStore checkpoints_;
-  std::optional<Checkpoint> checkpoint_;  // resumed from
-  std::optional<Origin> origin_;
-  int64_t steps_before_ = 0;  // of the run that is resumed: less than the configuration's where it is continued
-  TrainingData data_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Optimizer> optimizer_;
+  RunState state_;
   std::unique_ptr<HeldOut> held_out_;
   LocalReducer reducer_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
-  std::unique_ptr<EventLog> events_;  // null: none are asked for
-  std::optional<RunEvaluation> last_evaluation_;
+  std::unique_ptr<EventLog> events_;    // null: none are asked for
   bool saved_ = false;                  // steps and evaluations, in a checkpoint
   std::optional<Baselines> baselines_;  // of held_out_, once they have been computed
 };

@@ -1,11 +1,11 @@
-// TrainingRun until it begins: the folder, the checkpoint or the origin, the data and the model, each checked before
-// anything is written.
+#include "crosstalk/models/training/run_start.h"
+
 #include <utility>
+#include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
-#include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/models/training/trained_model.h"
@@ -36,23 +36,6 @@ void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
   }
 }
 
-// Whether the folder may be trained in.
-void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume) {
-  if (const std::optional<std::string> name = folder.ForeignName()) {
-    Fail(ErrorKind::kUsage, folder.path(), ": holds files that are not a run's (", *name, "); choose a new folder");
-  }
-  if (resume.from == ResumeOptions::From::kNothing) {
-    CROSSTALK_CHECK(!folder.HoldsRun(), folder.path(), ": holds a run already; resume it, or choose another folder");
-    return;
-  }
-  if (!folder.HasRunFile()) return;  // the checkpoint is compared when it is loaded
-  const std::vector<std::string> differences = Differences(config, ReadRunConfig(folder));
-  if (!differences.empty()) {
-    Fail(ErrorKind::kData, folder.RunFile(), ": the run there has another configuration:", Lines(differences),
-         "\ntrain in a new folder, or repeat the configuration of that run");
-  }
-}
-
 // Refuses names before the data is opened, which may take long. They do not depend on the vocabulary.
 void CheckFrozen(const TrainingConfig& config) {
   if (FrozenNames(config.optimization).empty()) return;
@@ -79,63 +62,67 @@ void AppendDifferences(const std::string& name, const Json& here, const Json& th
   }
 }
 
-// Looks before it leaves a lock, so that a folder that is refused stays as it is.
-std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::string& folder,
-                                    const ResumeOptions& resume) {
-  CheckFolder(config, RunFolder(folder), resume);
-  return std::make_unique<RunLock>(folder);
-}
+class RunStarter {
+ public:
+  RunStarter(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
+             const TrainingObserver& observer)
+      : config_(config), folder_(folder), checkpoints_(checkpoints), observer_(observer) {}
 
-}  // namespace
+  RunState Start(const ResumeOptions& resume);
 
-TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
-                         TrainingObserver observer)
-    : TrainingRun(config, LockFolder(*config, folder, resume), resume, std::move(observer)) {}
+ private:
+  void FindCheckpoint(const ResumeOptions& resume);
+  // The origin's files where the run begins with them; else it is in the checkpoint, or there is none.
+  std::optional<LoadedOrigin> FindOrigin();
+  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<LoadedOrigin>& origin) const;
+  void CheckConfiguration(const Checkpoint& checkpoint) const;
+  // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
+  // began with, what a training configuration does not decide.
+  std::unique_ptr<ModelConfig> ConfigOfModel(const LoadedOrigin* origin) const;
+  void BuildModel(std::optional<LoadedOrigin> origin);
+  void LoadCheckpoint(const Checkpoint& checkpoint);
 
-TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
-                         TrainingObserver observer)
-    : config_(config),
-      lock_(std::move(lock)),
-      folder_(lock_->folder()),
-      observer_(std::move(observer)),
-      checkpoints_(folder_.CheckpointDirectory()),
-      reducer_(config_->optimization.accumulate) {
-  CheckFolder(*config_, folder_, resume);
+  const ResolvedConfig& config_;
+  const RunFolder& folder_;
+  const CheckpointStore& checkpoints_;
+  const TrainingObserver& observer_;
+  RunState state_;
+};
+
+RunState RunStarter::Start(const ResumeOptions& resume) {
   FindCheckpoint(resume);
   CheckFrozen(*config_);
   std::optional<LoadedOrigin> origin = FindOrigin();
-  data_ = OpenTrainingData(*config_, KeptTokenizer(origin), observer_.stop);
-  if (checkpoint_) CheckConfiguration(*checkpoint_);
+  state_.data = OpenTrainingData(*config_, KeptTokenizer(origin), observer_.stop);
+  if (state_.checkpoint) CheckConfiguration(*state_.checkpoint);
   BuildModel(std::move(origin));
-  if (checkpoint_) LoadCheckpoint(*checkpoint_);
-  held_out_ = MakeHeldOut(*config_, data_);
-  batches_ = MakeBatches(*config_, data_, reducer_.parts(), observer_.stop);
-  Begin();
+  if (state_.checkpoint) LoadCheckpoint(*state_.checkpoint);
+  return std::move(state_);
 }
 
-TrainingRun::~TrainingRun() = default;
-
-void TrainingRun::FindCheckpoint(const ResumeOptions& resume) {
+void RunStarter::FindCheckpoint(const ResumeOptions& resume) {
   if (resume.from == ResumeOptions::From::kPath) {
-    checkpoint_ = VerifyCheckpoint(resume.path);
+    state_.checkpoint = VerifyCheckpoint(resume.path);
     const FoundCheckpoint newest = checkpoints_.FindNewestGood();
-    CROSSTALK_CHECK(!newest.checkpoint || newest.checkpoint->step <= checkpoint_->step, folder_.path(),
+    CROSSTALK_CHECK(!newest.checkpoint || newest.checkpoint->step <= state_.checkpoint->step, folder_.path(),
                     ": holds a newer checkpoint (step ", newest.checkpoint->step, ") than ", resume.path, " (step ",
-                    checkpoint_->step, "); choose another folder to leave both as they are, or resume the newest");
+                    state_.checkpoint->step,
+                    "); choose another folder to leave both as they are, or resume the newest");
   } else if (resume.from == ResumeOptions::From::kNewest) {
     const FoundCheckpoint found = checkpoints_.FindNewestGood();
     const std::vector<std::string> reasons = ReasonsOf(found.skipped);
     if (!found.checkpoint && !reasons.empty()) {
       Fail(ErrorKind::kData, checkpoints_.directory(), ": no checkpoint there is good:", Lines(reasons));
     }
-    for (const std::string& reason : reasons) Report("skipped a damaged checkpoint: " + reason);
-    if (!found.checkpoint && folder_.HoldsRun()) Report(folder_.path() + ": no checkpoint yet, beginning at step 1");
-    checkpoint_ = found.checkpoint;
+    for (const std::string& reason : reasons) observer_.Report("skipped a damaged checkpoint: " + reason);
+    if (!found.checkpoint && folder_.HoldsRun())
+      observer_.Report(folder_.path() + ": no checkpoint yet, beginning at step 1");
+    state_.checkpoint = found.checkpoint;
   }
 }
 
 // Where a run is resumed with another init_from than it began with, the weights decide whether that is the same.
-std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
+std::optional<LoadedOrigin> RunStarter::FindOrigin() {
   const auto refuse = [&](const std::string& source, const std::string& difference) {
     FailField(ErrorKind::kData, "init_from", difference, " (", source, ")",
               "\ntrain in a new folder, or begin with what that run began with");
@@ -151,21 +138,21 @@ std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
     const Json run = folder_.ReadRunFile();
     if (const Json* json = run.Find("origin")) before = OriginFromJson(*json, folder_.RunFile() + ": origin");
   }
-  if (checkpoint_) {
-    const CheckpointConfig there = ReadCheckpointConfig(*checkpoint_);
+  if (state_.checkpoint) {
+    const CheckpointConfig there = ReadCheckpointConfig(*state_.checkpoint);
     if (there.fingerprint.empty()) {
-      Fail(ErrorKind::kUsage, checkpoint_->path,
+      Fail(ErrorKind::kUsage, state_.checkpoint->path,
            ": is an imported model, not a training to go on with; begin one with its weights: init_from");
     }
-    origin_ = there.origin;
-    if (begun && (before ? before->checksums() : "") != (origin_ ? origin_->checksums() : "")) {
-      refuse(checkpoint_->path, StrCat(text_of(before), " here, ", text_of(origin_), " there"));
+    state_.origin = there.origin;
+    if (begun && (before ? before->checksums() : "") != (state_.origin ? state_.origin->checksums() : "")) {
+      refuse(state_.checkpoint->path, StrCat(text_of(before), " here, ", text_of(state_.origin), " there"));
     }
     if (path == there.training.optimization.init_from) return std::nullopt;
     const std::optional<Origin> here =
         path.empty() ? std::nullopt : std::optional(LoadOrigin(path, config_->optimization.optimizer_start).origin);
-    if (!here || !origin_ || here->checksums() != origin_->checksums()) {
-      refuse(checkpoint_->path, StrCat(text_of(here), " here, ", text_of(origin_), " there"));
+    if (!here || !state_.origin || here->checksums() != state_.origin->checksums()) {
+      refuse(state_.checkpoint->path, StrCat(text_of(here), " here, ", text_of(state_.origin), " there"));
     }
     return std::nullopt;
   }
@@ -175,30 +162,30 @@ std::optional<LoadedOrigin> TrainingRun::FindOrigin() {
   if (begun && (!before || before->checksums() != loaded.origin.checksums())) {
     refuse(folder_.RunFile(), StrCat(text_of(loaded.origin), " here, ", text_of(before), " there"));
   }
-  for (const std::string& reason : loaded.skipped) Report("skipped a damaged checkpoint: " + reason);
-  origin_ = loaded.origin;
+  for (const std::string& reason : loaded.skipped) observer_.Report("skipped a damaged checkpoint: " + reason);
+  state_.origin = loaded.origin;
   return loaded;
 }
 
-std::shared_ptr<const Tokenizer> TrainingRun::KeptTokenizer(const std::optional<LoadedOrigin>& origin) const {
+std::shared_ptr<const Tokenizer> RunStarter::KeptTokenizer(const std::optional<LoadedOrigin>& origin) const {
   const int sentinels = ObjectiveOf(*config_).tokenizer.sentinels;
-  if (checkpoint_) return LoadTokenizerFile(TokenizerPath(*checkpoint_), sentinels);
+  if (state_.checkpoint) return LoadTokenizerFile(TokenizerPath(*state_.checkpoint), sentinels);
   const std::optional<std::string> file = folder_.HoldsRun() ? folder_.TokenizerFile() : std::nullopt;
   if (file) return LoadTokenizerFile(*file, sentinels);
   return origin ? TokenizerOf(*origin, *config_) : nullptr;
 }
 
-void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
+void RunStarter::CheckConfiguration(const Checkpoint& checkpoint) const {
   const CheckpointConfig there = ReadCheckpointConfig(checkpoint);
   std::vector<std::string> differences = Differences(*config_, there.training);
   if (differences.empty()) {
     AppendDifferences("model", ConfigOfModel(nullptr)->ToJson(), there.model, &differences);
   }
-  if (data_.fingerprint != there.fingerprint) {
-    const bool comparable = Split(data_.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];
+  if (state_.data.fingerprint != there.fingerprint) {
+    const bool comparable = Split(state_.data.fingerprint, ':')[0] == Split(there.fingerprint, ':')[0];
     differences.push_back(StrCat(
         "data: the text ", comparable ? "has changed" : "cannot be compared: another version made its fingerprint",
-        " (fingerprint ", data_.fingerprint, " here, ", Excerpt(there.fingerprint), " there)"));
+        " (fingerprint ", state_.data.fingerprint, " here, ", Excerpt(there.fingerprint), " there)"));
   }
   if (!differences.empty()) {
     Fail(ErrorKind::kData, checkpoint.path, ": is of another configuration:", Lines(differences),
@@ -206,48 +193,49 @@ void TrainingRun::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-std::unique_ptr<ModelConfig> TrainingRun::ConfigOfModel(const LoadedOrigin* origin) const {
-  const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
+std::unique_ptr<ModelConfig> RunStarter::ConfigOfModel(const LoadedOrigin* origin) const {
+  const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
   if (origin != nullptr) {
-    CheckModelOf(*origin, *config_, *data_.tokenizer);
+    CheckModelOf(*origin, *config_, *state_.data.tokenizer);
     return ModelUnder(*config_, *origin->model, origin->config, vocabulary);
   }
-  if (checkpoint_) {
-    const CheckpointConfig there = ReadCheckpointConfig(*checkpoint_);
-    if (there.origin)
-      return ModelUnder(*config_, *ReadModelConfig(there.model, checkpoint_->path), there.training, vocabulary);
+  if (state_.checkpoint) {
+    const CheckpointConfig there = ReadCheckpointConfig(*state_.checkpoint);
+    if (there.origin) {
+      return ModelUnder(*config_, *ReadModelConfig(there.model, state_.checkpoint->path), there.training, vocabulary);
+    }
   }
   return ConfigureModel(*config_, vocabulary);
 }
 
-void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
-  const Vocabulary vocabulary = VocabularyOf(*config_, data_.tokenizer.get());
+void RunStarter::BuildModel(std::optional<LoadedOrigin> origin) {
+  const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
   const std::unique_ptr<ModelConfig> config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
-  if (checkpoint_) {
-    model_ = LoadModel(*config, "the configuration", ReadSafetensors(checkpoint_->FilePath(kModelName)));
+  if (state_.checkpoint) {
+    state_.model = LoadModel(*config, "the configuration", ReadSafetensors(state_.checkpoint->FilePath(kModelName)));
   } else if (origin) {
     ModelOfOrigin of_origin = LoadModelOf(*origin, *config, config_->optimization.seed);
-    model_ = std::move(of_origin.model);
-    if (!of_origin.begun.empty()) Report("heads with initial values: " + Join(of_origin.begun, ", "));
-    if (!of_origin.taken.empty() && data_.tasks != nullptr) {
-      Report(StrCat("heads taken over: ", Join(of_origin.taken, ", "),
-                    origin->config.objective.tasks.empty()
-                        ? ""
-                        : StrCat(" (from task ", Excerpt(origin->config.objective.tasks), ")")));
+    state_.model = std::move(of_origin.model);
+    if (!of_origin.begun.empty()) observer_.Report("heads with initial values: " + Join(of_origin.begun, ", "));
+    if (!of_origin.taken.empty() && state_.data.tasks != nullptr) {
+      observer_.Report(StrCat("heads taken over: ", Join(of_origin.taken, ", "),
+                              origin->config.objective.tasks.empty()
+                                  ? ""
+                                  : StrCat(" (from task ", Excerpt(origin->config.objective.tasks), ")")));
     }
-    if (!of_origin.left_out.empty()) Report("heads left out: " + Join(of_origin.left_out, ", "));
-    if (const std::string value = NonFiniteValue(*model_); !value.empty()) {
+    if (!of_origin.left_out.empty()) observer_.Report("heads left out: " + Join(of_origin.left_out, ", "));
+    if (const std::string value = NonFiniteValue(*state_.model); !value.empty()) {
       FailField(ErrorKind::kData, "init_from", origin->origin.checkpoint, ": ", value);
     }
   }
   CheckMemory(config_, vocabulary);
-  if (model_ == nullptr) model_ = MakeModel(*config, config_->optimization.seed);
-  PrepareModel(config_->optimization, *model_);
-  optimizer_ = MakeOptimizer(config_->optimization, model_->Parameters());
+  if (state_.model == nullptr) state_.model = MakeModel(*config, config_->optimization.seed);
+  PrepareModel(config_->optimization, *state_.model);
+  state_.optimizer = MakeOptimizer(config_->optimization, state_.model->Parameters());
   if (origin && config_->optimization.optimizer_start == OptimizerStart::kCarried) {
     try {
-      optimizer_->CarryOver(std::move(origin->optimizer_state.tensors));
+      state_.optimizer->CarryOver(std::move(origin->optimizer_state.tensors));
     } catch (const Error& error) {
       FailField(ErrorKind::kUsage, "optimizer_start", error.what(), " (", origin->origin.checkpoint,
                 "); choose fresh to begin with no state");
@@ -255,20 +243,43 @@ void TrainingRun::BuildModel(std::optional<LoadedOrigin> origin) {
   }
 }
 
-void TrainingRun::LoadCheckpoint(const Checkpoint& checkpoint) {
-  optimizer_->LoadState(ReadSafetensors(checkpoint.FilePath(kOptimizerName)).tensors);
+void RunStarter::LoadCheckpoint(const Checkpoint& checkpoint) {
+  state_.optimizer->LoadState(ReadSafetensors(checkpoint.FilePath(kOptimizerName)).tensors);
   const std::string path = checkpoint.FilePath(kStateName);
   const Json state = ReadJsonFile(path);
   const JsonReader reader(state, path);
-  if (reader.Int("step") != checkpoint.step || optimizer_->step() != checkpoint.step) {
-    Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", optimizer_->step(),
+  if (reader.Int("step") != checkpoint.step || state_.optimizer->step() != checkpoint.step) {
+    Fail(ErrorKind::kData, path, ": step ", reader.Int("step"), ", but the optimizer's is ", state_.optimizer->step(),
          " and the checkpoint's ", checkpoint.step);
   }
   if (!reader.Value("evaluation").is_null())
-    last_evaluation_ = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
-  saved_ = true;
-  steps_before_ = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
-                                       : ReadCheckpointTraining(checkpoint).optimization.steps;
+    state_.last_evaluation = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
+  state_.steps_before = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
+                                             : ReadCheckpointTraining(checkpoint).optimization.steps;
+}
+
+}  // namespace
+
+void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume) {
+  if (const std::optional<std::string> name = folder.ForeignName()) {
+    Fail(ErrorKind::kUsage, folder.path(), ": holds files that are not a run's (", *name, "); choose a new folder");
+  }
+  if (resume.from == ResumeOptions::From::kNothing) {
+    CROSSTALK_CHECK(!folder.HoldsRun(), folder.path(), ": holds a run already; resume it, or choose another folder");
+    return;
+  }
+  if (!folder.HasRunFile()) return;  // the checkpoint is compared when it is loaded
+  const std::vector<std::string> differences = Differences(config, ReadRunConfig(folder));
+  if (!differences.empty()) {
+    Fail(ErrorKind::kData, folder.RunFile(), ": the run there has another configuration:", Lines(differences),
+         "\ntrain in a new folder, or repeat the configuration of that run");
+  }
+}
+
+RunState StartRun(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
+                  const ResumeOptions& resume, const TrainingObserver& observer) {
+  CheckFolder(*config, folder, resume);
+  return RunStarter(config, folder, checkpoints, observer).Start(resume);
 }
 
 }  // namespace crosstalk
