@@ -255,6 +255,7 @@ std::string FootNote(const CompareSettings& settings, const std::vector<SettingR
 }
 
 int Compare(const OptionTable& options, CompareSettings& settings) {
+  settings.config = options.Over(TrainingFields(), settings.config);
   MakePathsAbsolute(&settings.config);
   CheckSeeds(settings.seeds);
   std::string field;
@@ -321,7 +322,7 @@ Command CompareCommand() {
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<CompareSettings>();
         settings->config.optimization.steps = 600;
-        AddTrainingOptions(options, &settings->config, kNotOffered);
+        AddTrainingOptions(options, settings->config, kNotOffered);
         options.Group("Comparison");
         options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));
         options.Add("--vary", &settings->vary, "FIELD=LIST",

@@ -42,14 +42,17 @@ Command ComplexityCommand() {
       [](OptionTable& options) -> std::function<int()> {
         auto settings = std::make_shared<ComplexitySettings>();
         settings->attention.heads = 12;
-        options.AddFields(AttentionFields(), &settings->attention);
+        options.AddFields(AttentionFields(), settings->attention);
         options.Group("Sizes");
         options.Add("--d-model", &settings->d_model, "N", "Width of the layer's inputs and output.");
         options.Add("--n", &settings->n, "N", "Number of queries.");
         options.Add("--m", &settings->m, "N", "Number of memory positions.");
         options.Group("Output");
         options.AddFlag("--json", &settings->json, "Print {\"parameters\": …, \"multiplications\": …} on one line.");
-        return [settings] { return RunComplexity(*settings); };
+        return [settings, &options] {
+          settings->attention = options.Over(AttentionFields(), settings->attention);
+          return RunComplexity(*settings);
+        };
       }};
 }
 

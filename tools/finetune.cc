@@ -81,9 +81,10 @@ std::vector<std::string> FieldsOfTheOrigin() {
 // The published settings, under what the command line says.
 void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CROSSTALK_CHECK(!settings.from.empty(), "--from is missing: a run's folder, a checkpoint or an imported model");
-  const std::string task = settings.config.objective.tasks;
-  const bool carries = settings.config.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
-  CROSSTALK_CHECK_FIELD(!settings.config.objective.task_data.empty(), "task_data",
+  const TrainingConfig given = options.Over(TrainingFields(), TrainingConfig());
+  const std::string& task = given.objective.tasks;
+  const bool carries = given.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
+  CROSSTALK_CHECK_FIELD(!given.objective.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
   CROSSTALK_CHECK(settings.seeds.empty() || !options.Gives("--seed"),
                   "--seeds and --seed both say the seeds; give one");
@@ -94,12 +95,11 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   ParseTasks(task);
   const OriginOutline origin = OutlineOf(settings);
   FinetuningLength length;
-  settings.config = FinetuningConfig(origin, task, &length);
-  settings.config.optimization.steps = 0;
-  const std::optional<OptimizerKind> published = settings.config.optimization.optimizer;
-  options.ParseAgain();
+  TrainingConfig published = FinetuningConfig(origin, task, &length);
+  published.optimization.steps = 0;
+  settings.config = options.Over(TrainingFields(), published);
   // Another optimizer cannot go on from that state, and is not asked to.
-  if (!carries && settings.config.optimization.optimizer != published)
+  if (!carries && settings.config.optimization.optimizer != published.optimization.optimizer)
     settings.config.optimization.optimizer_start = OptimizerStart::kFresh;
   if (settings.epochs) length = {.epochs = *settings.epochs, .steps = 0, .warmup = length.warmup};
   CROSSTALK_CHECK(!settings.epochs || (length.epochs > 0 && length.epochs <= 1e6), "--epochs: ", length.epochs,
@@ -203,7 +203,7 @@ Command FinetuneCommand() {
         const auto settings = std::make_shared<FinetuneSettings>();
         options.Add("--from", &settings->from, "MODEL", "A run's folder, a checkpoint or an imported model.");
         options.NameField("init_from", "--from");
-        AddTrainingOptions(options, &settings->config, {"init_from", "objective", "data", "validation"});
+        AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation"});
         options.Group("Run");
         options.Add("--epochs", &settings->epochs, "X",
                     "Passes over the examples; as published for the model and the task by default. --steps says "

@@ -145,9 +145,10 @@ struct OptionTable::Impl {
     bool required = false;
     bool first = true;  // --help shows it, and not only --help=all
     bool hidden = false;
-    bool repeats = false;            // may be given several times: each text is parsed
-    std::vector<std::string> texts;  // as given on the command line
-    std::optional<Json> file_value;  // as given in the configuration file, where the command line does not
+    bool repeats = false;             // may be given several times: each text is parsed
+    std::vector<std::string> texts;   // as given on the command line
+    std::optional<Json> file_value;   // as given in the configuration file, where the command line does not
+    std::optional<Json> field_value;  // of a field that either gives
 
     bool positional() const { return names[0][0] != '-'; }
     bool flag() const { return placeholder.empty(); }
@@ -312,7 +313,7 @@ void OptionTable::AddChoice(const std::string& names, std::string* value, const 
 }
 
 void OptionTable::AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,
-                           const FieldOptions& field, const Json& value, std::function<void(const Json&)> set) {
+                           const FieldOptions& field, const Json& default_value, std::function<Json(Json)> checked) {
   std::string name = "--" + key, placeholder = field.placeholder, help = field.help;
   std::replace(name.begin(), name.end(), '_', '-');
   if (type != FieldType::kBool && placeholder.empty()) {
@@ -321,11 +322,11 @@ void OptionTable::AddField(const std::string& key, FieldType type, const std::ve
     help += " One of " + Join(choices, ", ") + ".";
   }
   Impl::Entry& entry = impl_->AddEntry(name, placeholder, help);
-  if (!value.is_null() && type != FieldType::kBool) {
-    entry.default_text = value.is_string() ? value.AsString() : value.Dump();
+  if (!default_value.is_null() && type != FieldType::kBool) {
+    entry.default_text = default_value.is_string() ? default_value.AsString() : default_value.Dump();
   }
-  entry.parse = [name, type, set](const std::string& text) { set(FieldValue(name, type, text)); };
-  entry.set = std::move(set);
+  entry.set = [&entry, checked = std::move(checked)](const Json& value) { entry.field_value = checked(value); };
+  entry.parse = [&entry, name, type](const std::string& text) { entry.set(FieldValue(name, type, text)); };
 }
 
 void OptionTable::AddFlag(const std::string& name, bool* value, const std::string& help) {
@@ -417,16 +418,11 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
   return Outcome::kRun;
 }
 
-void OptionTable::ParseAgain() const {
+const Json* OptionTable::GivenField(const std::string& key) const {
   for (const auto& entry : impl_->entries) {
-    if (entry->repeats) continue;  // what it lists stands
-    if (!entry->texts.empty()) {
-      entry->parse(entry->texts[0]);
-    } else if (entry->file_value) {
-      const Json file = Json::MakeObject({{entry->Key(), *entry->file_value}});
-      Impl::TakeFileValue(*entry, JsonReader(file, impl_->config_path, ErrorKind::kUsage));
-    }
+    if (entry->Key() == key && entry->field_value) return &*entry->field_value;
   }
+  return nullptr;
 }
 
 std::optional<std::string> OptionTable::Given(const std::string& name) const {

@@ -58,13 +58,25 @@ class OptionTable {
   // A row of a configuration's table as an option: --d-model for d_model. What it says is what the row says. Rows whose
   // keys are in `except` are left out.
   template <typename Config>
-  void AddFields(const FieldTable<Config>& fields, Config* config, const std::vector<std::string>& except = {}) {
+  void AddFields(const FieldTable<Config>& fields, const Config& defaults,
+                 const std::vector<std::string>& except = {}) {
     for (const Field<Config>& field : fields) {
       if (std::find(except.begin(), except.end(), field.key) != except.end()) continue;
       if (!field.group.empty()) Group(field.group);
-      AddField(field.key, field.type, field.choices, field.options, field.get(*config),
-               [set = field.set, config](const Json& value) { set(*config, value); });
+      AddField(field.key, field.type, field.choices, field.options, field.get(defaults), [set = field.set](Json value) {
+        Config scratch;
+        set(scratch, value);
+        return value;
+      });
     }
+  }
+  // Once parsed: `base` with the fields that the command line gives, or else --config FILE.
+  template <typename Config>
+  Config Over(const FieldTable<Config>& fields, Config base) const {
+    for (const Field<Config>& field : fields) {
+      if (const Json* const value = GivenField(field.key)) field.set(base, *value);
+    }
+    return base;
   }
   // Takes no value; sets *value to true. In a configuration file: true or false.
   void AddFlag(const std::string& name, bool* value, const std::string& help);
@@ -82,8 +94,6 @@ class OptionTable {
   // line does not give. Throws Error(kUsage).
   enum class Outcome { kRun, kHelp, kHelpAll };
   Outcome Parse(const std::vector<std::string>& arguments);
-  // Writes the given values into their targets once more, over whatever they hold now.
-  void ParseAgain() const;
   // The text of an option as the command line gave it; none where it did not.
   std::optional<std::string> Given(const std::string& name) const;
   enum class HelpLength { kFirst, kAll };
@@ -106,7 +116,9 @@ class OptionTable {
 
  private:
   void AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,
-                const FieldOptions& field, const Json& value, std::function<void(const Json&)> set);
+                const FieldOptions& field, const Json& default_value, std::function<Json(Json)> checked);
+  // Null where it is not given.
+  const Json* GivenField(const std::string& key) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -42,7 +42,6 @@ constexpr int64_t kSampleTokens = 150;
 constexpr double kSampleSeconds = 10;
 
 struct TrainSettings {
-  TrainingConfig config;
   std::string out;
   std::string resume = "none";
   bool dry_run = false;
@@ -73,34 +72,38 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
 }
 
 // The options that are not given are those of the run that is resumed. More steps than it has continue it.
-void TakeOverConfiguration(const OptionTable& options, const ResumeOptions& resume, TrainSettings& settings) {
+TrainingConfig ConfigToResume(const OptionTable& options, const ResumeOptions& resume, const std::string& out) {
+  TrainingConfig run;
   if (resume.from == ResumeOptions::From::kPath) {
-    settings.config = ReadCheckpointTraining(VerifyCheckpoint(resume.path));
+    run = ReadCheckpointTraining(VerifyCheckpoint(resume.path));
   } else {
-    const RunFolder folder(settings.out);
-    CROSSTALK_CHECK(folder.HoldsRun(), "--resume auto: there is no run in --out ", settings.out,
+    const RunFolder folder(out);
+    CROSSTALK_CHECK(folder.HoldsRun(), "--resume auto: there is no run in --out ", out,
                     " to go on with; a new one begins without --resume");
-    settings.config = ReadRunConfig(folder);
+    run = ReadRunConfig(folder);
   }
-  const TrainingConfig run = settings.config;
-  options.ParseAgain();
-  const int64_t steps = settings.config.optimization.steps;
-  CROSSTALK_CHECK_FIELD(steps >= run.optimization.steps, "steps", "the run has ", run.optimization.steps,
+  TrainingConfig config = options.Over(TrainingFields(), run);
+  const int64_t before = run.optimization.steps, steps = config.optimization.steps;
+  CROSSTALK_CHECK_FIELD(steps >= before, "steps", "the run has ", before,
                         "; it can be continued for more, and not made shorter to ", steps);
-  if (steps > run.optimization.steps && settings.config.optimization.continued_at == run.optimization.continued_at) {
-    settings.config.optimization.steps = run.optimization.steps;
-    settings.config = Continued(settings.config, steps);
+  if (steps > before && config.optimization.continued_at == run.optimization.continued_at) {
+    config.optimization.steps = before;
+    return Continued(config, steps);
   }
+  return config;
 }
 
 // The options of model and tokenizer that are not given are those of the run whose weights a new one begins with.
-void TakeOverModel(const OptionTable& options, TrainSettings& settings) {
-  const TrainingConfig origin = ReadOriginConfig(settings.config.optimization.init_from);
-  TakeModelOf(origin, settings.config);
-  options.ParseAgain();
-  CROSSTALK_CHECK_FIELD(settings.config.model.name == origin.model.name, "model", settings.config.model.name,
-                        " cannot begin with the weights of ", settings.config.optimization.init_from,
-                        ", which are those of ", origin.model.name);
+TrainingConfig ConfigToBegin(const OptionTable& options) {
+  TrainingConfig config = options.Over(TrainingFields(), TrainingConfig());
+  const std::string& init_from = config.optimization.init_from;
+  if (init_from.empty()) return config;
+  const TrainingConfig origin = ReadOriginConfig(init_from);
+  TakeModelOf(origin, config);
+  config = options.Over(TrainingFields(), config);
+  CROSSTALK_CHECK_FIELD(config.model.name == origin.model.name, "model", config.model.name,
+                        " cannot begin with the weights of ", init_from, ", which are those of ", origin.model.name);
+  return config;
 }
 
 // What a run would go on from; nothing where it would begin.
@@ -181,13 +184,10 @@ std::string FrozenText(const Model& model) {
 
 int Train(const OptionTable& options, TrainSettings& settings) {
   const ResumeOptions resume = MakeResumeOptions(settings);
-  if (resume.from != ResumeOptions::From::kNothing) {
-    TakeOverConfiguration(options, resume, settings);
-  } else if (!settings.config.optimization.init_from.empty()) {
-    TakeOverModel(options, settings);
-  }
-  MakePathsAbsolute(&settings.config);
-  const ResolvedConfig resolved(settings.config);
+  TrainingConfig chosen = resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(options)
+                                                                       : ConfigToResume(options, resume, settings.out);
+  MakePathsAbsolute(&chosen);
+  const ResolvedConfig resolved(chosen);
   CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),
                   " is not UTF-8 text; choose another name");
   if (settings.dry_run) return DryRun(resolved, ResumedCheckpoint(resume, settings.out), settings.json);
@@ -235,7 +235,7 @@ Command TrainCommand() {
       "else this run's own.",
       [](OptionTable& options) -> std::function<int()> {
         const auto settings = std::make_shared<TrainSettings>();
-        AddTrainingOptions(options, &settings->config);
+        AddTrainingOptions(options);
         options.Group("Run");
         options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.");
         options.Add("--resume", &settings->resume, "WHAT",

@@ -24,8 +24,8 @@ std::string AbsolutePath(const char* field, const std::string& path) {
   return plain.string();
 }
 
-void AddTrainingOptions(OptionTable& options, TrainingConfig* config, const std::vector<std::string>& except) {
-  options.AddFields(TrainingFields(), config, except);
+void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults, const std::vector<std::string>& except) {
+  options.AddFields(TrainingFields(), defaults, except);
 }
 
 void MakePathsAbsolute(TrainingConfig* config) {

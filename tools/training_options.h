@@ -10,7 +10,8 @@
 namespace crosstalk {
 
 // All rows but those of `except`, which a command sets itself.
-void AddTrainingOptions(OptionTable& options, TrainingConfig* config, const std::vector<std::string>& except = {});
+void AddTrainingOptions(OptionTable& options, const TrainingConfig& defaults = {},
+                        const std::vector<std::string>& except = {});
 
 // Without "." and doubled slashes; empty for nothing. "a/.." stays: where a is a link, that is not the folder that a is
 // in. Error(kUsage) of the field where the working folder cannot be told.

@@ -37,20 +37,18 @@ std::vector<std::string> WordsOf(const TrainingConfig& config) {
 
 // The options of training into a configuration that can be looked at.
 void RequireTrainingOptions(const std::vector<std::string>& words) {
-  TrainingConfig config;
   OptionTable options;
-  AddTrainingOptions(options, &config);
+  AddTrainingOptions(options);
   bool run = false;
   if (!Accepts([&] { run = options.Parse(words) == OptionTable::Outcome::kRun; }) || !run) return;
-  const Json parsed = ToJson(config);
-  options.ParseAgain();
-  Require(ToJson(config) == parsed, "parsed again, the configuration is another");
-  TrainingConfig again;
+  const TrainingConfig config = options.Over(TrainingFields(), TrainingConfig());
   OptionTable same;
-  AddTrainingOptions(same, &again);
+  AddTrainingOptions(same);
   // A file may give a text that on the command line would be another option, and an empty one.
   if (!Accepts([&] { same.Parse(WordsOf(config)); })) return;
-  Require(ToJson(again) == parsed, "the configuration as words is another: ", parsed.Dump());
+  const Json parsed = ToJson(config);
+  Require(ToJson(same.Over(TrainingFields(), TrainingConfig())) == parsed,
+          "the configuration as words is another: ", parsed.Dump());
 }
 
 }  // namespace
@@ -74,8 +72,6 @@ void FuzzCommandLine(std::string_view input) {
         for (const auto length : {OptionTable::HelpLength::kFirst, OptionTable::HelpLength::kAll}) {
           Require(!options.Help(command.name, command.description, length).empty(), "help without a word");
         }
-      } else {
-        options.ParseAgain();
       }
     });
     SetNumThreads(1);

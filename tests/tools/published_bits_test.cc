@@ -64,10 +64,9 @@ std::string Text(const Published& published) {
 // As `crosstalk train` understands them.
 ResolvedConfig ConfigOf(const std::string& options) {
   OptionTable table;
-  TrainingConfig config;
-  AddTrainingOptions(table, &config);
+  AddTrainingOptions(table);
   table.Parse(Split(options, ' '));
-  return ResolvedConfig(config);
+  return ResolvedConfig(table.Over(TrainingFields(), TrainingConfig()));
 }
 
 std::string TrainedModel(const std::string& options) {
