@@ -3,7 +3,8 @@
 
 # In a build of its own: the pool, counted memory, batches made ahead, the kernels that share work, whole steps.
 THREAD_TESTS := runtime/planted_race runtime/parallel runtime/storage kernels/attention/attention_test \
-    nn/attention/attention_test nn/attention/fused_test models/objectives/batches models/training/trainer
+    nn/attention/attention_test nn/attention/fused_test models/objectives/batches models/training/loop \
+    models/training/reducer
 .PHONY: test-threads
 test-threads:  ## run the tests of what threads share under ThreadSanitizer
 	@TSAN_OPTIONS="allocator_may_return_null=1 $$TSAN_OPTIONS" \

@@ -27,7 +27,7 @@ TEST(ModelPrecisionTest, ALossInBfloat16IsThatOfARun) {
     TrainingRun(resolved, dir / "run", {}, {.message = {}, .step = observe, .evaluation = {}, .stop = {}}).Train();
 
     const TrainingData data = OpenTrainingData(*resolved);
-    const Batch batch = MakeBatches(*resolved, data)->Get(0, 0);
+    const Batch batch = MakeBatches(*resolved, data, {0})->Get(0, 0);
     const std::unique_ptr<Model> model =
         MakeModel(*ConfigureModel(*resolved, VocabularyOf(*resolved, data.tokenizer.get())), config.optimization.seed);
     const ForwardContext context = {.phase = ForwardContext::Phase::kTraining, .seed = config.optimization.seed};
