@@ -1,12 +1,13 @@
 #include "crosstalk/autograd/ops_attention.h"
 
-#include <array>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
@@ -15,90 +16,34 @@
 namespace crosstalk {
 namespace {
 
-using kernels::AttentionInputs;
 using kernels::AttentionShape;
 using kernels::ConstRows;
-using kernels::MemoryHeads;
+using kernels::KvHeads;
 using kernels::Rows;
 
-// The order of the inputs on the tape.
-enum Input { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable, kNumInputs };
+using kernels::kAttentionOperands;
 
-// What backward needs of the call: the values, in the order of Input and as the kernel reads them, the masks, and the
-// results.
-struct Call {
-  AttentionShape shape;
-  std::array<Tensor, kNumInputs> values;  // float; Q, K and V also bfloat16, in that precision
-  Tensor distance_bucket, memory_mask, pair_mask;
-  double scale = 1.0;
-  double dropout_rate = 0.0;
-  RandomKey dropout_key;
-  Tensor O;                      // [b, n, h_v, d_v]; not read where the weights are mixed
-  Tensor reference, reciprocal;  // [b, h, n]: the rows' statistics
-  Tensor L;                      // where it is kept (kernels::KeptLogits)
+// A call's values as the kernel reads them: float; Q, K and V also bfloat16, in that precision.
+using TensorCall = kernels::AttentionCallOf<Tensor, Tensor, Tensor>;
+
+// Of kAttentionOperands: those are Q, K and V.
+bool IsProjection(size_t operand) { return operand < 3; }
+
+struct Results {
+  Tensor O;                     // [b, n, h_v, d_v]; not read where the weights are mixed
+  Tensor row_max, inv_row_sum;  // [b, h, n]
+  Tensor L;                     // where it is kept (kernels::KeptLogits)
 };
-
-AttentionShape BindShape(const FusedAttentionInputs& in) {
-  const bool shared = in.memory_heads == MemoryHeads::kMultiQuery;
-  Dims dims("fused attention");
-  dims.Bind("Q[b, n, h_k, d_k]", in.Q.shape());
-  dims.Bind(shared ? "K[b, m, d_k]" : "K[b, m, h_k, d_k]", in.K.shape());
-  dims.Bind(shared ? "V[b, m, d_v]" : "V[b, m, h_v, d_v]", in.V.shape());
-  const auto bind = [&](std::string_view bracket, const Variable& x) {
-    if (x.defined()) dims.Bind(bracket, x.shape());
-    return x.defined();
-  };
-  AttentionShape shape;
-  shape.P_l = bind("P_l[h_k, h]", in.P_l);
-  shape.R_Xl = bind("R_Xl[b, n, h_k, h]", in.R_Xl);
-  shape.R_Ml = bind("R_Ml[b, m, h_k, h]", in.R_Ml);
-  if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
-  if (shared) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
-  shape.P_w = bind("P_w[h, h_v]", in.P_w);
-  shape.R_Xw = bind("R_Xw[b, n, h, h_v]", in.R_Xw);
-  shape.R_Mw = bind("R_Mw[b, m, h, h_v]", in.R_Mw);
-  if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
-  CROSSTALK_CHECK(!in.bias.defined() || !in.bias_table.defined(),
-                  "fused attention: a bias and a bias_table are given; it adds one of them");
-  if (bind("bias[h, n, m]", in.bias)) shape.bias = kernels::AttentionBias::kDense;
-  if (bind("bias_table[h, buckets]", in.bias_table)) {
-    shape.bias = kernels::AttentionBias::kRelativePosition;
-    shape.buckets = dims["buckets"];
-    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
-    dims.Bind("distance_bucket[distances]", in.distance_bucket.shape());
-  }
-  const auto bind_mask = [&](std::string_view bracket, const Tensor& mask) {
-    if (!mask.defined()) return;
-    dims.Bind(bracket, mask.shape());
-    CROSSTALK_CHECK(mask.dtype() == DType::kBool, "fused attention: ", bracket, " is ", mask.dtype(), ", not bool");
-  };
-  bind_mask("mask[b, m]", in.memory_mask);
-  bind_mask("mask[b, n, m]", in.pair_mask);
-  CROSSTALK_CHECK(in.dropout_rate >= 0 && in.dropout_rate < 1, "fused attention: dropout_rate=", in.dropout_rate,
-                  "; must be at least 0 and below 1");
-  shape.b = dims["b"];
-  shape.n = dims["n"];
-  shape.m = dims["m"];
-  shape.h_k = dims["h_k"];
-  shape.h = dims["h"];
-  shape.h_v = dims["h_v"];
-  shape.d_k = dims["d_k"];
-  shape.d_v = dims["d_v"];
-  shape.memory_heads = in.memory_heads;
-  shape.causality = in.causality;
-  shape.precision = CurrentContext().precision;
-  return shape;
-}
 
 // Contiguous, and every one in the table: the kernel reads what it is told to.
 Tensor CheckedBuckets(const Tensor& distance_bucket, int64_t buckets) {
-  CROSSTALK_CHECK(distance_bucket.dtype() == DType::kInt32, "fused attention: distance_bucket is ",
-                  distance_bucket.dtype(), ", not int32");
+  CROSSTALK_CHECK(distance_bucket.dtype() == DType::kInt32, "attention: distance_bucket is ", distance_bucket.dtype(),
+                  ", not int32");
   const Tensor checked = distance_bucket.Contiguous();
   Launch([&] {
     for (int64_t i = 0; i < checked.num_elements(); ++i) {
       const int32_t bucket = checked.data<int32_t>()[i];
-      CROSSTALK_CHECK(bucket >= 0 && bucket < buckets, "fused attention: distance_bucket[", i, "] = ", bucket,
+      CROSSTALK_CHECK(bucket >= 0 && bucket < buckets, "attention: distance_bucket[", i, "] = ", bucket,
                       ", but bias_table[h, buckets] has buckets=", buckets);
     }
   });
@@ -117,36 +62,27 @@ Tensor InRows(const Tensor& x) {
 }
 
 ConstRows RowsOf(const Tensor& x) {
+  if (!x.defined()) return {};
   const ProductOperand<float> operand(x);
+  if (x.rank() < 3) return {operand.values};
   return {operand.values, x.strides()[1], x.strides()[0], operand.rounded};
 }
-ConstRows RowsOrNone(const Tensor& x) { return x.defined() ? RowsOf(x) : ConstRows{}; }
 // Of a contiguous tensor.
-Rows WritableRowsOf(const Tensor& x) { return {x.data<float>(), x.strides()[1]}; }
+Rows WritableRowsOf(const Tensor& x) {
+  if (!x.defined()) return {};
+  return {x.data<float>(), x.rank() < 3 ? 0 : x.strides()[1]};
+}
 
-const float* DataOrNull(const Tensor& x) { return x.defined() ? x.data<float>() : nullptr; }
-const uint8_t* MaskOrNull(const Tensor& x) { return x.defined() ? x.data<uint8_t>() : nullptr; }
-
-AttentionInputs KernelInputs(const Call& call) {
-  const auto& v = call.values;
-  AttentionInputs in;
-  in.Q = RowsOf(v[kQ]);
-  in.K = RowsOf(v[kK]);
-  in.V = RowsOf(v[kV]);
-  in.P_l = DataOrNull(v[kP_l]);
-  in.P_w = DataOrNull(v[kP_w]);
-  in.R_Xl = DataOrNull(v[kR_Xl]);
-  in.R_Ml = RowsOrNone(v[kR_Ml]);
-  in.R_Xw = DataOrNull(v[kR_Xw]);
-  in.R_Mw = RowsOrNone(v[kR_Mw]);
-  in.bias = DataOrNull(v[kBias]);
-  in.bias_table = DataOrNull(v[kBiasTable]);
+kernels::AttentionCall KernelCall(const TensorCall& call) {
+  kernels::AttentionCall in;
+  static_cast<kernels::AttentionSettings&>(in) = call;
+  for (size_t i = 0; i < std::size(kAttentionOperands<Tensor>); ++i) {
+    in.*kAttentionOperands<ConstRows>[i] = RowsOf(call.*kAttentionOperands<Tensor>[i]);
+  }
+  const auto mask = [](const Tensor& x) { return x.defined() ? x.data<uint8_t>() : nullptr; };
+  in.key_padding_mask = mask(call.key_padding_mask);
+  in.attention_mask = mask(call.attention_mask);
   if (call.distance_bucket.defined()) in.distance_bucket = call.distance_bucket.data<int32_t>();
-  in.scale = static_cast<float>(call.scale);
-  in.key_padding_mask = MaskOrNull(call.memory_mask);
-  in.attention_mask = MaskOrNull(call.pair_mask);
-  in.dropout_rate = call.dropout_rate;
-  in.dropout_key = call.dropout_key;
   return in;
 }
 
@@ -170,108 +106,146 @@ bool RoundsAlike(double scale) {
 
 // What backward keeps of a call. In bfloat16 the kernel rounds scale · Q, K and V as it packs them, and so they are
 // kept rounded, in half the bytes: to the bits of what is computed of them that is no difference.
-Call Kept(const Call& call) {
-  Call kept = call;
-  if (call.shape.MixesWeights()) kept.O = Tensor();
-  const auto& values = call.values;
+TensorCall Kept(const TensorCall& call) {
+  TensorCall kept = call;
   // of tied projections, or the memory itself
-  const bool one_tensor = values[kV].raw_data() == values[kK].raw_data() && values[kV].shape() == values[kK].shape();
-  if (RoundsAlike(call.scale)) kept.values[kQ] = KeptForBackward(values[kQ]);
-  kept.values[kK] = KeptForBackward(values[kK]);
-  kept.values[kV] = one_tensor ? kept.values[kK] : KeptForBackward(values[kV]);
+  const bool one_tensor = call.V.raw_data() == call.K.raw_data() && call.V.shape() == call.K.shape();
+  if (RoundsAlike(call.scale)) kept.Q = KeptForBackward(call.Q);
+  kept.K = KeptForBackward(call.K);
+  kept.V = one_tensor ? kept.K : KeptForBackward(call.V);
   return kept;
 }
 
-kernels::SoftmaxStats StatsOf(const Call& call) {
-  return {call.reference.data<float>(), call.reciprocal.data<float>(),
-          call.L.defined() ? call.L.data<float>() : nullptr};
+kernels::SoftmaxStats StatsOf(const Results& results) {
+  return {results.row_max.data<float>(), results.inv_row_sum.data<float>(),
+          results.L.defined() ? results.L.data<float>() : nullptr};
 }
 
 Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
 
-void Backpropagate(const Call& call, const Tensor& dO, Gradients& gradients) {
+// `operands`: which of kAttentionOperands each input on the tape is.
+void Backpropagate(const TensorCall& call, const Results& results, const std::vector<size_t>& operands,
+                   const Tensor& dO, Gradients& gradients) {
   // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
-  std::array<Tensor, kNumInputs> d;
-  for (int i = 0; i < kNumInputs; ++i) {
-    if (call.values[i].defined() && (i <= kV || gradients.Needs(i))) {
-      d[i] = Tensor::Empty(call.values[i].shape(), DType::kFloat32);
-    }
-  }
-  const auto writable = [&](Input i) { return d[i].defined() ? d[i].data<float>() : nullptr; };
+  std::vector<Tensor> d(operands.size());
   kernels::AttentionGradients out;
-  out.dQ = WritableRowsOf(d[kQ]);
-  out.dK = WritableRowsOf(d[kK]);
-  out.dV = WritableRowsOf(d[kV]);
-  out.dP_l = writable(kP_l);
-  out.dP_w = writable(kP_w);
-  out.dR_Xl = writable(kR_Xl);
-  out.dR_Ml = writable(kR_Ml);
-  out.dR_Xw = writable(kR_Xw);
-  out.dR_Mw = writable(kR_Mw);
-  out.dbias = writable(kBias);
-  out.dbias_table = writable(kBiasTable);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!IsProjection(operands[i]) && !gradients.Needs(static_cast<int>(i))) continue;
+    d[i] = Tensor::Empty((call.*kAttentionOperands<Tensor>[operands[i]]).shape(), DType::kFloat32);
+    out.*kAttentionOperands<Rows>[operands[i]] = WritableRowsOf(d[i]);
+  }
   const int threads = NumThreads();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
   Launch([&] {
-    kernels::AttentionBackward(call.shape, KernelInputs(call), RowsOrNone(call.O), StatsOf(call), RowsOf(dO_rows), out,
+    kernels::AttentionBackward(KernelCall(call), RowsOf(results.O), StatsOf(results), RowsOf(dO_rows), out,
                                workspace.raw_data(), threads);
   });
-  for (int i = 0; i < kNumInputs; ++i) {
-    if (d[i].defined() && gradients.Needs(i)) gradients.Add(i, d[i]);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (d[i].defined()) gradients.Add(static_cast<int>(i), d[i]);
   }
 }
 
 }  // namespace
 
-Variable FusedAttention(const FusedAttentionInputs& in) {
-  const std::vector<Variable> given = {in.Q,    in.K,    in.V,    in.P_l,  in.P_w,       in.R_Xl,
-                                       in.R_Ml, in.R_Xw, in.R_Mw, in.bias, in.bias_table};
-  Call call;
-  call.shape = BindShape(in);
+AttentionShape BindShape(const AttentionCall& call) {
+  AttentionShape shape = call.shape;
+  const bool multi_query = shape.kv_heads == KvHeads::kMultiQuery;
+  Dims dims("attention");
+  dims.Bind("Q[b, n, h_k, d_k]", call.Q.shape());
+  dims.Bind(multi_query ? "K[b, m, d_k]" : "K[b, m, h_k, d_k]", call.K.shape());
+  dims.Bind(multi_query ? "V[b, m, d_v]" : "V[b, m, h_v, d_v]", call.V.shape());
+  const auto bind = [&](std::string_view bracket, const Variable& x) {
+    if (x.defined()) dims.Bind(bracket, x.shape());
+    return x.defined();
+  };
+  shape.P_l = bind("P_l[h_k, h]", call.P_l);
+  shape.R_Xl = bind("R_Xl[b, n, h_k, h]", call.R_Xl);
+  shape.R_Ml = bind("R_Ml[b, m, h_k, h]", call.R_Ml);
+  if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
+  if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
+  shape.P_w = bind("P_w[h, h_v]", call.P_w);
+  shape.R_Xw = bind("R_Xw[b, n, h, h_v]", call.R_Xw);
+  shape.R_Mw = bind("R_Mw[b, m, h, h_v]", call.R_Mw);
+  if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
+  CROSSTALK_CHECK(!call.bias.defined() || !call.bias_table.defined(),
+                  "attention: a bias and a bias_table are given; it adds one of them");
+  if (bind("bias[h, n, m]", call.bias)) shape.bias = kernels::AttentionBias::kDense;
+  if (bind("bias_table[h, buckets]", call.bias_table)) {
+    shape.bias = kernels::AttentionBias::kRelativePosition;
+    shape.buckets = dims["buckets"];
+    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
+    dims.Bind("distance_bucket[distances]", call.distance_bucket.shape());
+  }
+  const auto bind_mask = [&](std::string_view bracket, const Tensor& mask) {
+    if (!mask.defined()) return;
+    dims.Bind(bracket, mask.shape());
+    CROSSTALK_CHECK(mask.dtype() == DType::kBool, "attention: ", bracket, " is ", mask.dtype(),
+                    ", not bool (true = attend)");
+  };
+  bind_mask("key_padding_mask[b, m]", call.key_padding_mask);
+  bind_mask("attention_mask[b, n, m]", call.attention_mask);
+  CROSSTALK_CHECK(call.dropout_rate >= 0 && call.dropout_rate < 1, "attention: dropout_rate=", call.dropout_rate,
+                  "; must be at least 0 and below 1");
+  shape.b = dims["b"];
+  shape.n = dims["n"];
+  shape.m = dims["m"];
+  shape.h_k = dims["h_k"];
+  shape.h = dims["h"];
+  shape.h_v = dims["h_v"];
+  shape.d_k = dims["d_k"];
+  shape.d_v = dims["d_v"];
+  shape.precision = CurrentContext().precision;
+  return shape;
+}
+
+Variable FusedAttention(const AttentionCall& given) {
+  TensorCall call;
+  static_cast<kernels::AttentionSettings&>(call) = given;
+  const AttentionShape& s = call.shape = BindShape(given);
   std::vector<Variable> inputs;
-  for (int i = 0; i < kNumInputs; ++i) {
-    if (!given[i].defined()) {
-      inputs.push_back(Variable(Tensor::Empty({0}, DType::kFloat32)));  // keeps the others' places
-      continue;
-    }
-    const DType dtype = i <= kV ? ResultDType(given[i].dtype()) : given[i].dtype();
+  std::vector<size_t> operands;  // which of kAttentionOperands each is
+  for (size_t i = 0; i < std::size(kAttentionOperands<Variable>); ++i) {
+    const Variable& input = given.*kAttentionOperands<Variable>[i];
+    if (!input.defined()) continue;
+    const DType dtype = IsProjection(i) ? ResultDType(input.dtype()) : input.dtype();
     CROSSTALK_CHECK(dtype == DType::kFloat32, "fused attention: it computes in float32, but an input is ", dtype,
                     "; the composed implementation takes both");
-    inputs.push_back(given[i]);
-    const bool in_rows = i <= kV || i == kR_Ml || i == kR_Mw;
-    const Tensor value = ReadByProducts(given[i].value());
-    call.values[i] = in_rows ? InRows(value) : math::Contiguous(value);
+    inputs.push_back(input);
+    operands.push_back(i);
+    const auto operand = kAttentionOperands<Tensor>[i];
+    const bool in_rows = IsProjection(i) || operand == &TensorCall::R_Ml || operand == &TensorCall::R_Mw;
+    const Tensor value = ReadByProducts(input.value());
+    call.*operand = in_rows ? InRows(value) : math::Contiguous(value);
   }
-  if (in.bias_table.defined()) call.distance_bucket = CheckedBuckets(in.distance_bucket, call.shape.buckets);
-  if (in.memory_mask.defined()) call.memory_mask = in.memory_mask.Contiguous();
-  if (in.pair_mask.defined()) call.pair_mask = in.pair_mask.Contiguous();
-  call.scale = in.scale;
-  call.dropout_rate = in.dropout_rate;
-  call.dropout_key = in.dropout_key;
+  if (given.bias_table.defined()) call.distance_bucket = CheckedBuckets(given.distance_bucket, s.buckets);
+  if (given.key_padding_mask.defined()) call.key_padding_mask = given.key_padding_mask.Contiguous();
+  if (given.attention_mask.defined()) call.attention_mask = given.attention_mask.Contiguous();
 
-  const AttentionShape& s = call.shape;
-  call.O = Tensor::Empty({s.b, s.n, s.h_v, s.d_v}, DType::kFloat32);
-  call.reference = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
-  call.reciprocal = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
+  Results results;
+  results.O = Tensor::Empty({s.b, s.n, s.h_v, s.d_v}, DType::kFloat32);
+  results.row_max = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
+  results.inv_row_sum = Tensor::Empty({s.b, s.h, s.n}, DType::kFloat32);
   const int64_t kept_logits = IsRecorded(inputs) ? kernels::KeptLogits(s) : 0;
-  if (kept_logits > 0) call.L = Tensor::Empty({kept_logits}, DType::kFloat32);
+  if (kept_logits > 0) results.L = Tensor::Empty({kept_logits}, DType::kFloat32);
   {
     const int threads = NumThreads();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
     Launch([&] {
-      kernels::AttentionForward(s, KernelInputs(call), WritableRowsOf(call.O), StatsOf(call), workspace.raw_data(),
+      kernels::AttentionForward(KernelCall(call), WritableRowsOf(results.O), StatsOf(results), workspace.raw_data(),
                                 threads);
     });
     CountMultiplications(EquationMultiplications(s));
   }
-  const Tensor O = call.O;
-  return MakeOp("fused_attention", O, inputs, [kept = Kept(call)](const Tensor& dO, Gradients& gradients) {
-    // Recomputes W and U tile by tile from the statistics, and J but where L is kept.
-    Backpropagate(kept, dO, gradients);
-  });
+  const Tensor O = results.O;
+  if (s.MixesWeights()) results.O = Tensor();
+  return MakeOp("fused_attention", O, inputs,
+                [call = Kept(call), results, operands](const Tensor& dO, Gradients& gradients) {
+                  // Recomputes W and U tile by tile from the statistics, and J but where L is kept.
+                  Backpropagate(call, results, operands, dO, gradients);
+                });
 }
 
 }  // namespace crosstalk

@@ -30,7 +30,7 @@ Variable Gelu(const Variable& x);      // x · Φ(x), by erf
 Variable GeluTanh(const Variable& x);  // the tanh approximation: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
 // GeluTanh(gate) · x, of equal shapes. Backward computes GeluTanh(gate) again: kept are gate and x alone, in bfloat16
-// (autograd/precision.h) rounded.
+// (runtime/precision.h) rounded.
 Variable GatedGelu(const Variable& gate, const Variable& x);
 
 // `value` where mask (bool, broadcast to x's shape) is TRUE, x elsewhere. An attention mask in this project is true

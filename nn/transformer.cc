@@ -103,12 +103,12 @@ Variable TransformerBlock::Forward(const Variable& input, const Tensor& self_mas
     return result.Y;
   };
   const auto attend_to_self = [&](const Variable& x) {
-    const AttentionExtras extras = {.mask = {.memory = self_mask, .pairs = {}}, .bias = bias, .outputs = outputs};
-    return recorded(self_attention_->Forward(x, x, extras, context), &TransformerRecord::self_attention);
+    const AttentionCallOptions options = {.key_padding_mask = self_mask, .bias = bias, .outputs = outputs};
+    return recorded(self_attention_->Forward(x, x, options, context), &TransformerRecord::self_attention);
   };
   const auto attend_to_memory = [&](const Variable& x) {
-    const AttentionExtras extras = {.mask = {.memory = memory.mask, .pairs = {}}, .bias = {}, .outputs = outputs};
-    return recorded(cross_attention_->Forward(x, AsOneInput(memory.encoded), extras, context),
+    const AttentionCallOptions options = {.key_padding_mask = memory.mask, .outputs = outputs};
+    return recorded(cross_attention_->Forward(x, AsOneInput(memory.encoded), options, context),
                     &TransformerRecord::cross_attention);
   };
   const auto feed_forward = [&](const Variable& x) { return feed_forward_->Forward(x, context); };
@@ -121,8 +121,8 @@ Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, T
                                 size_t place) const {
   const ForwardContext context;
   const auto attend_to_self = [&](const Variable& x) {
-    const AttentionExtras extras = {.mask = {}, .bias = bias};
-    return self_attention_->Step(x, cache.self_attention[place], extras, cache.mixings).Y;
+    const AttentionCallOptions options = {.bias = bias};
+    return self_attention_->Step(x, cache.self_attention[place], options, cache.mixings).Y;
   };
   // The rows that share a row of the memory are its queries: x[b, n, d] as [inputs, b / inputs · n, d].
   const auto attend_to_memory = [&](const Variable& x) {
@@ -131,8 +131,8 @@ Variable TransformerBlock::Step(const Variable& input, const LogitsBias& bias, T
     CROSSTALK_CHECK(memory.rows() > 0 && shape[0] % memory.rows() == 0, "transformer step: ", shape[0],
                     " rows over a memory of ", memory.rows());
     const Variable queries = Reshape(x, {memory.rows(), shape[0] / memory.rows() * shape[1], shape[2]});
-    const AttentionExtras extras = {.mask = {.memory = cache.memory_mask, .pairs = {}}, .bias = {}};
-    return Reshape(cross_attention_->Attend(queries, memory, extras).Y, shape);
+    const AttentionCallOptions options = {.key_padding_mask = cache.memory_mask};
+    return Reshape(cross_attention_->Attend(queries, memory, options).Y, shape);
   };
   const auto feed_forward = [&](const Variable& x) { return feed_forward_->Forward(x, context); };
   Variable x = Residual(attend_to_self, self_norm_, input, "self_attention", context);

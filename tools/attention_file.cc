@@ -245,15 +245,14 @@ AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTen
     const Variable value = leaf(projection.name());
     if (value.defined()) parameters.*projection.parameter = Permute(value, PaperToStorage(projection));
   }
-  AttentionExtras extras;
-  extras.bias = leaf("bias");
-  if (const Tensor* const mask = file.Find("mask")) extras.mask.pairs = *mask;
+  AttentionCallOptions call;
+  call.bias = leaf("bias");
+  if (const Tensor* const mask = file.Find("mask")) call.attention_mask = *mask;
 
   // The fused kernel never holds W: the composed path computes it beside Y.
   const bool fused =
       ImplementationFor(config, options.dtype, AttentionOutputs::kOutputOnly) == AttentionImplementation::kFused;
   const auto compute = [&](AttentionOutputs wanted) {
-    AttentionExtras call = extras;
     call.outputs = wanted;
     return ComputeAttention(config, parameters, X, M, call);
   };

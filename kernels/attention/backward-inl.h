@@ -30,7 +30,7 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, flo
   LogitsAgain<Terms>(tile, at, at.J, at.W);
   ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
   ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
-  if (tile.in->dropout_rate > 0) DropGradients(tile, at, at.dU);
+  if (tile.call->dropout_rate > 0) DropGradients(tile, at, at.dU);
   if (!s.MixesWeights()) return;
   if (tile.weights_back.data != nullptr) {
     MixTile<Terms, Result::kSet>(plan, s.h_v, s.h, tile.weights_back, first_row, at.dU, at.dW);
@@ -88,10 +88,10 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
       const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
       MixHeadsPerKey<FloatTerms>(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
     }
-  } else if (tile.in->dropout_rate > 0) {
+  } else if (tile.call->dropout_rate > 0) {
     std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
   }
-  if (tile.in->dropout_rate > 0) {
+  if (tile.call->dropout_rate > 0) {
     MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.U);
   }
   AddMixingGradients(tile, at, s.h, s.h_v, at.W, at.dU, tile.scratch->P_w, sums.R_Mw, tile.R_Xw);
@@ -158,12 +158,13 @@ HWY_INLINE void FinishQueries(const BackwardTile& tile) {
   const AttentionShape& s = plan.shape;
   const int64_t xl = s.h_k * s.h, xw = s.h * s.h_v;
   for (int64_t q = 0; q < tile.valid_rows; ++q) {
-    float* row = tile.out->dQ.data + tile.Query(q) * tile.out->dQ.stride + tile.group * plan.h_k * s.d_k;
+    float* row = tile.out->Q.data + tile.Query(q) * tile.out->Q.stride + tile.group * plan.h_k * s.d_k;
     for (int64_t k = 0; k < plan.h_k; ++k) {
-      CopyScaled(s.d_k, tile.in->scale, tile.dQ + (k * plan.rows + q) * plan.d_k_padded, row + k * s.d_k);
+      CopyScaled(s.d_k, static_cast<float>(tile.call->scale), tile.dQ + (k * plan.rows + q) * plan.d_k_padded,
+                 row + k * s.d_k);
     }
-    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kPartialSums, tile.out->dR_Xl + tile.Query(q) * xl);
-    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kPartialSums, tile.out->dR_Xw + tile.Query(q) * xw);
+    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kPartialSums, tile.out->R_Xl.data + tile.Query(q) * xl);
+    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kPartialSums, tile.out->R_Xw.data + tile.Query(q) * xw);
   }
 }
 

@@ -33,7 +33,6 @@ auto* BackwardOfUnit(const AttentionShape& shape) {
 }  // namespace
 
 size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads) {
-  CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kBackward);
   const WantedGradients wanted(shape);
   Arena arena(nullptr);
@@ -43,13 +42,12 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   return arena.used();
 }
 
-void AttentionBackward(const AttentionShape& shape, const AttentionInputs& inputs, const ConstRows& O,
-                       const SoftmaxStats& stats, const ConstRows& dO, const AttentionGradients& gradients,
-                       void* workspace, int threads) {
-  CheckAttentionCall(shape, stats);
-  const AttentionPlan plan(shape, AttentionPass::kBackward);
+void AttentionBackward(const AttentionCall& call, const ConstRows& O, const SoftmaxStats& stats, const ConstRows& dO,
+                       const AttentionGradients& gradients, void* workspace, int threads) {
+  const AttentionPlan plan(call.shape, AttentionPass::kBackward);
+  CheckSoftmaxStats(call.shape, stats);
   SettleSimdTarget();
-  BackwardOfUnit(shape)({plan, inputs, O, stats, dO, gradients, workspace, threads});
+  BackwardOfUnit(call.shape)({plan, call, O, stats, dO, gradients, workspace, threads});
 }
 
 }  // namespace crosstalk::kernels

@@ -13,12 +13,12 @@ namespace crosstalk::kernels {
 // Which gradients a call wants beside those of Q, K and V.
 struct WantedGradients {
   WantedGradients(const AttentionShape& s, const AttentionGradients& out)
-      : P_l(s.P_l && out.dP_l != nullptr),
-        P_w(s.P_w && out.dP_w != nullptr),
-        R_Ml(s.R_Ml && out.dR_Ml != nullptr),
-        R_Mw(s.R_Mw && out.dR_Mw != nullptr),
-        bias(s.bias == AttentionBias::kDense && out.dbias != nullptr),
-        distances(s.bias == AttentionBias::kRelativePosition && out.dbias_table != nullptr) {}
+      : P_l(s.P_l && out.P_l.data != nullptr),
+        P_w(s.P_w && out.P_w.data != nullptr),
+        R_Ml(s.R_Ml && out.R_Ml.data != nullptr),
+        R_Mw(s.R_Mw && out.R_Mw.data != nullptr),
+        bias(s.bias == AttentionBias::kDense && out.bias.data != nullptr),
+        distances(s.bias == AttentionBias::kRelativePosition && out.bias_table.data != nullptr) {}
   // All that there can be.
   explicit WantedGradients(const AttentionShape& s)
       : P_l(s.P_l),

@@ -12,11 +12,9 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
-void BackwardInDotProductsOnTarget(const BackwardArguments& arguments) {
-  BackwardIn<PairTerms<BFloat16Unit::kDotProduct>>(arguments);
-}
+void BackwardInDotProductsOnTarget(const BackwardPass& pass) { BackwardIn<PairTerms<BFloat16Unit::kDotProduct>>(pass); }
 #else  // without the instruction: BFloat16UnitInUse() does not choose it
-void BackwardInDotProductsOnTarget(const BackwardArguments& /*arguments*/) { CROSSTALK_DCHECK(false); }
+void BackwardInDotProductsOnTarget(const BackwardPass& /*pass*/) { CROSSTALK_DCHECK(false); }
 #endif
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -26,9 +24,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(BackwardInDotProductsOnTarget);
-void BackwardInDotProducts(const BackwardArguments& arguments) {
-  HWY_DYNAMIC_DISPATCH(BackwardInDotProductsOnTarget)(arguments);
-}
+void BackwardInDotProducts(const BackwardPass& pass) { HWY_DYNAMIC_DISPATCH(BackwardInDotProductsOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

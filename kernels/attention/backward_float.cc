@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void BackwardInFloatOnTarget(const BackwardArguments& arguments) { BackwardIn<FloatTerms>(arguments); }
+void BackwardInFloatOnTarget(const BackwardPass& pass) { BackwardIn<FloatTerms>(pass); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -19,7 +19,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(BackwardInFloatOnTarget);
-void BackwardInFloat(const BackwardArguments& arguments) { HWY_DYNAMIC_DISPATCH(BackwardInFloatOnTarget)(arguments); }
+void BackwardInFloat(const BackwardPass& pass) { HWY_DYNAMIC_DISPATCH(BackwardInFloatOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -29,11 +29,11 @@ HWY_INLINE void RecomputeTileOfPairs(const BackwardTile& tile, const ChunkTile& 
     RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, L, tile.row_max);
     ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, at.W);
     ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
-    if (tile.in->dropout_rate > 0) DropGradients(tile, at, at.dU);
+    if (tile.call->dropout_rate > 0) DropGradients(tile, at, at.dU);
     return;
   }
   PairExponentials<Terms>(plan, plan.h, first_row, L, tile.row_max, at.W);
-  if (tile.in->dropout_rate > 0) {
+  if (tile.call->dropout_rate > 0) {
     ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, scratch.U_tile);
     DropGradients(tile, at, scratch.U_tile);
     PairPositions<Terms>(plan, plan.h_v, first_row, scratch.U_tile, at.dU);
@@ -95,7 +95,7 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t first_row = at.extent.first_row, h_in = plan.Lanes(s.h);
-  const bool drops = tile.in->dropout_rate > 0;
+  const bool drops = tile.call->dropout_rate > 0;
   float* U = scratch.U_tile;
   if (s.MixesWeights() && !s.R_Mw && !drops) {
     MixTile<Terms, Result::kPositionPairs>(plan, h_in, s.h_v, tile.weights, first_row, at.W, at.U);

@@ -21,15 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // What all tasks share.
-struct BackwardCall {
-  const AttentionPlan& plan;
-  const AttentionInputs& in;
+struct BackwardTasks {
+  const BackwardPass& pass;
   const PackedMemory& packed;
   const BackwardSums& sums;
-  const ConstRows& O;
-  const SoftmaxStats& stats;
-  const ConstRows& dO;
-  const AttentionGradients& out;
   OrderedReduction &K_order, &V_order;  // [b][memory group][chunk]
   OrderedReduction& bias_order;         // [group][block], for a dense bias
   OrderedReduction& bucket_order;       // [group], for a relative position bias
@@ -50,20 +45,21 @@ HWY_INLINE void SumBuckets(const AttentionPlan& plan, const int32_t* distance_bu
 
 // Task (b, group, block), numbered in that order: one block of queries.
 template <class Terms>
-HWY_NOINLINE void BackwardTask(const BackwardCall& call, const BackwardScratch& shared, int64_t task) {
-  const AttentionPlan& plan = call.plan;
+HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch& thread_scratch, int64_t task) {
+  const BackwardPass& pass = tasks.pass;
+  const AttentionPlan& plan = pass.plan;
   const AttentionShape& s = plan.shape;
-  const BackwardSums& sums = call.sums;
+  const BackwardSums& sums = tasks.sums;
   const int64_t block = task % plan.blocks, group = task / plan.blocks % plan.groups;
   const int64_t b = task / plan.blocks / plan.groups;
-  const bool dense_bias = call.out.dbias != nullptr && s.bias == AttentionBias::kDense;
+  const bool dense_bias = pass.out.bias.data != nullptr && s.bias == AttentionBias::kDense;
 
-  BackwardScratch scratch = shared;
+  BackwardScratch scratch = thread_scratch;
   if (sums.P_l == nullptr) scratch.P_l = nullptr;
   if (sums.P_w == nullptr) scratch.P_w = nullptr;
-  if (call.out.dbias_table == nullptr) scratch.distances = nullptr;
-  if (call.out.dR_Xl == nullptr) scratch.R_Xl = nullptr;
-  if (call.out.dR_Xw == nullptr) scratch.R_Xw = nullptr;
+  if (pass.out.bias_table.data == nullptr) scratch.distances = nullptr;
+  if (pass.out.R_Xl.data == nullptr) scratch.R_Xl = nullptr;
+  if (pass.out.R_Xw.data == nullptr) scratch.R_Xw = nullptr;
   if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kPartialSums, 0.0f);
   if (scratch.P_w != nullptr) std::fill_n(scratch.P_w, s.h * s.h_v * kPartialSums, 0.0f);
   if (scratch.distances != nullptr) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
@@ -77,39 +73,39 @@ HWY_NOINLINE void BackwardTask(const BackwardCall& call, const BackwardScratch& 
                           from(sums.V, plan.h_v * s.d_v),
                           from(sums.R_Ml, s.h_k * s.h),
                           from(sums.R_Mw, s.h * s.h_v),
-                          &call.K_order,
-                          &call.V_order,
+                          &tasks.K_order,
+                          &tasks.V_order,
                           first_chunk,
                           shared_memory ? group * plan.blocks + block : block};
 
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t) {
-    tile[t] = {MakeQueryTile(plan, call.in, call.packed, call.stats, b, group, block, t)};
+    tile[t] = {MakeQueryTile(plan, pass.call, tasks.packed, pass.stats, b, group, block, t)};
     tile[t].scratch = &scratch;
-    tile[t].out = &call.out;
-    tile[t].dbias = dense_bias ? call.out.dbias : nullptr;
+    tile[t].out = &pass.out;
+    tile[t].dbias = dense_bias ? pass.out.bias.data : nullptr;
     tile[t].distances = scratch.distances;
   }
   // The batch rows share the gradient of a dense bias.
-  if (dense_bias) call.bias_order.WaitFor(group * plan.blocks + block, b);
-  BackwardBlock<Terms>(tile.data(), tiles, memory, call.O, call.dO, call.stats);
-  if (dense_bias) call.bias_order.Done(group * plan.blocks + block);
+  if (dense_bias) tasks.bias_order.WaitFor(group * plan.blocks + block, b);
+  BackwardBlock<Terms>(tile.data(), tiles, memory, pass.O, pass.dO, pass.stats);
+  if (dense_bias) tasks.bias_order.Done(group * plan.blocks + block);
 
   if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);
   if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
   if (scratch.distances != nullptr) {
-    SumBuckets(plan, call.in.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
+    SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
     const int64_t size = plan.h * s.buckets;
-    float* total = call.out.dbias_table + group * size;
-    call.bucket_order.WaitFor(group, b * plan.blocks + block);
+    float* total = pass.out.bias_table.data + group * size;
+    tasks.bucket_order.WaitFor(group, b * plan.blocks + block);
     for (int64_t i = 0; i < size; ++i) total[i] += scratch.buckets[i];
-    call.bucket_order.Done(group);
+    tasks.bucket_order.Done(group);
   }
 }
 
 // The sums of one chunk into the rows of the gradients: tile[size, kChunk] becomes kChunk rows.
-HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in,
+HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const AttentionCall& call,
                                            const BackwardSums& sums, const AttentionGradients& out, int64_t b,
                                            int64_t chunk) {
   const AttentionShape& s = plan.shape;
@@ -120,23 +116,23 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k; ++k) {
-      finish(sums.K + (tile * plan.h_k + k) * s.d_k * kChunk, s.d_k, in.scale,
-             out.dK.data + position * out.dK.stride + (g * plan.h_k + k) * s.d_k, out.dK.stride);
+      finish(sums.K + (tile * plan.h_k + k) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
+             out.K.data + position * out.K.stride + (g * plan.h_k + k) * s.d_k, out.K.stride);
     }
     for (int64_t k = 0; k < plan.h_v; ++k) {
       finish(sums.V + (tile * plan.h_v + k) * s.d_v * kChunk, s.d_v, 1.0f,
-             out.dV.data + position * out.dV.stride + (g * plan.h_v + k) * s.d_v, out.dV.stride);
+             out.V.data + position * out.V.stride + (g * plan.h_v + k) * s.d_v, out.V.stride);
     }
   }
   const int64_t tile = b * plan.chunks + chunk, l = s.h_k * s.h, w = s.h * s.h_v;
-  if (sums.R_Ml != nullptr) finish(sums.R_Ml + tile * l * kChunk, l, 1.0f, out.dR_Ml + position * l, l);
-  if (sums.R_Mw != nullptr) finish(sums.R_Mw + tile * w * kChunk, w, 1.0f, out.dR_Mw + position * w, w);
+  if (sums.R_Ml != nullptr) finish(sums.R_Ml + tile * l * kChunk, l, 1.0f, out.R_Ml.data + position * l, l);
+  if (sums.R_Mw != nullptr) finish(sums.R_Mw + tile * w * kChunk, w, 1.0f, out.R_Mw.data + position * w, w);
 }
 
 // The whole pass, with the operands of products as Terms says.
 template <class Terms>
-void BackwardIn(const BackwardArguments& arguments) {
-  const auto& [plan, in, O, stats, dO, out, workspace, threads] = arguments;
+void BackwardIn(const BackwardPass& pass) {
+  const auto& [plan, call, O, stats, dO, out, workspace, threads] = pass;
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, out);
   Arena arena(workspace);
@@ -146,24 +142,25 @@ void BackwardIn(const BackwardArguments& arguments) {
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
 
-  PackStatic<Terms>(plan, in, packed);
-  ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+  PackStatic<Terms>(plan, call, packed);
+  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
+    PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks);
+  });
   if (wanted.bias) {
-    ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.dbias + head * s.n * s.m, s.n * s.m, 0.0f); });
+    ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.bias.data + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
-  if (wanted.distances) std::fill_n(out.dbias_table, s.h * s.buckets, 0.0f);
+  if (wanted.distances) std::fill_n(out.bias_table.data, s.h * s.buckets, 0.0f);
   const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
   OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
-  const BackwardCall call{plan, in, packed, sums, O, stats, dO, out, K_order, V_order, bias_order, bucket_order};
+  const BackwardTasks shared{pass, packed, sums, K_order, V_order, bias_order, bucket_order};
   const TaskOrder order(plan, wanted, threads);
   ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    BackwardTask<Terms>(call, scratch[static_cast<size_t>(slot)], order.Task(i));
+    BackwardTask<Terms>(shared, scratch[static_cast<size_t>(slot)], order.Task(i));
   });
   ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { FinishMemoryChunk(plan, in, sums, out, task / plan.chunks, task % plan.chunks); });
+              [&](int64_t task) { FinishMemoryChunk(plan, call, sums, out, task / plan.chunks, task % plan.chunks); });
 
   const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
     std::fill_n(total, size, 0.0f);
@@ -171,8 +168,8 @@ void BackwardIn(const BackwardArguments& arguments) {
       for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
     }
   };
-  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.dP_l);
-  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.dP_w);
+  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.P_l.data);
+  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.P_w.data);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

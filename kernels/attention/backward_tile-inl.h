@@ -97,7 +97,7 @@ template <class Terms>
 HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const AttentionInputs& in = *tile.in;
+  const AttentionCall& call = *tile.call;
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t t = tile.index, rows = tile.valid_rows;
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), dO_size = plan.rows * plan.Lanes(s.d_v);
@@ -121,9 +121,9 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
     }
   };
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const ConstRows head = in.Q.From(tile.b, tile.first_query, s.n).Behind((tile.group * plan.h_k + k) * s.d_k);
+    const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n).Behind((tile.group * plan.h_k + k) * s.d_k);
     if (!plan.in_place && tile.L == nullptr) {
-      PackQueries<Terms>(rows, plan.rows, s.d_k, head, in.scale, Q + k * Q_size);
+      PackQueries<Terms>(rows, plan.rows, s.d_k, head, static_cast<float>(call.scale), Q + k * Q_size);
     }
     copy_rows(s.d_k, head, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
@@ -153,10 +153,10 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   }
   if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kPartialSums, 0.0f);
   if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kPartialSums, 0.0f);
-  const float* P_l = s.P_l ? in.P_l : nullptr;
-  const float* P_w = s.P_w ? in.P_w : nullptr;
-  const float* R_Xl = s.R_Xl ? in.R_Xl : nullptr;
-  const float* R_Xw = s.R_Xw ? in.R_Xw : nullptr;
+  const float* P_l = s.P_l ? call.P_l.data : nullptr;
+  const float* P_w = s.P_w ? call.P_w.data : nullptr;
+  const float* R_Xl = s.R_Xl ? call.R_Xl.data : nullptr;
+  const float* R_Xw = s.R_Xw ? call.R_Xw.data : nullptr;
   const PackedMemory& packed = *tile.packed;
   tile.logits = MixingOf<FloatTerms>(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
   tile.logits_back =
@@ -212,7 +212,7 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
                nullptr,
                nullptr};
   constexpr bool kPairs = Terms::kTerms > 1;
-  at.U = kPairs || s.MixesWeights() || tile.in->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
+  at.U = kPairs || s.MixesWeights() || tile.call->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
   at.dU = s.MixesWeights() ? scratch.dU : at.dW;
   at.dJ = kPairs || s.MixesLogits() ? scratch.dJ + tile.index * sizes.J : at.dW;
   return at;

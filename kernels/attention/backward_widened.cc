@@ -10,9 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void BackwardWidenedOnTarget(const BackwardArguments& arguments) {
-  BackwardIn<PairTerms<BFloat16Unit::kWidened>>(arguments);
-}
+void BackwardWidenedOnTarget(const BackwardPass& pass) { BackwardIn<PairTerms<BFloat16Unit::kWidened>>(pass); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -21,7 +19,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(BackwardWidenedOnTarget);
-void BackwardWidened(const BackwardArguments& arguments) { HWY_DYNAMIC_DISPATCH(BackwardWidenedOnTarget)(arguments); }
+void BackwardWidened(const BackwardPass& pass) { HWY_DYNAMIC_DISPATCH(BackwardWidenedOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -31,22 +31,23 @@ struct ForwardTile : QueryTile {
 };
 
 template <class Terms>
-HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
                                  const ForwardScratch& scratch, const SoftmaxStats& stats, int64_t b, int64_t group,
                                  int64_t block, int64_t index) {
   const AttentionShape& s = plan.shape;
-  ForwardTile tile{MakeQueryTile(plan, in, packed, stats, b, group, block, index)};
+  ForwardTile tile{MakeQueryTile(plan, call, packed, stats, b, group, block, index)};
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     PackQueries<Terms>(tile.valid_rows, plan.rows, s.d_k,
-                       in.Q.From(b, tile.first_query, s.n).Behind((group * plan.h_k + k) * s.d_k), in.scale,
-                       Q + k * Q_size);
+                       call.Q.From(b, tile.first_query, s.n).Behind((group * plan.h_k + k) * s.d_k),
+                       static_cast<float>(call.scale), Q + k * Q_size);
   }
   tile.Q = Q;
   if (s.R_Xl) {
     float* logits = scratch.logits + index * plan.rows * s.h_k * s.h;
-    PackQueryMixings<FloatTerms>(tile, s.h_k, s.h, s.P_l ? in.P_l : nullptr, in.R_Xl, nullptr, scratch.matrix, logits);
+    PackQueryMixings<FloatTerms>(tile, s.h_k, s.h, s.P_l ? call.P_l.data : nullptr, call.R_Xl.data, nullptr,
+                                 scratch.matrix, logits);
     tile.logits = {logits, s.h_k * s.h};
   } else if (s.P_l) {
     tile.logits = {packed.logits, 0};
@@ -82,7 +83,7 @@ template <class Terms>
 HWY_INLINE void AddValues(const ForwardTile& tile, const ForwardScratch& scratch, int64_t chunk,
                           const TileExtent& extent, float* U) {
   const AttentionPlan& plan = *tile.plan;
-  if (tile.in->dropout_rate > 0) {
+  if (tile.call->dropout_rate > 0) {
     DropoutFactorsTile(tile, chunk, extent.first_row, scratch.dropout);
     MultiplyTile(plan.h_v, plan.rows, extent.first_row, plan.pitch, scratch.dropout, U);
   }
@@ -154,8 +155,9 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
   if (s.P_w || s.R_Xw) {
     const int64_t size = plan.Lanes(s.h) * s.h_v;
     float* weights = scratch.weights + tile.index * plan.rows * size;
-    PackQueryMixings<Terms>(tile, s.h, s.h_v, s.P_w ? tile.in->P_w : nullptr, s.R_Xw ? tile.in->R_Xw : nullptr,
-                            normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
+    PackQueryMixings<Terms>(tile, s.h, s.h_v, s.P_w ? tile.call->P_w.data : nullptr,
+                            s.R_Xw ? tile.call->R_Xw.data : nullptr, normalise ? nullptr : tile.inv_row_sum,
+                            scratch.matrix, weights);
     tile.weights = {weights, size};
   }
 }
@@ -175,7 +177,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
       PairExponentials<Terms>(plan, plan.h, extent.first_row, scratch.L, tile.row_max, W);
     }
     if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W, W);
-    if (!s.R_Mw && tile.in->dropout_rate == 0) {
+    if (!s.R_Mw && tile.call->dropout_rate == 0) {
       MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W,
                                              scratch.U_pairs);
       return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
@@ -200,7 +202,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
 }
 
 template <class Terms>
-HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
                                const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats, int64_t b,
                                int64_t group, int64_t index) {
   const AttentionShape& s = plan.shape;
@@ -210,7 +212,8 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs&
   const bool normalise = s.R_Mw || (!plan.keep_rows && Terms::kTerms == 1);
 
   std::array<ForwardTile, kMostTiles> tile;
-  for (int64_t t = 0; t < tiles; ++t) tile[t] = StartTile<Terms>(plan, in, packed, scratch, stats, b, group, index, t);
+  for (int64_t t = 0; t < tiles; ++t)
+    tile[t] = StartTile<Terms>(plan, call, packed, scratch, stats, b, group, index, t);
   for (int64_t c = 0; c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) FirstPass<Terms>(tile[t], scratch, c);
   }
@@ -231,21 +234,22 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionInputs&
 
 // The whole pass, with the operands of products as Terms says.
 template <class Terms>
-void ForwardIn(const ForwardCall& call) {
-  const auto& [plan, in, O, stats, workspace, threads] = call;
+void ForwardIn(const ForwardPass& pass) {
+  const auto& [plan, call, O, stats, workspace, threads] = pass;
   Arena arena(workspace);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
   std::vector<ForwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
-  PackStatic<Terms>(plan, in, packed);
-  ParallelFor(plan.shape.b * plan.chunks,
-              [&](int64_t task) { PackMemoryChunk<Terms>(plan, in, packed, task / plan.chunks, task % plan.chunks); });
+  PackStatic<Terms>(plan, call, packed);
+  ParallelFor(plan.shape.b * plan.chunks, [&](int64_t task) {
+    PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks);
+  });
   const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
   ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
-    ForwardBlock<Terms>(plan, in, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
+    ForwardBlock<Terms>(plan, call, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
   });
 }
 

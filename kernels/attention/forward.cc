@@ -34,7 +34,6 @@ auto* ForwardOfUnit(const AttentionShape& shape) {
 }  // namespace
 
 size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) {
-  CheckAttentionShape(shape);
   const AttentionPlan plan(shape, AttentionPass::kForward);
   Arena arena(nullptr);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
@@ -42,12 +41,12 @@ size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) 
   return arena.used();
 }
 
-void AttentionForward(const AttentionShape& shape, const AttentionInputs& inputs, const Rows& O,
-                      const SoftmaxStats& stats, void* workspace, int threads) {
-  CheckAttentionCall(shape, stats);
-  const AttentionPlan plan(shape, AttentionPass::kForward);
+void AttentionForward(const AttentionCall& call, const Rows& O, const SoftmaxStats& stats, void* workspace,
+                      int threads) {
+  const AttentionPlan plan(call.shape, AttentionPass::kForward);
+  CheckSoftmaxStats(call.shape, stats);
   SettleSimdTarget();
-  ForwardOfUnit(shape)({plan, inputs, O, stats, workspace, threads});
+  ForwardOfUnit(call.shape)({plan, call, O, stats, workspace, threads});
 }
 
 }  // namespace crosstalk::kernels

@@ -12,9 +12,9 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
-void ForwardInDotProductsOnTarget(const ForwardCall& call) { ForwardIn<PairTerms<BFloat16Unit::kDotProduct>>(call); }
+void ForwardInDotProductsOnTarget(const ForwardPass& pass) { ForwardIn<PairTerms<BFloat16Unit::kDotProduct>>(pass); }
 #else  // without the instruction: BFloat16UnitInUse() does not choose it
-void ForwardInDotProductsOnTarget(const ForwardCall& /*call*/) { CROSSTALK_DCHECK(false); }
+void ForwardInDotProductsOnTarget(const ForwardPass& /*pass*/) { CROSSTALK_DCHECK(false); }
 #endif
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
@@ -24,7 +24,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(ForwardInDotProductsOnTarget);
-void ForwardInDotProducts(const ForwardCall& call) { HWY_DYNAMIC_DISPATCH(ForwardInDotProductsOnTarget)(call); }
+void ForwardInDotProducts(const ForwardPass& pass) { HWY_DYNAMIC_DISPATCH(ForwardInDotProductsOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

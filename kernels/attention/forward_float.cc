@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void ForwardInFloatOnTarget(const ForwardCall& call) { ForwardIn<FloatTerms>(call); }
+void ForwardInFloatOnTarget(const ForwardPass& pass) { ForwardIn<FloatTerms>(pass); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -19,7 +19,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(ForwardInFloatOnTarget);
-void ForwardInFloat(const ForwardCall& call) { HWY_DYNAMIC_DISPATCH(ForwardInFloatOnTarget)(call); }
+void ForwardInFloat(const ForwardPass& pass) { HWY_DYNAMIC_DISPATCH(ForwardInFloatOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void ForwardWidenedOnTarget(const ForwardCall& call) { ForwardIn<PairTerms<BFloat16Unit::kWidened>>(call); }
+void ForwardWidenedOnTarget(const ForwardPass& pass) { ForwardIn<PairTerms<BFloat16Unit::kWidened>>(pass); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -19,7 +19,7 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(ForwardWidenedOnTarget);
-void ForwardWidened(const ForwardCall& call) { HWY_DYNAMIC_DISPATCH(ForwardWidenedOnTarget)(call); }
+void ForwardWidened(const ForwardPass& pass) { HWY_DYNAMIC_DISPATCH(ForwardWidenedOnTarget)(pass); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -175,12 +175,12 @@ HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int
 
 // One chunk of one batch row's memory: K and V of all heads, and what dynamic projections belong to its positions.
 template <class Terms>
-HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionInputs& in,
+HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const AttentionCall& call,
                                          const PackedMemory& packed, int64_t b, int64_t chunk) {
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
-  const ConstRows K = in.K.From(b, first, s.m), V = in.V.From(b, first, s.m);
+  const ConstRows K = call.K.From(b, first, s.m), V = call.V.From(b, first, s.m);
   const auto by_position = [&](const ConstRows& head, int64_t size, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
       TransposeScaled(valid, kChunk, size, head.data, head.stride, 1.0f, out, kChunk);
@@ -224,22 +224,22 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     TransposeScaled(valid, kChunk, size, R.Row(b, first, s.m), R.stride, 1.0f,
                     out + (b * plan.chunks + chunk) * size * kChunk, kChunk);
   };
-  if (s.R_Ml) pack_mixing(in.R_Ml, s.h_k * s.h, packed.R_Ml);
+  if (s.R_Ml) pack_mixing(call.R_Ml, s.h_k * s.h, packed.R_Ml);
   if constexpr (Terms::kTerms == 1) {
-    if (s.R_Mw) pack_mixing(in.R_Mw, s.h * s.h_v, packed.R_Mw);
+    if (s.R_Mw) pack_mixing(call.R_Mw, s.h * s.h_v, packed.R_Mw);
   } else {
     const int64_t at = b * plan.chunks + chunk;
     if (s.R_Mw) {
-      const float* R = in.R_Mw.Row(b, first, s.m);
-      PackMixingPairs<Terms>(valid, s.h, s.h_v, s.h_v, 1, R, in.R_Mw.stride,
+      const float* R = call.R_Mw.Row(b, first, s.m);
+      PackMixingPairs<Terms>(valid, s.h, s.h_v, s.h_v, 1, R, call.R_Mw.stride,
                              packed.R_Mw + at * plan.Lanes(s.h) * s.h_v * kChunk);
       if (packed.R_Mw_back != nullptr) {
-        PackMixingPairs<Terms>(valid, s.h_v, 1, s.h, s.h_v, R, in.R_Mw.stride,
+        PackMixingPairs<Terms>(valid, s.h_v, 1, s.h, s.h_v, R, call.R_Mw.stride,
                                packed.R_Mw_back + at * plan.Lanes(s.h_v) * s.h * kChunk);
       }
     }
     if (packed.R_Ml_back != nullptr) {
-      PackMixingPairs<Terms>(valid, s.h, 1, s.h_k, s.h, in.R_Ml.Row(b, first, s.m), in.R_Ml.stride,
+      PackMixingPairs<Terms>(valid, s.h, 1, s.h_k, s.h, call.R_Ml.Row(b, first, s.m), call.R_Ml.stride,
                              packed.R_Ml_back + at * plan.Lanes(s.h) * s.h_k * kChunk);
     }
   }
@@ -247,7 +247,8 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   float* mask = packed.mask + b * plan.m_padded() + first;
   int64_t open = 0;
   for (int64_t j = 0; j < kChunk; ++j) {
-    const bool attend = j < valid && (in.key_padding_mask == nullptr || in.key_padding_mask[b * s.m + first + j] != 0);
+    const bool attend =
+        j < valid && (call.key_padding_mask == nullptr || call.key_padding_mask[b * s.m + first + j] != 0);
     mask[j] = attend ? 0.0f : kMaskedLogit;
     open += attend;
   }
@@ -300,9 +301,9 @@ HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* 
 
 // The static mixings and the relative position bias: little, and once.
 template <class Terms>
-HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed) {
+HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
-  if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, in.P_l, s.h, 1, packed.logits);
+  if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, call.P_l.data, s.h, 1, packed.logits);
   const auto pack = [](int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride, float* out)
                         HWY_ATTR {
                           if constexpr (Terms::kTerms == 1) {
@@ -311,16 +312,16 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionIn
                             PackStaticMixingPairs<Terms>(h_in, h_out, A, in_stride, out_stride, out);
                           }
                         };
-  if (packed.logits_back != nullptr) pack(s.h, s.h_k, in.P_l, 1, s.h, packed.logits_back);
-  if (packed.weights != nullptr) pack(s.h, s.h_v, in.P_w, s.h_v, 1, packed.weights);
-  if (packed.weights_back != nullptr) pack(s.h_v, s.h, in.P_w, 1, s.h_v, packed.weights_back);
+  if (packed.logits_back != nullptr) pack(s.h, s.h_k, call.P_l.data, 1, s.h, packed.logits_back);
+  if (packed.weights != nullptr) pack(s.h, s.h_v, call.P_w.data, s.h_v, 1, packed.weights);
+  if (packed.weights_back != nullptr) pack(s.h_v, s.h, call.P_w.data, 1, s.h_v, packed.weights_back);
   if (packed.distance_bias != nullptr) {
     const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;
     for (int64_t k = 0; k < s.h; ++k) {
       float* row = packed.distance_bias + k * length;
       std::memset(row, 0, static_cast<size_t>(length) * sizeof(float));
       for (int64_t i = 0; i < s.n + s.m - 1; ++i)
-        row[before + i] = in.bias_table[k * s.buckets + in.distance_bucket[i]];
+        row[before + i] = call.bias_table.data[k * s.buckets + call.distance_bucket[i]];
     }
   }
 }

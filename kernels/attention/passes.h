@@ -8,30 +8,30 @@
 
 namespace crosstalk::kernels {
 
-struct ForwardCall {
+struct ForwardPass {
   const AttentionPlan& plan;
-  const AttentionInputs& inputs;
+  const AttentionCall& call;
   const Rows& O;
   const SoftmaxStats& stats;
   void* workspace;
   int threads;
 };
-void ForwardInFloat(const ForwardCall& call);
-void ForwardWidened(const ForwardCall& call);
-void ForwardInDotProducts(const ForwardCall& call);
+void ForwardInFloat(const ForwardPass& pass);
+void ForwardWidened(const ForwardPass& pass);
+void ForwardInDotProducts(const ForwardPass& pass);
 
-struct BackwardArguments {
+struct BackwardPass {
   const AttentionPlan& plan;
-  const AttentionInputs& inputs;
+  const AttentionCall& call;
   const ConstRows& O;
   const SoftmaxStats& stats;
   const ConstRows& dO;
-  const AttentionGradients& gradients;
+  const AttentionGradients& out;
   void* workspace;
   int threads;
 };
-void BackwardInFloat(const BackwardArguments& arguments);
-void BackwardWidened(const BackwardArguments& arguments);
-void BackwardInDotProducts(const BackwardArguments& arguments);
+void BackwardInFloat(const BackwardPass& pass);
+void BackwardWidened(const BackwardPass& pass);
+void BackwardInDotProducts(const BackwardPass& pass);
 
 }  // namespace crosstalk::kernels

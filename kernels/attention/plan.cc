@@ -25,16 +25,34 @@ constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // of the least numbe
 constexpr int64_t kNearRowBytes = 12 << 20;
 constexpr int64_t kNearMemory = 24 << 20;
 
+// Throws a usage error unless the shape is one of the family.
+void CheckShape(const AttentionShape& s) {
+  CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
+                  "attention: every dimension must be at least 1, got b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k,
+                  " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k, " d_v=", s.d_v);
+  CROSSTALK_CHECK(s.MixesLogits() || s.h_k == s.h, "attention: without a projection of the logits h_k=", s.h_k,
+                  " must equal h=", s.h);
+  CROSSTALK_CHECK(s.MixesWeights() || s.h == s.h_v, "attention: without a projection of the weights h=", s.h,
+                  " must equal h_v=", s.h_v);
+  CROSSTALK_CHECK(s.kv_heads == KvHeads::kMultiHead || (!s.MixesLogits() && !s.MixesWeights()),
+                  "attention: heads that share keys and values cannot be mixed");
+  CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
+                  " m=", s.m);
+  CROSSTALK_CHECK(s.bias != AttentionBias::kRelativePosition || s.buckets >= 1,
+                  "attention: a relative position bias needs buckets ≥ 1, got ", s.buckets);
+}
+
 }  // namespace
 
 AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shape(s) {
+  CheckShape(s);
   const bool mixes = s.MixesLogits() || s.MixesWeights();
   const bool backward = pass == AttentionPass::kBackward;
   groups = mixes ? 1 : s.h;
   h_k = mixes ? s.h_k : 1;
   h = mixes ? s.h : 1;
   h_v = mixes ? s.h_v : 1;
-  memory_groups = s.memory_heads == MemoryHeads::kMultiQuery ? 1 : groups;
+  memory_groups = s.kv_heads == KvHeads::kMultiQuery ? 1 : groups;
   chunks = CeilDivide<int64_t>(s.m, kChunk);
   d_k_padded = RoundUp<int64_t>(s.d_k, kMaxLanes);
   d_v_padded = RoundUp<int64_t>(s.d_v, kMaxLanes);
@@ -77,24 +95,7 @@ int64_t KeptLogits(const AttentionShape& s) {
   return keeps ? s.b * s.h * s.n * m_padded : 0;
 }
 
-void CheckAttentionShape(const AttentionShape& s) {
-  CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
-                  "attention: every dimension must be at least 1, got b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k,
-                  " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k, " d_v=", s.d_v);
-  CROSSTALK_CHECK(s.MixesLogits() || s.h_k == s.h, "attention: without a projection of the logits h_k=", s.h_k,
-                  " must equal h=", s.h);
-  CROSSTALK_CHECK(s.MixesWeights() || s.h == s.h_v, "attention: without a projection of the weights h=", s.h,
-                  " must equal h_v=", s.h_v);
-  CROSSTALK_CHECK(s.memory_heads == MemoryHeads::kPerHead || (!s.MixesLogits() && !s.MixesWeights()),
-                  "attention: heads that share keys and values cannot be mixed");
-  CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
-                  " m=", s.m);
-  CROSSTALK_CHECK(s.bias != AttentionBias::kRelativePosition || s.buckets >= 1,
-                  "attention: a relative position bias needs buckets ≥ 1, got ", s.buckets);
-}
-
-void CheckAttentionCall(const AttentionShape& s, const SoftmaxStats& stats) {
-  CheckAttentionShape(s);
+void CheckSoftmaxStats(const AttentionShape& s, const SoftmaxStats& stats) {
   CROSSTALK_CHECK(stats.L == nullptr || KeptLogits(s) > 0,
                   "attention: there is a place for L, but L is not kept with m=", s.m, ", d_k=", s.d_k, ", n=", s.n,
                   s.MixesLogits() || s.MixesWeights() ? " and mixed heads" : "");

@@ -35,6 +35,7 @@ enum class AttentionPass { kForward, kBackward };
 // second-level cache. A block is `tiles` tiles, whose queries share each visit to a chunk of K and V, which come from
 // farther away.
 struct AttentionPlan {
+  // Throws a usage error unless `shape` is one of the family.
   AttentionPlan(const AttentionShape& shape, AttentionPass pass);
 
   AttentionShape shape;
@@ -75,10 +76,8 @@ struct AttentionPlan {
 
 // What multiplies a shape's pairs of bfloat16: chosen once a call.
 BFloat16Unit UnitOf(const AttentionShape& shape);
-// Throws a usage error unless `shape` is one of the family.
-void CheckAttentionShape(const AttentionShape& shape);
-// The same, and unless logits are kept only where they may be.
-void CheckAttentionCall(const AttentionShape& shape, const SoftmaxStats& stats);
+// Throws a usage error unless logits are kept only where they may be.
+void CheckSoftmaxStats(const AttentionShape& shape, const SoftmaxStats& stats);
 
 // A bump allocator: hands out aligned pieces of the workspace; over a null base it only counts.
 class Arena {

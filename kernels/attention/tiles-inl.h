@@ -27,7 +27,7 @@ struct PackedMixing {
 // A tile's queries, of one batch row and head group, and what its tiles read.
 struct QueryTile {
   const AttentionPlan* plan = nullptr;
-  const AttentionInputs* in = nullptr;
+  const AttentionCall* call = nullptr;
   const PackedMemory* packed = nullptr;
   int64_t b = 0, group = 0;
   int64_t index = 0;  // of the tile in its block
@@ -43,11 +43,11 @@ struct QueryTile {
   }
 };
 
-inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionInputs& in, const PackedMemory& packed,
+inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
                                const SoftmaxStats& stats, int64_t b, int64_t group, int64_t block, int64_t index) {
   const int64_t first = block * plan.block + index * plan.rows;
   QueryTile tile{.plan = &plan,
-                 .in = &in,
+                 .call = &call,
                  .packed = &packed,
                  .b = b,
                  .group = group,
@@ -135,7 +135,7 @@ inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
   const uint8_t state = queries.packed->chunk_state[queries.b * queries.plan->chunks + chunk];
   extent.skip = state == kChunkMasked;
   extent.starts =
-      state == kChunkPartlyMasked || s.bias != AttentionBias::kNone || queries.in->attention_mask != nullptr;
+      state == kChunkPartlyMasked || s.bias != AttentionBias::kNone || queries.call->attention_mask != nullptr;
   if (s.causality == AttentionCausality::kCausal) {
     const int64_t last_seen = queries.first_query + s.m - s.n;  // by row 0
     const int64_t first = chunk * kChunk;
@@ -166,8 +166,8 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       for (int64_t j = std::clamp<int64_t>(i + s.m - s.n + 1 - first, 0, kChunk); j < kChunk; ++j)
         start[j] = kMaskedLogit;
     }
-    if (queries.in->attention_mask != nullptr && real) {
-      const uint8_t* allowed = queries.in->attention_mask + (queries.b * s.n + i) * s.m + first;
+    if (queries.call->attention_mask != nullptr && real) {
+      const uint8_t* allowed = queries.call->attention_mask + (queries.b * s.n + i) * s.m + first;
       for (int64_t j = 0; j < valid; ++j) start[j] = allowed[j] != 0 ? start[j] : kMaskedLogit;
     }
     for (int64_t k = 0; k < plan.h; ++k) {
@@ -176,8 +176,8 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       const float* bias = tail;
       if (queries.packed->distance_bias != nullptr && real) {
         bias = queries.packed->distance_bias + head * distances + (first - i + origin);
-      } else if (queries.in->bias != nullptr && s.bias == AttentionBias::kDense && real) {
-        bias = queries.in->bias + (head * s.n + i) * s.m + first;
+      } else if (queries.call->bias.data != nullptr && s.bias == AttentionBias::kDense && real) {
+        bias = queries.call->bias.data + (head * s.n + i) * s.m + first;
         if (valid < kChunk) {
           std::copy_n(bias, valid, tail);
           bias = tail;
@@ -208,12 +208,13 @@ HWY_NOINLINE inline void LogitsInPlace(const QueryTile& queries, int64_t chunk, 
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   if (!accumulate) std::fill_n(tile, plan.TileFloats(plan.h_k), 0.0f);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* K = MemoryRow(queries, queries.in->K, first + j, plan.h_k, s.d_k);
+    const float* K = MemoryRow(queries, queries.call->K, first + j, plan.h_k, s.d_k);
     for (int64_t k = 0; k < plan.h_k; ++k) {
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float* Q =
-            queries.in->Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
-        tile[k * plan.pitch + q * kChunk + j] += queries.in->scale * DotProduct(s.d_k, Q, K + k * s.d_k);
+            queries.call->Q.Row(queries.b, queries.first_query + q, s.n) + (queries.group * plan.h_k + k) * s.d_k;
+        tile[k * plan.pitch + q * kChunk + j] +=
+            static_cast<float>(queries.call->scale) * DotProduct(s.d_k, Q, K + k * s.d_k);
       }
     }
   }
@@ -226,7 +227,7 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
   const AttentionShape& s = plan.shape;
   const int64_t first = chunk * kChunk, valid = std::min<int64_t>(kChunk, s.m - first);
   for (int64_t j = 0; j < valid; ++j) {
-    const float* V = MemoryRow(queries, queries.in->V, first + j, plan.h_v, s.d_v);
+    const float* V = MemoryRow(queries, queries.call->V, first + j, plan.h_v, s.d_v);
     for (int64_t k = 0; k < plan.h_v; ++k) {
       for (int64_t q = 0; q < queries.valid_rows; ++q) {
         const float u = U[k * plan.pitch + q * kChunk + j];
@@ -400,7 +401,7 @@ HWY_NOINLINE inline void DropoutFactorsTile(const QueryTile& queries, int64_t ch
     const int64_t head = queries.b * s.h_v + queries.group * plan.h_v + k;
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const int64_t element = (head * s.n + queries.first_query + q) * s.m + chunk * kChunk;
-      DropoutFactors(queries.in->dropout_key, queries.in->dropout_rate, static_cast<uint64_t>(element),
+      DropoutFactors(queries.call->dropout_key, queries.call->dropout_rate, static_cast<uint64_t>(element),
                      factors + k * plan.pitch + q * kChunk);
     }
   }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/composed.h"
-#include "crosstalk/nn/attention/fused.h"
 #include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/op_context.h"
@@ -17,20 +17,32 @@ namespace {
 // `module`: the dotted path of the layer that holds the parameters.
 AttentionResult AttendAs(const std::string& module, const AttentionConfig& config,
                          const AttentionParameters& parameters, const Variable& X, const AttentionMemory& memory,
-                         const AttentionExtras& extras, const std::optional<RandomKey>& dropout_key) {
+                         const AttentionCallOptions& options, const std::optional<RandomKey>& dropout_key) {
+  const AttentionCall call = ProjectQueries(config, parameters, X, memory, options, dropout_key);
+  AttentionResult result;
+  const auto compose = [&](AttentionCapture* capture) {
+    const ComposedResult composed = AttendComposed(call, capture);
+    result.Y = ProjectOutput(config, parameters, composed.O);
+    if (options.outputs == AttentionOutputs::kOutputOnly) return;
+    result.W = Permute(composed.W, {0, 2, 3, 1});
+    result.U = Permute(composed.U, {0, 2, 3, 1});
+  };
   if (const auto* const take = CurrentContext().capture) {
     AttentionCapture capture = {.module = module, .layer = CurrentLayer()};
-    const AttentionResult result = AttendComposed(config, parameters, X, memory, extras, dropout_key, &capture);
+    compose(&capture);
     (*take)(capture);
     return result;
   }
-  switch (ImplementationFor(config, ResultDType(X.dtype()), extras.outputs)) {
+  result.implementation = ImplementationFor(config, ResultDType(X.dtype()), options.outputs);
+  switch (result.implementation) {
     case AttentionImplementation::kFused:
-      return AttendFused(config, parameters, X, memory, extras, dropout_key);
+      result.Y = ProjectOutput(config, parameters, FusedAttention(call));
+      break;
     case AttentionImplementation::kComposed:
+      compose(nullptr);
       break;
   }
-  return AttendComposed(config, parameters, X, memory, extras, dropout_key);
+  return result;
 }
 
 // buffer[b, capacity, …] with positions [length, length + step) of `step`[b, step, …] written; a new buffer of twice
@@ -135,10 +147,10 @@ AttentionMemory AttentionCache::View() const {
 }
 
 AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionParameters& parameters,
-                                 const Variable& X, const Variable& M, const AttentionExtras& extras,
+                                 const Variable& X, const Variable& M, const AttentionCallOptions& options,
                                  const std::optional<RandomKey>& dropout_key) {
   CheckAttentionParameters(config, parameters);
-  return AttendAs("", config, parameters, X, ProjectMemory(config, parameters, M), extras, dropout_key);
+  return AttendAs("", config, parameters, X, ProjectMemory(config, parameters, M), options, dropout_key);
 }
 
 AttentionModule::AttentionModule(const AttentionConfig& config, const Initializer& init)
@@ -164,11 +176,11 @@ LogitsBias AttentionModule::Prepared(const LogitsBias& bias, int64_t n, int64_t 
   return implementation() == AttentionImplementation::kFused ? bias : LogitsBias(DenseBias(bias, n, m));
 }
 
-AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, const AttentionExtras& extras,
+AttentionResult AttentionModule::Forward(const Variable& X, const Variable& M, const AttentionCallOptions& options,
                                          const ForwardContext& context) const {
   std::optional<RandomKey> dropout_key;
   if (context.training() && config_.dropout_rate > 0) dropout_key = context.DropoutKey(path() + ".weights");
-  return AttendAs(path(), config_, parameters_, X, ProjectMemory(config_, parameters_, M), extras, dropout_key);
+  return AttendAs(path(), config_, parameters_, X, ProjectMemory(config_, parameters_, M), options, dropout_key);
 }
 
 AttentionCache AttentionModule::Precompute(const Variable& M) const {
@@ -178,7 +190,7 @@ AttentionCache AttentionModule::Precompute(const Variable& M) const {
   return cache;
 }
 
-AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras,
+AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionCallOptions& options,
                                       CachedMixings mixings) const {
   const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(x.rank() == 3 && x.size(1) >= 1 && (x.size(1) == 1 || cache.length() == 0),
@@ -192,25 +204,25 @@ AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, 
       memory.R_Ml = OfAllPositions(step.R_Ml, cache.length());
       memory.R_Mw = OfAllPositions(step.R_Mw, cache.length());
     }
-    return AttendToAll(x, memory, extras);
+    return AttendToAll(x, memory, options);
   }
   AttentionConfig causal = config_;
   causal.causality = Causality::kCausal;
-  return AttendAs(path(), causal, parameters_, x, step, extras, std::nullopt);
+  return AttendAs(path(), causal, parameters_, x, step, options, std::nullopt);
 }
 
 AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache& cache,
-                                        const AttentionExtras& extras) const {
+                                        const AttentionCallOptions& options) const {
   const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(cache.length() > 0, "attention: the cache is empty; fill it with Precompute or Step");
-  return AttendToAll(X, cache.View(), extras);
+  return AttendToAll(X, cache.View(), options);
 }
 
 AttentionResult AttentionModule::AttendToAll(const Variable& X, const AttentionMemory& memory,
-                                             const AttentionExtras& extras) const {
+                                             const AttentionCallOptions& options) const {
   AttentionConfig config = config_;
   config.causality = Causality::kNone;
-  return AttendAs(path(), config, parameters_, X, memory, extras, std::nullopt);
+  return AttendAs(path(), config, parameters_, X, memory, options, std::nullopt);
 }
 
 }  // namespace crosstalk

@@ -1,9 +1,9 @@
 // The attention layer: one module for the whole family (multi-head, talking-heads, dynamic projections, general
-// bilinear, plain dot-product). AttentionConfig says which; nn/attention/fused.h or nn/attention/composed.h computes
-// it, as ImplementationFor decides.
+// bilinear, plain dot-product). AttentionConfig says which; the fused kernel (autograd/ops_attention.h) or
+// nn/attention/composed.h computes it, as ImplementationFor decides.
 //
 //   AttentionModule attention(AttentionConfig::TalkingHeads(512, 8, 8, 8, 64, 64), Initializer(seed).At("attention"));
-//   Variable Y = attention.Forward(X, X, {.mask = {.memory = padding}, .bias = bias}, context).Y;
+//   Variable Y = attention.Forward(X, X, {.key_padding_mask = padding, .bias = bias}, context).Y;
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ AttentionImplementation ImplementationFor(const AttentionConfig& config, DType d
 // dropout key, U's element i in the storage order [b, h_v, n, m] is dropped by the key's number i; without one nothing
 // is dropped, whatever the configuration's rate.
 AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionParameters& parameters,
-                                 const Variable& X, const Variable& M, const AttentionExtras& extras,
+                                 const Variable& X, const Variable& M, const AttentionCallOptions& options,
                                  const std::optional<RandomKey>& dropout_key = std::nullopt);
 
 // Whose R_Ml and R_Mw a step of self-attention takes for the memory positions that its cache holds.
@@ -82,23 +82,24 @@ class AttentionModule : public Module {
   LogitsBias Prepared(const LogitsBias& bias, int64_t n, int64_t m) const;
 
   // X[b, n, d_X], M[b, m, d_M] → Y[b, n, d_Y]. Self-attention passes X twice. Causal needs n = m.
-  AttentionResult Forward(const Variable& X, const Variable& M, const AttentionExtras& extras,
+  AttentionResult Forward(const Variable& X, const Variable& M, const AttentionCallOptions& options,
                           const ForwardContext& context) const;
 
   // Decoding, off the tape. The memory of a cross-attention, projected once:
   AttentionCache Precompute(const Variable& M) const;
   // The next position of self-attention, or the first n: appends x[b, n, d_X] to the cache, and each attends to what
   // that holds up to itself (which is what causal means). n = 1 but where the cache is empty. Masks and bias cover the
-  // whole cache: memory[b, m], pairs[b, n, m], and n queries and m keys for the bias, with m = cache.length() after the
-  // call.
-  AttentionResult Step(const Variable& x, AttentionCache& cache, const AttentionExtras& extras,
+  // whole cache: key_padding_mask[b, m], attention_mask[b, n, m], and n queries and m keys for the bias, with m =
+  // cache.length() after the call.
+  AttentionResult Step(const Variable& x, AttentionCache& cache, const AttentionCallOptions& options,
                        CachedMixings mixings = CachedMixings::kOfEachPosition) const;
   // Queries X[b, n, d_X] over a precomputed cache (cross-attention), which stays as it is.
-  AttentionResult Attend(const Variable& X, const AttentionCache& cache, const AttentionExtras& extras) const;
+  AttentionResult Attend(const Variable& X, const AttentionCache& cache, const AttentionCallOptions& options) const;
 
  private:
   // One query of each row over memory that holds nothing later than it.
-  AttentionResult AttendToAll(const Variable& X, const AttentionMemory& memory, const AttentionExtras& extras) const;
+  AttentionResult AttendToAll(const Variable& X, const AttentionMemory& memory,
+                              const AttentionCallOptions& options) const;
 
   AttentionConfig config_;
   AttentionParameters parameters_;

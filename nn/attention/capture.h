@@ -3,7 +3,8 @@
 //
 //   std::vector<AttentionCapture> maps;
 //   {
-//     const AttentionCaptureScope scope([&](const AttentionCapture& one) { maps.push_back(one); });
+//     const TakeCapture take = [&](const AttentionCapture& one) { maps.push_back(one); };
+//     const ContextScope captured(&OpContext::capture, &take);
 //     const ContextScope no_grad = NoGrad();
 //     model.Outputs(batch, OutputDetail::kResults, ForwardContext());
 //   }

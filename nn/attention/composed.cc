@@ -7,7 +7,8 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
-#include "crosstalk/nn/attention/project.h"
+#include "crosstalk/nn/attention/bias.h"
+#include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
@@ -17,16 +18,16 @@ namespace crosstalk {
 namespace {
 
 // bool, broadcastable to [b, h, n, m], true = attend; undefined if nothing is masked.
-Tensor CombinedMask(const AttentionConfig& config, const AttentionMask& mask, int64_t b, int64_t n, int64_t m) {
-  const bool causal = config.causality == Causality::kCausal;
-  if (!causal && !mask.pairs.defined()) {
-    return mask.memory.defined() ? mask.memory.Reshape({b, 1, 1, m}) : Tensor();
-  }
-  if (!causal && !mask.memory.defined()) return mask.pairs.Reshape({b, 1, n, m});
+Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s) {
+  const bool causal = s.causality == Causality::kCausal;
+  const bool padded = call.key_padding_mask.defined(), masked = call.attention_mask.defined();
+  const int64_t b = s.b, n = s.n, m = s.m;
+  if (!causal && !masked) return padded ? call.key_padding_mask.Reshape({b, 1, 1, m}) : Tensor();
+  if (!causal && !padded) return call.attention_mask.Reshape({b, 1, n, m});
 
-  const int64_t batches = mask.memory.defined() || mask.pairs.defined() ? b : 1;
-  const Tensor memory = mask.memory.defined() ? mask.memory.Contiguous() : Tensor();
-  const Tensor pairs = mask.pairs.defined() ? mask.pairs.Contiguous() : Tensor();
+  const int64_t batches = padded || masked ? b : 1;
+  const Tensor memory = padded ? call.key_padding_mask.Contiguous() : Tensor();
+  const Tensor pairs = masked ? call.attention_mask.Contiguous() : Tensor();
   Tensor combined = Tensor::Empty({batches, 1, n, m}, DType::kBool);
   const uint8_t* const memory_data = memory.defined() ? memory.data<uint8_t>() : nullptr;
   const uint8_t* const pairs_data = pairs.defined() ? pairs.data<uint8_t>() : nullptr;
@@ -75,50 +76,39 @@ Tensor ValueOf(const Variable& x) { return x.defined() ? x.value() : Tensor(); }
 
 }  // namespace
 
-AttentionResult AttendComposed(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
-                               const AttentionMemory& memory, const AttentionExtras& extras,
-                               const std::optional<RandomKey>& dropout_key, AttentionCapture* capture) {
-  const Dims dims = CheckAttentionInputs(config, X, memory, extras);
-  const AttentionQueries queries = ProjectQueries(config, p, X);
-  const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
+ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture) {
+  const kernels::AttentionShape s = BindShape(call);
+  const bool own_memory = s.kv_heads == kernels::KvHeads::kMultiHead;
 
-  const Variable Q = config.scale == 1.0 ? queries.Q : Scale(queries.Q, config.scale);  // smaller than J
-  const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, memory.K})
-                                : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, memory.K});
+  const Variable Q = call.scale == 1.0 ? call.Q : Scale(call.Q, call.scale);  // smaller than J
+  const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, call.K})
+                                : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, call.K});
   // In float under bf16 too: an error of a logit is one of the exponent.
   Variable L = [&] {
     const ContextScope precision(&OpContext::precision, Precision::kFloat32);
-    return MixHeads(J, p.P_l, queries.R_Xl, memory.R_Ml);
+    return MixHeads(J, call.P_l, call.R_Xl, call.R_Ml);
   }();
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.
-  if (extras.bias.defined()) L = Add(L, DenseBias(extras.bias, dims["n"], dims["m"]));
-  const Tensor mask = CombinedMask(config, extras.mask, dims["b"], dims["n"], dims["m"]);
+  if (call.bias.defined()) L = Add(L, call.bias);
+  if (call.bias_table.defined()) L = Add(L, DenseBias({call.bias_table, call.distance_bucket}, s.n, s.m));
+  const Tensor mask = CombinedMask(call, s);
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
-  Variable U = MixHeads(W, p.P_w, queries.R_Xw, memory.R_Mw);
+  Variable U = MixHeads(W, call.P_w, call.R_Xw, call.R_Mw);
   if (capture != nullptr) {
     if (own_memory) capture->J = J.value();
     capture->L = L.value();
     capture->W = W.value();
-    if (config.mixing.MixesWeights()) capture->U = U.value();
-    capture->R_Xl = ValueOf(queries.R_Xl);
-    capture->R_Ml = ValueOf(memory.R_Ml);
-    capture->R_Xw = ValueOf(queries.R_Xw);
-    capture->R_Mw = ValueOf(memory.R_Mw);
+    if (s.MixesWeights()) capture->U = U.value();
+    capture->R_Xl = ValueOf(call.R_Xl);
+    capture->R_Ml = ValueOf(call.R_Ml);
+    capture->R_Xw = ValueOf(call.R_Xw);
+    capture->R_Mw = ValueOf(call.R_Mw);
   }
-  if (dropout_key.has_value()) U = Dropout(U, config.dropout_rate, *dropout_key);
-  const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])",
-                                         {U, config.tied() ? memory.K : memory.V})
-                                : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, memory.K});
-
-  AttentionResult result;
-  result.Y = ProjectOutput(config, p, O);
-  result.implementation = AttentionImplementation::kComposed;
-  if (extras.outputs == AttentionOutputs::kWithWeights) {
-    result.W = Permute(W, {0, 2, 3, 1});
-    result.U = Permute(U, {0, 2, 3, 1});
-  }
-  return result;
+  if (call.dropout_rate > 0) U = Dropout(U, call.dropout_rate, call.dropout_key);
+  const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, call.V})
+                                : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, call.K});
+  return {O, W, U};
 }
 
 }  // namespace crosstalk

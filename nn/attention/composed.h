@@ -2,20 +2,19 @@
 // tested against and where a new idea starts; nn/attention/attention.h is the layer that most callers want.
 #pragma once
 
-#include <optional>
-
+#include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/attention/capture.h"
-#include "crosstalk/nn/attention/types.h"
-#include "crosstalk/runtime/random.h"
 
 namespace crosstalk {
 
-// X[b, n, d_X] and a projected memory → Y[b, n, d_Y]. With a dropout key, U's element i in the storage order
-// [b, h_v, n, m] is dropped by the key's number i; without one nothing is dropped, whatever the configuration's rate.
-// The tensors of a capture are filled in where one is given.
-AttentionResult AttendComposed(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
-                               const AttentionMemory& memory, const AttentionExtras& extras,
-                               const std::optional<RandomKey>& dropout_key, AttentionCapture* capture = nullptr);
+struct ComposedResult {
+  Variable O;  // [b, n, h_v, d_v]
+  Variable W;  // [b, h, n, m]
+  Variable U;  // [b, h_v, n, m], after dropout
+};
+// The same function as FusedAttention (autograd/ops_attention.h). The tensors of a capture are filled in where one is
+// given.
+ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture = nullptr);
 
 }  // namespace crosstalk

@@ -1,5 +1,6 @@
 #include "crosstalk/nn/attention/project.h"
 
+#include <optional>
 #include <string_view>
 
 #include "crosstalk/autograd/einsum/einsum.h"
@@ -30,13 +31,6 @@ Variable ProjectHeads(const char* equation, const Variable& x, const Variable& P
   return Reshape(y, {x.size(0), x.size(1), heads, size});
 }
 
-void CheckMask(Dims& dims, std::string_view bracket, const Tensor& mask) {
-  if (!mask.defined()) return;
-  dims.Bind(bracket, mask.shape());
-  CROSSTALK_CHECK(mask.dtype() == DType::kBool, "attention: the mask ", bracket, " is ", mask.dtype(),
-                  ", not bool (true = attend)");
-}
-
 }  // namespace
 
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
@@ -50,26 +44,6 @@ void CheckAttentionParameters(const AttentionConfig& config, const AttentionPara
     CROSSTALK_CHECK(!present || parameter.defined(), "attention: ", projection.bracket, " is missing");
     if (present) dims.Bind(projection.bracket, parameter.shape());
   }
-}
-
-Dims CheckAttentionInputs(const AttentionConfig& config, const Variable& X, const AttentionMemory& memory,
-                          const AttentionExtras& extras) {
-  Dims dims = ConfiguredDims(config);
-  dims.Bind("X[b, n, d_X]", X.shape());
-  dims.Bind(config.form == AttentionForm::kProjected ? "K[b, m, h_k, d_k]" : "M[b, m, d_M]", memory.K.shape());
-  CheckMask(dims, "mask[b, m]", extras.mask.memory);
-  CheckMask(dims, "mask[b, n, m]", extras.mask.pairs);
-  CROSSTALK_CHECK(config.causality == Causality::kNone || dims["n"] == dims["m"],
-                  "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
-                  dims["n"], " and the memory has m=", dims["m"]);
-  if (extras.bias.by_distance()) {
-    dims.Bind("bias_table[h, buckets]", extras.bias.values.shape());
-    dims.Set("distances", dims["n"] + dims["m"] - 1, "n + m - 1");
-    dims.Bind("distance_bucket[distances]", extras.bias.distance_bucket.shape());
-  } else if (extras.bias.defined()) {
-    dims.Bind(extras.bias.values.rank() == 4 ? "bias[1, h, n, m]" : "bias[h, n, m]", extras.bias.values.shape());
-  }
-  return dims;
 }
 
 AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M) {
@@ -88,22 +62,51 @@ AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionPara
   return memory;
 }
 
-AttentionQueries ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
-  AttentionQueries queries;
+AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
+                             const AttentionMemory& memory, const AttentionCallOptions& options,
+                             const std::optional<RandomKey>& dropout_key) {
+  ConfiguredDims(config).Bind("X[b, n, d_X]", X.shape());
+  CROSSTALK_CHECK(config.causality == Causality::kNone || X.size(1) == memory.K.size(1),
+                  "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
+                  X.size(1), " and the memory has m=", memory.K.size(1));
+  AttentionCall call;
+  const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
+  call.shape.kv_heads = own_memory ? kernels::KvHeads::kMultiHead : kernels::KvHeads::kMultiQuery;
+  call.shape.causality = config.causality;
+  call.scale = config.scale;
   switch (config.form) {
     case AttentionForm::kDotProduct:
-      queries.Q = Reshape(X, {X.size(0), X.size(1), 1, X.size(2)});
+      call.Q = Reshape(X, {X.size(0), X.size(1), 1, X.size(2)});
       break;
     case AttentionForm::kBilinear:
-      queries.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
+      call.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
       break;
     case AttentionForm::kProjected:
-      queries.Q = ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q);
+      call.Q = ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q);
       break;
   }
-  if (config.mixing.P_Xl) queries.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
-  if (config.mixing.P_Xw) queries.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
-  return queries;
+  call.K = memory.K;
+  call.V = own_memory && !config.tied() ? memory.V : memory.K;
+  call.P_l = p.P_l;
+  call.P_w = p.P_w;
+  if (config.mixing.P_Xl) call.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
+  if (config.mixing.P_Xw) call.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
+  call.R_Ml = memory.R_Ml;
+  call.R_Mw = memory.R_Mw;
+  const Variable& bias = options.bias.values;
+  if (options.bias.by_distance()) {
+    call.bias_table = bias;
+    call.distance_bucket = options.bias.distance_bucket;
+  } else if (bias.defined()) {
+    call.bias = bias.rank() == 4 ? Reshape(bias, {bias.size(1), bias.size(2), bias.size(3)}) : bias;
+  }
+  call.key_padding_mask = options.key_padding_mask;
+  call.attention_mask = options.attention_mask;
+  if (dropout_key.has_value()) {
+    call.dropout_rate = config.dropout_rate;
+    call.dropout_key = *dropout_key;
+  }
+  return call;
 }
 
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& O) {

@@ -31,19 +31,15 @@ struct AttentionParameters {
   Variable b_o;   // [d_Y]
 };
 
-// Which memory positions a query may attend to, beside the configuration's causality. true = attend; undefined = all.
-// Where both are given, both must allow. A query that may attend to nothing gets W = 0, Y = b_o (0 without biases) and
-// no gradient.
-struct AttentionMask {
-  Tensor memory = {};  // bool[b, m]: padding
-  Tensor pairs = {};   // bool[b, n, m]
-};
-
 enum class AttentionOutputs { kOutputOnly, kWithWeights };
 
-struct AttentionExtras {
-  AttentionMask mask = {};
-  LogitsBias bias = {};  // added to L: relative position; a Variable [h, n, m] will do
+// What a call of a layer may have beside X and M. The masks say to which memory positions a query may attend, beside
+// the configuration's causality: true = attend; undefined = all. Where both are given, both must allow. A query that
+// may attend to nothing gets W = 0, Y = b_o (0 without biases) and no gradient.
+struct AttentionCallOptions {
+  Tensor key_padding_mask = {};  // bool[b, m]
+  Tensor attention_mask = {};    // bool[b, n, m]
+  LogitsBias bias = {};          // added to L: relative position; a Variable [h, n, m] will do
   AttentionOutputs outputs = AttentionOutputs::kOutputOnly;
 };
 
@@ -61,15 +57,6 @@ struct AttentionMemory {
   Variable V;     // [b, m, h_v, d_v]; undefined where V = K
   Variable R_Ml;  // [b, m, h_k, h]; undefined without P_Ml
   Variable R_Mw;  // [b, m, h, h_v]; undefined without P_Mw
-};
-
-// All that belongs to a query.
-struct AttentionQueries {
-  // [b, n, h_k, d_k], before the scale. Bilinear: X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both
-  // of these the keys and the values are M[b, m, d_M], shared by all heads.
-  Variable Q;
-  Variable R_Xl;  // [b, n, h_k, h]; undefined without P_Xl
-  Variable R_Xw;  // [b, n, h, h_v]; undefined without P_Xw
 };
 
 }  // namespace crosstalk

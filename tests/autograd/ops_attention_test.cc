@@ -28,8 +28,8 @@ Variable Leaf(const Shape& shape, uint32_t stream) {
 }
 
 // A talking-heads problem, every dimension distinct.
-FusedAttentionInputs TalkingInputs() {
-  FusedAttentionInputs in;
+AttentionCall TalkingInputs() {
+  AttentionCall in;
   in.Q = Leaf({2, 19, 3, 5}, 1);
   in.K = Leaf({2, 37, 3, 5}, 2);
   in.V = Leaf({2, 37, 7, 6}, 3);
@@ -45,7 +45,7 @@ Tensor Buckets(int64_t distances, int64_t buckets) {
   return bucket;
 }
 
-void ExpectRefused(const FusedAttentionInputs& in, const std::string& says) {
+void ExpectRefused(const AttentionCall& in, const std::string& says) {
   testing::ExpectError([&] { FusedAttention(in); }, ErrorKind::kUsage, {says});
 }
 
@@ -60,29 +60,29 @@ Variable InBuffer(const Variable& x, int64_t capacity) {
 }
 
 TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
-  FusedAttentionInputs in = TalkingInputs();
+  AttentionCall in = TalkingInputs();
   in.R_Ml = Leaf({2, 37, 3, 4}, 9);
   in.R_Mw = Leaf({2, 37, 4, 7}, 10);
   const std::vector<float> expected = FusedAttention(in).value().ToVector<float>();
-  FusedAttentionInputs views = in;
+  AttentionCall views = in;
   for (Variable* memory : {&views.K, &views.V, &views.R_Ml, &views.R_Mw}) *memory = InBuffer(*memory, 64);
   EXPECT_EQ(FusedAttention(views).value().ToVector<float>(), expected);
 
   // Q and K as slices of one projection, gradients and all; and a view whose positions are not together, copied.
-  const auto gradients = [](const FusedAttentionInputs& of, const std::vector<Variable>& leaves) {
+  const auto gradients = [](const AttentionCall& of, const std::vector<Variable>& leaves) {
     for (const Variable& leaf : leaves) leaf.ZeroGrad();
     Backward(FusedAttention(of), RandomFloats({2, 19, 7, 6}, 6));
     std::vector<std::vector<float>> bits;
     for (const Variable& leaf : leaves) bits.push_back(leaf.grad().Contiguous().ToVector<float>());
     return bits;
   };
-  FusedAttentionInputs self = TalkingInputs();
+  AttentionCall self = TalkingInputs();
   self.K = Leaf({2, 19, 3, 5}, 2);
   self.V = Leaf({2, 19, 7, 6}, 3);
   const std::vector<std::vector<float>> of_parts = gradients(self, {self.Q, self.K, self.V});
   const Variable wide(Concat({self.Q.Detach(), self.K.Detach()}, 2).value(), Variable::RequiresGrad::kYes);
   const Variable turned(self.V.value().Transpose(1, 2).Contiguous(), Variable::RequiresGrad::kYes);
-  FusedAttentionInputs of_one = self;
+  AttentionCall of_one = self;
   of_one.Q = Slice(wide, 2, 0, 3);
   of_one.K = Slice(wide, 2, 3, 6);
   of_one.V = Transpose(turned, 1, 2);
@@ -97,7 +97,7 @@ TEST(FusedAttentionTest, ReadsViewsInPlaceWithTheBitsOfACopy) {
 TEST(FusedAttentionTest, BFloat16HasTheSameBitsForAScaleAsForScaledQueries) {
   const ContextScope precision(&OpContext::precision, Precision::kBFloat16);
   for (const bool mixed : {true, false}) {
-    FusedAttentionInputs in = TalkingInputs();
+    AttentionCall in = TalkingInputs();
     if (!mixed) {
       in.P_l = in.P_w = Variable();
       in.V = Leaf({2, 37, 3, 6}, 3);
@@ -125,7 +125,7 @@ TEST(FusedAttentionTest, BFloat16KeepsItsInputsInHalfTheBytes) {
     const Variable Q = Leaf({2, 64, 4, 16}, 1), K = Leaf({2, 64, 4, 16}, 2), V = Leaf({2, 64, 4, 16}, 3);
     const Variable P_w = Leaf({4, 4}, 4);
     const int64_t before = GetMemoryStats().live_bytes;
-    FusedAttentionInputs in;  // of the inputs themselves nothing else holds the values
+    AttentionCall in;  // of the inputs themselves nothing else holds the values
     in.Q = Scale(Q, 2), in.K = Scale(K, 2), in.V = Scale(V, 2), in.P_w = P_w;
     const Variable O = FusedAttention(in);
     in = {};
@@ -137,7 +137,7 @@ TEST(FusedAttentionTest, BFloat16KeepsItsInputsInHalfTheBytes) {
 
 TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
   constexpr int64_t m = 3000;
-  FusedAttentionInputs in;
+  AttentionCall in;
   in.Q = Leaf({2, 1, 4, 16}, 1);
   in.K = InBuffer(Leaf({2, m, 4, 16}, 2), 4096);
   in.V = InBuffer(Leaf({2, m, 4, 16}, 3), 4096);
@@ -151,17 +151,17 @@ TEST(FusedAttentionTest, AStepOfDecodingCopiesNoCache) {
 
 TEST(FusedAttentionTest, ARateAndAMaskThatCannotBeAreRefused) {
   for (const double rate : {1.0, 1.5, -0.1, std::nan("")}) {
-    FusedAttentionInputs in = TalkingInputs();
+    AttentionCall in = TalkingInputs();
     in.dropout_rate = rate;
     ExpectRefused(in, "dropout_rate=");
   }
-  FusedAttentionInputs in = TalkingInputs();
-  in.memory_mask = RandomFloats({2, 37}, 9);
+  AttentionCall in = TalkingInputs();
+  in.key_padding_mask = RandomFloats({2, 37}, 9);
   ExpectRefused(in, "not bool");
 }
 
 TEST(FusedAttentionTest, ABiasThatCannotBeReadIsRefused) {
-  FusedAttentionInputs in = TalkingInputs();
+  AttentionCall in = TalkingInputs();
   in.bias_table = Leaf({4, 6}, 7);
   ExpectRefused(in, "distance_bucket");
   in.distance_bucket = Buckets(54, 6);

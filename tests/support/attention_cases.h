@@ -352,20 +352,20 @@ struct LayerLeaves {
 };
 
 // The case's masks as the layer takes them (causality is the configuration's).
-inline AttentionExtras ExtrasOf(const AttentionCase& c, const AttentionInputs<double>& in, const Variable& bias) {
-  AttentionExtras extras;
-  extras.bias = bias;
+inline AttentionCallOptions ExtrasOf(const AttentionCase& c, const AttentionInputs<double>& in, const Variable& bias) {
+  AttentionCallOptions options;
+  options.bias = bias;
   // The fused implementation computes no W; a call that wants it is computed by the composed one.
-  extras.outputs = c.config.implementation == AttentionImplementation::kFused ? AttentionOutputs::kOutputOnly
-                                                                              : AttentionOutputs::kWithWeights;
+  options.outputs = c.config.implementation == AttentionImplementation::kFused ? AttentionOutputs::kOutputOnly
+                                                                               : AttentionOutputs::kWithWeights;
   if (c.padding) {
     std::vector<uint8_t> memory(c.b * c.m);
     for (int64_t b = 0; b < c.b; ++b)
       for (int64_t j = 0; j < c.m; ++j) memory[b * c.m + j] = b != 1 && j < c.m - 2 * b;
-    extras.mask.memory = Tensor::FromValues<uint8_t>({c.b, c.m}, memory);
+    options.key_padding_mask = Tensor::FromValues<uint8_t>({c.b, c.m}, memory);
   }
-  if (c.pairs) extras.mask.pairs = Tensor::FromValues<uint8_t>({c.b, c.n, c.m}, in.mask.values());
-  return extras;
+  if (c.pairs) options.attention_mask = Tensor::FromValues<uint8_t>({c.b, c.n, c.m}, in.mask.values());
+  return options;
 }
 
 inline std::vector<NamedArray> LayerResults(const AttentionCase& c, const AttentionInputs<double>& in, DType dtype) {

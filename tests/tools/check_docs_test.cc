@@ -47,7 +47,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
       // There, but not public.
       {"`<crosstalk/kernels/gemm/tiles.h>`", "there is no public header <crosstalk/kernels/gemm/tiles.h>"},
       {"`tests/nn/attention_fused_test.cc`", "there is no tests/nn/attention_fused_test.cc"},
-      {"`nn/attention/fused.{h,cpp}`", "there is no nn/attention/fused.{h,cpp}"},
+      {"`nn/attention/composed.{h,cpp}`", "there is no nn/attention/composed.{h,cpp}"},
       {"`kernels/NAME-out.h`", "there is no kernels/NAME-out.h"},
       {"`gready.h`", "no folder has a gready.h"},
       {"`build/tests/nn/attention/composd_test`", "there is no tests/nn/attention/composd_test"},

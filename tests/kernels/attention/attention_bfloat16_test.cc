@@ -173,8 +173,8 @@ TEST_P(AttentionBFloat16Test, InputsInBFloat16GiveTheBitsOfTheSameInFloat) {
       AttentionProblem p(InBFloat16(GetParam(), Shape(2, n, 70, 3, 4, 5, 37, 9)), {.key_padding = true}, 0.25);
       const std::vector<uint16_t> Q = RoundInPlace(p.Q), K = RoundInPlace(p.K), V = RoundInPlace(p.V);
       const Results widened = FusedAttention(p);
-      p.inputs.Q.data = p.inputs.K.data = p.inputs.V.data = nullptr;
-      p.inputs.Q.rounded = Q.data(), p.inputs.K.rounded = K.data(), p.inputs.V.rounded = V.data();
+      p.call.Q.data = p.call.K.data = p.call.V.data = nullptr;
+      p.call.Q.rounded = Q.data(), p.call.K.rounded = K.data(), p.call.V.rounded = V.data();
       const Results results = FusedAttention(p);
       Results::ForEach([&](const char* name, Floats Results::*member) {
         EXPECT_TRUE(SameBits(results.*member, widened.*member)) << name << ", " << target << " n=" << n;
@@ -283,22 +283,22 @@ TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
         return buffer;
       };
       p.P_l = all.P_l, p.P_w = all.P_w;
-      p.inputs.P_l = p.P_l.data(), p.inputs.P_w = p.P_w.data();
-      p.Q = rows(all.Q, seen - n, n, n), p.inputs.Q.data = p.Q.data();
-      p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.inputs.R_Xl = p.R_Xl.data();
-      p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.inputs.R_Xw = p.R_Xw.data();
+      p.call.P_l = {p.P_l.data()}, p.call.P_w = {p.P_w.data()};
+      p.Q = rows(all.Q, seen - n, n, n), p.call.Q.data = p.Q.data();
+      p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.call.R_Xl = {p.R_Xl.data()};
+      p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.call.R_Xw = {p.R_Xw.data()};
       const auto memory = [&](const Floats& values, ConstRows& at, Floats& kept) {
         kept = rows(values, 0, seen, kRoom);
         at.data = kept.data();
         at.batch = kRoom * at.stride;
       };
-      memory(all.K, p.inputs.K, p.K), memory(all.V, p.inputs.V, p.V);
-      memory(all.R_Ml, p.inputs.R_Ml, p.R_Ml), memory(all.R_Mw, p.inputs.R_Mw, p.R_Mw);
+      memory(all.K, p.call.K, p.K), memory(all.V, p.call.V, p.V);
+      memory(all.R_Ml, p.call.R_Ml, p.R_Ml), memory(all.R_Mw, p.call.R_Mw, p.R_Mw);
       const int64_t size = s.h_v * s.d_v;
       Floats few_O(s.b * n * size), row_max(s.b * s.h * n), inv_row_sum(s.b * s.h * n);
       Floats workspace(AttentionForwardWorkspaceBytes(few, 1) / sizeof(float) + 16);
       void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
-      AttentionForward(few, p.inputs, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
+      AttentionForward(p.call, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
       for (int64_t b = 0; b < s.b; ++b) {
         const float* expected = O.data() + (b * kPositions + seen - n) * size;
         EXPECT_TRUE(std::equal(expected, expected + n * size, few_O.data() + b * n * size))
@@ -324,7 +324,8 @@ void ExpectSameResults(const AttentionProblem& p) {
           if (expected == nullptr) expected = &results[0];
           Results::ForEach([&](const char* name, Floats Results::*member) {
             EXPECT_TRUE(SameBits(results.back().*member, expected->*member))
-                << name << " on " << target << ", " << unit << ", " << threads << " threads, " << Describe(p.shape);
+                << name << " on " << target << ", " << unit << ", " << threads << " threads, "
+                << Describe(p.call.shape);
           });
         }
         RestrictBFloat16Unit("");

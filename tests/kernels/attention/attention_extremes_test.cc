@@ -122,8 +122,8 @@ TEST(AttentionExtremesTest, SmallWeightsKeepTheirDigits) {
           std::fill(p.dO.begin(), p.dO.end(), 1.0f);
           p.K = {0.0f, -gap};
           p.V = {0.0f, 1.0f};
-          p.inputs.K.data = p.K.data();
-          p.inputs.V.data = p.V.data();
+          p.call.K.data = p.K.data();
+          p.call.V.data = p.V.data();
           const AttentionResults<float> r = FusedAttention(p);
           const double small = std::exp(-double{gap}) / (1 + std::exp(-double{gap}));
           for (const float value : r.O) EXPECT_NEAR(value / small, 1, 1e-5) << gap << " on " << target;

@@ -27,7 +27,7 @@ inline AttentionShape OfKind(const Kind& kind, AttentionShape sizes) {
   s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
   if (!s.MixesLogits()) s.h_k = s.h;
   if (!s.MixesWeights()) s.h_v = s.h;
-  if (kind.multi_query) s.memory_heads = MemoryHeads::kMultiQuery;
+  if (kind.multi_query) s.kv_heads = KvHeads::kMultiQuery;
   return s;
 }
 

@@ -46,20 +46,19 @@ struct ProblemMasks {
 };
 
 struct AttentionProblem {
-  AttentionShape shape;
   Floats Q, K, V, P_l, P_w, R_Xl, R_Ml, R_Xw, R_Mw, bias, bias_table, dO;
   std::vector<int32_t> distance_bucket;
   std::vector<uint8_t> key_padding_mask, attention_mask;
-  AttentionInputs inputs;
+  AttentionCall call;        // of the above
   int64_t k_heads, v_heads;  // of K and V as stored
 
   // Of bias_table, for head h, query i and memory position j.
   int64_t BiasTableIndex(int64_t h, int64_t i, int64_t j) const {
-    return h * shape.buckets + distance_bucket[j - i + shape.n - 1];
+    return h * call.shape.buckets + distance_bucket[j - i + call.shape.n - 1];
   }
 
-  explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0) : shape(s) {
-    const bool shared = s.memory_heads == MemoryHeads::kMultiQuery;
+  explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0) {
+    const bool shared = s.kv_heads == KvHeads::kMultiQuery;
     k_heads = shared ? 1 : s.h_k;
     v_heads = shared ? 1 : s.h_v;
     Q = RandomFloats(s.b * s.n * s.h_k * s.d_k, "Q");
@@ -94,19 +93,20 @@ struct AttentionProblem {
       }
     }
     const auto pointer = [](const Floats& values) { return values.empty() ? nullptr : values.data(); };
-    inputs.Q = {Q.data(), s.h_k * s.d_k};
-    inputs.K = {K.data(), k_heads * s.d_k};
-    inputs.V = {V.data(), v_heads * s.d_v};
-    inputs.P_l = pointer(P_l), inputs.P_w = pointer(P_w);
-    inputs.R_Xl = pointer(R_Xl), inputs.R_Xw = pointer(R_Xw);
-    inputs.R_Ml = {pointer(R_Ml), s.h_k * s.h}, inputs.R_Mw = {pointer(R_Mw), s.h * s.h_v};
-    inputs.bias = pointer(bias), inputs.bias_table = pointer(bias_table);
-    inputs.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
-    inputs.key_padding_mask = key_padding_mask.empty() ? nullptr : key_padding_mask.data();
-    inputs.attention_mask = attention_mask.empty() ? nullptr : attention_mask.data();
-    inputs.scale = static_cast<float>(1 / std::sqrt(double(s.d_k)));
-    inputs.dropout_rate = dropout_rate;
-    inputs.dropout_key = {.seed = 11, .stream = 5, .step = 9};
+    call.shape = s;
+    call.Q = {Q.data(), s.h_k * s.d_k};
+    call.K = {K.data(), k_heads * s.d_k};
+    call.V = {V.data(), v_heads * s.d_v};
+    call.P_l = {pointer(P_l)}, call.P_w = {pointer(P_w)};
+    call.R_Xl = {pointer(R_Xl)}, call.R_Xw = {pointer(R_Xw)};
+    call.R_Ml = {pointer(R_Ml), s.h_k * s.h}, call.R_Mw = {pointer(R_Mw), s.h * s.h_v};
+    call.bias = {pointer(bias)}, call.bias_table = {pointer(bias_table)};
+    call.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
+    call.key_padding_mask = key_padding_mask.empty() ? nullptr : key_padding_mask.data();
+    call.attention_mask = attention_mask.empty() ? nullptr : attention_mask.data();
+    call.scale = static_cast<float>(1 / std::sqrt(double(s.d_k)));
+    call.dropout_rate = dropout_rate;
+    call.dropout_key = {.seed = 11, .stream = 5, .step = 9};
   }
 };
 
@@ -154,7 +154,7 @@ reference::Array<double> ToArray(std::vector<int64_t> sizes, const std::vector<F
 
 // The problem in the reference's terms: causality and both masks as one, a relative position bias spread out.
 inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) {
-  const AttentionShape& s = p.shape;
+  const AttentionShape& s = p.call.shape;
   reference::CoreInputs<double> in;
   in.Q = ToArray({s.b, s.n, s.d_k, s.h_k}, SwapHeads<double>(p.Q, s.h_k, s.d_k));
   in.K = ToArray({s.b, s.m, s.d_k, p.k_heads}, SwapHeads<double>(p.K, p.k_heads, s.d_k));
@@ -166,7 +166,7 @@ inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) 
   in.R_Xw = ToArray({s.b, s.n, s.h, s.h_v}, p.R_Xw);
   in.R_Mw = ToArray({s.b, s.m, s.h, s.h_v}, p.R_Mw);
   in.bias = ToArray({s.h, s.n, s.m}, p.bias);
-  in.scale = p.inputs.scale;
+  in.scale = p.call.scale;
   if (!p.bias_table.empty()) {
     in.bias = reference::Array<double>({s.h, s.n, s.m});
     for (int64_t h = 0; h < s.h; ++h) {
@@ -186,7 +186,7 @@ inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) 
       }
     }
   }
-  const double rate = p.inputs.dropout_rate;
+  const double rate = p.call.dropout_rate;
   if (rate > 0) {
     in.multiplier = reference::Array<double>({s.b, s.n, s.m, s.h_v});
     for (int64_t b = 0; b < s.b; ++b) {
@@ -194,7 +194,7 @@ inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) 
         for (int64_t i = 0; i < s.n; ++i) {
           for (int64_t j = 0; j < s.m; ++j) {
             const auto element = static_cast<uint64_t>(((b * s.h_v + k) * s.n + i) * s.m + j);
-            in.multiplier(b, i, j, k) = Uniform(p.inputs.dropout_key, element) < rate ? 0 : 1 / (1 - rate);
+            in.multiplier(b, i, j, k) = Uniform(p.call.dropout_key, element) < rate ? 0 : 1 / (1 - rate);
           }
         }
       }
@@ -204,7 +204,7 @@ inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) 
 }
 
 inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
-  const AttentionShape& s = p.shape;
+  const AttentionShape& s = p.call.shape;
   const reference::CoreInputs<double> in = ReferenceInputs(p);
   const reference::CoreValues<double> values = reference::CoreForward(in);
   const reference::Array<double> dO = ToArray({s.b, s.n, s.d_v, s.h_v}, SwapHeads<double>(p.dO, s.h_v, s.d_v));
@@ -237,7 +237,7 @@ enum class Logits { kKept, kComputedAgain };
 // The fused kernels on the same problem. Everything that they should write starts as NaN.
 inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedResults wanted = WantedResults::kAll,
                                               Logits logits = Logits::kKept) {
-  const AttentionShape& s = p.shape;
+  const AttentionShape& s = p.call.shape;
   AttentionResults<float> r(p);
   AttentionResults<float>::ForEach([&](const char*, Floats AttentionResults<float>::*member) {
     std::fill((r.*member).begin(), (r.*member).end(), std::numeric_limits<float>::quiet_NaN());
@@ -255,19 +255,19 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
     return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
   };
   Floats memory = workspace(AttentionForwardWorkspaceBytes(s, threads));
-  AttentionForward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, stats, aligned(memory), threads);
+  AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, aligned(memory), threads);
   const auto pointer = [](Floats& values) { return values.empty() ? nullptr : values.data(); };
   AttentionGradients out;
-  out.dQ = {r.dQ.data(), s.h_k * s.d_k};
-  out.dK = {r.dK.data(), p.k_heads * s.d_k};
-  out.dV = {r.dV.data(), p.v_heads * s.d_v};
+  out.Q = {r.dQ.data(), s.h_k * s.d_k};
+  out.K = {r.dK.data(), p.k_heads * s.d_k};
+  out.V = {r.dV.data(), p.v_heads * s.d_v};
   if (wanted == WantedResults::kAll) {
-    out.dP_l = pointer(r.dP_l), out.dP_w = pointer(r.dP_w), out.dR_Xl = pointer(r.dR_Xl), out.dR_Ml = pointer(r.dR_Ml);
-    out.dR_Xw = pointer(r.dR_Xw), out.dR_Mw = pointer(r.dR_Mw), out.dbias = pointer(r.dbias);
-    out.dbias_table = pointer(r.dbias_table);
+    out.P_l = {pointer(r.dP_l)}, out.P_w = {pointer(r.dP_w)}, out.R_Xl = {pointer(r.dR_Xl)};
+    out.R_Ml = {pointer(r.dR_Ml)}, out.R_Xw = {pointer(r.dR_Xw)}, out.R_Mw = {pointer(r.dR_Mw)};
+    out.bias = {pointer(r.dbias)}, out.bias_table = {pointer(r.dbias_table)};
   }
   Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
-  AttentionBackward(s, p.inputs, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, aligned(more),
+  AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, aligned(more),
                     threads);
   return r;
 }

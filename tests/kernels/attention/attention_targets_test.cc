@@ -27,7 +27,7 @@ void ExpectSameResults(const AttentionProblem& p, const std::string& what) {
   for (size_t i = 1; i < targets.size(); ++i) {
     AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
       EXPECT_TRUE(SameBits(results[i].*member, results[0].*member))
-          << name << " on " << targets[i] << " and " << targets[0] << ", " << what << ", " << Describe(p.shape);
+          << name << " on " << targets[i] << " and " << targets[0] << ", " << what << ", " << Describe(p.call.shape);
     });
   }
 }

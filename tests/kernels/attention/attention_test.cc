@@ -46,7 +46,7 @@ void ExpectEqual(const AttentionProblem& p, double smallest = 0.1) {
     if (values->empty()) return;
     EXPECT_LE(worst, kTolerance * std::max(largest, smallest))
         << name << "[" << where << "] of " << values->size() << " = " << (actual.*member)[where] << ", not "
-        << (*values)[where] << ", " << Describe(p.shape) << " on " << SimdTargetName();
+        << (*values)[where] << ", " << Describe(p.call.shape) << " on " << SimdTargetName();
   });
 }
 
@@ -184,7 +184,7 @@ TEST(AttentionTest, GradientsThatNobodyWantsMayBeNull) {
 
 TEST(AttentionTest, HeadsThatShareKeysAndValues) {
   AttentionShape s = Shape(2, 19, 37, 5, 5, 5, 11, 13);
-  s.memory_heads = MemoryHeads::kMultiQuery;
+  s.kv_heads = KvHeads::kMultiQuery;
   ExpectEqualOnEveryTarget(AttentionProblem(s));
   s.bias = AttentionBias::kRelativePosition;
   s.buckets = 3;
@@ -206,7 +206,7 @@ TEST(AttentionTest, FewQueriesOfEveryKind) {
     s = Shape(2, n, 37, 3, 3, 3, 17, 18);
     s.bias = AttentionBias::kDense;
     ExpectEqual(AttentionProblem(s, {.key_padding = true}));
-    s.memory_heads = MemoryHeads::kMultiQuery;
+    s.kv_heads = KvHeads::kMultiQuery;
     ExpectEqual(AttentionProblem(s));
   }
 }
@@ -261,7 +261,7 @@ TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
     for (int64_t b = 0; b < s.b; ++b) {
       for (int64_t j = 0; j < s.m; ++j) p.key_padding_mask.push_back(j % 3 != 0);
     }
-    p.inputs.key_padding_mask = p.key_padding_mask.data();
+    p.call.key_padding_mask = p.key_padding_mask.data();
     const AttentionResults<float> expected = FusedAttention(p);
     for (const float bias : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max(),
                              -std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -302,9 +302,9 @@ TEST(AttentionTest, InputsInPlaceOfAFusedProjection) {
     std::copy_n(p.K.data() + i * 12, 12, fused.data() + i * width + 12);
     std::copy_n(p.V.data() + i * 12, 12, fused.data() + i * width + 24);
   }
-  p.inputs.Q = {fused.data(), width};
-  p.inputs.K = {fused.data() + 12, width};
-  p.inputs.V = {fused.data() + 24, width};
+  p.call.Q = {fused.data(), width};
+  p.call.K = {fused.data() + 12, width};
+  p.call.V = {fused.data() + 24, width};
   const AttentionResults<float> together = FusedAttention(p);
   EXPECT_EQ(apart.O, together.O);
   EXPECT_EQ(apart.dK, together.dK);
@@ -328,11 +328,11 @@ TEST(AttentionTest, InputsInPlaceOfABufferWithRoomForMore) {
     };
     const Floats Q = spread(p.Q, n, n + 2), K = spread(p.K, s.m, 64), V = spread(p.V, s.m, 50);
     const Floats R_Ml = spread(p.R_Ml, s.m, 64), R_Mw = spread(p.R_Mw, s.m, 64);
-    p.inputs.Q = {Q.data(), 21, (n + 2) * 21};
-    p.inputs.K = {K.data(), 21, 64 * 21};
-    p.inputs.V = {V.data(), 30, 50 * 30};
-    p.inputs.R_Ml = {R_Ml.data(), 12, 64 * 12};
-    p.inputs.R_Mw = {R_Mw.data(), 20, 64 * 20};
+    p.call.Q = {Q.data(), 21, (n + 2) * 21};
+    p.call.K = {K.data(), 21, 64 * 21};
+    p.call.V = {V.data(), 30, 50 * 30};
+    p.call.R_Ml = {R_Ml.data(), 12, 64 * 12};
+    p.call.R_Mw = {R_Mw.data(), 20, 64 * 20};
     const AttentionResults<float> in_place = FusedAttention(p);
     AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
       EXPECT_EQ(apart.*member, in_place.*member) << name << ", n=" << n;
@@ -349,7 +349,7 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   dynamic.R_Xl = dynamic.R_Ml = dynamic.R_Xw = dynamic.R_Mw = true;
   dynamic.bias = AttentionBias::kDense;
   AttentionShape multi_query = Shape(3, 150, 50, 5, 5, 5, 5, 6);
-  multi_query.memory_heads = MemoryHeads::kMultiQuery;
+  multi_query.kv_heads = KvHeads::kMultiQuery;
   multi_query.bias = AttentionBias::kDense;
   AttentionShape wide = multi_query;  // L is kept
   wide.d_k = 70;
@@ -370,11 +370,11 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(AttentionTest, KeptLogitsGiveTheBitsOfThoseComputedAgain) {
-  for (const MemoryHeads heads : {MemoryHeads::kPerHead, MemoryHeads::kMultiQuery}) {
+  for (const KvHeads heads : {KvHeads::kMultiHead, KvHeads::kMultiQuery}) {
     for (const AttentionCausality causality : {AttentionCausality::kNone, AttentionCausality::kCausal}) {
       for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
         AttentionShape s = Shape(3, 75, 83, 3, 3, 3, 101, 7);
-        s.memory_heads = heads;
+        s.kv_heads = heads;
         s.causality = causality;
         s.precision = precision;
         s.bias = AttentionBias::kRelativePosition;
@@ -398,10 +398,11 @@ TEST(AttentionTest, LogitsAreKeptOnlyWhereTheyTakeNoMoreRoomThanQ) {
   EXPECT_EQ(KeptLogits(Shape(2, 9, 65, 3, 3, 3, 64, 5)), 0);
   EXPECT_EQ(KeptLogits(Shape(2, 4, 40, 3, 3, 3, 64, 5)), 0) << "K is read in place";
   EXPECT_EQ(KeptLogits(Talking(s)), 0);
-  AttentionInputs none;
+  AttentionCall talking;
+  talking.shape = Talking(s);
   float place = 0;
-  EXPECT_THROW(AttentionForward(Talking(s), none, {}, {.L = &place}, nullptr, 1), Error);
-  EXPECT_THROW(AttentionBackward(Talking(s), none, {}, {.L = &place}, {}, {}, nullptr, 1), Error);
+  EXPECT_THROW(AttentionForward(talking, {}, {.L = &place}, nullptr, 1), Error);
+  EXPECT_THROW(AttentionBackward(talking, {}, {.L = &place}, {}, {}, nullptr, 1), Error);
 }
 
 TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
@@ -413,7 +414,7 @@ TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
   const testing::ThreadsScope eight_threads(8);
   Floats workspace(floats), O(expected.O.size()), row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
   void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
-  AttentionForward(s, p.inputs, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data()}, aligned, 2);
+  AttentionForward(p.call, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data()}, aligned, 2);
   EXPECT_EQ(O, expected.O);
 }
 
@@ -432,7 +433,7 @@ TEST(AttentionTest, RefusesWhatIsNoneOfTheFamily) {
   EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 3, 2, 3, 3, 4, 4), 1), Error);
   EXPECT_THROW(AttentionForwardWorkspaceBytes(Shape(1, 2, 0, 3, 3, 3, 4, 4), 1), Error);
   AttentionShape s = Talking(Shape(1, 2, 3, 3, 3, 3, 4, 4));
-  s.memory_heads = MemoryHeads::kMultiQuery;
+  s.kv_heads = KvHeads::kMultiQuery;
   EXPECT_THROW(AttentionBackwardWorkspaceBytes(s, 1), Error);
 }
 

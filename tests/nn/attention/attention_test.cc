@@ -186,12 +186,12 @@ TEST(AttentionTest, GradientsOfEveryInputAndParameter) {
     const AttentionModule layer(config, Initializer(3, DType::kFloat64).At("layer"));
     std::vector<Tensor> inputs = {ToTensor(in.X), ToTensor(in.M), ToTensor(in.bias)};
     for (const NamedParameter& parameter : layer.Parameters()) inputs.push_back(parameter.value.value());
-    const AttentionExtras masks = ExtrasOf(c, in, Variable());
+    const AttentionCallOptions masks = ExtrasOf(c, in, Variable());
 
     const GradCheckReport report = GradCheck(
         [&](const std::vector<Variable>& variables) {
-          AttentionExtras extras = masks;
-          extras.bias = variables[2];
+          AttentionCallOptions options = masks;
+          options.bias = variables[2];
           AttentionParameters p;
           size_t next = 3;
           if (config.form == AttentionForm::kBilinear) {
@@ -211,7 +211,7 @@ TEST(AttentionTest, GradientsOfEveryInputAndParameter) {
             p.P_Xw = variables[next++];
             p.P_Mw = variables[next++];
           }
-          return ComputeAttention(config, p, variables[0], variables[1], extras).Y;
+          return ComputeAttention(config, p, variables[0], variables[1], options).Y;
         },
         inputs);
     EXPECT_TRUE(report.ok) << report;
@@ -240,14 +240,14 @@ TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   const AttentionModule same(config, Initializer(3, DType::kFloat64).At("layer"));
   const Variable X(ToTensor(RandomArray({3, 5, config.d_X}, 1, {.seed = 1, .stream = 1})));
   const Variable M(ToTensor(RandomArray({3, 7, config.d_M}, 1, {.seed = 1, .stream = 2})));
-  const AttentionExtras extras = {.outputs = AttentionOutputs::kWithWeights};
+  const AttentionCallOptions options = {.outputs = AttentionOutputs::kWithWeights};
   const ForwardContext evaluation;
   const ForwardContext training = {.phase = ForwardContext::Phase::kTraining, .seed = 9, .step = 4};
   ForwardContext next_step = training;
   next_step.step = 5;
 
-  const AttentionResult plain = layer.Forward(X, M, extras, evaluation);
-  const AttentionResult dropped = layer.Forward(X, M, extras, training);
+  const AttentionResult plain = layer.Forward(X, M, options, evaluation);
+  const AttentionResult dropped = layer.Forward(X, M, options, training);
   EXPECT_TRUE(CloseTo(ToArray(dropped.W.value()), ToArray(plain.W.value()), 0));  // the weights are as they were
   int64_t zeros = 0, kept = 0;
   const Array<double> U = ToArray(plain.U.value()), dropped_U = ToArray(dropped.U.value());
@@ -261,8 +261,8 @@ TEST(AttentionTest, DropoutIsOfUAndInTrainingOnly) {
   }
   // 945 draws at 1/2: six standard deviations are 92.
   EXPECT_NEAR(static_cast<double>(zeros), static_cast<double>(zeros + kept) / 2, 92);
-  EXPECT_TRUE(CloseTo(ToArray(same.Forward(X, M, extras, training).Y.value()), ToArray(dropped.Y.value()), 0));
-  EXPECT_FALSE(CloseTo(ToArray(layer.Forward(X, M, extras, next_step).Y.value()), ToArray(dropped.Y.value()), 1e-3));
+  EXPECT_TRUE(CloseTo(ToArray(same.Forward(X, M, options, training).Y.value()), ToArray(dropped.Y.value()), 0));
+  EXPECT_FALSE(CloseTo(ToArray(layer.Forward(X, M, options, next_step).Y.value()), ToArray(dropped.Y.value()), 1e-3));
 }
 
 // ---- Parameters --------------------------------------------------------------------------------------------------
@@ -352,8 +352,8 @@ TEST(AttentionTest, ErrorsNameTheDimension) {
   AttentionConfig config = MixingConfig(kStatic);
   const AttentionModule layer(config, Initializer(3).At("layer"));
   const auto zeros = [](const Shape& shape) { return Variable(Tensor::Zeros(shape, DType::kFloat32)); };
-  const auto message = [&](const Variable& X, const Variable& M, const AttentionExtras& extras) {
-    return MessageOf([&] { layer.Forward(X, M, extras, {}); });
+  const auto message = [&](const Variable& X, const Variable& M, const AttentionCallOptions& options) {
+    return MessageOf([&] { layer.Forward(X, M, options, {}); });
   };
   const Variable X = zeros({3, 5, 19}), M = zeros({3, 7, 21});
   const auto expect = [&](const std::string& actual, const char* part) {
@@ -363,8 +363,8 @@ TEST(AttentionTest, ErrorsNameTheDimension) {
   expect(message(X, zeros({3, 7, 19}), {}), "d_M=19");
   expect(message(X, zeros({2, 7, 21}), {}), "b=2");
   expect(message(X, M, {.bias = zeros({7, 5, 9})}), "m=9");
-  expect(message(X, M, {.mask = {.memory = Tensor::Zeros({3, 5}, DType::kBool)}}), "m=5");
-  expect(message(X, M, {.mask = {.pairs = Tensor::Zeros({3, 5, 7}, DType::kInt32)}}), "not bool");
+  expect(message(X, M, {.key_padding_mask = Tensor::Zeros({3, 5}, DType::kBool)}), "m=5");
+  expect(message(X, M, {.attention_mask = Tensor::Zeros({3, 5, 7}, DType::kInt32)}), "not bool");
   AttentionConfig causal = SelfConfig(config);
   causal.causality = Causality::kCausal;
   const AttentionModule decoder(causal, Initializer(3).At("layer"));

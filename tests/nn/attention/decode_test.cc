@@ -10,7 +10,7 @@
 namespace crosstalk {
 namespace decode_test {
 
-AttentionExtras WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
+AttentionCallOptions WithWeights() { return {.outputs = AttentionOutputs::kWithWeights}; }
 
 // A causal layer over X[b, n, d_X] at once, and with a cache: some positions first, then one by one.
 void ExpectDecodingEqualsForward(const AttentionConfig& config, const Variable& bias) {
@@ -22,17 +22,17 @@ void ExpectDecodingEqualsForward(const AttentionConfig& config, const Variable& 
   for (int64_t i = n - 4; i < n; ++i) padding[2 * n + i] = 0;
   const Tensor memory_mask = Tensor::FromValues<uint8_t>({b, n}, padding);
 
-  AttentionExtras extras = WithWeights();
-  extras.mask.memory = memory_mask;
-  extras.bias = bias;
-  const AttentionResult full = layer.Forward(X, X, extras, {});
+  AttentionCallOptions options = WithWeights();
+  options.key_padding_mask = memory_mask;
+  options.bias = bias;
+  const AttentionResult full = layer.Forward(X, X, options, {});
 
   for (const int64_t prompt : {1, 5}) {
     AttentionCache cache;
     for (int64_t begin = 0, end = prompt; end <= n; begin = end++) {
-      extras.mask.memory = memory_mask.Slice(1, 0, end);
-      if (bias.defined()) extras.bias = Slice(Slice(bias, 1, begin, end), 2, 0, end);
-      const AttentionResult step = layer.Step(Slice(X, 1, begin, end), cache, extras);
+      options.key_padding_mask = memory_mask.Slice(1, 0, end);
+      if (bias.defined()) options.bias = Slice(Slice(bias, 1, begin, end), 2, 0, end);
+      const AttentionResult step = layer.Step(Slice(X, 1, begin, end), cache, options);
       EXPECT_EQ(cache.length(), end);
       EXPECT_TRUE(CloseTo(ToArray(step.Y.value()), ToArray(full.Y.value().Slice(1, begin, end)), 1e-12))
           << "positions " << begin << " … " << end;
@@ -82,11 +82,11 @@ TEST(AttentionDecodeTest, CrossAttentionOverAPrecomputedMemoryEqualsForward) {
     const AttentionModule layer(c.config, Initializer(11, DType::kFloat64).At("layer"));
     const AttentionInputs<double> in = MakeInputs(c);
     const Variable X(ToTensor(in.X)), M(ToTensor(in.M));
-    const AttentionExtras extras = ExtrasOf(c, in, in.bias.present() ? Variable(ToTensor(in.bias)) : Variable());
+    const AttentionCallOptions options = ExtrasOf(c, in, in.bias.present() ? Variable(ToTensor(in.bias)) : Variable());
     const AttentionCache cache = layer.Precompute(M);
     EXPECT_EQ(cache.length(), c.m);
-    EXPECT_TRUE(CloseTo(ToArray(layer.Attend(X, cache, extras).Y.value()),
-                        ToArray(layer.Forward(X, M, extras, {}).Y.value()), 1e-12));
+    EXPECT_TRUE(CloseTo(ToArray(layer.Attend(X, cache, options).Y.value()),
+                        ToArray(layer.Forward(X, M, options, {}).Y.value()), 1e-12));
   }
 }
 

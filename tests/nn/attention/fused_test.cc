@@ -1,4 +1,3 @@
-#include "crosstalk/nn/attention/fused.h"
 
 #include <gtest/gtest.h>
 
@@ -74,9 +73,9 @@ TEST(AttentionFusedTest, ABiasByDistanceEqualsTheComposedPathInValuesAndGradient
     const auto run = [&](DType dtype) {
       const LayerLeaves leaves(c, in, dtype);
       const Variable values(ToTensor(table, dtype), Variable::RequiresGrad::kYes);
-      AttentionExtras extras = ExtrasOf(c, in, Variable());
-      extras.bias = LogitsBias(values, distance_bucket);
-      const AttentionResult result = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, extras);
+      AttentionCallOptions options = ExtrasOf(c, in, Variable());
+      options.bias = LogitsBias(values, distance_bucket);
+      const AttentionResult result = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, options);
       EXPECT_EQ(result.implementation,
                 dtype == DType::kFloat32 ? AttentionImplementation::kFused : AttentionImplementation::kComposed);
       Backward(result.Y, ToTensor(MakeOutputGradient(c), dtype));
@@ -92,13 +91,11 @@ TEST(AttentionFusedTest, WhatItDoesNotGiveIsComputedByTheComposedPath) {
   AttentionCase c = FusedCases().front();
   const AttentionInputs<double> in = MakeInputs(c);
   const LayerLeaves leaves(c, in, DType::kFloat32);
-  AttentionExtras extras;
-  extras.outputs = AttentionOutputs::kWithWeights;
-  const AttentionResult with_weights = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, extras);
+  AttentionCallOptions options;
+  options.outputs = AttentionOutputs::kWithWeights;
+  const AttentionResult with_weights = ComputeAttention(c.config, leaves.Parameters(), leaves.X, leaves.M, options);
   EXPECT_TRUE(with_weights.W.defined());
   EXPECT_EQ(with_weights.implementation, AttentionImplementation::kComposed);
-  const AttentionMemory memory = {.K = leaves.M};
-  EXPECT_THROW(AttendFused(c.config, leaves.Parameters(), leaves.X, memory, extras, std::nullopt), Error);
 }
 
 }  // namespace fused_test

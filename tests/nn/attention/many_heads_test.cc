@@ -45,11 +45,11 @@ std::vector<Named> Results(AttentionConfig config, int64_t n, DType dtype) {
   const Variable table(Random({config.h, kBuckets}, "table").To(dtype), Variable::RequiresGrad::kYes);
   std::vector<int32_t> buckets;
   for (int64_t i = 0; i < 2 * n - 1; ++i) buckets.push_back(static_cast<int32_t>(i * i % kBuckets));
-  AttentionExtras extras;
-  extras.bias = LogitsBias(table, Tensor::FromValues<int32_t>({2 * n - 1}, buckets));
-  extras.mask.memory = Tensor::Full({kBatch, n}, 1, DType::kBool);
-  extras.mask.memory.Slice(1, n - 2, n).Fill(0);
-  const AttentionResult result = layer.Forward(X, X, extras, ForwardContext());
+  AttentionCallOptions options;
+  options.bias = LogitsBias(table, Tensor::FromValues<int32_t>({2 * n - 1}, buckets));
+  options.key_padding_mask = Tensor::Full({kBatch, n}, 1, DType::kBool);
+  options.key_padding_mask.Slice(1, n - 2, n).Fill(0);
+  const AttentionResult result = layer.Forward(X, X, options, ForwardContext());
   EXPECT_EQ(result.implementation,
             dtype == DType::kFloat32 ? AttentionImplementation::kFused : AttentionImplementation::kComposed);
   Backward(result.Y, Random({kBatch, n, config.d_Y}, "dY").To(dtype));

@@ -1,0 +1,90 @@
+// One call of the attention, from a layer to the kernel: its shape, its operands, its masks and its bias, by one name
+// each. The operands are Variables in nn/ and on the tape (autograd/ops_attention.h), tensors in what backward keeps,
+// rows of floats in the kernel.
+//
+//   J[b, n, m, h_k] = scale · Q·K              L[b, n, m, h]   = J·P_l + J·R_Xl + J·R_Ml + bias, masked
+//   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
+//   O[b, n, h_v, d_v] = U·V
+//
+// Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with KvHeads::kMultiQuery.
+#pragma once
+
+#include <cstdint>
+
+#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+namespace kernels {
+
+// kMultiQuery: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use (Shazeer 2019).
+enum class KvHeads { kMultiHead, kMultiQuery };
+// kCausal: query i sees the memory positions j ≤ i + m - n (with n = m: 0 … i). Needs n ≤ m.
+enum class AttentionCausality { kNone, kCausal };
+// kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
+enum class AttentionBias { kNone, kDense, kRelativePosition };
+
+// What decides the work and the memory that it needs.
+struct AttentionShape {
+  int64_t b = 0, n = 0, m = 0;      // batch, queries, memory positions
+  int64_t h_k = 0, h = 0, h_v = 0;  // heads of keys, softmax, values
+  int64_t d_k = 0, d_v = 0;         // size of a key, of a value
+  // Head mixings. Without one between two head dimensions those must be equal.
+  bool P_l = false, R_Xl = false, R_Ml = false;
+  bool P_w = false, R_Xw = false, R_Mw = false;
+  KvHeads kv_heads = KvHeads::kMultiHead;  // kMultiQuery: no mixing
+  AttentionCausality causality = AttentionCausality::kNone;
+  AttentionBias bias = AttentionBias::kNone;
+  int64_t buckets = 0;  // of bias_table
+  // Of the products' operands; all but those of the mixing of logits, which is in float.
+  Precision precision = Precision::kFloat32;
+
+  bool MixesLogits() const { return P_l || R_Xl || R_Ml; }
+  bool MixesWeights() const { return P_w || R_Xw || R_Mw; }
+  bool operator==(const AttentionShape&) const = default;
+};
+
+// What has a gradient, or the gradients. Absent where the call has none.
+template <typename T>
+struct AttentionOperands {
+  T Q = {};           // [b, n, h_k, d_k]
+  T K = {};           // [b, m, h_k, d_k]; kMultiQuery: [b, m, d_k]
+  T V = {};           // [b, m, h_v, d_v]; kMultiQuery: [b, m, d_v]
+  T P_l = {};         // [h_k, h]
+  T P_w = {};         // [h, h_v]
+  T R_Xl = {};        // [b, n, h_k, h]
+  T R_Ml = {};        // [b, m, h_k, h]
+  T R_Xw = {};        // [b, n, h, h_v]
+  T R_Mw = {};        // [b, m, h, h_v]
+  T bias = {};        // kDense: [h, n, m]
+  T bias_table = {};  // kRelativePosition: [h, buckets]
+};
+
+// All of them, in one order for every T.
+template <typename T>
+inline constexpr T AttentionOperands<T>::*kAttentionOperands[] = {
+    &AttentionOperands<T>::Q,    &AttentionOperands<T>::K,         &AttentionOperands<T>::V,
+    &AttentionOperands<T>::P_l,  &AttentionOperands<T>::P_w,       &AttentionOperands<T>::R_Xl,
+    &AttentionOperands<T>::R_Ml, &AttentionOperands<T>::R_Xw,      &AttentionOperands<T>::R_Mw,
+    &AttentionOperands<T>::bias, &AttentionOperands<T>::bias_table};
+
+struct AttentionSettings {
+  AttentionShape shape;
+  double scale = 1.0;  // of J
+  // U's element ((b·h_v + k)·n + i)·m + j is dropped where Uniform(dropout_key, element) < dropout_rate, else divided
+  // by 1 - dropout_rate. 0 ≤ rate < 1; 0 is no dropout.
+  double dropout_rate = 0.0;
+  RandomKey dropout_key;
+};
+
+template <typename Operand, typename Mask, typename Buckets>
+struct AttentionCallOf : AttentionSettings, AttentionOperands<Operand> {
+  // bool, 1 = attend, 0 = not; absent: everywhere. Both must allow.
+  Mask key_padding_mask = {};    // [b, m]
+  Mask attention_mask = {};      // [b, n, m]
+  Buckets distance_bucket = {};  // int32[n + m - 1], each in [0, buckets), for bias_table
+};
+
+}  // namespace kernels
+}  // namespace crosstalk
