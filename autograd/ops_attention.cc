@@ -1,13 +1,13 @@
 #include "crosstalk/autograd/ops_attention.h"
 
 #include <cmath>
-#include <iterator>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
@@ -21,13 +21,13 @@ using kernels::ConstRows;
 using kernels::KvHeads;
 using kernels::Rows;
 
-using kernels::kAttentionOperands;
+using kernels::AttentionOperand;
 
 // A call's values as the kernel reads them: float; Q, K and V also bfloat16, in that precision.
 using TensorCall = kernels::AttentionCallOf<Tensor, Tensor, Tensor>;
 
-// Of kAttentionOperands: those are Q, K and V.
-bool IsProjection(size_t operand) { return operand < 3; }
+// Q, K or V.
+bool IsProjection(AttentionOperand operand) { return operand <= AttentionOperand::kV; }
 
 struct Results {
   Tensor O;                     // [b, n, h_v, d_v]; not read where the weights are mixed
@@ -76,8 +76,9 @@ Rows WritableRowsOf(const Tensor& x) {
 kernels::AttentionCall KernelCall(const TensorCall& call) {
   kernels::AttentionCall in;
   static_cast<kernels::AttentionSettings&>(in) = call;
-  for (size_t i = 0; i < std::size(kAttentionOperands<Tensor>); ++i) {
-    in.*kAttentionOperands<ConstRows>[i] = RowsOf(call.*kAttentionOperands<Tensor>[i]);
+  for (int i = 0; i < kernels::kAttentionOperands; ++i) {
+    const auto operand = static_cast<AttentionOperand>(i);
+    in[operand] = RowsOf(call[operand]);
   }
   const auto mask = [](const Tensor& x) { return x.defined() ? x.data<uint8_t>() : nullptr; };
   in.key_padding_mask = mask(call.key_padding_mask);
@@ -88,12 +89,13 @@ kernels::AttentionCall KernelCall(const TensorCall& call) {
 
 // Of J = Q·K, each mixing of logits and of weights, and O = U·V.
 int64_t EquationMultiplications(const AttentionShape& s) {
-  const int64_t logits = int64_t{s.P_l} + int64_t{s.R_Xl} + int64_t{s.R_Ml};
-  const int64_t weights = int64_t{s.P_w} + int64_t{s.R_Xw} + int64_t{s.R_Mw};
-  int64_t of_a_pair = 0;  // of a query and a memory position
-  for (const int64_t product : {SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(logits, s.h_k, s.h),
-                                SaturatingProduct(weights, s.h, s.h_v), SaturatingProduct(s.h_v, s.d_v)}) {
-    of_a_pair = SaturatingSum(of_a_pair, product);
+  // of a query and a memory position
+  int64_t of_a_pair = SaturatingSum(SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(s.h_v, s.d_v));
+  for (const kernels::MixingSide side : kernels::kMixingSides) {
+    const kernels::SideShape mixes(s, side);
+    for (const bool has : mixes.has) {
+      if (has) of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(mixes.in, mixes.out));
+    }
   }
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
@@ -125,16 +127,16 @@ Tensor Workspace(size_t bytes) {
   return Tensor::Empty({static_cast<int64_t>((bytes + sizeof(float) - 1) / sizeof(float))}, DType::kFloat32);
 }
 
-// `operands`: which of kAttentionOperands each input on the tape is.
-void Backpropagate(const TensorCall& call, const Results& results, const std::vector<size_t>& operands,
+// `operands`: which each input on the tape is.
+void Backpropagate(const TensorCall& call, const Results& results, const std::vector<AttentionOperand>& operands,
                    const Tensor& dO, Gradients& gradients) {
   // The kernel writes dQ, dK and dV whether or not they are wanted; the others only where there is room for them.
   std::vector<Tensor> d(operands.size());
   kernels::AttentionGradients out;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!IsProjection(operands[i]) && !gradients.Needs(static_cast<int>(i))) continue;
-    d[i] = Tensor::Empty((call.*kAttentionOperands<Tensor>[operands[i]]).shape(), DType::kFloat32);
-    out.*kAttentionOperands<Rows>[operands[i]] = WritableRowsOf(d[i]);
+    d[i] = Tensor::Empty(call[operands[i]].shape(), DType::kFloat32);
+    out[operands[i]] = WritableRowsOf(d[i]);
   }
   const int threads = NumThreads();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
@@ -161,14 +163,15 @@ AttentionShape BindShape(const AttentionCall& call) {
     if (x.defined()) dims.Bind(bracket, x.shape());
     return x.defined();
   };
-  shape.P_l = bind("P_l[h_k, h]", call.P_l);
-  shape.R_Xl = bind("R_Xl[b, n, h_k, h]", call.R_Xl);
-  shape.R_Ml = bind("R_Ml[b, m, h_k, h]", call.R_Ml);
+  const auto bind_mixings = [&](kernels::MixingSide side) {
+    for (const kernels::MixingRow& mixing : kernels::kMixings[side]) {
+      shape.*mixing.present = bind(mixing.bracket, call[mixing.operand]);
+    }
+  };
+  bind_mixings(kernels::kLogits);
   if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
   if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
-  shape.P_w = bind("P_w[h, h_v]", call.P_w);
-  shape.R_Xw = bind("R_Xw[b, n, h, h_v]", call.R_Xw);
-  shape.R_Mw = bind("R_Mw[b, m, h, h_v]", call.R_Mw);
+  bind_mixings(kernels::kWeights);
   if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
   CROSSTALK_CHECK(!call.bias.defined() || !call.bias_table.defined(),
                   "attention: a bias and a bias_table are given; it adds one of them");
@@ -206,19 +209,19 @@ Variable FusedAttention(const AttentionCall& given) {
   static_cast<kernels::AttentionSettings&>(call) = given;
   const AttentionShape& s = call.shape = BindShape(given);
   std::vector<Variable> inputs;
-  std::vector<size_t> operands;  // which of kAttentionOperands each is
-  for (size_t i = 0; i < std::size(kAttentionOperands<Variable>); ++i) {
-    const Variable& input = given.*kAttentionOperands<Variable>[i];
+  std::vector<AttentionOperand> operands;  // which each is
+  for (int i = 0; i < kernels::kAttentionOperands; ++i) {
+    const auto operand = static_cast<AttentionOperand>(i);
+    const Variable& input = given[operand];
     if (!input.defined()) continue;
-    const DType dtype = IsProjection(i) ? ResultDType(input.dtype()) : input.dtype();
+    const DType dtype = IsProjection(operand) ? ResultDType(input.dtype()) : input.dtype();
     CROSSTALK_CHECK(dtype == DType::kFloat32, "fused attention: it computes in float32, but an input is ", dtype,
                     "; the composed implementation takes both");
     inputs.push_back(input);
-    operands.push_back(i);
-    const auto operand = kAttentionOperands<Tensor>[i];
-    const bool in_rows = IsProjection(i) || operand == &TensorCall::R_Ml || operand == &TensorCall::R_Mw;
+    operands.push_back(operand);
+    const bool in_rows = IsProjection(operand) || kernels::IsPerPosition(operand);
     const Tensor value = ReadByProducts(input.value());
-    call.*operand = in_rows ? InRows(value) : math::Contiguous(value);
+    call[operand] = in_rows ? InRows(value) : math::Contiguous(value);
   }
   if (given.bias_table.defined()) call.distance_bucket = CheckedBuckets(given.distance_bucket, s.buckets);
   if (given.key_padding_mask.defined()) call.key_padding_mask = given.key_padding_mask.Contiguous();

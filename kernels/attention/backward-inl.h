@@ -32,40 +32,34 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, flo
   ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
   if (tile.call->dropout_rate > 0) DropGradients(tile, at, at.dU);
   if (!s.MixesWeights()) return;
-  if (tile.weights_back.data != nullptr) {
-    MixTile<Terms, Result::kSet>(plan, s.h_v, s.h, tile.weights_back, first_row, at.dU, at.dW);
-  } else {
-    ClearTile(plan, s.h, first_row, at.dW);
-  }
-  if (s.R_Mw) {
-    const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-    MixHeadsPerKey<Terms>(plan, s.h_v, s.h, R, kChunk, s.h_v * kChunk, first_row, at.dU, at.dW);
-  }
+  MixSideBack<Terms>(tile, at, kWeights, at.dU, at.dW);
   if (D_sums != nullptr) AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, at.W, at.dW, D_sums);
 }
 
-// The gradients of a mixing y[h_out] = x[h_in]·(P + R_X + R_M) from a tile's x and dy, those that are not null:
+// The gradients of a side's mixings y[out] = x[in]·(P + R_X + R_M) from a tile's x and dy, those that are wanted:
 // P += Σ x·dy in partial sums; R_M of the chunk's positions, summed over queries; R_X of the tile's queries, in partial
 // sums. In bfloat16 AddMixingGradientsOfPairs takes its place.
-HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
-                                   const float* x, const float* dy, float* P, float* R_M, float* R_X) {
+HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums,
+                                   MixingSide side, const float* x, const float* dy) {
   const AttentionPlan& plan = *tile.plan;
+  const int64_t in = plan.mixings[side].in, out = plan.mixings[side].out;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kChunk;
-  if (P != nullptr) {
-    HeadMixingGradient<FloatTerms>(h_in, h_out, rows * kChunkSteps, MixingGradientPiece(h_in, h_out, rows), x + first,
-                                   dy + first, plan.pitch, kPartialSums, P, h_out * kPartialSums, kPartialSums);
+  if (tile.scratch->P[side] != nullptr) {
+    HeadMixingGradient<FloatTerms>(in, out, rows * kChunkSteps, MixingGradientPiece(in, out, rows), x + first,
+                                   dy + first, plan.pitch, kPartialSums, tile.scratch->P[side], out * kPartialSums,
+                                   kPartialSums);
   }
-  if (R_M != nullptr) {
-    float* R = R_M + at.chunk * h_in * h_out * kChunk;
+  if (sums.R_M[side] != nullptr) {
+    float* R = sums.R_M[side] + at.chunk * in * out * kChunk;
     for (int j = 0; j < kChunk; j += kPartialSums) {
-      HeadMixingGradient<FloatTerms>(h_in, h_out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
-                                     h_out * kChunk, kChunk);
+      HeadMixingGradient<FloatTerms>(in, out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
+                                     out * kChunk, kChunk);
     }
   }
-  if (R_X != nullptr) {
+  if (tile.R_X[side] != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadMixingGradient<FloatTerms>(h_in, h_out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
-                                     kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums,
+      HeadMixingGradient<FloatTerms>(in, out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
+                                     kPartialSums, tile.R_X[side] + q * in * out * kPartialSums, out * kPartialSums,
                                      kPartialSums);
     }
   }
@@ -79,22 +73,14 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   if (s.MixesWeights()) {
-    if (tile.weights.data != nullptr) {
-      MixTile<FloatTerms, Result::kSet>(plan, s.h, s.h_v, tile.weights, first_row, at.W, at.U);
-    } else {
-      ClearTile(plan, s.h_v, first_row, at.U);
-    }
-    if (s.R_Mw) {
-      const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * s.h * s.h_v * kChunk;
-      MixHeadsPerKey<FloatTerms>(plan, s.h, s.h_v, R, s.h_v * kChunk, kChunk, first_row, at.W, at.U);
-    }
+    MixSide<FloatTerms, Result::kSet>(tile, kWeights, at.chunk, first_row, at.W, at.U);
   } else if (tile.call->dropout_rate > 0) {
     std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
   }
   if (tile.call->dropout_rate > 0) {
     MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.U);
   }
-  AddMixingGradients(tile, at, s.h, s.h_v, at.W, at.dU, tile.scratch->P_w, sums.R_Mw, tile.R_Xw);
+  AddMixingGradients(tile, at, sums, kWeights, at.W, at.dU);
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
@@ -106,19 +92,8 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   const int64_t first_row = at.extent.first_row;
   SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
   if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, at.dW);
-  if (s.MixesLogits()) {
-    if (tile.logits_back.data != nullptr) {
-      MixTile<FloatTerms, Result::kSet>(plan, s.h, s.h_k, tile.logits_back, first_row, at.dW, at.dJ,
-                                        NextKept<FloatTerms>(tile, at));
-    } else {
-      ClearTile(plan, s.h_k, first_row, at.dJ);
-    }
-    if (s.R_Ml) {
-      const float* R = tile.packed->R_Ml + (tile.b * plan.chunks + at.chunk) * s.h_k * s.h * kChunk;
-      MixHeadsPerKey<FloatTerms>(plan, s.h, s.h_k, R, kChunk, s.h * kChunk, first_row, at.dW, at.dJ);
-    }
-  }
-  AddMixingGradients(tile, at, s.h_k, s.h, at.J, at.dW, tile.scratch->P_l, sums.R_Ml, tile.R_Xl);
+  if (s.MixesLogits()) MixSideBack<FloatTerms>(tile, at, kLogits, at.dW, at.dJ, NextKept<FloatTerms>(tile, at));
+  AddMixingGradients(tile, at, sums, kLogits, at.J, at.dW);
   AddToQueries<FloatTerms>(tile, at, at.dJ, plan.pitch);
 }
 
@@ -156,15 +131,18 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
 HWY_INLINE void FinishQueries(const BackwardTile& tile) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const int64_t xl = s.h_k * s.h, xw = s.h * s.h_v;
   for (int64_t q = 0; q < tile.valid_rows; ++q) {
     float* row = tile.out->Q.data + tile.Query(q) * tile.out->Q.stride + tile.group * plan.h_k * s.d_k;
     for (int64_t k = 0; k < plan.h_k; ++k) {
       CopyScaled(s.d_k, static_cast<float>(tile.call->scale), tile.dQ + (k * plan.rows + q) * plan.d_k_padded,
                  row + k * s.d_k);
     }
-    if (tile.R_Xl != nullptr) SumLanes(xl, tile.R_Xl + q * xl * kPartialSums, tile.out->R_Xl.data + tile.Query(q) * xl);
-    if (tile.R_Xw != nullptr) SumLanes(xw, tile.R_Xw + q * xw * kPartialSums, tile.out->R_Xw.data + tile.Query(q) * xw);
+    for (const MixingSide side : kMixingSides) {
+      const int64_t size = plan.mixings[side].size();
+      if (tile.R_X[side] == nullptr) continue;
+      SumLanes(size, tile.R_X[side] + q * size * kPartialSums,
+               MixingOf(*tile.out, side, kPerQuery).data + tile.Query(q) * size);
+    }
   }
 }
 
@@ -179,14 +157,16 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
-  const auto start_mixing_sums = [&](const OrderedReduction& order, float* R, int64_t size, int64_t c) {
+  const auto start_mixing_sums = [&](const OrderedReduction& order, MixingSide side, int64_t c) {
+    float* R = sums.R_M[side];
+    const int64_t size = plan.mixings[side].size();
     if (R == nullptr) return;
     order.WaitFor(sums.first_chunk + c, sums.turn);
     if (sums.turn == 0) std::fill_n(R + c * size * kChunk, size * kChunk, 0.0f);
   };
   // The first pass: everything up to D. Where rows are not kept it yields D alone.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {
-    if (with_values) start_mixing_sums(*sums.V_order, sums.R_Mw, s.h * s.h_v, c);
+    if (with_values) start_mixing_sums(*sums.V_order, kWeights, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;
@@ -212,7 +192,7 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   }
   for (int64_t c = 0; c < plan.chunks; ++c) {
     if (!plan.keep_rows) recompute(c, true, false);
-    start_mixing_sums(*sums.K_order, sums.R_Ml, s.h_k * s.h, c);
+    start_mixing_sums(*sums.K_order, kLogits, c);
     for (int64_t t = 0; t < tiles; ++t) {
       const ChunkTile at = AtChunk<Terms>(tile[t], c);
       extents[t] = at.extent;

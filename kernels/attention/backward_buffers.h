@@ -10,24 +10,21 @@
 
 namespace crosstalk::kernels {
 
-// Which gradients a call wants beside those of Q, K and V.
+// Which gradients a call wants beside those of Q, K and V: of `out`, or all that there can be where it is null.
 struct WantedGradients {
-  WantedGradients(const AttentionShape& s, const AttentionGradients& out)
-      : P_l(s.P_l && out.P_l.data != nullptr),
-        P_w(s.P_w && out.P_w.data != nullptr),
-        R_Ml(s.R_Ml && out.R_Ml.data != nullptr),
-        R_Mw(s.R_Mw && out.R_Mw.data != nullptr),
-        bias(s.bias == AttentionBias::kDense && out.bias.data != nullptr),
-        distances(s.bias == AttentionBias::kRelativePosition && out.bias_table.data != nullptr) {}
-  // All that there can be.
-  explicit WantedGradients(const AttentionShape& s)
-      : P_l(s.P_l),
-        P_w(s.P_w),
-        R_Ml(s.R_Ml),
-        R_Mw(s.R_Mw),
-        bias(s.bias == AttentionBias::kDense),
-        distances(s.bias == AttentionBias::kRelativePosition) {}
-  bool P_l, P_w, R_Ml, R_Mw, bias, distances;
+  explicit WantedGradients(const AttentionShape& s, const AttentionGradients* out = nullptr) {
+    const auto wants = [&](AttentionOperand operand) { return out == nullptr || (*out)[operand].data != nullptr; };
+    for (const MixingSide side : kMixingSides) {
+      for (int kind = 0; kind < kMixingKinds; ++kind) {
+        const MixingRow& mixing = kMixings[side][kind];
+        mixings[side][kind] = s.*mixing.present && wants(mixing.operand);
+      }
+    }
+    bias = s.bias == AttentionBias::kDense && wants(AttentionOperand::kBias);
+    distances = s.bias == AttentionBias::kRelativePosition && wants(AttentionOperand::kBiasTable);
+  }
+  bool mixings[2][kMixingKinds];
+  bool bias, distances;
 };
 
 // Sums over queries.
@@ -37,20 +34,19 @@ struct BackwardSums {
     const int64_t tasks = s.b * plan.groups * plan.blocks, chunks = s.b * plan.memory_groups * plan.chunks;
     K = arena.Floats(chunks * plan.h_k * s.d_k * kChunk);
     V = arena.Floats(chunks * plan.h_v * s.d_v * kChunk);
-    if (wanted.R_Ml) R_Ml = arena.Floats(chunks * s.h_k * s.h * kChunk);
-    if (wanted.R_Mw) R_Mw = arena.Floats(chunks * s.h * s.h_v * kChunk);
-    if (wanted.P_l) P_l = arena.Floats(tasks * s.h_k * s.h);
-    if (wanted.P_w) P_w = arena.Floats(tasks * s.h * s.h_v);
+    for (const MixingSide side : kMixingSides) {
+      const int64_t size = plan.mixings[side].size();
+      if (wanted.mixings[side][kPerPosition]) R_M[side] = arena.Floats(chunks * size * kChunk);
+      if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * size);
+    }
   }
 
   // Of a chunk of memory; all tasks that share it add to them, in order. Groups are memory_groups.
-  float* K = nullptr;     // [b][group][chunk][h_k][d_k][kChunk]
-  float* V = nullptr;     // [b][group][chunk][h_v][d_v][kChunk]
-  float* R_Ml = nullptr;  // [b][chunk][h_k][h][kChunk]
-  float* R_Mw = nullptr;  // [b][chunk][h][h_v][kChunk]
+  float* K = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
+  float* V = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]
+  float* R_M[2] = {};  // [b][chunk][in][out][kChunk], by MixingSide
   // Each task's own, summed in order at the end.
-  float* P_l = nullptr;  // [task][h_k][h]
-  float* P_w = nullptr;  // [task][h][h_v]
+  float* P[2] = {};  // [task][in][out]
 };
 
 // The order in which the tasks (b, group, block) begin: that of their numbers, but where all heads share K and V. There
@@ -79,7 +75,7 @@ struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;
     const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
-    const bool by_query = s.R_Xl || s.R_Xw;
+    const bool by_query = plan.mixings[kLogits].has[kPerQuery] || plan.mixings[kWeights].has[kPerQuery];
     const bool pairs = plan.terms > 1;
     Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
     Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.block) * s.d_k);
@@ -111,20 +107,21 @@ struct BackwardScratch {
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
     if (wanted.distances) buckets = arena.Floats(plan.h * s.buckets);
-    if (wanted.P_l) P_l = arena.Floats(s.h_k * s.h * kPartialSums);
-    if (wanted.P_w) P_w = arena.Floats(s.h * s.h_v * kPartialSums);
-    if (s.R_Xl) {
-      logits = arena.Floats(plan.block * s.h_k * s.h);
-      logits_back = arena.Floats(plan.block * plan.Lanes(s.h) * s.h_k);
-      R_Xl = arena.Floats(plan.block * s.h_k * s.h * kPartialSums);
+    int64_t largest = 0;
+    for (const MixingSide side : kMixingSides) {
+      const SideShape& mixes = plan.mixings[side];
+      largest = std::max(largest, mixes.size());
+      if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(mixes.size() * kPartialSums);
+      // W is not normalised in pairs, the matrix is.
+      const bool packs = mixes.has[kPerQuery] || (pairs && side == kWeights && mixes.has[kStatic]);
+      if (packs) mixing[side] = arena.Floats(plan.block * plan.MixingLanes(side) * mixes.out);
+      if (mixes.has[kPerQuery]) {
+        mixing_back[side] = arena.Floats(plan.block * plan.Lanes(mixes.out) * mixes.in);
+        R_X[side] = arena.Floats(plan.block * mixes.size() * kPartialSums);
+      }
     }
-    if (s.R_Xw || (pairs && s.P_w)) weights = arena.Floats(plan.block * plan.Lanes(s.h) * s.h_v);
-    if (s.R_Xw) {
-      weights_back = arena.Floats(plan.block * plan.Lanes(s.h_v) * s.h);
-      R_Xw = arena.Floats(plan.block * s.h * s.h_v * kPartialSums);
-    }
-    if (by_query || pairs) matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
-    if (by_query) matrix_transposed = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+    if (by_query || pairs) matrix = arena.Floats(largest);
+    if (by_query) matrix_transposed = arena.Floats(largest);
   }
 
   float *Q, *dO;                     // [tile][heads], see PackQueries
@@ -142,11 +139,11 @@ struct BackwardScratch {
   float *dU, *dropout;         // tiles; in bfloat16, where weights are mixed, dU in pairs of positions
   float* distances = nullptr;  // [h][BlockDistances()]
   float* buckets = nullptr;    // [h][buckets]
-  float* P_l = nullptr;        // [h_k][h][kPartialSums]
-  float* P_w = nullptr;        // [h][h_v][kPartialSums]
-  float *logits = nullptr, *logits_back = nullptr, *weights = nullptr, *weights_back = nullptr;  // [tile][rows]
-  float* R_Xl = nullptr;  // [block][h_k][h][kPartialSums]
-  float* R_Xw = nullptr;  // [block][h][h_v][kPartialSums]
+  // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
+  float* P[2] = {};            // [in][out][kPartialSums]
+  float* mixing[2] = {};       // [tile][rows]
+  float* mixing_back[2] = {};  // [tile][rows]
+  float* R_X[2] = {};          // [block][in][out][kPartialSums]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
 

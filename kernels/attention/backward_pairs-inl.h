@@ -41,50 +41,40 @@ HWY_INLINE void RecomputeTileOfPairs(const BackwardTile& tile, const ChunkTile& 
     ValueGradients<Terms, Result::kPositionPairs>(tile, at, plan.half_pitch, at.dU);
   }
   HeadsOfPositions(plan, s.h_v, first_row, at.dU, scratch.head_pairs);
-  const int64_t h_in = plan.Lanes(s.h_v);
-  if (tile.weights_back.data != nullptr) {
-    MixTile<Terms, Result::kSet>(plan, h_in, s.h, tile.weights_back, first_row, scratch.head_pairs, scratch.dW_tile);
-  } else {
-    ClearTile(plan, s.h, first_row, scratch.dW_tile);
-  }
-  if (s.R_Mw) {
-    const float* R = tile.packed->R_Mw_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h * kChunk;
-    MixHeadsPerKey<Terms>(plan, h_in, s.h, R, s.h * kChunk, kChunk, first_row, scratch.head_pairs, scratch.dW_tile);
-  }
+  MixSideBack<Terms>(tile, at, kWeights, scratch.head_pairs, scratch.dW_tile);
   PairGradients<Terms>(plan, s.h, first_row, at.W, scratch.dW_tile, at.dW, D_sums);
 }
 
-// AddMixingGradients of P and R_X from pairs of positions: each lane of a row's pairs is a partial sum's two terms.
+// AddMixingGradients of x and dy in pairs of positions: each lane of a row's pairs is a partial sum's two terms. R_M's
+// are of pairs of queries, in place of those of positions, whose last use this is.
 template <class Terms>
-HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
-                                          const float* x, const float* dy, float* P, float* R_X) {
+HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums,
+                                          MixingSide side, float* x, float* dy) {
   static_assert(kChunk == 2 * kPartialSums);
   const AttentionPlan& plan = *tile.plan;
-  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row, first = first_row * kPartialSums;
-  if (P != nullptr) {
-    const int64_t piece = std::min(rows, MixingGradientPiece(h_in, h_out, rows));
-    HeadMixingGradient<Terms>(h_in, h_out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums, P,
-                              h_out * kPartialSums, kPartialSums);
+  const int64_t in = plan.mixings[side].in, out = plan.mixings[side].out;
+  const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
+  if (tile.scratch->P[side] != nullptr) {
+    const int64_t piece = std::min(rows, MixingGradientPiece(in, out, rows)), first = first_row * kPartialSums;
+    HeadMixingGradient<Terms>(in, out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums,
+                              tile.scratch->P[side], out * kPartialSums, kPartialSums);
   }
-  if (R_X != nullptr) {
+  if (tile.R_X[side] != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      HeadMixingGradient<Terms>(h_in, h_out, 1, 1, x + q * kPartialSums, dy + q * kPartialSums, plan.half_pitch,
-                                kPartialSums, R_X + q * h_in * h_out * kPartialSums, h_out * kPartialSums,
+      HeadMixingGradient<Terms>(in, out, 1, 1, x + q * kPartialSums, dy + q * kPartialSums, plan.half_pitch,
+                                kPartialSums, tile.R_X[side] + q * in * out * kPartialSums, out * kPartialSums,
                                 kPartialSums);
     }
   }
-}
-
-// The same of R_M from pairs of queries.
-template <class Terms>
-HWY_INLINE void AddPositionGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, int64_t h_in, int64_t h_out,
-                                            const float* x, const float* dy, float* R_M) {
-  const AttentionPlan& plan = *tile.plan;
-  const int64_t first_row = at.extent.first_row, pairs = (plan.rows - first_row) / 2, first = first_row / 2 * kChunk;
-  float* R = R_M + at.chunk * h_in * h_out * kChunk;
-  for (int j = 0; j < kChunk; j += kPartialSums) {
-    HeadMixingGradient<Terms>(h_in, h_out, pairs, pairs, x + first + j, dy + first + j, plan.half_pitch, kChunk, R + j,
-                              h_out * kChunk, kChunk);
+  if (sums.R_M[side] != nullptr) {
+    QueriesOfPositions(plan, in, first_row, x, x);
+    QueriesOfPositions(plan, out, first_row, dy, dy);
+    const int64_t first = first_row / 2 * kChunk;
+    float* R = sums.R_M[side] + at.chunk * in * out * kChunk;
+    for (int j = 0; j < kChunk; j += kPartialSums) {
+      HeadMixingGradient<Terms>(in, out, rows / 2, rows / 2, x + first + j, dy + first + j, plan.half_pitch, kChunk,
+                                R + j, out * kChunk, kChunk);
+    }
   }
 }
 
@@ -94,28 +84,21 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
-  const int64_t first_row = at.extent.first_row, h_in = plan.Lanes(s.h);
+  const int64_t first_row = at.extent.first_row;
   const bool drops = tile.call->dropout_rate > 0;
   float* U = scratch.U_tile;
-  if (s.MixesWeights() && !s.R_Mw && !drops) {
-    MixTile<Terms, Result::kPositionPairs>(plan, h_in, s.h_v, tile.weights, first_row, at.W, at.U);
+  const bool by_position = plan.mixings[kWeights].has[kPerPosition];
+  if (s.MixesWeights() && !by_position && !drops) {
+    MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row, at.W, at.U);
     QueriesOfPositions(plan, s.h_v, first_row, at.U, at.U);
   } else {
     if (s.MixesWeights()) {
       const float* W = at.W;
-      if (s.R_Mw) {
+      if (by_position) {
         ScaleHeadPairs<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.head_pairs);
         W = scratch.head_pairs;
       }
-      if (tile.weights.data != nullptr) {
-        MixTile<Terms, Result::kSet>(plan, h_in, s.h_v, tile.weights, first_row, W, U);
-      } else {
-        ClearTile(plan, s.h_v, first_row, U);
-      }
-      if (s.R_Mw) {
-        const float* R = tile.packed->R_Mw + (tile.b * plan.chunks + at.chunk) * h_in * s.h_v * kChunk;
-        MixHeadsPerKey<Terms>(plan, h_in, s.h_v, R, s.h_v * kChunk, kChunk, first_row, W, U);
-      }
+      MixSide<Terms, Result::kSet>(tile, kWeights, at.chunk, first_row, W, U);
     } else if (drops) {
       std::copy_n(at.W, plan.TileFloats(plan.h_v), U);
     } else {
@@ -124,17 +107,9 @@ HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const Chunk
     if (drops) MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
     PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
   }
-  const bool by_positions = scratch.P_w != nullptr || tile.R_Xw != nullptr, by_queries = sums.R_Mw != nullptr;
-  if (!by_positions && !by_queries) return;
+  if (scratch.P[kWeights] == nullptr && tile.R_X[kWeights] == nullptr && sums.R_M[kWeights] == nullptr) return;
   ScalePositionsOfHeads<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.first_pairs);
-  if (by_positions) {
-    AddMixingGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, at.dU, scratch.P_w, tile.R_Xw);
-  }
-  if (by_queries) {
-    QueriesOfPositions(plan, s.h, first_row, scratch.first_pairs, scratch.first_pairs);
-    QueriesOfPositions(plan, s.h_v, first_row, at.dU, at.dU);  // the last use of dU, as of J below
-    AddPositionGradientsOfPairs<Terms>(tile, at, s.h, s.h_v, scratch.first_pairs, at.dU, sums.R_Mw);
-  }
+  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kWeights, scratch.first_pairs, at.dU);
 }
 
 // dJ = dL·P_lᵀ of dL in pairs of heads, in pairs of positions.
@@ -142,19 +117,13 @@ template <class Terms>
 HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const float* dL, float* dJ) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
-  const int64_t first_row = at.extent.first_row, h_in = plan.Lanes(s.h);
-  if (!s.R_Ml) {
-    return MixTile<Terms, Result::kPositionPairs>(plan, h_in, s.h_k, tile.logits_back, first_row, dL, dJ,
-                                                  NextKept<Terms>(tile, at));
+  const int64_t first_row = at.extent.first_row;
+  if (!plan.mixings[kLogits].has[kPerPosition]) {
+    return MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_k, tile.mixing_back[kLogits], first_row,
+                                                  dL, dJ, NextKept<Terms>(tile, at));
   }
   float* sum = tile.scratch->J_tile;
-  if (tile.logits_back.data != nullptr) {
-    MixTile<Terms, Result::kSet>(plan, h_in, s.h_k, tile.logits_back, first_row, dL, sum, NextKept<Terms>(tile, at));
-  } else {
-    ClearTile(plan, s.h_k, first_row, sum);
-  }
-  const float* R = tile.packed->R_Ml_back + (tile.b * plan.chunks + at.chunk) * h_in * s.h_k * kChunk;
-  MixHeadsPerKey<Terms>(plan, h_in, s.h_k, R, s.h_k * kChunk, kChunk, first_row, dL, sum);
+  MixSideBack<Terms>(tile, at, kLogits, dL, sum, NextKept<Terms>(tile, at));
   PairPositions<Terms>(plan, s.h_k, first_row, sum, dJ);
 }
 
@@ -177,14 +146,7 @@ HWY_INLINE void LogitGradientsOfPairs(const BackwardTile& tile, const ChunkTile&
     PairPositions<Terms>(plan, plan.h, first_row, at.dW, dL);
     if (dL_heads != nullptr) HeadsOfPositions(plan, s.h, first_row, dL, dL_heads);
   }
-  if (scratch.P_l != nullptr || tile.R_Xl != nullptr) {
-    AddMixingGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, dL, scratch.P_l, tile.R_Xl);
-  }
-  if (sums.R_Ml != nullptr) {
-    QueriesOfPositions(plan, s.h_k, first_row, at.J, at.J);
-    QueriesOfPositions(plan, s.h, first_row, dL, dL);
-    AddPositionGradientsOfPairs<Terms>(tile, at, s.h_k, s.h, at.J, dL, sums.R_Ml);
-  }
+  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kLogits, at.J, dL);
   float* dJ = dL;
   if (s.MixesLogits()) {
     dJ = scratch.first_pairs;

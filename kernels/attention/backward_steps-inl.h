@@ -90,6 +90,28 @@ HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at)
           std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
 }
 
+// dx[in] = dy[out] · (P + R_X + R_M)ᵀ, what MixSide inverts. Pairs of dy are of heads.
+template <class Terms, class Prefetch = PrefetchNothing>
+HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, MixingSide side, const float* dy, float* dx,
+                            Prefetch prefetch = {}) {
+  const AttentionPlan& plan = *tile.plan;
+  const SideShape& mixes = plan.mixings[side];
+  const int64_t first_row = at.extent.first_row, out = plan.Lanes(mixes.out);
+  if (tile.mixing_back[side].data != nullptr) {
+    MixTile<Terms, Result::kSet>(plan, out, mixes.in, tile.mixing_back[side], first_row, dy, dx, prefetch);
+  } else {
+    ClearTile(plan, mixes.in, first_row, dx);
+  }
+  if (!mixes.has[kPerPosition]) return;
+  if constexpr (Terms::kTerms == 1) {
+    const float* R = PerPosition(tile, tile.packed->R_M, side, at.chunk, mixes.size());
+    MixHeadsPerKey<Terms>(plan, out, mixes.in, R, kChunk, mixes.out * kChunk, first_row, dy, dx);
+  } else {
+    const float* R = PerPosition(tile, tile.packed->R_M_back, side, at.chunk, out * mixes.in);
+    MixHeadsPerKey<Terms>(plan, out, mixes.in, R, mixes.in * kChunk, kChunk, first_row, dy, dx);
+  }
+}
+
 // dQ += dJ·K of a tile, dJ as TileNN reads it: heads `pitch` apart, rows of `row` lanes.
 template <class Terms>
 HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const float* dJ, int64_t pitch) {

@@ -23,6 +23,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 // What all tasks share.
 struct BackwardTasks {
   const BackwardPass& pass;
+  const WantedGradients& wanted;
   const PackedMemory& packed;
   const BackwardSums& sums;
   OrderedReduction &K_order, &V_order;  // [b][memory group][chunk]
@@ -52,16 +53,15 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   const BackwardSums& sums = tasks.sums;
   const int64_t block = task % plan.blocks, group = task / plan.blocks % plan.groups;
   const int64_t b = task / plan.blocks / plan.groups;
-  const bool dense_bias = pass.out.bias.data != nullptr && s.bias == AttentionBias::kDense;
+  const bool dense_bias = tasks.wanted.bias;
 
   BackwardScratch scratch = thread_scratch;
-  if (sums.P_l == nullptr) scratch.P_l = nullptr;
-  if (sums.P_w == nullptr) scratch.P_w = nullptr;
-  if (pass.out.bias_table.data == nullptr) scratch.distances = nullptr;
-  if (pass.out.R_Xl.data == nullptr) scratch.R_Xl = nullptr;
-  if (pass.out.R_Xw.data == nullptr) scratch.R_Xw = nullptr;
-  if (scratch.P_l != nullptr) std::fill_n(scratch.P_l, s.h_k * s.h * kPartialSums, 0.0f);
-  if (scratch.P_w != nullptr) std::fill_n(scratch.P_w, s.h * s.h_v * kPartialSums, 0.0f);
+  if (!tasks.wanted.distances) scratch.distances = nullptr;
+  for (const MixingSide side : kMixingSides) {
+    if (!tasks.wanted.mixings[side][kStatic]) scratch.P[side] = nullptr;
+    if (!tasks.wanted.mixings[side][kPerQuery]) scratch.R_X[side] = nullptr;
+    if (scratch.P[side] != nullptr) std::fill_n(scratch.P[side], plan.mixings[side].size() * kPartialSums, 0.0f);
+  }
   if (scratch.distances != nullptr) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
 
   const bool shared_memory = plan.memory_groups == 1;
@@ -69,14 +69,14 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   const auto from = [&](float* sum, int64_t size) {
     return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
   };
-  const MemorySums memory{from(sums.K, plan.h_k * s.d_k),
-                          from(sums.V, plan.h_v * s.d_v),
-                          from(sums.R_Ml, s.h_k * s.h),
-                          from(sums.R_Mw, s.h * s.h_v),
-                          &tasks.K_order,
-                          &tasks.V_order,
-                          first_chunk,
-                          shared_memory ? group * plan.blocks + block : block};
+  const MemorySums memory{
+      from(sums.K, plan.h_k * s.d_k),
+      from(sums.V, plan.h_v * s.d_v),
+      {from(sums.R_M[kLogits], plan.mixings[kLogits].size()), from(sums.R_M[kWeights], plan.mixings[kWeights].size())},
+      &tasks.K_order,
+      &tasks.V_order,
+      first_chunk,
+      shared_memory ? group * plan.blocks + block : block};
 
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
@@ -92,8 +92,10 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   BackwardBlock<Terms>(tile.data(), tiles, memory, pass.O, pass.dO, pass.stats);
   if (dense_bias) tasks.bias_order.Done(group * plan.blocks + block);
 
-  if (scratch.P_l != nullptr) SumLanes(s.h_k * s.h, scratch.P_l, sums.P_l + task * s.h_k * s.h);
-  if (scratch.P_w != nullptr) SumLanes(s.h * s.h_v, scratch.P_w, sums.P_w + task * s.h * s.h_v);
+  for (const MixingSide side : kMixingSides) {
+    const int64_t size = plan.mixings[side].size();
+    if (scratch.P[side] != nullptr) SumLanes(size, scratch.P[side], sums.P[side] + task * size);
+  }
   if (scratch.distances != nullptr) {
     SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
     const int64_t size = plan.h * s.buckets;
@@ -124,9 +126,12 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
              out.V.data + position * out.V.stride + (g * plan.h_v + k) * s.d_v, out.V.stride);
     }
   }
-  const int64_t tile = b * plan.chunks + chunk, l = s.h_k * s.h, w = s.h * s.h_v;
-  if (sums.R_Ml != nullptr) finish(sums.R_Ml + tile * l * kChunk, l, 1.0f, out.R_Ml.data + position * l, l);
-  if (sums.R_Mw != nullptr) finish(sums.R_Mw + tile * w * kChunk, w, 1.0f, out.R_Mw.data + position * w, w);
+  for (const MixingSide side : kMixingSides) {
+    const int64_t size = plan.mixings[side].size();
+    if (sums.R_M[side] == nullptr) continue;
+    finish(sums.R_M[side] + (b * plan.chunks + chunk) * size * kChunk, size, 1.0f,
+           MixingOf(out, side, kPerPosition).data + position * size, size);
+  }
 }
 
 // The whole pass, with the operands of products as Terms says.
@@ -134,7 +139,7 @@ template <class Terms>
 void BackwardIn(const BackwardPass& pass) {
   const auto& [plan, call, O, stats, dO, out, workspace, threads] = pass;
   const AttentionShape& s = plan.shape;
-  const WantedGradients wanted(s, out);
+  const WantedGradients wanted(s, &out);
   Arena arena(workspace);
   PackedMemory packed(plan, AttentionPass::kBackward, arena);
   if (stats.L != nullptr) packed.K_by_position = nullptr;  // of the logits' products alone
@@ -153,7 +158,7 @@ void BackwardIn(const BackwardPass& pass) {
   const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
   OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
-  const BackwardTasks shared{pass, packed, sums, K_order, V_order, bias_order, bucket_order};
+  const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order, bucket_order};
   const TaskOrder order(plan, wanted, threads);
   ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
@@ -162,14 +167,15 @@ void BackwardIn(const BackwardPass& pass) {
   ParallelFor(s.b * plan.chunks,
               [&](int64_t task) { FinishMemoryChunk(plan, call, sums, out, task / plan.chunks, task % plan.chunks); });
 
-  const auto sum_tasks = [&](const float* parts, int64_t size, float* total) {
+  for (const MixingSide side : kMixingSides) {
+    if (!wanted.mixings[side][kStatic]) continue;
+    const int64_t size = plan.mixings[side].size();
+    float* total = MixingOf(out, side, kStatic).data;
     std::fill_n(total, size, 0.0f);
     for (int64_t task = 0; task < tasks; ++task) {
-      for (int64_t i = 0; i < size; ++i) total[i] += parts[task * size + i];
+      for (int64_t i = 0; i < size; ++i) total[i] += sums.P[side][task * size + i];
     }
-  };
-  if (wanted.P_l) sum_tasks(sums.P_l, s.h_k * s.h, out.P_l.data);
-  if (wanted.P_w) sum_tasks(sums.P_w, s.h * s.h_v, out.P_w.data);
+  }
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -27,26 +27,9 @@ struct BackwardTile : QueryTile {
   float* dQ = nullptr;         // [h_k][rows][d_k_padded]
   float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
   float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
-  float* R_Xl = nullptr;  // the sums of dR_Xl: [rows][h_k][h][kPartialSums]; null where not wanted, like R_Xw's
-  float* R_Xw = nullptr;
-  PackedMixing logits_back, weights, weights_back;
+  float* R_X[2] = {};           // the sums of dR_X of each side: [rows][in][out][kPartialSums]; null where not wanted
+  PackedMixing mixing_back[2];  // the transposes of `mixing`
 };
-
-// Each query's matrix if they differ, else the one that all share.
-template <class Terms>
-HWY_INLINE PackedMixing MixingOf(const QueryTile& tile, const float* P, const float* R, const float* shared,
-                                 int64_t h_in, int64_t h_out, bool transposed, const BackwardScratch& scratch,
-                                 float* all_packed) {
-  if (R == nullptr) return {shared, 0};
-  const int64_t size = CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out;
-  float* packed = all_packed + tile.index * tile.plan->rows * size;
-  if (transposed) {
-    PackQueryMixingsTransposed<Terms>(tile, h_in, h_out, P, R, scratch.matrix, scratch.matrix_transposed, packed);
-  } else {
-    PackQueryMixings<Terms>(tile, h_in, h_out, P, R, nullptr, scratch.matrix, packed);
-  }
-  return {packed, size};
-}
 
 // D[row] = Σ_d O[row, d] · dO[row, d]; dO as PackQueries packs it. The sum goes along d from first to last, as TileNT
 // adds up dW: where O is V of one position, or of several that are equal, D is their dW to the last bit. In bfloat16 dO
@@ -93,6 +76,37 @@ HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, c
   }
 }
 
+// Each side's mixing and its transpose: each query's matrix where they differ, else the one that all share.
+template <class Terms>
+HWY_INLINE void StartMixings(BackwardTile& tile) {
+  const AttentionPlan& plan = *tile.plan;
+  const BackwardScratch& scratch = *tile.scratch;
+  for (const MixingSide side : kMixingSides) {
+    const SideShape& mixes = plan.mixings[side];
+    const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
+    // In pairs as forward has it: W is not normalised, the matrix is; but where positions have their own.
+    const bool normalises = Terms::kTerms > 1 && side == kWeights && !mixes.has[kPerPosition];
+    if (!mixes.has[kPerQuery] && !(normalises && mixes.has[kStatic])) {
+      tile.mixing[side] = {tile.packed->P[side], 0};
+    } else {
+      float* packed = scratch.mixing[side] + tile.index * plan.rows * size;
+      if (side == kLogits) {
+        PackQueryMixings<FloatTerms>(tile, side, nullptr, scratch.matrix, packed);
+      } else {
+        PackQueryMixings<Terms>(tile, side, normalises ? tile.inv_row_sum : nullptr, scratch.matrix, packed);
+      }
+      tile.mixing[side] = {packed, size};
+    }
+    if (!mixes.has[kPerQuery]) {
+      tile.mixing_back[side] = {tile.packed->P_back[side], 0};
+    } else {
+      float* packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;
+      PackQueryMixingsTransposed<Terms>(tile, side, scratch.matrix, scratch.matrix_transposed, packed_back);
+      tile.mixing_back[side] = {packed_back, size_back};
+    }
+  }
+}
+
 template <class Terms>
 HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRows& dO, const SoftmaxStats& stats) {
   const AttentionPlan& plan = *tile.plan;
@@ -110,8 +124,6 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.inv_row_sum = scratch.inv_row_sum + t * stats_size;
   tile.D = scratch.D + t * stats_size;
   tile.D_sums = scratch.D_sums + t * stats_size * kPartialSums;
-  tile.R_Xl = scratch.R_Xl == nullptr ? nullptr : scratch.R_Xl + t * plan.rows * s.h_k * s.h * kPartialSums;
-  tile.R_Xw = scratch.R_Xw == nullptr ? nullptr : scratch.R_Xw + t * plan.rows * s.h * s.h_v * kPartialSums;
   // For the sums over queries.
   const auto copy_rows = [&](int64_t size, const ConstRows& head, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
@@ -151,27 +163,13 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
                          tile.dO + k * dO_size, tile.D + k * plan.rows);
     }
   }
-  if (tile.R_Xl != nullptr) std::fill_n(tile.R_Xl, plan.rows * s.h_k * s.h * kPartialSums, 0.0f);
-  if (tile.R_Xw != nullptr) std::fill_n(tile.R_Xw, plan.rows * s.h * s.h_v * kPartialSums, 0.0f);
-  const float* P_l = s.P_l ? call.P_l.data : nullptr;
-  const float* P_w = s.P_w ? call.P_w.data : nullptr;
-  const float* R_Xl = s.R_Xl ? call.R_Xl.data : nullptr;
-  const float* R_Xw = s.R_Xw ? call.R_Xw.data : nullptr;
-  const PackedMemory& packed = *tile.packed;
-  tile.logits = MixingOf<FloatTerms>(tile, P_l, R_Xl, packed.logits, s.h_k, s.h, false, scratch, scratch.logits);
-  tile.logits_back =
-      MixingOf<Terms>(tile, P_l, R_Xl, packed.logits_back, s.h, s.h_k, true, scratch, scratch.logits_back);
-  if (Terms::kTerms > 1 && !s.R_Mw && (s.P_w || s.R_Xw)) {
-    // As forward has it: W is not normalised, the matrix is.
-    const int64_t size = plan.Lanes(s.h) * s.h_v;
-    float* weights = scratch.weights + t * plan.rows * size;
-    PackQueryMixings<Terms>(tile, s.h, s.h_v, P_w, R_Xw, tile.inv_row_sum, scratch.matrix, weights);
-    tile.weights = {weights, size};
-  } else {
-    tile.weights = MixingOf<Terms>(tile, P_w, R_Xw, packed.weights, s.h, s.h_v, false, scratch, scratch.weights);
+  for (const MixingSide side : kMixingSides) {
+    if (scratch.R_X[side] == nullptr) continue;
+    const int64_t sums = plan.rows * plan.mixings[side].size() * kPartialSums;
+    tile.R_X[side] = scratch.R_X[side] + t * sums;
+    std::fill_n(tile.R_X[side], sums, 0.0f);
   }
-  tile.weights_back =
-      MixingOf<Terms>(tile, P_w, R_Xw, packed.weights_back, s.h_v, s.h, true, scratch, scratch.weights_back);
+  StartMixings<Terms>(tile);
 }
 
 // A tile's buffers for one chunk, whose forms in bfloat16 BackwardScratch has.
@@ -221,7 +219,7 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
 // The sums of a batch row's and group's memory, from chunk 0 on, and the order in which tasks add to them: to those of
 // V and R_Mw in the pass that computes U, to those of K and R_Ml in the pass that computes dJ.
 struct MemorySums {
-  float *K, *V, *R_Ml, *R_Mw;
+  float *K, *V, *R_M[2];
   OrderedReduction *K_order, *V_order;
   int64_t first_chunk;  // of K_order and V_order
   int64_t turn;         // this task's; 0: the sums hold nothing yet

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/random.h"
@@ -45,6 +46,10 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
+// In the order of AttentionOperands.
+enum class AttentionOperand { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable };
+inline constexpr int kAttentionOperands = 11;
+
 // What has a gradient, or the gradients. Absent where the call has none.
 template <typename T>
 struct AttentionOperands {
@@ -59,15 +64,16 @@ struct AttentionOperands {
   T R_Mw = {};        // [b, m, h, h_v]
   T bias = {};        // kDense: [h, n, m]
   T bias_table = {};  // kRelativePosition: [h, buckets]
-};
 
-// All of them, in one order for every T.
-template <typename T>
-inline constexpr T AttentionOperands<T>::*kAttentionOperands[] = {
-    &AttentionOperands<T>::Q,    &AttentionOperands<T>::K,         &AttentionOperands<T>::V,
-    &AttentionOperands<T>::P_l,  &AttentionOperands<T>::P_w,       &AttentionOperands<T>::R_Xl,
-    &AttentionOperands<T>::R_Ml, &AttentionOperands<T>::R_Xw,      &AttentionOperands<T>::R_Mw,
-    &AttentionOperands<T>::bias, &AttentionOperands<T>::bias_table};
+  T& operator[](AttentionOperand i) { return const_cast<T&>(std::as_const(*this)[i]); }
+  const T& operator[](AttentionOperand i) const {
+    static constexpr T AttentionOperands::*kMembers[kAttentionOperands] = {
+        &AttentionOperands::Q,    &AttentionOperands::K,    &AttentionOperands::V,         &AttentionOperands::P_l,
+        &AttentionOperands::P_w,  &AttentionOperands::R_Xl, &AttentionOperands::R_Ml,      &AttentionOperands::R_Xw,
+        &AttentionOperands::R_Mw, &AttentionOperands::bias, &AttentionOperands::bias_table};
+    return this->*kMembers[static_cast<int>(i)];
+  }
+};
 
 struct AttentionSettings {
   AttentionShape shape;

@@ -27,7 +27,6 @@ struct ForwardTile : QueryTile {
   float* row_max = nullptr;  // [h][rows], like inv_row_sum
   float* inv_row_sum = nullptr;
   float* sums = nullptr;  // [h][rows][kPartialSums]
-  PackedMixing weights;   // P_w + R_Xw
 };
 
 template <class Terms>
@@ -44,13 +43,13 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
                        static_cast<float>(call.scale), Q + k * Q_size);
   }
   tile.Q = Q;
-  if (s.R_Xl) {
-    float* logits = scratch.logits + index * plan.rows * s.h_k * s.h;
-    PackQueryMixings<FloatTerms>(tile, s.h_k, s.h, s.P_l ? call.P_l.data : nullptr, call.R_Xl.data, nullptr,
-                                 scratch.matrix, logits);
-    tile.logits = {logits, s.h_k * s.h};
-  } else if (s.P_l) {
-    tile.logits = {packed.logits, 0};
+  const SideShape& mixes = plan.mixings[kLogits];
+  if (mixes.has[kPerQuery]) {
+    float* logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
+    PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits);
+    tile.mixing[kLogits] = {logits, mixes.size()};
+  } else if (mixes.has[kStatic]) {
+    tile.mixing[kLogits] = {packed.P[kLogits], 0};
   }
   const int64_t head_rows = plan.h * plan.rows;
   tile.O = scratch.O + index * O_size;
@@ -140,7 +139,6 @@ template <class Terms>
 HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, const SoftmaxStats& stats,
                               bool normalise) {
   const AttentionPlan& plan = *tile.plan;
-  const AttentionShape& s = plan.shape;
   for (int64_t k = 0; k < plan.h; ++k) {
     for (int64_t q = 0; q < plan.rows; ++q) {
       const int64_t at = k * plan.rows + q;
@@ -152,13 +150,12 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
       }
     }
   }
-  if (s.P_w || s.R_Xw) {
-    const int64_t size = plan.Lanes(s.h) * s.h_v;
-    float* weights = scratch.weights + tile.index * plan.rows * size;
-    PackQueryMixings<Terms>(tile, s.h, s.h_v, s.P_w ? tile.call->P_w.data : nullptr,
-                            s.R_Xw ? tile.call->R_Xw.data : nullptr, normalise ? nullptr : tile.inv_row_sum,
-                            scratch.matrix, weights);
-    tile.weights = {weights, size};
+  const SideShape& mixes = plan.mixings[kWeights];
+  if (mixes.has[kStatic] || mixes.has[kPerQuery]) {
+    const int64_t size = plan.MixingLanes(kWeights) * mixes.out;
+    float* weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
+    PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
+    tile.mixing[kWeights] = {weights, size};
   }
 }
 
@@ -177,8 +174,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
       PairExponentials<Terms>(plan, plan.h, extent.first_row, scratch.L, tile.row_max, W);
     }
     if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W, W);
-    if (!s.R_Mw && tile.call->dropout_rate == 0) {
-      MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W,
+    if (!plan.mixings[kWeights].has[kPerPosition] && tile.call->dropout_rate == 0) {
+      MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], extent.first_row, W,
                                              scratch.U_pairs);
       return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
     }
@@ -188,16 +185,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
   } else if (normalise) {
     ScaleRows(plan.h, plan.rows, extent.first_row, plan.pitch, tile.inv_row_sum, W);
   }
-  if (tile.weights.data != nullptr) {
-    MixTile<Terms, Result::kSet>(plan, plan.Lanes(s.h), s.h_v, tile.weights, extent.first_row, W, scratch.U);
-  } else {
-    ClearTile(plan, s.h_v, extent.first_row, scratch.U);
-  }
-  if (s.R_Mw) {
-    const int64_t h_in = plan.Lanes(s.h);
-    MixHeadsPerKey<Terms>(plan, h_in, s.h_v, tile.packed->R_Mw + (tile.b * plan.chunks + chunk) * h_in * s.h_v * kChunk,
-                          s.h_v * kChunk, kChunk, extent.first_row, W, scratch.U);
-  }
+  MixSide<Terms, Result::kSet>(tile, kWeights, chunk, extent.first_row, W, scratch.U);
   AddValues<Terms>(tile, scratch, chunk, extent, scratch.U);
 }
 
@@ -209,7 +197,7 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& c
   const int64_t queries = std::min(plan.block, s.n - index * plan.block);
   const int64_t tiles = CeilDivide(queries, plan.rows);
   // In bfloat16 what is computed twice is W as it was added up, so that only a mixing by position needs it normalised.
-  const bool normalise = s.R_Mw || (!plan.keep_rows && Terms::kTerms == 1);
+  const bool normalise = plan.mixings[kWeights].has[kPerPosition] || (!plan.keep_rows && Terms::kTerms == 1);
 
   std::array<ForwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t)

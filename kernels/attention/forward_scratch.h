@@ -26,9 +26,12 @@ struct ForwardScratch {
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
     sums = arena.Floats(plan.h * plan.block * kPartialSums);
-    logits = arena.Floats(s.R_Xl ? plan.block * s.h_k * s.h : 0);
-    weights = arena.Floats(s.MixesWeights() ? plan.block * plan.Lanes(s.h) * s.h_v : 0);
-    matrix = arena.Floats(std::max(s.h_k * s.h, s.h * s.h_v));
+    for (const MixingSide side : kMixingSides) {
+      // Of the weights each query's matrix is normalised.
+      const bool packs = side == kLogits ? plan.mixings[side].has[kPerQuery] : s.MixesWeights();
+      mixing[side] = arena.Floats(packs ? plan.block * plan.MixingLanes(side) * plan.mixings[side].out : 0);
+    }
+    matrix = arena.Floats(std::max(plan.mixings[kLogits].size(), plan.mixings[kWeights].size()));
   }
   float* Q;                    // [tile][h_k], see PackQueries
   float *J, *W, *U, *dropout;  // tiles; W of all [chunk][tile] if rows are kept, in bfloat16 in pairs of heads
@@ -36,7 +39,7 @@ struct ForwardScratch {
   float* O;                                // [tile][h_v][rows][d_v_padded]
   float *row_max, *inv_row_sum;            // [tile][h][rows]
   float* sums;                             // [tile][h][rows][kPartialSums]
-  float *logits, *weights;                 // [tile][rows], packed mixings
+  float* mixing[2];                        // [tile][rows], packed; by MixingSide
   float* matrix;
 };
 

@@ -220,27 +220,25 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       }
     }
   }
-  const auto pack_mixing = [&](const ConstRows& R, int64_t size, float* out) {
-    TransposeScaled(valid, kChunk, size, R.Row(b, first, s.m), R.stride, 1.0f,
-                    out + (b * plan.chunks + chunk) * size * kChunk, kChunk);
-  };
-  if (s.R_Ml) pack_mixing(call.R_Ml, s.h_k * s.h, packed.R_Ml);
-  if constexpr (Terms::kTerms == 1) {
-    if (s.R_Mw) pack_mixing(call.R_Mw, s.h * s.h_v, packed.R_Mw);
-  } else {
-    const int64_t at = b * plan.chunks + chunk;
-    if (s.R_Mw) {
-      const float* R = call.R_Mw.Row(b, first, s.m);
-      PackMixingPairs<Terms>(valid, s.h, s.h_v, s.h_v, 1, R, call.R_Mw.stride,
-                             packed.R_Mw + at * plan.Lanes(s.h) * s.h_v * kChunk);
-      if (packed.R_Mw_back != nullptr) {
-        PackMixingPairs<Terms>(valid, s.h_v, 1, s.h, s.h_v, R, call.R_Mw.stride,
-                               packed.R_Mw_back + at * plan.Lanes(s.h_v) * s.h * kChunk);
+  for (const MixingSide side : kMixingSides) {
+    const SideShape& mixes = plan.mixings[side];
+    if (!mixes.has[kPerPosition]) continue;
+    const ConstRows& R_M = MixingOf(call, side, kPerPosition);
+    const float* R = R_M.Row(b, first, s.m);
+    const int64_t at = (b * plan.chunks + chunk) * kChunk, lanes = plan.Lanes(mixes.out) * mixes.in;
+    float* out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
+    if constexpr (Terms::kTerms == 1) {
+      TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out, kChunk);
+    } else {
+      if (side == kLogits) {
+        TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out, kChunk);
+      } else {
+        PackMixingPairs<Terms>(valid, mixes.in, mixes.out, mixes.out, 1, R, R_M.stride, out);
       }
-    }
-    if (packed.R_Ml_back != nullptr) {
-      PackMixingPairs<Terms>(valid, s.h, 1, s.h_k, s.h, call.R_Ml.Row(b, first, s.m), call.R_Ml.stride,
-                             packed.R_Ml_back + at * plan.Lanes(s.h) * s.h_k * kChunk);
+      if (packed.R_M_back[side] != nullptr) {
+        PackMixingPairs<Terms>(valid, mixes.out, 1, mixes.in, mixes.out, R, R_M.stride,
+                               packed.R_M_back[side] + at * lanes);
+      }
     }
   }
 
@@ -303,18 +301,22 @@ HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* 
 template <class Terms>
 HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
-  if (packed.logits != nullptr) PackStaticMixing(s.h_k, s.h, call.P_l.data, s.h, 1, packed.logits);
-  const auto pack = [](int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride, float* out)
-                        HWY_ATTR {
-                          if constexpr (Terms::kTerms == 1) {
-                            PackStaticMixing(h_in, h_out, A, in_stride, out_stride, out);
-                          } else {
-                            PackStaticMixingPairs<Terms>(h_in, h_out, A, in_stride, out_stride, out);
-                          }
-                        };
-  if (packed.logits_back != nullptr) pack(s.h, s.h_k, call.P_l.data, 1, s.h, packed.logits_back);
-  if (packed.weights != nullptr) pack(s.h, s.h_v, call.P_w.data, s.h_v, 1, packed.weights);
-  if (packed.weights_back != nullptr) pack(s.h_v, s.h, call.P_w.data, 1, s.h_v, packed.weights_back);
+  for (const MixingSide side : kMixingSides) {
+    const auto [in, out, has] = plan.mixings[side];
+    const float* P = MixingOf(call, side, kStatic).data;
+    if (!has[kStatic]) continue;
+    if constexpr (Terms::kTerms == 1) {
+      PackStaticMixing(in, out, P, out, 1, packed.P[side]);
+      if (packed.P_back[side] != nullptr) PackStaticMixing(out, in, P, 1, out, packed.P_back[side]);
+    } else {
+      if (side == kLogits) {
+        PackStaticMixing(in, out, P, out, 1, packed.P[side]);
+      } else {
+        PackStaticMixingPairs<Terms>(in, out, P, out, 1, packed.P[side]);
+      }
+      if (packed.P_back[side] != nullptr) PackStaticMixingPairs<Terms>(out, in, P, 1, out, packed.P_back[side]);
+    }
+  }
   if (packed.distance_bias != nullptr) {
     const int64_t length = plan.Distances(), before = plan.n_padded() - s.n;
     for (int64_t k = 0; k < s.h; ++k) {

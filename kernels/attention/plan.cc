@@ -46,6 +46,7 @@ void CheckShape(const AttentionShape& s) {
 
 AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shape(s) {
   CheckShape(s);
+  for (const MixingSide side : kMixingSides) mixings[side] = SideShape(s, side);
   const bool mixes = s.MixesLogits() || s.MixesWeights();
   const bool backward = pass == AttentionPass::kBackward;
   groups = mixes ? 1 : s.h;
@@ -76,7 +77,8 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && too_many(rows * tiles)))) --tiles;
   in_place = s.n <= kInPlaceQueries && terms == 1;
   // A mixing by position takes four queries at a time.
-  if (in_place && !backward) rows = s.R_Ml || s.R_Mw ? kInPlaceQueries : s.n;
+  if (in_place && !backward)
+    rows = mixings[kLogits].has[kPerPosition] || mixings[kWeights].has[kPerPosition] ? kInPlaceQueries : s.n;
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;
@@ -110,19 +112,19 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
   if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
   if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
   if (backward) V_by_position = arena.Floats(v_tiles * plan.Lanes(s.d_v) * kChunk);
-  if (s.R_Ml) R_Ml = arena.Floats(s.b * plan.m_padded() * s.h_k * s.h);
-  if (s.R_Mw) R_Mw = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h) * s.h_v);
-  if (backward && plan.terms > 1) {
-    if (s.R_Ml) R_Ml_back = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h) * s.h_k);
-    if (s.R_Mw) R_Mw_back = arena.Floats(s.b * plan.m_padded() * plan.Lanes(s.h_v) * s.h);
+  for (const MixingSide side : kMixingSides) {
+    const SideShape& mixes = plan.mixings[side];
+    const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
+    if (mixes.has[kPerPosition]) R_M[side] = arena.Floats(s.b * plan.m_padded() * size);
+    if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
+      R_M_back[side] = arena.Floats(s.b * plan.m_padded() * size_back);
+    }
+    if (mixes.has[kStatic]) P[side] = arena.Floats(size);
+    if (mixes.has[kStatic] && backward) P_back[side] = arena.Floats(size_back);
   }
   mask = arena.Floats(s.b * plan.m_padded());
   chunk_state = arena.Flags(s.b * plan.chunks);
   if (s.bias == AttentionBias::kRelativePosition) distance_bias = arena.Floats(s.h * plan.Distances());
-  if (s.P_l) logits = arena.Floats(s.h_k * s.h);
-  if (s.P_w) weights = arena.Floats(plan.Lanes(s.h) * s.h_v);
-  if (backward && s.P_l) logits_back = arena.Floats(plan.Lanes(s.h) * s.h_k);
-  if (backward && s.P_w) weights_back = arena.Floats(plan.Lanes(s.h_v) * s.h);
 }
 
 }  // namespace crosstalk::kernels

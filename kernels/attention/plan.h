@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/attention.h"
+#include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/runtime/math.h"
 
@@ -39,6 +40,7 @@ struct AttentionPlan {
   AttentionPlan(const AttentionShape& shape, AttentionPass pass);
 
   AttentionShape shape;
+  SideShape mixings[2];  // by MixingSide
   // Without head mixing every head is computed on its own, as a group of one; else one group holds all heads.
   int64_t groups = 1;
   int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
@@ -64,6 +66,8 @@ struct AttentionPlan {
 
   // Lanes that hold `count` terms of a sum.
   int64_t Lanes(int64_t count) const { return CeilDivide(count, terms); }
+  // Lanes that hold a side's heads in: those of logits are float.
+  int64_t MixingLanes(MixingSide side) const { return side == kLogits ? mixings[side].in : Lanes(mixings[side].in); }
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
   int64_t HeadPairs(int64_t heads) const { return Lanes(heads) * pitch; }  // lanes of a tile in pairs of heads
   int64_t HalfTile(int64_t heads) const { return heads * half_pitch; }     // in pairs of positions or of queries
@@ -108,17 +112,14 @@ struct PackedMemory {
   float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
   float* K_by_size = nullptr;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
   float* V_by_position = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]; backward
-  float* R_Ml = nullptr;           // [b][chunk][h_k][h][kChunk]
-  float* R_Mw = nullptr;           // [b][chunk][h][h_v][kChunk]
-  float* R_Ml_back = nullptr;      // [b][chunk][h][h_k][kChunk]; backward, in bfloat16, like the next
-  float* R_Mw_back = nullptr;      // [b][chunk][h_v][h][kChunk]
+  // By MixingSide, where the side has such mixings; P packed for MixHeads.
+  float* P[2] = {};                // [in][out]; static mixing only, like its transpose
+  float* P_back[2] = {};           // [out][in]
+  float* R_M[2] = {};              // [b][chunk][in][out][kChunk]
+  float* R_M_back[2] = {};         // [b][chunk][out][in][kChunk]; backward, in bfloat16
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
   float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias
-  float* logits = nullptr;         // P_l, packed for MixHeads; static mixing only, like the next three
-  float* logits_back = nullptr;    // its transpose
-  float* weights = nullptr;        // P_w
-  float* weights_back = nullptr;   // its transpose
 };
 
 enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };

@@ -33,7 +33,7 @@ struct QueryTile {
   int64_t index = 0;  // of the tile in its block
   int64_t first_query = 0, valid_rows = 0;
   const float* Q = nullptr;  // PackQueries of each head: [h_k][rows/8][d_k][8]
-  PackedMixing logits;       // P_l + R_Xl
+  PackedMixing mixing[2];    // P + R_X of each side
   float* L = nullptr;        // of row 0 and the one head, rows m_padded() apart, where the call keeps them
 
   int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
@@ -63,32 +63,43 @@ HWY_INLINE const float* NextShare(const QueryTile& queries, const float* next, i
   return next + queries.index * (floats / queries.plan->tiles);
 }
 
-// Each query's P + R, packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
-template <class Terms>
-HWY_INLINE void PackQueryMixings(const QueryTile& queries, int64_t h_in, int64_t h_out, const float* P, const float* R,
-                                 const float* factors, float* matrix, float* packed) {
-  const int64_t size = h_in * h_out;
-  if (R == nullptr) AddMatrices(size, P, nullptr, matrix);
+// Each query's P + R_X of a side, [in, out], or of one alone: to `matrix`, one after the other for `use(query)`. Rows
+// behind the last query take its matrix: their results are not used.
+template <class Use>
+HWY_INLINE void ForQueryMixings(const QueryTile& queries, MixingSide side, float* matrix, const Use& use) {
+  const SideShape& mixes = queries.plan->mixings[side];
+  const float* P = mixes.has[kStatic] ? MixingOf(*queries.call, side, kStatic).data : nullptr;
+  const float* R = mixes.has[kPerQuery] ? MixingOf(*queries.call, side, kPerQuery).data : nullptr;
+  if (R == nullptr) AddMatrices(mixes.size(), P, nullptr, matrix);
   for (int64_t q = 0; q < queries.plan->rows; ++q) {
-    // Rows behind the last query take its matrix: their results are not used.
     const int64_t query = queries.Query(std::min(q, queries.valid_rows - 1));
-    if (R != nullptr) AddMatrices(size, P, R + query * size, matrix);
-    PackMixing<Terms>(h_in, h_out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows,
-                      packed + q * CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out);
+    if (R != nullptr) AddMatrices(mixes.size(), P, R + query * mixes.size(), matrix);
+    use(q);
   }
 }
 
-// The same for the transpose of A[h_out, h_in] = P + R.
+// Packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
 template <class Terms>
-HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, int64_t h_in, int64_t h_out, const float* P,
-                                           const float* R, float* matrix, float* transposed, float* packed) {
-  const int64_t size = h_in * h_out;
-  for (int64_t q = 0; q < queries.plan->rows; ++q) {
-    AddMatrices(size, P, R + queries.Query(std::min(q, queries.valid_rows - 1)) * size, matrix);
-    TransposeScaled(h_out, h_out, h_in, matrix, h_in, 1.0f, transposed, h_out);
-    PackMixing<Terms>(h_in, h_out, transposed, nullptr, 0,
-                      packed + q * CeilDivide<int64_t>(h_in, Terms::kTerms) * h_out);
-  }
+HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, const float* factors, float* matrix,
+                                 float* packed) {
+  const SideShape& mixes = queries.plan->mixings[side];
+  const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(in, Terms::kTerms) * out;
+  ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
+    PackMixing<Terms>(in, out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows,
+                      packed + q * size);
+  });
+}
+
+// The same of the transposes.
+template <class Terms>
+HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, MixingSide side, float* matrix, float* transposed,
+                                           float* packed) {
+  const SideShape& mixes = queries.plan->mixings[side];
+  const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(out, Terms::kTerms) * in;
+  ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
+    TransposeScaled(in, in, out, matrix, out, 1.0f, transposed, in);
+    PackMixing<Terms>(out, in, transposed, nullptr, 0, packed + q * size);
+  });
 }
 
 // to[i] = factor · from[i]; from is aligned and padded to whole vectors.
@@ -336,6 +347,29 @@ HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in,
   }
 }
 
+// A chunk's matrices of a side's mixing by position.
+HWY_INLINE const float* PerPosition(const QueryTile& queries, const float* const (&packed)[2], MixingSide side,
+                                    int64_t chunk, int64_t lanes) {
+  return packed[side] + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
+}
+
+// y[out] = or += x[in] · (P + R_X + R_M), a side's sum of mixings; pairs of x are of heads.
+template <class Terms, Result kResult>
+HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk, int64_t first_row, const float* x,
+                        float* y) {
+  const AttentionPlan& plan = *queries.plan;
+  const int64_t in = CeilDivide<int64_t>(plan.mixings[side].in, Terms::kTerms), out = plan.mixings[side].out;
+  if (queries.mixing[side].data != nullptr) {
+    MixTile<Terms, kResult>(plan, in, out, queries.mixing[side], first_row, x, y);
+  } else if (kResult == Result::kSet) {
+    ClearTile(plan, out, first_row, y);
+  }
+  if (plan.mixings[side].has[kPerPosition]) {
+    const float* R = PerPosition(queries, queries.packed->R_M, side, chunk, in * out);
+    MixHeadsPerKey<Terms>(plan, in, out, R, out * kChunk, kChunk, first_row, x, y);
+  }
+}
+
 // J = scale · Q·K and L = J·P_l + … + bias, masked. Without logits mixing J is not written. J and the mixings are float
 // whatever Q and K are.
 template <class Terms>
@@ -363,16 +397,10 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
     }
   }
   if (!s.MixesLogits()) return;
-  const bool by_query = queries.logits.data != nullptr;
-  if (by_query && extent.starts) {
-    MixTile<FloatTerms, Result::kAdd>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
-  } else if (by_query) {
-    MixTile<FloatTerms, Result::kSet>(plan, s.h_k, s.h, queries.logits, extent.first_row, J, L);
-  }
-  if (s.R_Ml) {
-    if (!by_query && !extent.starts) ClearTile(plan, s.h, extent.first_row, L);
-    const float* R = queries.packed->R_Ml + (queries.b * plan.chunks + chunk) * s.h_k * s.h * kChunk;
-    MixHeadsPerKey<FloatTerms>(plan, s.h_k, s.h, R, s.h * kChunk, kChunk, extent.first_row, J, L);
+  if (extent.starts) {
+    MixSide<FloatTerms, Result::kAdd>(queries, kLogits, chunk, extent.first_row, J, L);
+  } else {
+    MixSide<FloatTerms, Result::kSet>(queries, kLogits, chunk, extent.first_row, J, L);
   }
 }
 

@@ -1,0 +1,70 @@
+// The table of head mixings. A side is a product of one tile with a matrix of heads, the sum of its mixings:
+//
+//   y[out] = x[in] · (P + R_X + R_M)     L = J · (P_l + R_Xl + R_Ml)     U = W · (P_w + R_Xw + R_Mw)
+//
+// Packing, tiles, sums and gradients are loops over the sides and switches over the kinds; docs/kernel.md says how a
+// mixing is added.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "crosstalk/kernels/attention/call.h"
+
+namespace crosstalk::kernels {
+
+enum MixingSide { kLogits, kWeights };
+inline constexpr MixingSide kMixingSides[] = {kLogits, kWeights};
+
+enum MixingKind {
+  // One matrix [in, out]. Packed once a call. Its gradient: partial sums of each task, added up in their order.
+  kStatic,
+  // One for each query, [b, n, in, out]. Packed with P added, once a tile. Its gradient: the tile's alone.
+  kPerQuery,
+  // One for each memory position, [b, m, in, out]. Packed once a call, by chunks. Its gradient: sums of a chunk, to
+  // which the tasks add in their order.
+  kPerPosition,
+};
+inline constexpr int kMixingKinds = 3;
+
+struct MixingRow {
+  std::string_view bracket;
+  bool AttentionShape::*present;
+  AttentionOperand operand;
+};
+inline constexpr MixingRow kMixings[][kMixingKinds] = {
+    {{"P_l[h_k, h]", &AttentionShape::P_l, AttentionOperand::kP_l},
+     {"R_Xl[b, n, h_k, h]", &AttentionShape::R_Xl, AttentionOperand::kR_Xl},
+     {"R_Ml[b, m, h_k, h]", &AttentionShape::R_Ml, AttentionOperand::kR_Ml}},
+    {{"P_w[h, h_v]", &AttentionShape::P_w, AttentionOperand::kP_w},
+     {"R_Xw[b, n, h, h_v]", &AttentionShape::R_Xw, AttentionOperand::kR_Xw},
+     {"R_Mw[b, m, h, h_v]", &AttentionShape::R_Mw, AttentionOperand::kR_Mw}}};
+
+// Whether an operand is one matrix for each memory position: its rows may lie apart.
+constexpr bool IsPerPosition(AttentionOperand operand) {
+  for (const auto& side : kMixings) {
+    if (side[kPerPosition].operand == operand) return true;
+  }
+  return false;
+}
+
+// A side of a shape.
+struct SideShape {
+  SideShape() = default;
+  SideShape(const AttentionShape& s, MixingSide side)
+      : in(side == kLogits ? s.h_k : s.h), out(side == kLogits ? s.h : s.h_v) {
+    for (int kind = 0; kind < kMixingKinds; ++kind) has[kind] = s.*kMixings[side][kind].present;
+  }
+  int64_t in = 0, out = 0;  // heads
+  bool has[kMixingKinds] = {};
+
+  int64_t size() const { return in * out; }  // of one matrix
+};
+
+// An operand of a call, or its gradient.
+template <typename T>
+const T& MixingOf(const AttentionOperands<T>& operands, MixingSide side, MixingKind kind) {
+  return operands[kMixings[side][kind].operand];
+}
+
+}  // namespace crosstalk::kernels
