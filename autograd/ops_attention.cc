@@ -63,9 +63,9 @@ Tensor InRows(const Tensor& x) {
 
 ConstRows RowsOf(const Tensor& x) {
   if (!x.defined()) return {};
-  const ProductOperand<float> operand(x);
-  if (x.rank() < 3) return {operand.values};
-  return {operand.values, x.strides()[1], x.strides()[0], operand.rounded};
+  if (x.rank() < 3) return x.data<float>();
+  if (x.dtype() == DType::kBFloat16) return {x.data<uint16_t>(), x.strides()[1], x.strides()[0]};
+  return {x.data<float>(), x.strides()[1], x.strides()[0]};
 }
 // Of a contiguous tensor.
 Rows WritableRowsOf(const Tensor& x) {

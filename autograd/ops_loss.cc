@@ -112,8 +112,9 @@ void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) 
   kernels::GemmArguments<T> gemm;
   gemm.m = count, gemm.n = linear.classes(), gemm.k = linear.d();
   gemm.alpha = static_cast<T>(linear.scale);
-  gemm.a = linear.hidden.data<T>() + begin * linear.d(), gemm.lda = linear.d();
-  SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kYes);
+  gemm.a = {linear.hidden.data<T>() + begin * linear.d(), linear.d()};
+  gemm.b = OperandOf<T>(linear.table, linear.d());
+  gemm.transpose_b = kernels::Transpose::kYes;
   gemm.c = logits, gemm.ldc = linear.classes();
   gemm.bias = linear.bias.defined() ? linear.bias.data<T>() : nullptr;
   gemm.precision = CurrentContext().precision;
@@ -161,19 +162,19 @@ void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& op
     });
     kernels::GemmArguments<T> gemm;
     gemm.alpha = static_cast<T>(linear.scale);
-    gemm.a = dlogits, gemm.lda = linear.classes();
+    gemm.a = {dlogits, linear.classes()};
     gemm.n = linear.d();
     gemm.precision = CurrentContext().precision;
     if (d.hidden.defined()) {  // dH = scale · dlogits · table
       gemm.m = count, gemm.k = linear.classes();
-      SetB(gemm, ProductOperand<T>(linear.table), linear.d(), kernels::Transpose::kNo);
+      gemm.b = OperandOf<T>(linear.table, linear.d());
       gemm.c = d.hidden.data<T>() + begin * linear.d(), gemm.ldc = linear.d();
       kernels::Gemm<T>(gemm);
     }
     if (d.table.defined()) {  // dtable += scale · dlogitsᵀ · H
       gemm.transpose_a = kernels::Transpose::kYes;
       gemm.m = linear.classes(), gemm.k = count;
-      gemm.b = linear.hidden.data<T>() + begin * linear.d(), gemm.b_rounded = nullptr, gemm.ldb = linear.d();
+      gemm.b = {linear.hidden.data<T>() + begin * linear.d(), linear.d()};
       gemm.beta = begin == 0 ? T{0} : T{1};
       gemm.c = d.table.data<T>(), gemm.ldc = linear.d();
       kernels::Gemm<T>(gemm);

@@ -6,6 +6,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
@@ -104,8 +105,8 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     using T = decltype(zero);
     kernels::GemmArguments<T> gemm;
     gemm.m = rows, gemm.n = n, gemm.k = k;
-    SetA(gemm, ProductOperand<T>(left), std::max<int64_t>(1, k), kernels::Transpose::kNo);
-    SetB(gemm, ProductOperand<T>(right), std::max<int64_t>(1, n), kernels::Transpose::kNo);
+    gemm.a = OperandOf<T>(left, std::max<int64_t>(1, k));
+    gemm.b = OperandOf<T>(right, std::max<int64_t>(1, n));
     gemm.c = y.data<T>(), gemm.ldc = std::max<int64_t>(1, n);
     gemm.bias = term.data<T>();
     SetAsInContext(gemm);

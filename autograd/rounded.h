@@ -1,9 +1,11 @@
 // Tensors of bfloat16 between the ops that keep them and the products that read them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "crosstalk/kernels/gemm/gemm.h"
+#include "crosstalk/kernels/operand.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
 
@@ -20,27 +22,13 @@ Tensor KeptForBackward(const Tensor& x);
 // rounded.
 Tensor ReadByProducts(const Tensor& x);
 
-// The operand of such a product: of the two the one that there is.
+// The operand of such a product.
 template <typename T>
-struct ProductOperand {
-  explicit ProductOperand(const Tensor& x) {
-    if (x.dtype() == DType::kBFloat16) {
-      rounded = x.data<uint16_t>();
-    } else {
-      values = x.data<T>();
-    }
+kernels::Operand<T> OperandOf(const Tensor& x, int64_t stride) {
+  if constexpr (std::same_as<T, float>) {
+    if (x.dtype() == DType::kBFloat16) return {x.data<uint16_t>(), stride};
   }
-  const T* values = nullptr;
-  const uint16_t* rounded = nullptr;
-};
-
-template <typename T>
-void SetA(kernels::GemmArguments<T>& gemm, const ProductOperand<T>& a, int64_t lda, kernels::Transpose transpose) {
-  gemm.a = a.values, gemm.a_rounded = a.rounded, gemm.lda = lda, gemm.transpose_a = transpose;
-}
-template <typename T>
-void SetB(kernels::GemmArguments<T>& gemm, const ProductOperand<T>& b, int64_t ldb, kernels::Transpose transpose) {
-  gemm.b = b.values, gemm.b_rounded = b.rounded, gemm.ldb = ldb, gemm.transpose_b = transpose;
+  return {x.data<T>(), stride};
 }
 
 // The precision and the order of sums that the context asks for.

@@ -136,8 +136,7 @@ void RunInterleaved(const std::vector<Axis>& axes, const ContractPlan& plan, con
 }
 
 template <typename T>
-void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const ProductOperand<T>& a,
-             const ProductOperand<T>& b, T* c) {
+void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const Tensor& a, const Tensor& b, T* c) {
   const int64_t m = GroupSize(axes, plan.rows);
   const int64_t n = GroupSize(axes, plan.columns);
   const int64_t k = GroupSize(axes, plan.inner);
@@ -164,12 +163,12 @@ void RunGemm(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, co
   gemm.ldc = view_c.ld;
   if (view_c.transpose == kernels::Transpose::kNo) {
     gemm.m = m, gemm.n = n;
-    SetA(gemm, a, view_a.ld, view_a.transpose);
-    SetB(gemm, b, view_b.ld, view_b.transpose);
+    gemm.a = OperandOf<T>(a, view_a.ld), gemm.transpose_a = view_a.transpose;
+    gemm.b = OperandOf<T>(b, view_b.ld), gemm.transpose_b = view_b.transpose;
   } else {  // Cᵀ = Bᵀ Aᵀ
     gemm.m = n, gemm.n = m;
-    SetA(gemm, b, view_b.ld, flipped(view_b.transpose));
-    SetB(gemm, a, view_a.ld, flipped(view_a.transpose));
+    gemm.a = OperandOf<T>(b, view_b.ld), gemm.transpose_a = flipped(view_b.transpose);
+    gemm.b = OperandOf<T>(a, view_a.ld), gemm.transpose_b = flipped(view_a.transpose);
     std::swap(offsets_a, offsets_b);
   }
   if (looped.empty()) {
@@ -247,7 +246,7 @@ void Run(const std::vector<Axis>& axes, const ContractPlan& plan, T beta, const 
   if (plan.method == ContractPlan::Method::kInterleaved) {
     RunInterleaved<T>(effective, plan, operand_a.data<T>(), operand_b.data<T>(), products);
   } else {
-    RunGemm<T>(effective, plan, beta, ProductOperand<T>(operand_a), ProductOperand<T>(operand_b), products);
+    RunGemm<T>(effective, plan, beta, operand_a, operand_b, products);
   }
   if (partial_sums > 1) {
     T* sums = c;

@@ -11,29 +11,34 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/attention/call.h"
+#include "crosstalk/kernels/operand.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 namespace kernels {
 
-// An input's rows, one for each position: row i of batch row b begins at data + b · batch + i · stride. So a slice of a
-// fused projection's product can be read in place, and a decoding buffer that has room for more positions.
-struct ConstRows {
+// An input's rows, one for each position: row i of batch row b begins b · batch + i · stride elements on. So a slice of
+// a fused projection's product can be read in place, and a decoding buffer that has room for more positions.
+struct ConstRows : Operand<float> {
   static constexpr int64_t kDense = -1;  // batch = positions · stride
-  const float* data = nullptr;
-  int64_t stride = 0;
-  int64_t batch = kDense;
-  const uint16_t* rounded = nullptr;  // Q, K, V in bfloat16: their elements where `data` is null
+
+  ConstRows() = default;
+  template <typename Element>
+  ConstRows(const Element* data, int64_t row_stride = 0, int64_t row_batch = kDense)
+      : Operand(data, row_stride), batch(row_batch) {}
 
   // The rows from row i of batch row b on.
   ConstRows From(int64_t b, int64_t i, int64_t positions) const {
-    return Behind(b * (batch == kDense ? positions * stride : batch) + i * stride);
+    return *this + (b * (batch == kDense ? positions * stride : batch) + i * stride);
   }
-  const float* Row(int64_t b, int64_t i, int64_t positions) const { return From(b, i, positions).data; }
-  ConstRows Behind(int64_t elements) const {
-    return {data == nullptr ? nullptr : data + elements, stride, batch,
-            rounded == nullptr ? nullptr : rounded + elements};
+  const float* Row(int64_t b, int64_t i, int64_t positions) const { return From(b, i, positions).data(); }
+  ConstRows operator+(int64_t elements) const {
+    ConstRows moved = *this;
+    static_cast<Operand&>(moved) = Operand::operator+(elements);
+    return moved;
   }
+
+  int64_t batch = kDense;
 };
 // A result's rows: row i begins at data + i · stride.
 struct Rows {

@@ -127,20 +127,20 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   // For the sums over queries.
   const auto copy_rows = [&](int64_t size, const ConstRows& head, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
-      CopyPadded(rows, plan.rows, size, size, head.data, head.stride, out);
+      CopyPadded(rows, plan.rows, size, size, head.data(), head.stride, out);
     } else {
       PackRowPairs<Terms>(plan.rows / 2, 2, 1, rows, size, size, head, out);
     }
   };
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n).Behind((tile.group * plan.h_k + k) * s.d_k);
+    const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     if (!plan.in_place && tile.L == nullptr) {
       PackQueries<Terms>(rows, plan.rows, s.d_k, head, static_cast<float>(call.scale), Q + k * Q_size);
     }
     copy_rows(s.d_k, head, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    const ConstRows head = dO.From(tile.b, tile.first_query, s.n).Behind((tile.group * plan.h_v + k) * s.d_v);
+    const ConstRows head = dO.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
     PackQueries<Terms>(rows, plan.rows, s.d_v, head, 1.0f, tile.dO + k * dO_size);
     copy_rows(s.d_v, head, scratch.dO_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
   }

@@ -39,7 +39,7 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
   float* Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     PackQueries<Terms>(tile.valid_rows, plan.rows, s.d_k,
-                       call.Q.From(b, tile.first_query, s.n).Behind((group * plan.h_k + k) * s.d_k),
+                       call.Q.From(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
                        static_cast<float>(call.scale), Q + k * Q_size);
   }
   tile.Q = Q;

@@ -34,10 +34,10 @@ HWY_INLINE void CopyPadded(int64_t rows, int64_t padded_rows, int64_t cols, int6
 // Asks for rows that will be packed soon: their lines lie apart, out of the hardware prefetchers' sight.
 HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const ConstRows& in) {
   for (int64_t r = 0; r < rows; ++r) {
-    if (in.rounded != nullptr) {
-      for (int64_t c = 0; c < cols; c += 2 * kLine) hwy::Prefetch(in.rounded + r * in.stride + c);
+    if (in.is_bfloat16()) {
+      for (int64_t c = 0; c < cols; c += 2 * kLine) hwy::Prefetch(in.bfloat16() + r * in.stride + c);
     } else {
-      for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in.data + r * in.stride + c);
+      for (int64_t c = 0; c < cols; c += kLine) hwy::Prefetch(in.data() + r * in.stride + c);
     }
   }
 }
@@ -50,8 +50,8 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
   const Tag<float> d;
   const auto load = [&](int64_t row, int64_t c) HWY_ATTR {
     if (row >= rows || c >= cols) return hn::Zero(d);
-    if (in.rounded != nullptr) return LoadHalvesWidened(in.rounded + row * in.stride + c, cols - c);
-    const float* from = in.data + row * in.stride + c;
+    if (in.is_bfloat16()) return LoadHalvesWidened(in.bfloat16() + row * in.stride + c, cols - c);
+    const float* from = in.data() + row * in.stride + c;
     return c + kLanes <= cols ? hn::LoadU(d, from) : LoadFirst(d, from, static_cast<size_t>(cols - c));
   };
   for (int64_t p = 0; p < pairs; ++p) {
@@ -73,14 +73,14 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in,
   HWY_ALIGN float widened[kWidth * kPart];
   for (int64_t c = 0; c < cols; c += kPart) {
     const int64_t columns = std::min(kPart, cols - c);
-    for (int64_t r = 0; in.rounded != nullptr && r < rows; ++r) {
-      const uint16_t* row = in.rounded + r * in.stride + c;
+    for (int64_t r = 0; in.is_bfloat16() && r < rows; ++r) {
+      const uint16_t* row = in.bfloat16() + r * in.stride + c;
       for (int64_t j = 0; j < kPart; j += kLanes) {
         hn::Store(LoadHalvesWidened(row + j, columns - j), d, widened + r * kPart + j);
       }
     }
-    const float* from = in.rounded != nullptr ? widened : in.data + c;
-    TransposeScaled<float>(rows, kWidth, columns, from, in.rounded != nullptr ? kPart : in.stride, scale, part, kWidth);
+    const float* from = in.is_bfloat16() ? widened : in.data() + c;
+    TransposeScaled<float>(rows, kWidth, columns, from, in.is_bfloat16() ? kPart : in.stride, scale, part, kWidth);
     if (columns % 2 != 0) std::fill_n(part + columns * kWidth, kWidth, 0.0f);
     for (int64_t i = 0; i < columns; i += 2) {
       for (int64_t j = 0; j < kWidth; j += kLanes) {
@@ -99,10 +99,10 @@ HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, con
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled<float>(valid, kQueryGroup, size, in.data + q * in.stride, in.stride, scale, out + q * size,
+      TransposeScaled<float>(valid, kQueryGroup, size, in.data() + q * in.stride, in.stride, scale, out + q * size,
                              kQueryGroup);
     } else {
-      PackColumnPairs<Terms, kQueryGroup>(valid, size, in.Behind(q * in.stride), scale,
+      PackColumnPairs<Terms, kQueryGroup>(valid, size, in + q * in.stride, scale,
                                           out + q * CeilDivide<int64_t>(size, 2));
     }
   }
@@ -183,14 +183,14 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const ConstRows K = call.K.From(b, first, s.m), V = call.V.From(b, first, s.m);
   const auto by_position = [&](const ConstRows& head, int64_t size, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled(valid, kChunk, size, head.data, head.stride, 1.0f, out, kChunk);
+      TransposeScaled(valid, kChunk, size, head.data(), head.stride, 1.0f, out, kChunk);
     } else {
       PackColumnPairs<Terms, kChunk>(valid, size, head, 1.0f, out);
     }
   };
   const auto by_size = [&](const ConstRows& head, int64_t size, int64_t padded, float* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
-      CopyPadded(valid, kChunk, size, padded, head.data, head.stride, out);
+      CopyPadded(valid, kChunk, size, padded, head.data(), head.stride, out);
     } else {
       PackRowPairs<Terms>(kChunk / 2, 1, kChunk / 2, valid, size, padded, head, out);
     }
@@ -198,7 +198,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
     const int64_t tile = MemoryTile(plan, b, g, chunk);
     for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
-      const ConstRows head = K.Behind((g * plan.h_k + k) * s.d_k);
+      const ConstRows head = K + (g * plan.h_k + k) * s.d_k;
       const int64_t at = tile * plan.h_k + k;
       PrefetchRows(valid, s.d_k, head);
       if (packed.K_by_position != nullptr) {
@@ -209,7 +209,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       }
     }
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
-      const ConstRows head = V.Behind((g * plan.h_v + k) * s.d_v);
+      const ConstRows head = V + (g * plan.h_v + k) * s.d_v;
       const int64_t at = tile * plan.h_v + k;
       PrefetchRows(valid, s.d_v, head);
       if (packed.V_by_size != nullptr) {
@@ -303,7 +303,7 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
   const AttentionShape& s = plan.shape;
   for (const MixingSide side : kMixingSides) {
     const auto [in, out, has] = plan.mixings[side];
-    const float* P = MixingOf(call, side, kStatic).data;
+    const float* P = MixingOf(call, side, kStatic).data();
     if (!has[kStatic]) continue;
     if constexpr (Terms::kTerms == 1) {
       PackStaticMixing(in, out, P, out, 1, packed.P[side]);
@@ -323,7 +323,7 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
       float* row = packed.distance_bias + k * length;
       std::memset(row, 0, static_cast<size_t>(length) * sizeof(float));
       for (int64_t i = 0; i < s.n + s.m - 1; ++i)
-        row[before + i] = call.bias_table.data[k * s.buckets + call.distance_bucket[i]];
+        row[before + i] = call.bias_table.data()[k * s.buckets + call.distance_bucket[i]];
     }
   }
 }

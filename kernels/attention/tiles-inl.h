@@ -68,8 +68,8 @@ HWY_INLINE const float* NextShare(const QueryTile& queries, const float* next, i
 template <class Use>
 HWY_INLINE void ForQueryMixings(const QueryTile& queries, MixingSide side, float* matrix, const Use& use) {
   const SideShape& mixes = queries.plan->mixings[side];
-  const float* P = mixes.has[kStatic] ? MixingOf(*queries.call, side, kStatic).data : nullptr;
-  const float* R = mixes.has[kPerQuery] ? MixingOf(*queries.call, side, kPerQuery).data : nullptr;
+  const float* P = mixes.has[kStatic] ? MixingOf(*queries.call, side, kStatic).data() : nullptr;
+  const float* R = mixes.has[kPerQuery] ? MixingOf(*queries.call, side, kPerQuery).data() : nullptr;
   if (R == nullptr) AddMatrices(mixes.size(), P, nullptr, matrix);
   for (int64_t q = 0; q < queries.plan->rows; ++q) {
     const int64_t query = queries.Query(std::min(q, queries.valid_rows - 1));
@@ -187,8 +187,8 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
       const float* bias = tail;
       if (queries.packed->distance_bias != nullptr && real) {
         bias = queries.packed->distance_bias + head * distances + (first - i + origin);
-      } else if (queries.call->bias.data != nullptr && s.bias == AttentionBias::kDense && real) {
-        bias = queries.call->bias.data + (head * s.n + i) * s.m + first;
+      } else if (queries.call->bias.data() != nullptr && s.bias == AttentionBias::kDense && real) {
+        bias = queries.call->bias.data() + (head * s.n + i) * s.m + first;
         if (valid < kChunk) {
           std::copy_n(bias, valid, tail);
           bias = tail;

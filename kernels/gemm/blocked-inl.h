@@ -125,7 +125,8 @@ void FewRowsProduct(const Product<Operands>& g) {
         const Packed* a = all_rows.data() + i * block;
         if constexpr (Operands::kInPlace) {
           if (in_place && (p + 1) * kPanel <= g.n) {
-            PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b + k * g.ldb + p * kPanel, g.ldb, k, depth);
+            PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b.data() + k * g.b.stride + p * kPanel,
+                                 g.b.stride, k, depth);
             continue;
           }
         }

@@ -39,7 +39,7 @@ struct DotOperands;
 template <typename T>
 struct DotOperands<Elements<T>> {
   using Source = T;
-  static const T* B(const GemmArguments<T>& g) { return g.b; }
+  static const T* B(const GemmArguments<T>& g) { return g.b.data(); }
   // op(A)[…, k … k + depth].
   void Set(const GemmArguments<T>& g, int64_t k, int64_t /*depth*/) { SetThinRows(g, k, rows); }
   ThinRow<T> rows[kDotRows];
@@ -210,8 +210,8 @@ HWY_INLINE void DotColumns(const GemmArguments<T>& g, const DotOperands<Operands
   T sums[kDotRows * kWhole + kLanes];       // whole vectors are read
   const Source* const b = DotOperands<Operands>::B(g) + k;
   const int64_t after = column + columns;
-  RowsAhead<Source> next = {b + after * g.ldb, std::min(kWhole, g.n - after), g.ldb, depth};
-  DotsOf<kDotRows, G, Operands>(g.m, depth, operands.rows, b + (column - before) * g.ldb, g.ldb, sums, &next);
+  RowsAhead<Source> next = {b + after * g.b.stride, std::min(kWhole, g.n - after), g.b.stride, depth};
+  DotsOf<kDotRows, G, Operands>(g.m, depth, operands.rows, b + (column - before) * g.b.stride, g.b.stride, sums, &next);
   const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                             g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column};
   for (int64_t r = 0; r < g.m; ++r) {

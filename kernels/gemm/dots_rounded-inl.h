@@ -18,13 +18,13 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // Tiles form sums in another order.
 inline bool IsDotsRounded(const GemmArguments<float>& g, BFloat16Unit unit) {
-  return IsDots(g) && g.transpose_a == Transpose::kNo && g.b_rounded != nullptr && unit != BFloat16Unit::kTiles;
+  return IsDots(g) && g.transpose_a == Transpose::kNo && g.b.is_bfloat16() && unit != BFloat16Unit::kTiles;
 }
 
 template <BFloat16Unit kUnit>
 struct DotOperands<RoundedPairs<kUnit>> {
   using Source = uint16_t;
-  static const uint16_t* B(const GemmArguments<float>& g) { return g.b_rounded; }
+  static const uint16_t* B(const GemmArguments<float>& g) { return g.b.bfloat16(); }
   void Set(const GemmArguments<float>& g, int64_t k, int64_t depth) {
     PairThinRows<kUnit>(g, k, depth, pairs);
     for (int64_t r = 0; r < g.m; ++r) rows[r] = {pairs + r * kPairsOfBlock, 1};

@@ -25,34 +25,18 @@ bool IsRounded(const GemmArguments<T>& g) {
 template <typename T>
 void CheckArguments(const GemmArguments<T>& g) {
   constexpr int64_t kMost = std::numeric_limits<int>::max();
-  CROSSTALK_CHECK(g.m >= 0 && g.n >= 0 && g.k >= 0 && g.m <= kMost && g.n <= kMost && g.k <= kMost && g.lda <= kMost &&
-                      g.ldb <= kMost && g.ldc <= kMost,
-                  "gemm: sizes m=", g.m, " n=", g.n, " k=", g.k, " with row distances ", g.lda, ", ", g.ldb, ", ",
-                  g.ldc, " must lie in 0 … ", kMost);
+  CROSSTALK_CHECK(g.m >= 0 && g.n >= 0 && g.k >= 0 && g.m <= kMost && g.n <= kMost && g.k <= kMost &&
+                      g.a.stride <= kMost && g.b.stride <= kMost && g.ldc <= kMost,
+                  "gemm: sizes m=", g.m, " n=", g.n, " k=", g.k, " with row distances ", g.a.stride, ", ", g.b.stride,
+                  ", ", g.ldc, " must lie in 0 … ", kMost);
   const int64_t columns_a = g.transpose_a == Transpose::kYes ? g.m : g.k;
   const int64_t columns_b = g.transpose_b == Transpose::kYes ? g.k : g.n;
-  CROSSTALK_CHECK(g.lda >= std::max<int64_t>(1, columns_a) && g.ldb >= std::max<int64_t>(1, columns_b) &&
+  CROSSTALK_CHECK(g.a.stride >= std::max<int64_t>(1, columns_a) && g.b.stride >= std::max<int64_t>(1, columns_b) &&
                       g.ldc >= std::max<int64_t>(1, g.n),
-                  "gemm: row distances lda=", g.lda, " ldb=", g.ldb, " ldc=", g.ldc, " are less than the row lengths ",
-                  columns_a, ", ", columns_b, ", ", g.n);
-  CROSSTALK_CHECK(IsRounded(g) || (g.a_rounded == nullptr && g.b_rounded == nullptr),
+                  "gemm: row distances lda=", g.a.stride, " ldb=", g.b.stride, " ldc=", g.ldc,
+                  " are less than the row lengths ", columns_a, ", ", columns_b, ", ", g.n);
+  CROSSTALK_CHECK(IsRounded(g) || (!g.a.is_bfloat16() && !g.b.is_bfloat16()),
                   "gemm: operands in bfloat16 are given to a product in ", sizeof(T) == 4 ? "fp32" : "double");
-}
-
-// The product of the matrices that begin so many elements further on.
-template <typename T>
-GemmArguments<T> Moved(GemmArguments<T> g, int64_t a, int64_t b) {
-  if (g.a_rounded != nullptr) {
-    g.a_rounded += a;
-  } else {
-    g.a += a;
-  }
-  if (g.b_rounded != nullptr) {
-    g.b_rounded += b;
-  } else {
-    g.b += b;
-  }
-  return g;
 }
 
 template <typename T>
@@ -99,8 +83,9 @@ void ComputeSliced(const GemmArguments<T>& g) {
   const std::shared_ptr<Storage> storage = Storage::Allocate(static_cast<size_t>(slices * elements) * sizeof(T));
   T* const partial = static_cast<T*>(storage->data());
   ParallelFor(slices, [&](int64_t s) {
-    GemmArguments<T> slice = Moved(g, s * length * (g.transpose_a == Transpose::kYes ? g.lda : 1),
-                                   s * length * (g.transpose_b == Transpose::kYes ? 1 : g.ldb));
+    GemmArguments<T> slice = g;
+    slice.a = g.a + s * length * (g.transpose_a == Transpose::kYes ? g.a.stride : 1);
+    slice.b = g.b + s * length * (g.transpose_b == Transpose::kYes ? 1 : g.b.stride);
     slice.k = std::min(length, g.k - s * length);
     slice.beta = 0;
     slice.bias = nullptr;
@@ -161,7 +146,9 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
                   " of B");
   if (g.m == 0 || g.n == 0) return;
   const auto compute = [&](int64_t i) {
-    GemmArguments<T> product = Moved(g, offsets_a[static_cast<size_t>(i)], offsets_b[static_cast<size_t>(i)]);
+    GemmArguments<T> product = g;
+    product.a = g.a + offsets_a[static_cast<size_t>(i)];
+    product.b = g.b + offsets_b[static_cast<size_t>(i)];
     product.c += offsets_c[static_cast<size_t>(i)];
     ComputeOne(product);
   };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "crosstalk/kernels/operand.h"
 #include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -17,8 +18,8 @@ enum class Transpose { kNo, kYes };
 // alone, m among it: without, a row's bits do not depend on how many rows there are.
 enum class Slicing { kNo, kYes };
 
-// C[m, n] = alpha · op(A)[m, k] · op(B)[k, n] + beta · C + bias, row-major; lda, ldb, ldc are the distances between
-// rows as stored. beta = 0 overwrites C whatever it held (NaN too); k = 0 gives beta · C + bias. The bias is added to
+// C[m, n] = alpha · op(A)[m, k] · op(B)[k, n] + beta · C + bias, row-major; ldc is the distance between rows of
+// C. beta = 0 overwrites C whatever it held (NaN too); k = 0 gives beta · C + bias. The bias is added to
 // what is otherwise the result, as it is written: the bits are those of an addition behind the product.
 template <typename T>
 struct GemmArguments {
@@ -26,20 +27,14 @@ struct GemmArguments {
   Transpose transpose_b = Transpose::kNo;
   int64_t m = 0, n = 0, k = 0;
   T alpha = 1;
-  const T* a = nullptr;
-  int64_t lda = 0;
-  const T* b = nullptr;
-  int64_t ldb = 0;
+  Operand<T> a, b;  // as stored
   T beta = 0;
   T* c = nullptr;
   int64_t ldc = 0;
   const T* bias = nullptr;  // [n], of every row; null: none
   Slicing slicing = Slicing::kYes;
-  // In float: what op(A) and op(B) are rounded to. Each of them may lie in memory as bfloat16 already, and is then read
-  // from here, with the same distances between rows, instead of a or b.
+  // In float: what op(A) and op(B) are rounded to; in kBFloat16 each of them may be stored so.
   Precision precision = Precision::kFloat32;
-  const uint16_t* a_rounded = nullptr;
-  const uint16_t* b_rounded = nullptr;
 };
 
 // Threaded. T is float or double.

@@ -155,8 +155,8 @@ void Call(Function OpenBlas::*function, const GemmArguments<T>& g) {
   const OpenBlasCall call;
   const auto number = [](Transpose transpose) { return transpose == Transpose::kYes ? kTranspose : kNoTranspose; };
   (blas.*function)(kRowMajor, number(g.transpose_a), number(g.transpose_b), static_cast<int>(g.m),
-                   static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a, static_cast<int>(g.lda), g.b,
-                   static_cast<int>(g.ldb), g.beta, g.c, static_cast<int>(g.ldc));
+                   static_cast<int>(g.n), static_cast<int>(g.k), g.alpha, g.a.data(), static_cast<int>(g.a.stride),
+                   g.b.data(), static_cast<int>(g.b.stride), g.beta, g.c, static_cast<int>(g.ldc));
 }
 
 std::counting_semaphore<>& FreeBuffers() {

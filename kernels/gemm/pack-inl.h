@@ -51,15 +51,16 @@ HWY_INLINE void Elements<T>::PackA(const GemmArguments<T>& g, int64_t first, int
                                    T* out) {
   if (LayoutOf(g) == RowLayout::kByRow) {
     for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(out + r * kRowStride, g.a + (first + r) * g.lda + k, static_cast<size_t>(depth) * sizeof(T));
+      std::memcpy(out + r * kRowStride, g.a.data() + (first + r) * g.a.stride + k,
+                  static_cast<size_t>(depth) * sizeof(T));
     }
     return;
   }
   if (g.transpose_a == Transpose::kNo) {
     for (int64_t t = 0; t < rows; t += Elements::kMR) {
       const int64_t tile_rows = std::min<int64_t>(Elements::kMR, rows - t);
-      TransposeScaled(tile_rows, tile_rows, depth, g.a + (first + t) * g.lda + k, g.lda, T(1), out + t * depth,
-                      tile_rows);
+      TransposeScaled(tile_rows, tile_rows, depth, g.a.data() + (first + t) * g.a.stride + k, g.a.stride, T(1),
+                      out + t * depth, tile_rows);
     }
     return;
   }
@@ -71,7 +72,7 @@ HWY_INLINE void Elements<T>::PackA(const GemmArguments<T>& g, int64_t first, int
     // where the next store goes, or in the slack behind the last one.
     const bool whole = first + t + RoundUp<int64_t>(tile_rows, kLanes) <= g.m;
     for (int64_t i = 0; i < depth; ++i) {
-      const T* in = g.a + (k + i) * g.lda + first + t;
+      const T* in = g.a.data() + (k + i) * g.a.stride + first + t;
       for (int64_t r = 0; r < tile_rows; r += kLanes) {
         const int64_t rest = tile_rows - r;
         hn::StoreU(whole || rest >= kLanes ? hn::LoadU(d, in + r) : LoadFirst(d, in + r, static_cast<size_t>(rest)), d,
@@ -93,30 +94,30 @@ HWY_NOINLINE void Elements<T>::PackPanel(const GemmArguments<T>& g, int64_t firs
     constexpr int64_t kPiece = 16, kLine = 64 / int64_t{sizeof(T)};
     const int64_t next = std::min<int64_t>(kPanel, g.n - first - columns);
     const int64_t pieces = CeilDivide(depth, kPiece);
-    const T* const ahead = g.b + (first + columns) * g.ldb + k;
+    const T* const ahead = g.b.data() + (first + columns) * g.b.stride + k;
     for (int64_t piece = 0, row = 0, column = 0; piece < pieces; ++piece) {
       const int64_t i = piece * kPiece;
-      TransposeScaled(columns, kPanel, std::min(kPiece, depth - i), g.b + first * g.ldb + k + i, g.ldb, T(1),
-                      out + i * kPanel, kPanel);
+      TransposeScaled(columns, kPanel, std::min(kPiece, depth - i), g.b.data() + first * g.b.stride + k + i, g.b.stride,
+                      T(1), out + i * kPanel, kPanel);
       for (int64_t line = 0; line < kPanel * kPiece / kLine && row < next; ++line) {
-        __builtin_prefetch(ahead + row * g.ldb + column, 0, 2);
+        __builtin_prefetch(ahead + row * g.b.stride + column, 0, 2);
         column += kLine;
         if (column >= depth) ++row, column = 0;
       }
     }
     return;
   }
-  const T* in = g.b + k * g.ldb + first;
+  const T* in = g.b.data() + k * g.b.stride + first;
   if (columns == kPanel) {
     for (int64_t i = 0; i < depth; ++i) {
-      hn::Store(hn::LoadU(d, in + i * g.ldb), d, out + i * kPanel);
-      hn::Store(hn::LoadU(d, in + i * g.ldb + kLanesOf<T>), d, out + i * kPanel + kLanesOf<T>);
+      hn::Store(hn::LoadU(d, in + i * g.b.stride), d, out + i * kPanel);
+      hn::Store(hn::LoadU(d, in + i * g.b.stride + kLanesOf<T>), d, out + i * kPanel + kLanesOf<T>);
     }
     return;
   }
   for (int64_t i = 0; i < depth; ++i) {
     std::memset(out + i * kPanel, 0, kPanel * sizeof(T));
-    std::memcpy(out + i * kPanel, in + i * g.ldb, static_cast<size_t>(columns) * sizeof(T));
+    std::memcpy(out + i * kPanel, in + i * g.b.stride, static_cast<size_t>(columns) * sizeof(T));
   }
 }
 

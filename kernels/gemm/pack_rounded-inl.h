@@ -75,7 +75,7 @@ HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, in
     for (int64_t p = 0; p < pairs; p += kPiece) {
       const int64_t terms = std::min(2 * kPiece, depth - 2 * p);
       for (int64_t column = 0; column < columns; ++column) {
-        PairNeighbours<kUnit>(b + (first + column) * g.ldb + k + 2 * p, terms, piece + column * kPiece);
+        PairNeighbours<kUnit>(b + (first + column) * g.b.stride + k + 2 * p, terms, piece + column * kPiece);
       }
       TransposeBits(columns, kPanel, CeilDivide<int64_t>(terms, 2), piece, kPiece, out + p * kPanel, kPanel);
     }
@@ -83,8 +83,8 @@ HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, in
   }
   const Tag<uint32_t> d;
   for (int64_t p = 0; p < pairs; ++p) {
-    const Source* in = b + (k + 2 * p) * g.ldb + first;
-    const Source* second = 2 * p + 1 < depth ? in + g.ldb : nullptr;
+    const Source* in = b + (k + 2 * p) * g.b.stride + first;
+    const Source* second = 2 * p + 1 < depth ? in + g.b.stride : nullptr;
     for (int64_t column = 0; column < kPanel; column += kLanesOf<float>) {
       const auto pair = column >= columns ? hn::Zero(d)
                                           : PairRows<kUnit>(in + column, second == nullptr ? second : second + column,
@@ -121,12 +121,10 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
   }
   static void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
                     uint32_t* out) {
-    if (g.a_rounded != nullptr) return PackRows(g, g.a_rounded, first, rows, k, depth, out);
-    PackRows(g, g.a, first, rows, k, depth, out);
+    g.a.Visit([&](const auto* a) HWY_ATTR { PackRows(g, a, first, rows, k, depth, out); });
   }
   static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
-    if (g.b_rounded != nullptr) return PackColumns<kUnit, Base::kNR>(g, g.b_rounded, first, k, depth, out);
-    PackColumns<kUnit, Base::kNR>(g, g.b, first, k, depth, out);
+    g.b.Visit([&](const auto* b) HWY_ATTR { PackColumns<kUnit, Base::kNR>(g, b, first, k, depth, out); });
   }
 
  private:
@@ -136,7 +134,7 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
                                   int64_t k, int64_t depth, uint32_t* out) {
     if (LayoutOf(g) == RowLayout::kByRow) {
       for (int64_t r = 0; r < rows; ++r) {
-        PairNeighbours<kUnit>(a + (first + r) * g.lda + k, depth, out + r * kRowStride);
+        PairNeighbours<kUnit>(a + (first + r) * g.a.stride + k, depth, out + r * kRowStride);
       }
       return;
     }
@@ -145,8 +143,8 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
     for (int64_t t = 0; t < rows; t += Base::kMR) {
       const int64_t tile_rows = std::min<int64_t>(Base::kMR, rows - t);
       for (int64_t p = 0; p < pairs; ++p) {
-        const Source* in = a + (k + 2 * p) * g.lda + first + t;
-        const Source* second = 2 * p + 1 < depth ? in + g.lda : nullptr;
+        const Source* in = a + (k + 2 * p) * g.a.stride + first + t;
+        const Source* second = 2 * p + 1 < depth ? in + g.a.stride : nullptr;
         // Written whole: the surplus lands where the next store goes, or in the slack behind the last one.
         for (int64_t r = 0; r < tile_rows; r += kLanesOf<float>) {
           hn::StoreU(PairRows<kUnit>(in + r, second == nullptr ? second : second + r, g.m - first - t - r), d,

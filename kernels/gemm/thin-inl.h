@@ -101,7 +101,8 @@ template <typename T>
 void SetThinRows(const GemmArguments<T>& g, int64_t k, ThinRow<T>* rows) {
   const bool transposed = g.transpose_a == Transpose::kYes;
   for (int64_t r = 0; r < g.m; ++r) {
-    rows[r] = transposed ? ThinRow<T>{g.a + k * g.lda + r, g.lda} : ThinRow<T>{g.a + r * g.lda + k, 1};
+    rows[r] = transposed ? ThinRow<T>{g.a.data() + k * g.a.stride + r, g.a.stride}
+                         : ThinRow<T>{g.a.data() + r * g.a.stride + k, 1};
   }
 }
 
@@ -129,7 +130,7 @@ void ThinProduct(const GemmArguments<T>& g) {
       ThinRow<T> a[kThinRows];
       SetThinRows(g, k, a);
       std::fill_n(sums, g.m * columns, T(0));
-      AddThinOf<kThinRows>(g.m, depth, a, g.b + k * g.ldb + begin, g.ldb, columns, sums, columns);
+      AddThinOf<kThinRows>(g.m, depth, a, g.b.data() + k * g.b.stride + begin, g.b.stride, columns, sums, columns);
       const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                                 g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + begin};
       for (int64_t r = 0; r < g.m; ++r) {

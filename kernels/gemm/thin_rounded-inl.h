@@ -30,11 +30,8 @@ constexpr int64_t kPairsOfBlock = kKC / 2 + 1;
 template <BFloat16Unit kUnit>
 HWY_INLINE void PairThinRows(const GemmArguments<float>& g, int64_t k, int64_t depth, uint32_t* pairs) {
   for (int64_t r = 0; r < g.m; ++r) {
-    if (g.a_rounded != nullptr) {
-      PairNeighbours<kUnit>(g.a_rounded + r * g.lda + k, depth, pairs + r * kPairsOfBlock);
-    } else {
-      PairNeighbours<kUnit>(g.a + r * g.lda + k, depth, pairs + r * kPairsOfBlock);
-    }
+    g.a.Visit([&](const auto* a)
+                  HWY_ATTR { PairNeighbours<kUnit>(a + r * g.a.stride + k, depth, pairs + r * kPairsOfBlock); });
   }
 }
 
@@ -148,13 +145,10 @@ void ThinRoundedProduct(const GemmArguments<float>& g) {
       const int64_t depth = std::min(depths.size, g.k - k);
       PairThinRows<kUnit>(g, k, depth, a);
       std::fill_n(sums, g.m * stride, 0.0f);
-      if (g.b_rounded != nullptr) {
-        AddThinPairsOf<kUnit, kThinRows>(g.m, depth, a, kPairsOfBlock, g.b_rounded + k * g.ldb + begin, g.ldb, columns,
+      g.b.Visit([&](const auto* b) HWY_ATTR {
+        AddThinPairsOf<kUnit, kThinRows>(g.m, depth, a, kPairsOfBlock, b + k * g.b.stride + begin, g.b.stride, columns,
                                          sums, stride);
-      } else {
-        AddThinPairsOf<kUnit, kThinRows>(g.m, depth, a, kPairsOfBlock, g.b + k * g.ldb + begin, g.ldb, columns, sums,
-                                         stride);
-      }
+      });
       const Update<float> update = {g.alpha, k == 0 ? g.beta : 1.0f,
                                     g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + begin};
       for (int64_t r = 0; r < g.m; ++r) {

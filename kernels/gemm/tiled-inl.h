@@ -39,15 +39,10 @@ struct TiledPairs {
   static RowLayout LayoutOf(const GemmArguments<float>& /*g*/) { return RowLayout::kByRow; }
   static void PackA(const GemmArguments<float>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
                     uint32_t* out) {
-    if (g.a_rounded != nullptr) return PackRows(g, g.a_rounded, first, rows, k, depth, out);
-    PackRows(g, g.a, first, rows, k, depth, out);
+    g.a.Visit([&](const auto* a) { PackRows(g, a, first, rows, k, depth, out); });
   }
   static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
-    if (g.b_rounded != nullptr) {
-      PackColumns<BFloat16Unit::kWidened, kNR>(g, g.b_rounded, first, k, depth, out);
-    } else {
-      PackColumns<BFloat16Unit::kWidened, kNR>(g, g.b, first, k, depth, out);
-    }
+    g.b.Visit([&](const auto* b) { PackColumns<BFloat16Unit::kWidened, kNR>(g, b, first, k, depth, out); });
     const int64_t pairs = CeilDivide<int64_t>(depth, 2);
     std::fill(out + pairs * kNR, out + RoundUp(pairs, kStep) * kNR, 0u);
   }
@@ -80,7 +75,7 @@ struct TiledPairs {
     }
     if (g.transpose_a == Transpose::kNo) {
       for (int64_t r = 0; r < rows; ++r) {
-        PairNeighbours<BFloat16Unit::kWidened>(a + (first + r) * g.lda + k, depth, out + r * kRowStride);
+        PairNeighbours<BFloat16Unit::kWidened>(a + (first + r) * g.a.stride + k, depth, out + r * kRowStride);
       }
       return;
     }
@@ -92,9 +87,9 @@ struct TiledPairs {
         const int64_t count = std::min<int64_t>(kTileSize, pairs - p);
         for (int64_t i = 0; i < count; ++i) {
           const int64_t term = 2 * (p + i);
-          const Source* in = a + (k + term) * g.lda + first + r;
+          const Source* in = a + (k + term) * g.a.stride + first + r;
           for (int64_t lane = 0; lane < here; lane += kLanesOf<float>) {
-            const Source* second = term + 1 < depth ? in + g.lda + lane : nullptr;
+            const Source* second = term + 1 < depth ? in + g.a.stride + lane : nullptr;
             hn::Store(PairRows<BFloat16Unit::kWidened>(in + lane, second, here - lane), d,
                       piece + i * kTileBlock + lane);
           }

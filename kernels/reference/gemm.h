@@ -7,13 +7,14 @@ namespace crosstalk::kernels::reference {
 
 template <typename T>
 void Gemm(const GemmArguments<T>& g) {
+  const T *a = g.a.data(), *b = g.b.data();
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
       T sum = 0;
       for (int64_t p = 0; p < g.k; ++p) {
-        const T a = g.transpose_a == Transpose::kYes ? g.a[p * g.lda + i] : g.a[i * g.lda + p];
-        const T b = g.transpose_b == Transpose::kYes ? g.b[j * g.ldb + p] : g.b[p * g.ldb + j];
-        sum += a * b;
+        const T x = g.transpose_a == Transpose::kYes ? a[p * g.a.stride + i] : a[i * g.a.stride + p];
+        const T y = g.transpose_b == Transpose::kYes ? b[j * g.b.stride + p] : b[p * g.b.stride + j];
+        sum += x * y;
       }
       T& c = g.c[i * g.ldc + j];
       c = g.alpha * sum + (g.beta == T(0) ? T(0) : g.beta * c) + (g.bias == nullptr ? T(0) : g.bias[j]);

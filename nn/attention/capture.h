@@ -3,7 +3,7 @@
 //
 //   std::vector<AttentionCapture> maps;
 //   {
-//     const TakeCapture take = [&](const AttentionCapture& one) { maps.push_back(one); };
+//     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& one) { maps.push_back(one); };
 //     const ContextScope captured(&OpContext::capture, &take);
 //     const ContextScope no_grad = NoGrad();
 //     model.Outputs(batch, OutputDetail::kResults, ForwardContext());

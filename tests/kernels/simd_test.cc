@@ -45,8 +45,8 @@ TEST(SimdTest, TheBitsAreThoseOfTheMultiplyAdd) {
     float c = 0;
     GemmArguments<float> g;
     g.m = g.n = 1, g.k = 2;
-    g.a = a, g.lda = 2;
-    g.b = b, g.ldb = 1;
+    g.a = {a, 2};
+    g.b = {b, 1};
     g.c = &c, g.ldc = 1;
     Gemm(g);
     EXPECT_EQ(SimdBits() == "fma", c == -e * e) << target;

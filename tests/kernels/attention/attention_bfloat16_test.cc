@@ -173,8 +173,8 @@ TEST_P(AttentionBFloat16Test, InputsInBFloat16GiveTheBitsOfTheSameInFloat) {
       AttentionProblem p(InBFloat16(GetParam(), Shape(2, n, 70, 3, 4, 5, 37, 9)), {.key_padding = true}, 0.25);
       const std::vector<uint16_t> Q = RoundInPlace(p.Q), K = RoundInPlace(p.K), V = RoundInPlace(p.V);
       const Results widened = FusedAttention(p);
-      p.call.Q.data = p.call.K.data = p.call.V.data = nullptr;
-      p.call.Q.rounded = Q.data(), p.call.K.rounded = K.data(), p.call.V.rounded = V.data();
+      p.call.Q = {Q.data(), p.call.Q.stride}, p.call.K = {K.data(), p.call.K.stride};
+      p.call.V = {V.data(), p.call.V.stride};
       const Results results = FusedAttention(p);
       Results::ForEach([&](const char* name, Floats Results::*member) {
         EXPECT_TRUE(SameBits(results.*member, widened.*member)) << name << ", " << target << " n=" << n;
@@ -284,13 +284,12 @@ TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
       };
       p.P_l = all.P_l, p.P_w = all.P_w;
       p.call.P_l = {p.P_l.data()}, p.call.P_w = {p.P_w.data()};
-      p.Q = rows(all.Q, seen - n, n, n), p.call.Q.data = p.Q.data();
+      p.Q = rows(all.Q, seen - n, n, n), p.call.Q = {p.Q.data(), p.call.Q.stride};
       p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.call.R_Xl = {p.R_Xl.data()};
       p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.call.R_Xw = {p.R_Xw.data()};
       const auto memory = [&](const Floats& values, ConstRows& at, Floats& kept) {
         kept = rows(values, 0, seen, kRoom);
-        at.data = kept.data();
-        at.batch = kRoom * at.stride;
+        at = {kept.data(), at.stride, kRoom * at.stride};
       };
       memory(all.K, p.call.K, p.K), memory(all.V, p.call.V, p.V);
       memory(all.R_Ml, p.call.R_Ml, p.R_Ml), memory(all.R_Mw, p.call.R_Mw, p.R_Mw);

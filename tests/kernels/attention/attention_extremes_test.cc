@@ -122,8 +122,8 @@ TEST(AttentionExtremesTest, SmallWeightsKeepTheirDigits) {
           std::fill(p.dO.begin(), p.dO.end(), 1.0f);
           p.K = {0.0f, -gap};
           p.V = {0.0f, 1.0f};
-          p.call.K.data = p.K.data();
-          p.call.V.data = p.V.data();
+          p.call.K = {p.K.data(), p.call.K.stride};
+          p.call.V = {p.V.data(), p.call.V.stride};
           const AttentionResults<float> r = FusedAttention(p);
           const double small = std::exp(-double{gap}) / (1 + std::exp(-double{gap}));
           for (const float value : r.O) EXPECT_NEAR(value / small, 1, 1e-5) << gap << " on " << target;

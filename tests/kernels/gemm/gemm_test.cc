@@ -29,11 +29,11 @@ void CheckProduct(const Product& s, Transpose ta, Transpose tb, T alpha, T beta)
   g.k = s.k;
   g.alpha = alpha;
   g.beta = beta;
-  g.lda = (ta == Transpose::kYes ? s.m : s.k) + 3;
-  g.ldb = (tb == Transpose::kYes ? s.k : s.n) + 5;
+  g.a.stride = (ta == Transpose::kYes ? s.m : s.k) + 3;
+  g.b.stride = (tb == Transpose::kYes ? s.k : s.n) + 5;
   g.ldc = s.n + 2;
-  const std::vector<T> a = RandomValues<T>((ta == Transpose::kYes ? s.k : s.m) * g.lda, "a");
-  const std::vector<T> b = RandomValues<T>((tb == Transpose::kYes ? s.n : s.k) * g.ldb, "b");
+  const std::vector<T> a = RandomValues<T>((ta == Transpose::kYes ? s.k : s.m) * g.a.stride, "a");
+  const std::vector<T> b = RandomValues<T>((tb == Transpose::kYes ? s.n : s.k) * g.b.stride, "b");
   std::vector<T> c = RandomValues<T>(s.m * g.ldc, "c");
   const std::vector<T> before = c;
   if (beta == T(0)) {
@@ -42,11 +42,12 @@ void CheckProduct(const Product& s, Transpose ta, Transpose tb, T alpha, T beta)
   const std::vector<double> wide_a = ToDouble(a), wide_b = ToDouble(b);
   std::vector<double> expected = ToDouble(c);
   GemmArguments<double> wide{
-      ta, tb, s.m, s.n, s.k, alpha, wide_a.data(), g.lda, wide_b.data(), g.ldb, beta, expected.data(), g.ldc};
+      ta,   tb, s.m, s.n, s.k, alpha, {wide_a.data(), g.a.stride}, {wide_b.data(), g.b.stride}, beta, expected.data(),
+      g.ldc};
   reference::Gemm(wide);
   Guarded<T> in_a(a), in_b(b), out(c);
-  g.a = in_a.data();
-  g.b = in_b.data();
+  g.a = {in_a.data(), g.a.stride};
+  g.b = {in_b.data(), g.b.stride};
   g.c = out.data();
   Gemm(g);
   // k products of numbers of size 1 in any order: the error is a sum of roundings of partial sums of size √k, at worst
@@ -101,8 +102,8 @@ void CheckBias(const Product& s) {
         std::vector<T> c = before, expected = before;
         Guarded<T> in_bias(bias);
         GemmArguments<T> g{.transpose_b = tb, .m = s.m, .n = s.n, .k = s.k, .alpha = alpha, .beta = beta};
-        g.a = a.data(), g.lda = std::max<int64_t>(1, s.k);
-        g.b = b.data(), g.ldb = std::max<int64_t>(1, tb == Transpose::kYes ? s.k : s.n);
+        g.a = {a.data(), std::max<int64_t>(1, s.k)};
+        g.b = {b.data(), std::max<int64_t>(1, tb == Transpose::kYes ? s.k : s.n)};
         g.ldc = s.n;
         g.c = expected.data();
         Gemm(g);
@@ -138,8 +139,8 @@ void CheckFewRows(int64_t n, int64_t k) {
       const T beta = ta == tb ? T(0) : T(0.3);
       GemmArguments<T> g{
           .transpose_a = ta, .transpose_b = tb, .m = kMany, .n = n, .k = k, .alpha = T(0.7), .beta = beta};
-      g.a = a.data(), g.lda = ta == Transpose::kYes ? kMany : k;
-      g.b = b.data(), g.ldb = tb == Transpose::kYes ? k : n;
+      g.a = {a.data(), ta == Transpose::kYes ? kMany : k};
+      g.b = {b.data(), tb == Transpose::kYes ? k : n};
       g.ldc = n;
       g.bias = ta == Transpose::kNo ? bias.data() : nullptr;
       std::vector<T> many = before;
@@ -175,9 +176,9 @@ TEST_P(GemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
       std::vector<float> c(rows * all.n);
       GemmArguments<float> g;
       g.transpose_b = tb;
-      g.m = rows, g.n = all.n, g.k = all.k, g.lda = all.k, g.ldb = tb == Transpose::kYes ? all.k : all.n;
+      g.m = rows, g.n = all.n, g.k = all.k, g.a.stride = all.k, g.b.stride = tb == Transpose::kYes ? all.k : all.n;
       g.ldc = all.n;
-      g.a = a.data() + first * all.k, g.b = b.data(), g.c = c.data();
+      g.a = {a.data() + first * all.k, g.a.stride}, g.b = {b.data(), g.b.stride}, g.c = c.data();
       Gemm(g);
       return c;
     };
@@ -200,8 +201,17 @@ void ExpectSameProductsOnFusingTargets() {
         const auto product = [&] {
           const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
           std::vector<T> c = RandomValues<T>(s.m * s.n, "c");
-          Gemm<T>({ta, tb, s.m, s.n, s.k, T(0.7), a.data(), ta == Transpose::kYes ? s.m : s.k, b.data(),
-                   tb == Transpose::kYes ? s.k : s.n, T(0.3), c.data(), s.n});
+          Gemm<T>({ta,
+                   tb,
+                   s.m,
+                   s.n,
+                   s.k,
+                   T(0.7),
+                   {a.data(), ta == Transpose::kYes ? s.m : s.k},
+                   {b.data(), tb == Transpose::kYes ? s.k : s.n},
+                   T(0.3),
+                   c.data(),
+                   s.n});
           return c;
         };
         ExpectSameBitsOnFusingTargets(product,
@@ -217,7 +227,7 @@ TEST(GemmTargetsTest, SameBitsWhereverMultiplyAddsAreFusedDouble) { ExpectSamePr
 TEST(GemmLargeTest, EmptyProductsDoNothing) {
   float c = 5;
   GemmArguments<float> g;
-  g.m = 0, g.n = 3, g.k = 2, g.lda = 2, g.ldb = 3, g.ldc = 3, g.c = &c;
+  g.m = 0, g.n = 3, g.k = 2, g.a.stride = 2, g.b.stride = 3, g.ldc = 3, g.c = &c;
   Gemm(g);
   GemmBatched<float>(g, {}, {}, {});
   EXPECT_EQ(c, 5);
@@ -225,9 +235,9 @@ TEST(GemmLargeTest, EmptyProductsDoNothing) {
 
 TEST(GemmLargeTest, RowsShorterThanTheirLengthAreRejected) {
   GemmArguments<float> g;
-  g.m = 2, g.n = 3, g.k = 4, g.lda = 3, g.ldb = 3, g.ldc = 3;
+  g.m = 2, g.n = 3, g.k = 4, g.a.stride = 3, g.b.stride = 3, g.ldc = 3;
   EXPECT_THROW(Gemm(g), Error);
-  g.lda = 4, g.ldc = 2;
+  g.a.stride = 4, g.ldc = 2;
   EXPECT_THROW(Gemm(g), Error);
 }
 
@@ -243,12 +253,12 @@ TEST_P(GemmTest, BatchesEqualSingleProducts) {
       offsets_c.push_back(i * s.m * s.n);
     }
     GemmArguments<float> g;
-    g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
-    g.a = a.data(), g.b = b.data(), g.c = c.data();
+    g.m = s.m, g.n = s.n, g.k = s.k, g.ldc = s.n;
+    g.a = {a.data(), s.k}, g.b = {b.data(), s.n}, g.c = c.data();
     GemmBatched<float>(g, offsets_a, offsets_b, offsets_c);
     for (int64_t i = 0; i < batch; ++i) {
       GemmArguments<float> single = g;
-      single.a += offsets_a[i];
+      single.a = g.a + offsets_a[i];
       single.c = alone.data() + offsets_c[i];
       Gemm(single);
     }
@@ -263,8 +273,8 @@ void CheckBitsOnAnyThreads(const Product& s) {
   ExpectSameBitsOnAnyThreads([&] {
     std::vector<T> c(s.m * s.n);
     GemmArguments<T> g;
-    g.m = s.m, g.n = s.n, g.k = s.k, g.lda = s.k, g.ldb = s.n, g.ldc = s.n;
-    g.a = a.data(), g.b = b.data(), g.c = c.data();
+    g.m = s.m, g.n = s.n, g.k = s.k, g.ldc = s.n;
+    g.a = {a.data(), s.k}, g.b = {b.data(), s.n}, g.c = c.data();
     Gemm(g);
     return c;
   });
@@ -284,10 +294,10 @@ void CheckAgainstOpenBlas(const Product& s, Transpose ta, Transpose tb) {
   GemmArguments<T> g;
   g.transpose_a = ta, g.transpose_b = tb;
   g.m = s.m, g.n = s.n, g.k = s.k;
-  g.lda = ta == Transpose::kYes ? s.m : s.k, g.ldb = tb == Transpose::kYes ? s.k : s.n, g.ldc = s.n;
+  g.a.stride = ta == Transpose::kYes ? s.m : s.k, g.b.stride = tb == Transpose::kYes ? s.k : s.n, g.ldc = s.n;
   const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
   std::vector<T> ours(s.m * s.n), theirs(s.m * s.n);
-  g.a = a.data(), g.b = b.data(), g.c = ours.data();
+  g.a = {a.data(), g.a.stride}, g.b = {b.data(), g.b.stride}, g.c = ours.data();
   Gemm(g);
   g.c = theirs.data();
   OpenBlasGemm(g);

@@ -34,18 +34,18 @@ std::vector<float> Rounded(const std::vector<float>& x) {
 struct Problem {
   Problem(int64_t m, int64_t n, int64_t k, Transpose ta, Transpose tb, float alpha = 1, float beta = 0) {
     g = {.transpose_a = ta, .transpose_b = tb, .m = m, .n = n, .k = k, .alpha = alpha, .beta = beta};
-    g.lda = (ta == Transpose::kYes ? m : k) + 3;
-    g.ldb = (tb == Transpose::kYes ? k : n) + 5;
+    g.a.stride = (ta == Transpose::kYes ? m : k) + 3;
+    g.b.stride = (tb == Transpose::kYes ? k : n) + 5;
     g.ldc = n + 2;
     g.precision = Precision::kBFloat16;
-    a = RandomValues<float>((ta == Transpose::kYes ? k : m) * g.lda, "a");
-    b = RandomValues<float>((tb == Transpose::kYes ? n : k) * g.ldb, "b");
+    a = RandomValues<float>((ta == Transpose::kYes ? k : m) * g.a.stride, "a");
+    b = RandomValues<float>((tb == Transpose::kYes ? n : k) * g.b.stride, "b");
     c = RandomValues<float>(m * g.ldc, "c");
   }
   std::vector<float> Compute() const {
     GemmArguments<float> product = g;
     Guarded<float> in_a(a), in_b(b), out(c);
-    product.a = in_a.data(), product.b = in_b.data(), product.c = out.data();
+    product.a = {in_a.data(), g.a.stride}, product.b = {in_b.data(), g.b.stride}, product.c = out.data();
     Gemm(product);
     EXPECT_TRUE(out.GuardsIntact());
     return out.values();
@@ -79,8 +79,17 @@ TEST_P(RoundedGemmTest, IsTheProductOfTheRoundedOperands) {
               std::fill_n(p.c.begin() + i * p.g.ldc, s.n, std::numeric_limits<float>::quiet_NaN());
             }
           }
-          reference::Gemm(GemmArguments<double>{ta, tb, s.m, s.n, s.k, alpha, a.data(), p.g.lda, b.data(), p.g.ldb,
-                                                beta, expected.data(), p.g.ldc});
+          reference::Gemm(GemmArguments<double>{ta,
+                                                tb,
+                                                s.m,
+                                                s.n,
+                                                s.k,
+                                                alpha,
+                                                {a.data(), p.g.a.stride},
+                                                {b.data(), p.g.b.stride},
+                                                beta,
+                                                expected.data(),
+                                                p.g.ldc});
           const double bound = 4 * kRoundoff<float> * (static_cast<double>(s.k) + 2);
           ASSERT_TRUE(AllClose(p.Compute(), expected, {bound, 4 * kRoundoff<float>}))
               << "m=" << s.m << " n=" << s.n << " k=" << s.k << " A " << int(ta) << " B " << int(tb);
@@ -100,9 +109,9 @@ TEST_P(RoundedGemmTest, OperandsThatAreRoundedAlreadyGiveTheSameBits) {
         for (const int which : {1, 2, 3}) {
           GemmArguments<float> g = p.g;
           std::vector<float> c = p.c;
-          g.a = p.a.data(), g.b = p.b.data(), g.c = c.data();
-          if (which & 1) g.a_rounded = a.data(), g.a = nullptr;
-          if (which & 2) g.b_rounded = b.data(), g.b = nullptr;
+          g.a = {p.a.data(), g.a.stride}, g.b = {p.b.data(), g.b.stride}, g.c = c.data();
+          if (which & 1) g.a = {a.data(), g.a.stride};
+          if (which & 2) g.b = {b.data(), g.b.stride};
           Gemm(g);
           ASSERT_TRUE(SameBits(c, expected)) << s.m << " " << s.n << " " << s.k << " " << int(ta) << int(tb) << which;
         }
@@ -125,7 +134,8 @@ TEST(RoundedGemmOrderTest, TheSecondOfAPairComesFirst) {
           float sum = 0;
           const auto add = [&](int64_t k) {
             if (k < 71)
-              sum = std::fma(a[static_cast<size_t>(i * p.g.lda + k)], b[static_cast<size_t>(k * p.g.ldb + j)], sum);
+              sum = std::fma(a[static_cast<size_t>(i * p.g.a.stride + k)], b[static_cast<size_t>(k * p.g.b.stride + j)],
+                             sum);
           };
           for (int64_t k = 0; k < 71; k += 2) add(k + 1), add(k);
           ASSERT_EQ(c[static_cast<size_t>(i * p.g.ldc + j)], sum) << target << ", " << unit << ": " << i << ", " << j;
@@ -169,7 +179,8 @@ TEST_P(RoundedGemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
       constexpr int64_t kFirst = 37;
       GemmArguments<float> g = many.g;
       std::vector<float> c(static_cast<size_t>(rows * g.ldc), 0.0f);
-      g.m = rows, g.a = many.a.data() + kFirst * g.lda, g.b = many.b.data(), g.c = c.data();
+      g.m = rows, g.a = {many.a.data() + kFirst * g.a.stride, g.a.stride}, g.b = {many.b.data(), g.b.stride},
+      g.c = c.data();
       Gemm(g);
       for (int64_t i = 0; i < rows; ++i) {
         ASSERT_EQ(std::memcmp(c.data() + i * g.ldc, whole.data() + (kFirst + i) * g.ldc,
@@ -197,13 +208,12 @@ TEST_P(RoundedGemmTest, BatchesEqualSingleProductsAlsoOfRoundedOperands) {
   for (int64_t i = 0; i < kBatch; ++i) offsets_a.push_back((kBatch - 1 - i) * m * k), offsets_c.push_back(i * m * n);
   GemmArguments<float> g{.m = m, .n = n, .k = k};
   g.precision = Precision::kBFloat16;
-  g.lda = k, g.ldb = n, g.ldc = n, g.a = a.data(), g.b = b.data(), g.c = c.data();
+  g.ldc = n, g.a = {a.data(), k}, g.b = {b.data(), n}, g.c = c.data();
   GemmBatched<float>(g, offsets_a, offsets_b, offsets_c);
-  g.c = from_rounded.data(), g.a_rounded = halves.data();
+  g.c = from_rounded.data(), g.a = {halves.data(), k};
   GemmBatched<float>(g, offsets_a, offsets_b, offsets_c);
-  g.a_rounded = nullptr;
   for (size_t i = 0; i < kBatch; ++i) {
-    g.a = a.data() + offsets_a[i], g.c = alone.data() + offsets_c[i];
+    g.a = {a.data() + offsets_a[i], k}, g.c = alone.data() + offsets_c[i];
     Gemm(g);
   }
   EXPECT_TRUE(SameBits(c, alone));
@@ -226,8 +236,8 @@ TEST_P(RoundedGemmTest, ABiasHasTheBitsOfAnAdditionBehindTheProduct) {
 TEST_P(RoundedGemmTest, InfinitiesAndNaNsReachTheirSumsAlone) {
   Problem p(7, 19, 33, Transpose::kNo, Transpose::kNo);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  p.a[static_cast<size_t>(2 * p.g.lda + 5)] = kInfinity;
-  p.b[static_cast<size_t>(8 * p.g.ldb + 3)] = std::numeric_limits<float>::quiet_NaN();
+  p.a[static_cast<size_t>(2 * p.g.a.stride + 5)] = kInfinity;
+  p.b[static_cast<size_t>(8 * p.g.b.stride + 3)] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> c = p.Compute();
   for (int64_t i = 0; i < 7; ++i) {
     for (int64_t j = 0; j < 19; ++j) {
@@ -266,8 +276,17 @@ TEST(TiledGemmTest, IsTheProductOfTheRoundedOperandsOnEveryTarget) {
         const Problem p(s.m, s.n, s.k, ta, tb, -0.5f, 1);
         const std::vector<double> a = ToDouble(Rounded(p.a)), b = ToDouble(Rounded(p.b));
         std::vector<double> expected = ToDouble(p.c);
-        reference::Gemm(GemmArguments<double>{ta, tb, s.m, s.n, s.k, -0.5, a.data(), p.g.lda, b.data(), p.g.ldb, 1,
-                                              expected.data(), p.g.ldc});
+        reference::Gemm(GemmArguments<double>{ta,
+                                              tb,
+                                              s.m,
+                                              s.n,
+                                              s.k,
+                                              -0.5,
+                                              {a.data(), p.g.a.stride},
+                                              {b.data(), p.g.b.stride},
+                                              1,
+                                              expected.data(),
+                                              p.g.ldc});
         const double bound = 4 * kRoundoff<float> * (static_cast<double>(s.k) + 2);
         std::vector<float> first;
         for (const std::string& target : SupportedSimdTargets()) {
@@ -288,7 +307,7 @@ TEST(TiledGemmTest, IsTheProductOfTheRoundedOperandsOnEveryTarget) {
   for (const int64_t rows : {1, 5, 33}) {
     GemmArguments<float> g = p.g;
     std::vector<float> c(static_cast<size_t>(rows * g.ldc), 0.0f);
-    g.m = rows, g.a = p.a.data() + 7 * g.lda, g.b = p.b.data(), g.c = c.data();
+    g.m = rows, g.a = {p.a.data() + 7 * g.a.stride, g.a.stride}, g.b = {p.b.data(), g.b.stride}, g.c = c.data();
     Gemm(g);
     for (int64_t i = 0; i < rows; ++i) {
       EXPECT_EQ(std::memcmp(c.data() + i * g.ldc, whole.data() + (7 + i) * g.ldc, 83 * sizeof(float)), 0) << rows;
@@ -301,7 +320,7 @@ TEST(RoundedGemmArgumentsTest, RoundedOperandsAreOfThatPrecision) {
   const std::vector<uint16_t> halves(4);
   std::vector<float> x(4);
   GemmArguments<float> g{.m = 2, .n = 2, .k = 2};
-  g.lda = g.ldb = g.ldc = 2, g.a = g.b = x.data(), g.c = x.data(), g.a_rounded = halves.data();
+  g.ldc = 2, g.a = {halves.data(), 2}, g.b = {x.data(), 2}, g.c = x.data();
   EXPECT_THROW(Gemm(g), Error);
 }
 
@@ -310,7 +329,7 @@ TEST(RoundedGemmArgumentsTest, DoubleIsLeftAlone) {
   const std::vector<double> a = {1.0 + 0x1p-40}, b = {1.0};
   double c = 0;
   GemmArguments<double> g{.m = 1, .n = 1, .k = 1};
-  g.lda = g.ldb = g.ldc = 1, g.a = a.data(), g.b = b.data(), g.c = &c, g.precision = Precision::kBFloat16;
+  g.ldc = 1, g.a = {a.data(), 1}, g.b = {b.data(), 1}, g.c = &c, g.precision = Precision::kBFloat16;
   Gemm(g);
   EXPECT_EQ(c, a[0]);
 }
