@@ -10,7 +10,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/bfloat16-inl.h"
-#include "crosstalk/kernels/gemm/tiles.h"
+#include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"

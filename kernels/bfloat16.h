@@ -24,7 +24,7 @@ void WidenBFloat16(int64_t count, const uint16_t* x, float* y);
 // where a result below 2^-126 is 0 (FlushSubnormals): what the instruction VDPBF16PS computes. Without multiply-adds
 // (SSE) each of them rounds twice.
 //
-// Matrix products in tiles have another order, 32 terms at a time (kernels/gemm/tiles.h), and so other bits.
+// Matrix products in tiles have another order, 32 terms at a time (kernels/gemm/amx.h), and so other bits.
 enum class BFloat16Unit {
   kWidened,     // in float, by the SIMD target's own multiply-adds
   kDotProduct,  // VDPBF16PS of 64-byte vectors: AVX512_BF16

@@ -11,7 +11,7 @@
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/bfloat16-inl.h"
-#include "crosstalk/kernels/gemm/tiles.h"
+#include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/parallel.h"
 

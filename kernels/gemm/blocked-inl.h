@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/blocked.h"
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/gemm/pack_buffer.h"
-#include "crosstalk/kernels/gemm/tile-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/gemm/pack-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
-#include "crosstalk/kernels/gemm/tile-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -31,8 +31,8 @@ bool IsDots(const GemmArguments<T>& g) {
   return kHasThin && g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes;
 }
 
-// What dot products need of a policy of operands (tile-inl.h): its packed operands as they lie in memory, kTerms of
-// Source each, and A's rows.
+// What dot products need of a policy of operands (microkernel-inl.h): its packed operands as they lie in memory, kTerms
+// of Source each, and A's rows.
 template <class Operands>
 struct DotOperands;
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 

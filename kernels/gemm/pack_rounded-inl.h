@@ -13,7 +13,7 @@
 
 #include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/flush_subnormals.h"
-#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 

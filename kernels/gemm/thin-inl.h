@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "crosstalk/kernels/gemm/tile-inl.h"
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"

@@ -45,7 +45,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
   const std::vector<std::pair<std::string, std::string>> faults = {
       {"`<crosstalk/models/decoding/gready.h>`", "there is no public header <crosstalk/models/decoding/gready.h>"},
       // There, but not public.
-      {"`<crosstalk/kernels/gemm/tiles.h>`", "there is no public header <crosstalk/kernels/gemm/tiles.h>"},
+      {"`<crosstalk/kernels/gemm/amx.h>`", "there is no public header <crosstalk/kernels/gemm/amx.h>"},
       {"`tests/nn/attention_fused_test.cc`", "there is no tests/nn/attention_fused_test.cc"},
       {"`nn/attention/composed.{h,cpp}`", "there is no nn/attention/composed.{h,cpp}"},
       {"`kernels/NAME-out.h`", "there is no kernels/NAME-out.h"},

@@ -1,4 +1,4 @@
-#include "crosstalk/kernels/gemm/tiles.h"
+#include "crosstalk/kernels/gemm/amx.h"
 
 #include <cmath>
 #include <cstring>

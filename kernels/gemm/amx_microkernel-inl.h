@@ -1,18 +1,18 @@
-// Products of rounded operands in matrix tiles (tiles.h): a policy of the blocked product whose tile is two by two
+// Products of rounded operands in matrix tiles (amx.h): a policy of the blocked product whose tile is two by two
 // tiles of the processor's. Compiled once per target.
-#if defined(CROSSTALK_GEMM_TILED_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CROSSTALK_GEMM_TILED_INL_H_
-#undef CROSSTALK_GEMM_TILED_INL_H_
+#if defined(CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_
+#undef CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_
 #else
-#define CROSSTALK_GEMM_TILED_INL_H_
+#define CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_
 #endif
 
 #include <algorithm>
 #include <cstdint>
 
+#include "crosstalk/kernels/gemm/amx.h"
+#include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/gemm/pack_rounded-inl.h"
-#include "crosstalk/kernels/gemm/tile-inl.h"
-#include "crosstalk/kernels/gemm/tiles.h"
 #include "crosstalk/runtime/math.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,9 +1,9 @@
 // The register tile of the blocked product, and what becomes of its sums. Compiled once per target.
-#if defined(CROSSTALK_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CROSSTALK_GEMM_TILE_INL_H_
-#undef CROSSTALK_GEMM_TILE_INL_H_
+#if defined(CROSSTALK_GEMM_MICROKERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_MICROKERNEL_INL_H_
+#undef CROSSTALK_GEMM_MICROKERNEL_INL_H_
 #else
-#define CROSSTALK_GEMM_TILE_INL_H_
+#define CROSSTALK_GEMM_MICROKERNEL_INL_H_
 #endif
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "crosstalk/kernels/gemm/tiles.h"
+#include "crosstalk/kernels/gemm/amx.h"
 
 #include <cmath>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 
 namespace crosstalk::kernels {
-namespace tiles_test {
+namespace amx_test {
 
 // A[32, 2·pairs] and B[2·pairs, 32] of bfloat16, as floats and as the pairs that tiles read.
 struct Operands {
@@ -103,5 +103,5 @@ TEST(TilesTest, TheProcessorAgreesWithTheModel) {
   }
 }
 
-}  // namespace tiles_test
+}  // namespace amx_test
 }  // namespace crosstalk::kernels

@@ -1,12 +1,12 @@
-// Products of pairs of bfloat16 in matrix tiles, the processor's or their model: tiled-inl.h.
+// Products of pairs of bfloat16 in matrix tiles, the processor's or their model: amx_microkernel-inl.h.
 #include "crosstalk/kernels/gemm/products.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/tiled.cc"
+#define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_amx.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/gemm/amx_microkernel-inl.h"
 #include "crosstalk/kernels/gemm/blocked-inl.h"
-#include "crosstalk/kernels/gemm/tiled-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
