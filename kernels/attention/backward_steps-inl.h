@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "crosstalk/kernels/attention/backward_tile-inl.h"
-#include "crosstalk/kernels/attention/tiles-inl.h"
+#include "crosstalk/kernels/attention/logits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

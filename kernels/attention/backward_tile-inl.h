@@ -10,8 +10,8 @@
 #include <algorithm>
 
 #include "crosstalk/kernels/attention/backward_buffers.h"
+#include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
-#include "crosstalk/kernels/attention/tiles-inl.h"
 #include "crosstalk/runtime/ordered_reduction.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "crosstalk/kernels/attention/forward_scratch.h"
+#include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
 #include "crosstalk/kernels/attention/passes.h"
-#include "crosstalk/kernels/attention/tiles-inl.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,10 +1,10 @@
 // One tile: `rows` queries by kChunk memory positions, from Q and K to the logits, which forward and backward compute
 // alike. Compiled once per target.
-#if defined(CROSSTALK_ATTENTION_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CROSSTALK_ATTENTION_TILES_INL_H_
-#undef CROSSTALK_ATTENTION_TILES_INL_H_
+#if defined(CROSSTALK_ATTENTION_LOGITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_ATTENTION_LOGITS_INL_H_
+#undef CROSSTALK_ATTENTION_LOGITS_INL_H_
 #else
-#define CROSSTALK_ATTENTION_TILES_INL_H_
+#define CROSSTALK_ATTENTION_LOGITS_INL_H_
 #endif
 
 #include <algorithm>
