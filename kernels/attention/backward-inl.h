@@ -19,11 +19,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// J, W, dU, dW, and D_sums += W·dW unless that is null, as it is without weights mixing. In bfloat16, where weights are
-// mixed, W is not normalised.
-template <class Terms>
+// The stages of a tile in float; backward_pairs-inl.h has them in bfloat16. J, W, dU, dW, and D_sums += W·dW unless
+// that is null, as it is without weights mixing.
+template <InFloat Terms>
 HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
-  if constexpr (Terms::kTerms > 1) return RecomputeTileOfPairs<Terms>(tile, at, D_sums);
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
@@ -66,9 +65,8 @@ HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at
 }
 
 // U, and the gradients of the weights mixing.
-template <class Terms>
+template <InFloat Terms>
 HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
-  if constexpr (Terms::kTerms > 1) return RecomputeValuesTileOfPairs<Terms>(tile, at, sums);
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
@@ -84,9 +82,8 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
-template <class Terms>
+template <InFloat Terms>
 HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
-  if constexpr (Terms::kTerms > 1) return LogitGradientsOfPairs<Terms>(tile, at, sums);
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;

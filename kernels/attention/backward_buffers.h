@@ -75,7 +75,7 @@ struct BackwardScratch {
   BackwardScratch(const AttentionPlan& plan, const WantedGradients& wanted, Arena& arena) {
     const AttentionShape& s = plan.shape;
     const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
-    const bool by_query = plan.mixings[kLogits].has[kPerQuery] || plan.mixings[kWeights].has[kPerQuery];
+    const bool by_tile = plan.mixings[kLogits].PacksEachTile() || plan.mixings[kWeights].PacksEachTile();
     const bool pairs = plan.terms > 1;
     Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
     Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.block) * s.d_k);
@@ -113,15 +113,15 @@ struct BackwardScratch {
       largest = std::max(largest, mixes.size());
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(mixes.size() * kPartialSums);
       // W is not normalised in pairs, the matrix is.
-      const bool packs = mixes.has[kPerQuery] || (pairs && side == kWeights && mixes.has[kStatic]);
+      const bool packs = mixes.PacksEachTile() || (pairs && side == kWeights && mixes.has[kStatic]);
       if (packs) mixing[side] = arena.Floats(plan.block * plan.MixingLanes(side) * mixes.out);
-      if (mixes.has[kPerQuery]) {
+      if (mixes.PacksEachTile()) {
         mixing_back[side] = arena.Floats(plan.block * plan.Lanes(mixes.out) * mixes.in);
-        R_X[side] = arena.Floats(plan.block * mixes.size() * kPartialSums);
       }
+      if (mixes.has[kPerQuery]) R_X[side] = arena.Floats(plan.block * mixes.size() * kPartialSums);
     }
-    if (by_query || pairs) matrix = arena.Floats(largest);
-    if (by_query) matrix_transposed = arena.Floats(largest);
+    if (by_tile || pairs) matrix = arena.Floats(largest);
+    if (by_tile) matrix_transposed = arena.Floats(largest);
   }
 
   float *Q, *dO;                     // [tile][heads], see PackQueries

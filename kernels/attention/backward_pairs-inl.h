@@ -15,9 +15,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// RecomputeTile in bfloat16.
-template <class Terms>
-HWY_INLINE void RecomputeTileOfPairs(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
+// J, W, dU, dW and D_sums as in float; where weights are mixed, W is not normalised.
+template <InPairs Terms>
+HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, float* D_sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
@@ -79,8 +79,8 @@ HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkT
 }
 
 // U in pairs of queries, and the gradients of the weights mixing, in bfloat16.
-template <class Terms>
-HWY_INLINE void RecomputeValuesTileOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+template <InPairs Terms>
+HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;
@@ -128,8 +128,8 @@ HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& a
 }
 
 // LogitGradients in bfloat16.
-template <class Terms>
-HWY_INLINE void LogitGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
+template <InPairs Terms>
+HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const BackwardScratch& scratch = *tile.scratch;

@@ -86,7 +86,7 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
     // In pairs as forward has it: W is not normalised, the matrix is; but where positions have their own.
     const bool normalises = Terms::kTerms > 1 && side == kWeights && !mixes.has[kPerPosition];
-    if (!mixes.has[kPerQuery] && !(normalises && mixes.has[kStatic])) {
+    if (!mixes.PacksEachTile() && !(normalises && mixes.has[kStatic])) {
       tile.mixing[side] = {tile.packed->P[side], 0};
     } else {
       float* packed = scratch.mixing[side] + tile.index * plan.rows * size;
@@ -97,7 +97,7 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
       }
       tile.mixing[side] = {packed, size};
     }
-    if (!mixes.has[kPerQuery]) {
+    if (!mixes.PacksEachTile()) {
       tile.mixing_back[side] = {tile.packed->P_back[side], 0};
     } else {
       float* packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;

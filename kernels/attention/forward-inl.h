@@ -44,7 +44,7 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
   }
   tile.Q = Q;
   const SideShape& mixes = plan.mixings[kLogits];
-  if (mixes.has[kPerQuery]) {
+  if (mixes.PacksEachTile()) {
     float* logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
     PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits);
     tile.mixing[kLogits] = {logits, mixes.size()};
@@ -151,7 +151,7 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
     }
   }
   const SideShape& mixes = plan.mixings[kWeights];
-  if (mixes.has[kStatic] || mixes.has[kPerQuery]) {
+  if (mixes.has[kStatic] || mixes.PacksEachTile()) {
     const int64_t size = plan.MixingLanes(kWeights) * mixes.out;
     float* weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
     PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);

@@ -28,7 +28,7 @@ struct ForwardScratch {
     sums = arena.Floats(plan.h * plan.block * kPartialSums);
     for (const MixingSide side : kMixingSides) {
       // Of the weights each query's matrix is normalised.
-      const bool packs = side == kLogits ? plan.mixings[side].has[kPerQuery] : s.MixesWeights();
+      const bool packs = side == kLogits ? plan.mixings[side].PacksEachTile() : s.MixesWeights();
       mixing[side] = arena.Floats(packs ? plan.block * plan.MixingLanes(side) * plan.mixings[side].out : 0);
     }
     matrix = arena.Floats(std::max(plan.mixings[kLogits].size(), plan.mixings[kWeights].size()));

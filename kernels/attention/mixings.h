@@ -59,6 +59,8 @@ struct SideShape {
   bool has[kMixingKinds] = {};
 
   int64_t size() const { return in * out; }  // of one matrix
+  // Each tile packs its own P + R_X; else all read P as it is packed once.
+  bool PacksEachTile() const { return has[kPerQuery]; }
 };
 
 // An operand of a call, or its gradient.

@@ -75,6 +75,12 @@ struct PairTerms {
   }
 };
 
+// A stage that is written for the one or for the other.
+template <class Terms>
+concept InFloat = Terms::kTerms == 1;
+template <class Terms>
+concept InPairs = Terms::kTerms == 2;
+
 // What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
   HWY_INLINE void Next() {}
