@@ -163,7 +163,7 @@ double MeasureBFloat16PeakGflops(int threads, double milliseconds) {
   const bool hardware = BFloat16UnitIsHardware();
   return MeasureGflops(threads, milliseconds, [unit, hardware](float* result) {
     if (unit != BFloat16Unit::kTiles) return HWY_DYNAMIC_DISPATCH(PairProducts)(kRounds, unit, result);
-    if (hardware) return TileProducts<HardwareTiles>(kTileRounds, result);
+    if (hardware) return TileProducts<AmxTiles>(kTileRounds, result);
     return TileProducts<ModelTiles>(kTileRounds, result);
   });
 }

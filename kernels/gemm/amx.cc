@@ -63,12 +63,12 @@ bool HasTiles() {
 
 // Tiles 0 to 3 hold the sums, two by two, 4 and 5 A's rows, 6 and 7 B's columns. The compiler never uses one itself, so
 // that what they hold stays from one statement to the next.
-HardwareTiles::HardwareTiles() { asm volatile("ldtilecfg %0" : : "m"(kWholeTiles)); }
-HardwareTiles::~HardwareTiles() { asm volatile("tilerelease"); }
+AmxTiles::AmxTiles() { asm volatile("ldtilecfg %0" : : "m"(kWholeTiles)); }
+AmxTiles::~AmxTiles() { asm volatile("tilerelease"); }
 
-void HardwareTiles::Clear() { asm volatile("tilezero %tmm0\n\ttilezero %tmm1\n\ttilezero %tmm2\n\ttilezero %tmm3"); }
+void AmxTiles::Clear() { asm volatile("tilezero %tmm0\n\ttilezero %tmm1\n\ttilezero %tmm2\n\ttilezero %tmm3"); }
 
-void HardwareTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
+void AmxTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
   const int64_t a_bytes = 4 * a_stride, b_bytes = 4 * b_stride;
   asm volatile(
       "tileloadd (%[b0], %[b_bytes], 1), %%tmm6\n\t"
@@ -85,7 +85,7 @@ void HardwareTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t*
       : "memory");
 }
 
-void HardwareTiles::Store(float* sums) const {
+void AmxTiles::Store(float* sums) const {
   constexpr int64_t kRowBytes = kTileBlock * sizeof(float);
   float* const lower = sums + kTileSize * kTileBlock;
   asm volatile(
@@ -101,11 +101,11 @@ void HardwareTiles::Store(float* sums) const {
 #else
 
 bool HasTiles() { return false; }
-HardwareTiles::HardwareTiles() = default;
-HardwareTiles::~HardwareTiles() = default;
-void HardwareTiles::Clear() {}
-void HardwareTiles::AddStep(const uint32_t*, int64_t, const uint32_t*, int64_t) {}
-void HardwareTiles::Store(float*) const {}
+AmxTiles::AmxTiles() = default;
+AmxTiles::~AmxTiles() = default;
+void AmxTiles::Clear() {}
+void AmxTiles::AddStep(const uint32_t*, int64_t, const uint32_t*, int64_t) {}
+void AmxTiles::Store(float*) const {}
 
 #endif
 

@@ -22,12 +22,12 @@ bool HasTiles();
 
 // Sums of kTileBlock × kTileBlock, in the tile registers of a thread from construction to destruction: one of these at
 // a time. Only where HasTiles().
-class HardwareTiles {
+class AmxTiles {
  public:
-  HardwareTiles();
-  ~HardwareTiles();  // gives the registers back, so that a switch of threads needs not save them
-  HardwareTiles(const HardwareTiles&) = delete;
-  HardwareTiles& operator=(const HardwareTiles&) = delete;
+  AmxTiles();
+  ~AmxTiles();  // gives the registers back, so that a switch of threads needs not save them
+  AmxTiles(const AmxTiles&) = delete;
+  AmxTiles& operator=(const AmxTiles&) = delete;
 
   void Clear();
   // sums += A[32, 16 pairs] · B[16 pairs, 32]. A's rows are `a_stride` pairs apart, B's `b_stride`.

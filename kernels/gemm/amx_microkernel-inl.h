@@ -18,10 +18,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Tiles: HardwareTiles or ModelTiles. Rows and columns behind the last are computed and left out; terms behind the last
+// Tiles: AmxTiles or ModelTiles. Rows and columns behind the last are computed and left out; terms behind the last
 // are zeros in both operands, up to a whole step.
 template <class Tiles>
-struct TiledPairs {
+struct AmxPairs {
   using Sum = float;
   using Packed = uint32_t;
   static constexpr int64_t kMR = kTileBlock, kNR = kTileBlock;

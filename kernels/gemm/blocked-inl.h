@@ -190,7 +190,7 @@ void ManyRowsProduct(const Product<Operands>& g) {
   }
 }
 
-template <class Operands>
+template <BlockedOperands Operands>
 void BlockedProduct(const Product<Operands>& g) {
   if (g.m <= kFewRows) {
     FewRowsProduct<Operands>(g);

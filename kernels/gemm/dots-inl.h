@@ -223,7 +223,7 @@ HWY_INLINE void DotColumns(const GemmArguments<T>& g, const DotOperands<Operands
 }
 
 // Very few rows, and B's rows as they lie.
-template <class Operands, typename T = typename Operands::Sum>
+template <RegisterOperands Operands, typename T = typename Operands::Sum>
 void DotsProduct(const GemmArguments<T>& g) {
   constexpr int64_t kLanes = kLanesOf<T>, kPair = kDotGroups * kLanes;
   const Blocks depths(g.k, kKC, Operands::kTerms);

@@ -6,6 +6,7 @@
 #define CROSSTALK_GEMM_MICROKERNEL_INL_H_
 #endif
 
+#include <concepts>
 #include <cstdint>
 
 #include "crosstalk/kernels/gemm/blocked.h"
@@ -25,16 +26,6 @@ constexpr int kMR = kLanesOf<float> == 1    ? 3
 template <typename T>
 constexpr int kNR = 2 * kLanesOf<T>;
 
-// What a product's operands are packed as is a policy, Operands: Elements<T> (pack-inl.h), as they are, or
-// RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one. It has
-//
-//   Sum, Packed, kTerms    the type of C; the type of packed operands, and the terms of a sum that one of them holds
-//   kStep                  what the number of packed operands of a sum is a multiple of
-//   kMR, kNR               rows and columns of a tile
-//   LayoutOf, PackA, PackPanel, kRowStride   packing; lengths of k in a packed operand count Packed
-//   Part<pass>, kPasses, MulAdd              what a tile does with a vector of each: pass by pass
-//   TileOf                                   a tile of up to kMR × kNR
-//   Arithmetic                               what lives while tiles are computed
 // What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
 template <typename T>
 struct Update {
@@ -46,13 +37,41 @@ struct Update {
 // would show.
 enum class RowLayout { kByDepth, kByRow };
 
+// What the blocked product's operands are packed as, and the tile that multiplies them: Elements<T> (pack-inl.h), as
+// they are; RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one; AmxPairs.
+template <class Operands>
+concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& g,
+                                   typename Operands::Arithmetic& arithmetic, typename Operands::Packed* packed,
+                                   typename Operands::Sum* c, const Update<typename Operands::Sum>& update,
+                                   const PrefetchSpread<typename Operands::Packed>& ahead, int64_t i) {
+  { Operands::kTerms } -> std::convertible_to<int64_t>;               // terms of a sum in one Packed
+  { Operands::kStep } -> std::convertible_to<int64_t>;                // packed operands of a sum are a multiple of it
+  { Operands::kMR + Operands::kNR } -> std::convertible_to<int64_t>;  // rows and columns of a tile
+  { Operands::kRowStride } -> std::convertible_to<int64_t>;  // of RowLayout::kByRow, in Packed like all lengths of k
+  { Operands::kInPlace } -> std::convertible_to<bool>;       // B may be read where it lies
+  { Operands::LayoutOf(g) } -> std::same_as<RowLayout>;
+  Operands::PackA(g, i, i, i, i, packed);   // op(A)[first, rows, k, depth]
+  Operands::PackPanel(g, i, i, i, packed);  // op(B)[k, depth] of kNR columns from the first on
+  Operands::TileOf(arithmetic, RowLayout::kByRow, i, i, packed, packed, i, c, i, i, update, ahead);
+};
+
+// And of the register tile: what it does with a vector of each operand, pass by pass.
+template <class Operands>
+concept RegisterOperands = BlockedOperands<Operands> &&
+    requires(typename Operands::Part part, hn::Vec<Tag<typename Operands::Packed>> packed,
+             hn::Vec<Tag<typename Operands::Sum>> sum) {
+  { Operands::kPasses } -> std::convertible_to<int>;
+  { Operands::PartOf(0, packed) } -> std::same_as<typename Operands::Part>;
+  { Operands::MulAdd(part, part, sum) } -> std::same_as<decltype(sum)>;
+};
+
 // C[R, columns] ← Σ_k A[R, k] · B[k, NV vectors]; columns ≤ NV vectors. A function of its own: the registers are just
 // enough, and what surrounds it would take some.
 template <int R, int NV, RowLayout kLayout, class Operands, typename T = typename Operands::Sum,
           typename Packed = typename Operands::Packed>
-HWY_NOINLINE void Tile(int64_t depth, const Packed* HWY_RESTRICT a, const Packed* HWY_RESTRICT b, int64_t b_depth,
-                       T* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update<T>& update,
-                       PrefetchSpread<Packed> ahead) {
+HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, const Packed* HWY_RESTRICT b,
+                              int64_t b_depth, T* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update<T>& update,
+                              PrefetchSpread<Packed> ahead) {
   constexpr int kLanes = kLanesOf<T>;
   const Tag<T> d;
   const Tag<Packed> dp;
@@ -125,7 +144,7 @@ HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Ta
   }
 }
 
-// Tile for run-time numbers of rows ≤ R and columns ≤ NR.
+// Microkernel for run-time numbers of rows ≤ R and columns ≤ NR.
 template <class Operands, int R, RowLayout kLayout, typename T = typename Operands::Sum,
           typename Packed = typename Operands::Packed>
 HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const Packed* b, int64_t b_depth, T* c,
@@ -133,9 +152,9 @@ HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const
                              const PrefetchSpread<Packed>& ahead) {
   if (rows == R) {
     if (columns > kLanesOf<T>) {
-      Tile<R, 2, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Microkernel<R, 2, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     } else {
-      Tile<R, 1, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Microkernel<R, 1, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
     }
   } else if constexpr (R > 1) {
     RegisterTile<Operands, R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);

@@ -13,13 +13,13 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void TilesProduct(const GemmArguments<float>& g) {
 #if HWY_TARGET == HWY_AVX3
-  if (HasTiles()) return BlockedProduct<TiledPairs<HardwareTiles>>(g);
+  if (HasTiles()) return BlockedProduct<AmxPairs<AmxTiles>>(g);
 #endif
-  BlockedProduct<TiledPairs<ModelTiles>>(g);
+  BlockedProduct<AmxPairs<ModelTiles>>(g);
 }
 
 std::vector<int64_t> TilesBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return BufferSizes<TiledPairs<ModelTiles>>(g, threads);
+  return BufferSizes<AmxPairs<ModelTiles>>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

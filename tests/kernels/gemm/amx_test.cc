@@ -98,7 +98,7 @@ TEST(TilesTest, TheProcessorAgreesWithTheModel) {
   if (!HasTiles()) GTEST_SKIP() << "this machine has no AMX tiles of bfloat16";
   for (const float scale : {1.0f, 0x1p-64f, 0x1p60f}) {
     const Operands x(64, scale);
-    const std::vector<float> model = x.Product<ModelTiles>(), hardware = x.Product<HardwareTiles>();
+    const std::vector<float> model = x.Product<ModelTiles>(), hardware = x.Product<AmxTiles>();
     ASSERT_EQ(std::memcmp(model.data(), hardware.data(), model.size() * sizeof(float)), 0) << scale;
   }
 }
