@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
@@ -100,43 +99,6 @@ bool ReadsInPlace(const Product<Operands>& g) {
   return Operands::kInPlace && g.transpose_b == Transpose::kNo;
 }
 
-// Few rows: B is read where it lies, or packed panel by panel, used at once, and never written to memory.
-template <class Operands>
-void FewRowsProduct(const Product<Operands>& g) {
-  using Packed = typename Operands::Packed;
-  constexpr int64_t kPanel = Operands::kNR;
-  const Blocks depths = DepthsOf<Operands>(g);
-  const int64_t panels = CeilDivide(g.n, kPanel);
-  const int64_t block = PackedBlock<Operands>(g, g.m, depths.size);
-  PackBuffer<Packed> all_rows(block * depths.count + kSlack<Operands>);
-  for (int64_t i = 0; i < depths.count; ++i) {
-    const int64_t k = i * depths.size;
-    Operands::PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
-  }
-  ParallelForRange(panels, PanelsPerTask<Operands>(g), [&](int64_t begin, int64_t end) HWY_ATTR {
-    typename Operands::Arithmetic arithmetic;
-    const bool in_place = ReadsInPlace<Operands>(g);
-    const bool packs = !in_place || end * kPanel > g.n;
-    const int64_t most = PackedDepth<Operands>(std::min(depths.size, g.k));
-    PackBuffer<Packed> panel(packs ? most * kPanel + kSlack<Operands> : 0);
-    for (int64_t p = begin; p < end; ++p) {
-      for (int64_t i = 0; i < depths.count; ++i) {
-        const int64_t k = i * depths.size, depth = std::min(depths.size, g.k - k);
-        const Packed* a = all_rows.data() + i * block;
-        if constexpr (Operands::kInPlace) {
-          if (in_place && (p + 1) * kPanel <= g.n) {
-            PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b.data() + k * g.b.stride + p * kPanel,
-                                 g.b.stride, k, depth);
-            continue;
-          }
-        }
-        Operands::PackPanel(g, p * kPanel, k, depth, panel.data());
-        PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, panel.data(), kPanel, k, depth);
-      }
-    }
-  });
-}
-
 // How the work on one packed block of B is shared out: a grid of ranges of row tiles and of B's panels, as equal as can
 // be, a multiple of the threads. None of it changes a bit.
 template <class Operands>
@@ -156,13 +118,71 @@ struct Shares {
 };
 
 template <class Operands>
+GemmWorkspace WorkspaceOf(const Product<Operands>& g) {
+  using T = typename Operands::Sum;
+  constexpr int64_t kPanel = Operands::kNR;
+  const Blocks depths = DepthsOf<Operands>(g);
+  const int64_t depth = std::min(depths.size, g.k), packed_depth = PackedDepth<Operands>(depth);
+  if (g.m <= kFewRows) {
+    const int64_t packing = ReadsInPlace<Operands>(g) ? int64_t{g.n % kPanel != 0}
+                                                      : CeilDivide(CeilDivide(g.n, kPanel), PanelsPerTask<Operands>(g));
+    return {.shared = PackedBlock<Operands>(g, g.m, depths.size) * depths.count + kSlack<Operands>,
+            .task = packed_depth * kPanel + kSlack<Operands>,
+            .packing_tasks = packing};
+  }
+  const Blocks columns(g.n, kNC<T>, kPanel);
+  const Shares<Operands> shares(g.m, kMC<T>, CeilDivide(std::min(columns.size, g.n), kPanel));
+  const int64_t rows = std::min<int64_t>(g.m, CeilDivide(shares.tiles, shares.rows) * Operands::kMR);
+  return {.shared = packed_depth * RoundUp(columns.size, kPanel) + kSlack<Operands>,
+          .task = PackedBlock<Operands>(g, rows, depth) + kSlack<Operands>,
+          .packing_tasks = shares.rows * shares.columns};
+}
+
+// Few rows: B is read where it lies, or packed panel by panel, used at once, and never written to memory.
+template <class Operands>
+void FewRowsProduct(const Product<Operands>& g) {
+  using Packed = typename Operands::Packed;
+  constexpr int64_t kPanel = Operands::kNR;
+  const Blocks depths = DepthsOf<Operands>(g);
+  const int64_t panels = CeilDivide(g.n, kPanel);
+  const int64_t block = PackedBlock<Operands>(g, g.m, depths.size);
+  const GemmWorkspace workspace = WorkspaceOf<Operands>(g);
+  PackBuffer<Packed> all_rows(workspace.shared);
+  for (int64_t i = 0; i < depths.count; ++i) {
+    const int64_t k = i * depths.size;
+    Operands::PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
+  }
+  ParallelForRange(panels, PanelsPerTask<Operands>(g), [&](int64_t begin, int64_t end) HWY_ATTR {
+    typename Operands::Arithmetic arithmetic;
+    const bool in_place = ReadsInPlace<Operands>(g);
+    const bool packs = !in_place || end * kPanel > g.n;
+    PackBuffer<Packed> panel(packs ? workspace.task : 0);
+    for (int64_t p = begin; p < end; ++p) {
+      for (int64_t i = 0; i < depths.count; ++i) {
+        const int64_t k = i * depths.size, depth = std::min(depths.size, g.k - k);
+        const Packed* a = all_rows.data() + i * block;
+        if constexpr (Operands::kInPlace) {
+          if (in_place && (p + 1) * kPanel <= g.n) {
+            PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b.data() + k * g.b.stride + p * kPanel,
+                                 g.b.stride, k, depth);
+            continue;
+          }
+        }
+        Operands::PackPanel(g, p * kPanel, k, depth, panel.data());
+        PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, panel.data(), kPanel, k, depth);
+      }
+    }
+  });
+}
+
+template <class Operands>
 void ManyRowsProduct(const Product<Operands>& g) {
   using T = typename Operands::Sum;
   using Packed = typename Operands::Packed;
   constexpr int64_t kPanel = Operands::kNR;
   const Blocks depths = DepthsOf<Operands>(g), column_blocks(g.n, kNC<T>, kPanel);
-  PackBuffer<Packed> packed_b(PackedDepth<Operands>(std::min(depths.size, g.k)) * RoundUp(column_blocks.size, kPanel) +
-                              kSlack<Operands>);
+  const GemmWorkspace workspace = WorkspaceOf<Operands>(g);
+  PackBuffer<Packed> packed_b(workspace.shared);
   for (int64_t column = 0; column < g.n; column += column_blocks.size) {
     const int64_t panels = CeilDivide(std::min(column_blocks.size, g.n - column), kPanel);
     const Shares<Operands> shares(g.m, kMC<T>, panels);
@@ -178,7 +198,7 @@ void ManyRowsProduct(const Product<Operands>& g) {
         const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
         const int64_t row = shares.FirstRow(row_share);
         const int64_t rows = std::min(g.m, shares.FirstRow(row_share + 1)) - row;
-        PackBuffer<Packed> packed_a(PackedBlock<Operands>(g, rows, depth) + kSlack<Operands>);
+        PackBuffer<Packed> packed_a(workspace.task);
         Operands::PackA(g, row, rows, k, depth, packed_a.data());
         for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
           PanelTiles<Operands>(arithmetic, g, row, rows, packed_a.data(), column + p * kPanel,
@@ -197,30 +217,6 @@ void BlockedProduct(const Product<Operands>& g) {
   } else {
     ManyRowsProduct<Operands>(g);
   }
-}
-
-// The elements of each PackBuffer that is there at once in a product of that many threads, all of them busy.
-template <class Operands>
-std::vector<int64_t> BufferSizes(const Product<Operands>& g, int64_t threads) {
-  constexpr int64_t kPanel = Operands::kNR;
-  const Blocks depths = DepthsOf<Operands>(g);
-  const int64_t depth = std::min(depths.size, g.k);
-  if (g.m <= kFewRows) {
-    const int64_t all_rows = PackedBlock<Operands>(g, g.m, depths.size) * depths.count + kSlack<Operands>;
-    const int64_t packing = ReadsInPlace<Operands>(g) ? int64_t{g.n % kPanel != 0}
-                                                      : CeilDivide(CeilDivide(g.n, kPanel), PanelsPerTask<Operands>(g));
-    std::vector<int64_t> sizes(static_cast<size_t>(1 + std::min(threads, packing)),
-                               PackedDepth<Operands>(depth) * kPanel + kSlack<Operands>);
-    sizes[0] = all_rows;
-    return sizes;
-  }
-  const Blocks columns(g.n, kNC<typename Operands::Sum>, kPanel);
-  const Shares<Operands> shares(g.m, kMC<typename Operands::Sum>, CeilDivide(std::min(columns.size, g.n), kPanel));
-  const int64_t rows = std::min<int64_t>(g.m, CeilDivide(shares.tiles, shares.rows) * Operands::kMR);
-  std::vector<int64_t> sizes(static_cast<size_t>(1 + std::min(threads, shares.rows * shares.columns)),
-                             PackedBlock<Operands>(g, rows, depth) + kSlack<Operands>);
-  sizes[0] = PackedDepth<Operands>(depth) * RoundUp(columns.size, kPanel) + kSlack<Operands>;
-  return sizes;
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

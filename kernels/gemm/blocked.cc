@@ -1,12 +1,7 @@
 #include "crosstalk/kernels/gemm/blocked.h"
 
-#include <memory>
-#include <vector>
-
-#include "crosstalk/kernels/gemm/pack_buffer.h"
 #include "crosstalk/kernels/gemm/products.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::kernels {
 namespace {
@@ -36,19 +31,15 @@ void BlockedGemm(const GemmArguments<T>& g) {
 }
 
 template <typename T>
-void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products) {
-  if (g.k == 0 || g.alpha == T(0)) return;
-  std::vector<std::shared_ptr<Storage>> buffers;
+GemmWorkspace BlockedGemmWorkspace(const GemmArguments<T>& g) {
+  if (g.k == 0 || g.alpha == T(0)) return {};
   SettleSimdTarget();
-  const std::vector<int64_t> sizes = BuffersOfElements(g, threads);
-  for (int64_t i = 0; i < products; ++i) {
-    for (const int64_t elements : sizes) buffers.push_back(PackBuffer<T>::FromPool(elements));
-  }
+  return WorkspaceOfElements(g);
 }
 
 template void BlockedGemm<float>(const GemmArguments<float>&);
 template void BlockedGemm<double>(const GemmArguments<double>&);
-template void AllocateAsBlockedGemm<float>(const GemmArguments<float>&, int64_t, int64_t);
-template void AllocateAsBlockedGemm<double>(const GemmArguments<double>&, int64_t, int64_t);
+template GemmWorkspace BlockedGemmWorkspace<float>(const GemmArguments<float>&);
+template GemmWorkspace BlockedGemmWorkspace<double>(const GemmArguments<double>&);
 
 }  // namespace crosstalk::kernels

@@ -38,11 +38,14 @@ void BlockedGemm(const GemmArguments<T>& g);
 // The same with g.precision kBFloat16.
 void RoundedGemm(const GemmArguments<float>& g);
 
-// Takes from the pool what `products` of these, each computed by that many threads, hold at once, and gives it back:
-// for OpContext::shapes_only.
+// Working memory, in packed elements: what all tasks of a product share, and what each of those that pack has beside.
+struct GemmWorkspace {
+  int64_t shared = 0;
+  int64_t task = 0;
+  int64_t packing_tasks = 0;
+};
 template <typename T>
-void AllocateAsBlockedGemm(const GemmArguments<T>& g, int64_t threads, int64_t products);
-
-void AllocateAsRoundedGemm(const GemmArguments<float>& g, int64_t threads, int64_t products);
+GemmWorkspace BlockedGemmWorkspace(const GemmArguments<T>& g);
+GemmWorkspace RoundedGemmWorkspace(const GemmArguments<float>& g);
 
 }  // namespace crosstalk::kernels

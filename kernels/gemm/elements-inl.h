@@ -6,9 +6,6 @@
 #define CROSSTALK_GEMM_ELEMENTS_INL_H_
 #endif
 
-#include <cstdint>
-#include <vector>
-
 #include "crosstalk/kernels/gemm/blocked-inl.h"
 #include "crosstalk/kernels/gemm/dots-inl.h"
 #include "crosstalk/kernels/gemm/pack-inl.h"
@@ -27,8 +24,8 @@ void ElementsProduct(const GemmArguments<T>& g) {
 }
 
 template <typename T>
-std::vector<int64_t> ElementsBuffers(const GemmArguments<T>& g, int64_t threads) {
-  return IsThin(g) || IsDots(g) ? std::vector<int64_t>() : BufferSizes<Elements<T>>(g, threads);
+GemmWorkspace ElementsWorkspace(const GemmArguments<T>& g) {
+  return IsThin(g) || IsDots(g) ? GemmWorkspace() : WorkspaceOf<Elements<T>>(g);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

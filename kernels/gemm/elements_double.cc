@@ -12,9 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void DoubleProduct(const GemmArguments<double>& g) { ElementsProduct(g); }
-std::vector<int64_t> DoubleBuffers(const GemmArguments<double>& g, int64_t threads) {
-  return ElementsBuffers(g, threads);
-}
+GemmWorkspace DoubleWorkspace(const GemmArguments<double>& g) { return ElementsWorkspace(g); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -23,12 +21,10 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(DoubleProduct);
-HWY_EXPORT(DoubleBuffers);
+HWY_EXPORT(DoubleWorkspace);
 
 void ProductOfElements(const GemmArguments<double>& g) { HWY_DYNAMIC_DISPATCH(DoubleProduct)(g); }
-std::vector<int64_t> BuffersOfElements(const GemmArguments<double>& g, int64_t threads) {
-  return HWY_DYNAMIC_DISPATCH(DoubleBuffers)(g, threads);
-}
+GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g) { return HWY_DYNAMIC_DISPATCH(DoubleWorkspace)(g); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -12,9 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void FloatProduct(const GemmArguments<float>& g) { ElementsProduct(g); }
-std::vector<int64_t> FloatBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return ElementsBuffers(g, threads);
-}
+GemmWorkspace FloatWorkspace(const GemmArguments<float>& g) { return ElementsWorkspace(g); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -23,12 +21,10 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(FloatProduct);
-HWY_EXPORT(FloatBuffers);
+HWY_EXPORT(FloatWorkspace);
 
 void ProductOfElements(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(FloatProduct)(g); }
-std::vector<int64_t> BuffersOfElements(const GemmArguments<float>& g, int64_t threads) {
-  return HWY_DYNAMIC_DISPATCH(FloatBuffers)(g, threads);
-}
+GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(FloatWorkspace)(g); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

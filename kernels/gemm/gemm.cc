@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "crosstalk/kernels/gemm/blocked.h"
+#include "crosstalk/kernels/gemm/pack_buffer.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -48,11 +49,11 @@ void ComputeWhole(const GemmArguments<T>& g) {
 }
 
 template <typename T>
-void AllocateAsComputeWhole(const GemmArguments<T>& g, int64_t threads, int64_t products) {
+GemmWorkspace WorkspaceOf(const GemmArguments<T>& g) {
   if constexpr (sizeof(T) == 4) {
-    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return AllocateAsRoundedGemm(g, threads, products);
+    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return RoundedGemmWorkspace(g);
   }
-  AllocateAsBlockedGemm(g, threads, products);
+  return BlockedGemmWorkspace(g);
 }
 
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,
@@ -115,15 +116,24 @@ void ComputeOne(const GemmArguments<T>& g) {
 
 // Under OpContext::shapes_only: allocates what `products` of these, each computed by that many threads, hold at once.
 template <typename T>
-void AllocateAsComputeOne(const GemmArguments<T>& g, int64_t threads, int64_t products) {
-  if (!IsSliced(g)) return AllocateAsComputeWhole(g, threads, products);
-  GemmArguments<T> slice = g;
-  slice.k = SliceLength(g);
-  const int64_t slices = CeilDivide(g.k, slice.k);
-  const size_t bytes = static_cast<size_t>(slices * g.m * g.n) * sizeof(T);
-  std::vector<std::shared_ptr<Storage>> partial;
-  for (int64_t i = 0; i < products; ++i) partial.push_back(Storage::Allocate(bytes));
-  AllocateAsComputeWhole(slice, 1, products * std::min(threads, slices));
+void Allocate(const GemmArguments<T>& g, int64_t threads, int64_t products) {
+  std::vector<std::shared_ptr<Storage>> held;
+  GemmArguments<T> whole = g;
+  if (IsSliced(g)) {
+    whole.k = SliceLength(g);
+    const int64_t slices = CeilDivide(g.k, whole.k);
+    const size_t bytes = static_cast<size_t>(slices * g.m * g.n) * sizeof(T);
+    for (int64_t i = 0; i < products; ++i) held.push_back(Storage::Allocate(bytes));
+    products *= std::min(threads, slices);
+    threads = 1;
+  }
+  const GemmWorkspace workspace = WorkspaceOf(whole);
+  for (int64_t i = 0; i < products; ++i) {
+    held.push_back(PackBuffer<T>::FromPool(workspace.shared));
+    for (int64_t task = 0; task < std::min(threads, workspace.packing_tasks); ++task) {
+      held.push_back(PackBuffer<T>::FromPool(workspace.task));
+    }
+  }
 }
 
 }  // namespace
@@ -132,7 +142,7 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
-  if (CurrentContext().shapes_only) return AllocateAsComputeOne(arguments, NumThreads(), 1);
+  if (CurrentContext().shapes_only) return Allocate(arguments, NumThreads(), 1);
   ComputeOne(arguments);
 }
 
@@ -159,8 +169,8 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   const bool one_by_one = work > kLargeProduct || (count < NumThreads() && work > kSmallProduct);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work));
   if (CurrentContext().shapes_only) {
-    if (one_by_one) return AllocateAsComputeOne(g, NumThreads(), 1);
-    return AllocateAsComputeOne(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
+    if (one_by_one) return Allocate(g, NumThreads(), 1);
+    return Allocate(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
   }
   if (one_by_one) {
     for (int64_t i = 0; i < count; ++i) compute(i);

@@ -6,9 +6,6 @@
 #define CROSSTALK_GEMM_PAIRS_INL_H_
 #endif
 
-#include <cstdint>
-#include <vector>
-
 #include "crosstalk/kernels/gemm/blocked-inl.h"
 #include "crosstalk/kernels/gemm/dots_rounded-inl.h"
 #include "crosstalk/kernels/gemm/pack_rounded-inl.h"
@@ -27,9 +24,8 @@ void PairsProduct(const GemmArguments<float>& g) {
 }
 
 template <BFloat16Unit kUnit>
-std::vector<int64_t> PairsBuffers(const GemmArguments<float>& g, int64_t threads) {
-  if (IsThinRounded(g, kUnit) || IsDotsRounded(g, kUnit)) return {};
-  return BufferSizes<RoundedPairs<kUnit>>(g, threads);
+GemmWorkspace PairsWorkspace(const GemmArguments<float>& g) {
+  return IsThinRounded(g, kUnit) || IsDotsRounded(g, kUnit) ? GemmWorkspace() : WorkspaceOf<RoundedPairs<kUnit>>(g);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

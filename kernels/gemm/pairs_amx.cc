@@ -18,9 +18,7 @@ void TilesProduct(const GemmArguments<float>& g) {
   BlockedProduct<AmxPairs<ModelTiles>>(g);
 }
 
-std::vector<int64_t> TilesBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return BufferSizes<AmxPairs<ModelTiles>>(g, threads);
-}
+GemmWorkspace TilesWorkspace(const GemmArguments<float>& g) { return WorkspaceOf<AmxPairs<ModelTiles>>(g); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -29,12 +27,10 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(TilesProduct);
-HWY_EXPORT(TilesBuffers);
+HWY_EXPORT(TilesWorkspace);
 
 void ProductOfTiles(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(TilesProduct)(g); }
-std::vector<int64_t> BuffersOfTiles(const GemmArguments<float>& g, int64_t threads) {
-  return HWY_DYNAMIC_DISPATCH(TilesBuffers)(g, threads);
-}
+GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(TilesWorkspace)(g); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

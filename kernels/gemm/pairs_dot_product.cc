@@ -14,12 +14,12 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 void DotProductsProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kDotProduct>(g); }
-std::vector<int64_t> DotProductsBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return PairsBuffers<BFloat16Unit::kDotProduct>(g, threads);
+GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& g) {
+  return PairsWorkspace<BFloat16Unit::kDotProduct>(g);
 }
 #else  // without the instruction: BFloat16UnitInUse() does not choose it
 void DotProductsProduct(const GemmArguments<float>& /*g*/) { CROSSTALK_DCHECK(false); }
-std::vector<int64_t> DotProductsBuffers(const GemmArguments<float>& /*g*/, int64_t /*threads*/) {
+GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& /*g*/) {
   CROSSTALK_DCHECK(false);
   return {};
 }
@@ -32,11 +32,11 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(DotProductsProduct);
-HWY_EXPORT(DotProductsBuffers);
+HWY_EXPORT(DotProductsWorkspace);
 
 void ProductOfDotProducts(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(DotProductsProduct)(g); }
-std::vector<int64_t> BuffersOfDotProducts(const GemmArguments<float>& g, int64_t threads) {
-  return HWY_DYNAMIC_DISPATCH(DotProductsBuffers)(g, threads);
+GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g) {
+  return HWY_DYNAMIC_DISPATCH(DotProductsWorkspace)(g);
 }
 
 }  // namespace crosstalk::kernels

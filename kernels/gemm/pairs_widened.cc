@@ -13,9 +13,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void WidenedProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kWidened>(g); }
 
-std::vector<int64_t> WidenedBuffers(const GemmArguments<float>& g, int64_t threads) {
-  return PairsBuffers<BFloat16Unit::kWidened>(g, threads);
-}
+GemmWorkspace WidenedWorkspace(const GemmArguments<float>& g) { return PairsWorkspace<BFloat16Unit::kWidened>(g); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -24,12 +22,10 @@ HWY_AFTER_NAMESPACE();
 namespace crosstalk::kernels {
 
 HWY_EXPORT(WidenedProduct);
-HWY_EXPORT(WidenedBuffers);
+HWY_EXPORT(WidenedWorkspace);
 
 void ProductOfWidened(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(WidenedProduct)(g); }
-std::vector<int64_t> BuffersOfWidened(const GemmArguments<float>& g, int64_t threads) {
-  return HWY_DYNAMIC_DISPATCH(WidenedBuffers)(g, threads);
-}
+GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(WidenedWorkspace)(g); }
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE
