@@ -7,8 +7,8 @@
 
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/grad_cases.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace gradients_test {
@@ -30,7 +30,7 @@ std::vector<Tensor> Evaluate(const GradCase& grad_case, DType dtype) {
 // One thread unless a test says otherwise: these tensors are too small for more, and there are thousands of calls.
 class GradientsTest : public ::testing::TestWithParam<size_t> {
  private:
-  const testing::ThreadsScope one_thread_{1};
+  const ThreadsScope one_thread_{1};
 };
 
 TEST_P(GradientsTest, AgreeWithCentralDifferences) {
@@ -61,7 +61,7 @@ TEST_P(GradientsTest, BitsDoNotDependOnThreads) {
   const GradCase& grad_case = GradCases()[GetParam()];
   const std::vector<Tensor> expected = Evaluate(grad_case, DType::kFloat32);
   for (const int threads : {2, 3, 8}) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     const std::vector<Tensor> results = Evaluate(grad_case, DType::kFloat32);
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(expected[i].ToVector<float>(), results[i].ToVector<float>())

@@ -8,9 +8,9 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace ops_loss_test {
@@ -151,10 +151,10 @@ TEST(LinearCrossEntropyTest, SameBitsOnAnyThreads) {
     }
     return all;
   };
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   const std::vector<float> expected = compute();
   for (const int threads : {2, 3, 5, 8}) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     EXPECT_EQ(compute(), expected) << threads << " threads";
   }
 }

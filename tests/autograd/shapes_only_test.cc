@@ -14,8 +14,8 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/grad_cases.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace shapes_only_test {
@@ -46,7 +46,7 @@ Outcome Evaluate(const GradCase& grad_case, const std::vector<Tensor>& inputs, c
 
 class ShapesOnlyTest : public ::testing::TestWithParam<size_t> {
  private:
-  const testing::ThreadsScope one_thread_{1};
+  const ThreadsScope one_thread_{1};
 };
 
 TEST_P(ShapesOnlyTest, ShapesAndMemoryAreThoseOfARealCallAndNothingIsWritten) {
@@ -84,7 +84,7 @@ Variable Leaf(const Shape& shape) {
 }
 
 TEST(ShapesOnlyGemmTest, PackedPanelsAreCounted) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   // Few rows and many, short and long k, transposed or not, one and several blocks of columns, slices of k.
   const int64_t sizes[][3] = {{5, 700, 300},  {100, 90, 80},   {300, 200, 1000},
                               {64, 64, 9000}, {70, 5000, 100}, {2000, 33, 1}};

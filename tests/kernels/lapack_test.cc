@@ -8,7 +8,7 @@
 
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/runtime/parallel.h"
-#include "tests/support/threads_scope.h"
+#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk::kernels {
 namespace lapack_test {
@@ -72,7 +72,7 @@ TEST_F(LapackTest, WhatIsNoNumberHasNone) {
 // OpenBLAS has as many buffers as there were threads when it was loaded.
 TEST_F(LapackTest, CallsOfMoreThreadsThanItHasBuffersWait) {
   const int threads = GetOpenBlas().buffers + 3;
-  const testing::ThreadsScope scope(threads);
+  const ThreadsScope scope(threads);
   constexpr int64_t kN = 40;
   std::vector<double> matrix(kN * kN);
   for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<double>(i * i % 37);

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "tests/support/threads_scope.h"
+#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk {
 namespace random_test {
@@ -170,7 +170,7 @@ TEST(RandomTest, FillsAreTheSameForAnyNumberOfThreads) {
   for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
     std::vector<std::vector<double>> first;
     for (int threads : {1, 2, 3, 8}) {
-      const testing::ThreadsScope scope(threads);
+      const ThreadsScope scope(threads);
       std::vector<std::vector<double>> filled;
       const Tensor t = Tensor::Empty(shape, dtype);
       FillUniform(t, key, -2, 3);

@@ -10,9 +10,9 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "gtest/gtest.h"
 #include "tests/support/close.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
 
@@ -27,7 +27,7 @@ class KernelTest : public ::testing::TestWithParam<std::string> {
   void TearDown() override { RestrictSimdTarget(""); }
 
  private:
-  const testing::ThreadsScope two_threads_{2};
+  const ThreadsScope two_threads_{2};
 };
 
 #define CROSSTALK_KERNEL_TEST(Suite) \
@@ -89,10 +89,10 @@ std::vector<double> ToDouble(const std::vector<T>& values) {
 // compute() → std::vector<T>: the same bits on 1, 2, 3, 5 and 8 threads.
 template <typename F>
 void ExpectSameBitsOnAnyThreads(const F& compute) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   const auto expected = compute();
   for (const int threads : {2, 3, 5, 8}) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     EXPECT_TRUE(SameBits(compute(), expected)) << threads << " threads";
   }
 }

@@ -14,10 +14,10 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/fusing_targets.h"
 #include "tests/support/sha256.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/threads_scope.h"
 #include "tests/support/tiny_run.h"
 #include "tools/option_table.h"
 #include "tools/training_options.h"
@@ -106,7 +106,7 @@ TEST(PublishedBitsTest, EachRunGivesThemOnEveryInstructionSetAndNumberOfThreads)
       kernels::RestrictSimdTarget(target);
       for (const std::string& unit : Units(row.options)) {
         kernels::RestrictBFloat16Unit(unit);
-        const testing::ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
+        const ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
         const std::string model = TrainedModel(published.always + " " + row.options);
         std::string& expected = kernels::SimdBits() == "fma" ? row.fma : row.no_fma;
         if (publish && renewed.insert(&expected).second) expected = model;

@@ -10,7 +10,6 @@
 
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/tensor.h"
 
@@ -103,17 +102,6 @@ std::vector<BenchResult> MeasureLayer(const std::string& name, const AttentionCo
 
 // `crosstalk bench --scaling`: prints speed against the number of threads and against n. Returns the rows.
 std::vector<BenchResult> RunScaling(const BenchSettings& settings);
-
-// Computes with other threads for as long as it lives.
-class ThreadsScope {
- public:
-  explicit ThreadsScope(int threads) : before_(NumThreads()) { SetNumThreads(threads); }
-  ~ThreadsScope() { SetNumThreads(before_); }
-  ThreadsScope(const ThreadsScope&) = delete;
-
- private:
-  int before_;
-};
 
 // Standard normal numbers that depend on the purpose alone.
 Tensor RandomTensor(const Shape& shape, const char* purpose);

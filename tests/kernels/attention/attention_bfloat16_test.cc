@@ -9,12 +9,12 @@
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"
 #include "tests/support/close.h"
 #include "tests/support/fusing_targets.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
 namespace attention_bfloat16_test {
@@ -318,7 +318,7 @@ void ExpectSameResults(const AttentionProblem& p) {
       for (const std::string& unit : SupportedBFloat16Units()) {
         RestrictBFloat16Unit(unit);
         for (const int threads : {1, 3}) {
-          const testing::ThreadsScope scope(threads);
+          const ThreadsScope scope(threads);
           results.push_back(FusedAttention(p));
           if (expected == nullptr) expected = &results[0];
           Results::ForEach([&](const char* name, Floats Results::*member) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/kernels/attention/attention_problem.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk::kernels {
 namespace attention_test {
@@ -357,10 +357,10 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   wide.buckets = 5;
   for (const AttentionShape& s : {talking, dynamic, multi_query, wide}) {
     const AttentionProblem p(s, {}, 0.1);
-    const testing::ThreadsScope one_thread(1);
+    const ThreadsScope one_thread(1);
     const AttentionResults<float> one = FusedAttention(p);
     for (const int threads : {2, 3, 5, 8}) {
-      const testing::ThreadsScope scope(threads);
+      const ThreadsScope scope(threads);
       const AttentionResults<float> many = FusedAttention(p);
       AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
         EXPECT_EQ(one.*member, many.*member) << name << " with " << threads << " threads, " << Describe(s);
@@ -408,10 +408,10 @@ TEST(AttentionTest, LogitsAreKeptOnlyWhereTheyTakeNoMoreRoomThanQ) {
 TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
   AttentionShape s = Talking(Shape(2, 130, 70, 3, 4, 5, 9, 8));
   const AttentionProblem p(s);
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   const AttentionResults<float> expected = FusedAttention(p);
   const Floats::size_type floats = AttentionForwardWorkspaceBytes(s, 2) / sizeof(float) + 16;
-  const testing::ThreadsScope eight_threads(8);
+  const ThreadsScope eight_threads(8);
   Floats workspace(floats), O(expected.O.size()), row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
   void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
   AttentionForward(p.call, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data()}, aligned, 2);

@@ -15,9 +15,9 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace search_test {
@@ -234,11 +234,11 @@ void ExpectIndependentAnswers(const Model& model, const SearchOptions& options, 
   std::vector<SearchInput> inputs = Inputs(TinyIds(6, 41, 40, 1, 5));
   std::vector<std::vector<SearchAnswer>> alone;
   {
-    const testing::ThreadsScope one_thread(1);
+    const ThreadsScope one_thread(1);
     for (const SearchInput& input : inputs) alone.push_back(Search(model, {input}, options)[0]);
   }
   for (const int threads : thread_counts) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     SearchOptions batched = options;
     batched.batch = threads == 2 ? 32 : threads;
     const auto together = Search(model, inputs, batched);

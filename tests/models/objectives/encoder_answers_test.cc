@@ -14,9 +14,9 @@
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace encoder_answers_test {
@@ -100,7 +100,7 @@ TEST(EncoderAnswersTest, AnAnswerDependsOnItsRowAlone) {
         EXPECT_TRUE(alone.at(0) == together[i]) << kind << ", form " << static_cast<int>(task.type.form) << ", " << i;
       }
       for (const int threads : {1, 2, 3, 5, 8}) {
-        const testing::ThreadsScope scope(threads);
+        const ThreadsScope scope(threads);
         const auto again = AnswerWithHead(model, *Bytes(), task.type, {rows.begin(), rows.begin() + 6}, kOptions);
         for (size_t i = 0; i < again.size(); ++i) EXPECT_TRUE(again[i] == together[i]) << kind << threads << " " << i;
       }

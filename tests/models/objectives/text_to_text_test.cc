@@ -10,8 +10,8 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
@@ -121,7 +121,7 @@ TEST(TextToTextTest, AnAnswerDependsOnItsRowAlone) {
   const std::vector<TaskPrediction> all = answer(rows);
   ASSERT_EQ(all.size(), rows.size());
   for (const int threads : {1, 2, 3}) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     for (const size_t i : {size_t{0}, size_t{13}, size_t{69}}) {
       const std::vector<TaskPrediction> alone = answer({rows[i]});
       EXPECT_EQ(alone[0].id, all[i].id);

@@ -12,8 +12,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/t5_cases.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace t5_test {
@@ -284,7 +284,7 @@ TEST(T5Test, InitialValuesOfALayerDoNotDependOnTheOthers) {
 // All that a step needs, the kernels' working memory included, the steps after it use again.
 TEST_P(T5KindTest, NothingIsAllocatedAfterTheSecondStep) {
   // With more it depends on chance how many of the kernels' buffers are in use at once.
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   for (const AttentionImplementation implementation :
        {AttentionImplementation::kFused, AttentionImplementation::kComposed}) {
     T5Config config = TinyT5(GetParam());

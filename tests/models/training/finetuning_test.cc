@@ -13,10 +13,10 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/threads_scope.h"
 #include "tests/support/tiny_config.h"
 
 namespace crosstalk {
@@ -203,7 +203,7 @@ TEST_F(FinetuningTest, TheBitsAreThoseOfAnyNumberOfThreadsAndAnyInterruption) {
     TrainingObserver stopping;
     stopping.step = [&](const StepResult&) { ++steps; };
     stopping.stop = [&] { return steps >= 3; };
-    const testing::ThreadsScope threads(3);
+    const ThreadsScope threads(3);
     EXPECT_EQ(Train(config, dir_ / (model + "-cut"), ResumeOptions::From::kNothing, stopping).end,
               TrainingSummary::End::kStopped);
     Train(config, dir_ / (model + "-cut"), ResumeOptions::From::kNewest);

@@ -8,9 +8,9 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace loop_test {
@@ -138,7 +138,7 @@ TEST(LoopTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   config.SetAttention(config.encoder_self);
   std::vector<float> expected;
   for (const int count : {1, 3}) {
-    const testing::ThreadsScope scope(count);
+    const ThreadsScope scope(count);
     Rig rig(2, config);
     for (int i = 0; i < 4; ++i) rig.loop.Step();
     const std::vector<float> values = AllValues(ParameterTensors(rig.model));

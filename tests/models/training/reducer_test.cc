@@ -16,9 +16,9 @@
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/lamb.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 #include "tests/support/thread_reducer.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace reducer_test {
@@ -186,7 +186,7 @@ const std::vector<std::pair<const char*, OptimizerMaker>>& Optimizers() {
 }
 
 TEST(GradientReducerTest, BitsDoNotDependOnWherePartsAreComputed) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   for (const auto& [name, make_optimizer] : Optimizers()) {
     for (const int64_t parts : {1, 3, 5, 8, 12}) {
       LocalReducer local(parts);

@@ -6,8 +6,8 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace step_cost_test {
@@ -97,7 +97,7 @@ TrainingConfig Wide(AttentionKind kind, AttentionImplementation implementation, 
 }
 
 TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
     for (const int64_t accumulate : {1, 2, 3, 6, 12}) {
       TrainingConfig config;
@@ -113,7 +113,7 @@ TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
 }
 
 TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   for (const char* frozen : {"embedding", "encoder", "decoder", "*.P_l,*.P_w", "encoder,embedding", "*.feed_forward"}) {
     for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
       TrainingConfig config;
@@ -135,7 +135,7 @@ TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
 }
 
 TEST(StepCostTest, MemoryIsThatOfAStepOfEveryKindOfAttention) {
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   for (const AttentionKind kind : {AttentionKind::kTalking, AttentionKind::kDynamic, AttentionKind::kBilinear}) {
     for (const auto implementation : {AttentionImplementation::kComposed, AttentionImplementation::kFused}) {
       for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
@@ -150,7 +150,7 @@ TEST(StepCostTest, MemoryIsThatOfAStepOfEveryKindOfAttention) {
 // With several threads, each packs a block of A when it gets to it: what is said counts one for each thread, a real
 // step those that were there at once.
 TEST(StepCostTest, MemoryCountsEveryThreadsBuffers) {
-  const testing::ThreadsScope three_threads(3);
+  const ThreadsScope three_threads(3);
   const ResolvedConfig resolved(Wide(AttentionKind::kTalking, AttentionImplementation::kFused, Activations::kKeep));
   const int64_t said = EstimateStep(resolved, {300, {}}).total_bytes, real = PeakOfAStep(resolved, {300, {}});
   EXPECT_GE(said, real);

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/attention_cases.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace fused_test {
@@ -45,10 +45,10 @@ TEST(AttentionFusedTest, GivesTheSameBitsForAnyNumberOfThreads) {
     if (c.name != "everything" && c.name != "causal with bias and padding" && c.name != "dropout") continue;
     SCOPED_TRACE(::testing::Message() << c);
     const AttentionInputs<double> in = MakeInputs(c);
-    const testing::ThreadsScope one_thread(1);
+    const ThreadsScope one_thread(1);
     const std::vector<NamedArray> expected = LayerResults(c, in, DType::kFloat32);
     for (const int threads : {2, 3, 5, 8}) {
-      const testing::ThreadsScope scope(threads);
+      const ThreadsScope scope(threads);
       const std::vector<NamedArray> actual = LayerResults(c, in, DType::kFloat32);
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_EQ(actual[i].array.values(), expected[i].array.values()) << expected[i].name << ", " << threads;

@@ -10,8 +10,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace adafactor_test {
@@ -210,7 +210,7 @@ TEST(AdafactorTest, RefusesAnEpsilonThatMakesAZeroGradientNaN) {
 
 TEST(AdafactorTest, BitsDoNotDependOnThreads) {
   const auto run = [](int threads) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     const std::vector<NamedParameter> parameters = {Leaf("a", {517, 333}, {517, 333}, DType::kFloat32),
                                                     Leaf("b", {90001}, {}, DType::kFloat32)};
     Adafactor optimizer(parameters);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/random.h"
-#include "tests/support/threads_scope.h"
+#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk {
 namespace clipping_test {
@@ -34,10 +34,10 @@ TEST(GradientNormTest, BitsDoNotDependOnThreads) {
   Tensor gradient = Tensor::Empty({100003}, DType::kFloat32);
   FillNormal(gradient, {.seed = 1}, 0.0, 1.0);
   parameter.value.SetGrad(gradient);
-  const testing::ThreadsScope one_thread(1);
+  const ThreadsScope one_thread(1);
   const double one = GradientNorm({parameter});
   for (const int threads : {2, 3, 5, 8}) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     EXPECT_EQ(GradientNorm({parameter}), one) << threads;
   }
 }

@@ -8,8 +8,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
-#include "tests/support/threads_scope.h"
 
 namespace crosstalk {
 namespace lamb_test {
@@ -94,7 +94,7 @@ TEST(LambTest, RefusesImpossibleConstants) {
 
 TEST(LambTest, BitsDoNotDependOnThreads) {
   const auto run = [](int threads) {
-    const testing::ThreadsScope scope(threads);
+    const ThreadsScope scope(threads);
     const NamedParameter parameter = Leaf("a", {517, 333}, {517, 333});
     Lamb optimizer({parameter});
     for (uint32_t t = 0; t < 2; ++t) {

@@ -1,9 +1,9 @@
-// The number of threads of a test, and the one before it again at the end.
+// The number of threads for a while, and the one before it again at the end.
 #pragma once
 
 #include "crosstalk/runtime/parallel.h"
 
-namespace crosstalk::testing {
+namespace crosstalk {
 
 // Computes with other threads for as long as it lives.
 class ThreadsScope {
@@ -17,4 +17,4 @@ class ThreadsScope {
   int before_;
 };
 
-}  // namespace crosstalk::testing
+}  // namespace crosstalk
