@@ -296,7 +296,7 @@ TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
       const int64_t size = s.h_v * s.d_v;
       Floats few_O(s.b * n * size), row_max(s.b * s.h * n), inv_row_sum(s.b * s.h * n);
       Floats workspace(AttentionForwardWorkspaceBytes(few, 1) / sizeof(float) + 16);
-      void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
+      void* aligned = Aligned(workspace);
       AttentionForward(p.call, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
       for (int64_t b = 0; b < s.b; ++b) {
         const float* expected = O.data() + (b * kPositions + seen - n) * size;

@@ -228,6 +228,11 @@ inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
   return r;
 }
 
+// A workspace in 15 floats more.
+inline void* Aligned(Floats& memory) {
+  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+}
+
 // kInputs: dQ, dK and dV alone, which are always written.
 enum class WantedResults { kAll, kInputs };
 
@@ -251,11 +256,8 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
     std::vector<float> memory(bytes / sizeof(float) + 32, std::numeric_limits<float>::quiet_NaN());
     return memory;
   };
-  const auto aligned = [](Floats& memory) {
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
-  };
   Floats memory = workspace(AttentionForwardWorkspaceBytes(s, threads));
-  AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, aligned(memory), threads);
+  AttentionForward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, Aligned(memory), threads);
   const auto pointer = [](Floats& values) { return values.empty() ? nullptr : values.data(); };
   AttentionGradients out;
   out.Q = {r.dQ.data(), s.h_k * s.d_k};
@@ -267,7 +269,7 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
     out.bias = {pointer(r.dbias)}, out.bias_table = {pointer(r.dbias_table)};
   }
   Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
-  AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, aligned(more),
+  AttentionBackward(p.call, {r.O.data(), s.h_v * s.d_v}, stats, {p.dO.data(), s.h_v * s.d_v}, out, Aligned(more),
                     threads);
   return r;
 }

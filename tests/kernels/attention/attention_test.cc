@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -405,6 +406,30 @@ TEST(AttentionTest, LogitsAreKeptOnlyWhereTheyTakeNoMoreRoomThanQ) {
   EXPECT_THROW(AttentionBackward(talking, {}, {.L = &place}, {}, {}, nullptr, 1), Error);
 }
 
+// A process of its own, whose first kernel is the backward pass: the choice of the SIMD target is made, and refused,
+// there.
+TEST(AttentionTest, BackwardMayBeTheFirstCallOfAProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto backward = [] {
+    setenv("CROSSTALK_SIMD", "none of them", 1);
+    AttentionCall call;
+    call.shape = Shape(1, 1, 1, 1, 1, 1, 1, 1);
+    float one = 1;
+    call.Q = call.K = call.V = {&one, 1};
+    float dQ, dK, dV;
+    AttentionGradients gradients;
+    gradients.Q = {&dQ, 1}, gradients.K = {&dK, 1}, gradients.V = {&dV, 1};
+    Floats workspace(AttentionBackwardWorkspaceBytes(call.shape, 1) / sizeof(float) + 16);
+    try {
+      AttentionBackward(call, {&one, 1}, {&one, &one}, {&one, 1}, gradients, Aligned(workspace), 1);
+    } catch (const Error&) {
+      std::exit(0);
+    }
+    std::exit(1);
+  };
+  EXPECT_EXIT(backward(), ::testing::ExitedWithCode(0), "");
+}
+
 TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
   AttentionShape s = Talking(Shape(2, 130, 70, 3, 4, 5, 9, 8));
   const AttentionProblem p(s);
@@ -413,7 +438,7 @@ TEST(AttentionTest, AWorkspaceForFewerThreadsIsEnough) {
   const Floats::size_type floats = AttentionForwardWorkspaceBytes(s, 2) / sizeof(float) + 16;
   const ThreadsScope eight_threads(8);
   Floats workspace(floats), O(expected.O.size()), row_max(s.b * s.h * s.n), inv_row_sum(s.b * s.h * s.n);
-  void* aligned = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
+  void* aligned = Aligned(workspace);
   AttentionForward(p.call, {O.data(), s.h_v * s.d_v}, {row_max.data(), inv_row_sum.data()}, aligned, 2);
   EXPECT_EQ(O, expected.O);
 }
