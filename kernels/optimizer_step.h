@@ -3,21 +3,9 @@
 
 #include <cstdint>
 
-namespace crosstalk::kernels {
+#include "crosstalk/kernels/optimizer_options.h"
 
-// Adafactor without momentum, as Mesh TensorFlow has it (reference: mesh_tensorflow/optimize.py):
-//   g² = (gradient_scale · g)² + epsilon1;  v ← decay · v + (1 - decay) · g²;  u = g / √v;
-//   u ← u / max(1, RMS(u) / clip_threshold);  p ← p - learning_rate · max(RMS(p), epsilon2) · u.
-struct AdafactorOptions {
-  double learning_rate = 0;
-  double decay = 0;  // of this step: 1 - (t + 1)^-0.8
-  double epsilon1 = 1e-30;
-  double epsilon2 = 1e-3;                             // floor of the parameter's RMS
-  double clip_threshold = 1;                          // 0: no clipping
-  double gradient_scale = 1;                          // global-norm clipping, accumulation
-  enum class StepScale { kParameterRms, kAbsolute };  // kAbsolute: learning_rate · u
-  StepScale step_scale = StepScale::kParameterRms;
-};
+namespace crosstalk::kernels {
 
 // Unfactored: v[count] is the running mean of g².
 template <typename T>
@@ -30,20 +18,6 @@ void AdafactorFactoredStep(int64_t rows, int64_t cols, const AdafactorOptions& o
                            T* v_col, T* parameter, T* workspace);
 int64_t AdafactorWorkspace(int64_t rows, int64_t cols);
 
-// AdamW (Loshchilov and Hutter 2019; BERT's form has no bias correction):
-//   m ← beta1 · m + (1 - beta1) · g;  v ← beta2 · v + (1 - beta2) · g²;
-//   p ← p - learning_rate · (m̂ / (√v̂ + epsilon) + weight_decay · p).
-struct AdamWOptions {
-  double learning_rate = 0;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-6;
-  double weight_decay = 0;
-  double gradient_scale = 1;
-  enum class BiasCorrection { kNo, kYes };
-  BiasCorrection bias_correction = BiasCorrection::kYes;
-  int64_t step = 1;  // 1 at the first step; used by the correction alone
-};
 template <typename T>
 void AdamWStep(int64_t count, const AdamWOptions& options, const T* gradient, T* m, T* v, T* parameter);
 

@@ -34,7 +34,8 @@ struct EnumNames<SentenceTask> {
 
 struct Recipe {
   OptimizerKind optimizer = OptimizerKind::kAdafactor;
-  std::optional<AdamWConfig::BiasCorrection> bias_correction = {};  // of an optimizer that has it; none: its own
+  std::optional<kernels::AdamWOptions::BiasCorrection> bias_correction =
+      {};  // of an optimizer that has it; none: its own
   double clip = 0;
   double z_loss = 1e-4;
   // Of masked language modelling.

@@ -50,7 +50,7 @@ struct BertConfig : ModelConfig {
 
 // As published: GELU, explicit scale, clipping at norm 1, no z-loss.
 inline constexpr Recipe kBertRecipe = {.optimizer = OptimizerKind::kAdamW,
-                                       .bias_correction = AdamWConfig::BiasCorrection::kNo,
+                                       .bias_correction = kernels::AdamWOptions::BiasCorrection::kNo,
                                        .clip = 1,
                                        .z_loss = 0,
                                        .masking = Masking::kTokens,

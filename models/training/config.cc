@@ -177,12 +177,12 @@ void PrepareModel(const OptimizationConfig& config, Model& model) {
 
 namespace {
 
-AdamWConfig MakeAdamConfig(const OptimizationConfig& config) {
+kernels::AdamWOptions MakeAdamConfig(const OptimizationConfig& config) {
   return {.beta1 = config.adam_beta1,
           .beta2 = config.adam_beta2,
           .epsilon = config.adam_epsilon,
           .weight_decay = config.weight_decay,
-          .bias_correction = config.bias_correction.value_or(AdamWConfig::BiasCorrection::kYes)};
+          .bias_correction = config.bias_correction.value_or(kernels::AdamWOptions::BiasCorrection::kYes)};
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ struct OptimizationConfig {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-6;
   // None: kYes. A model whose published form is another fills it in, where the optimizer reads it.
-  std::optional<AdamWConfig::BiasCorrection> bias_correction;
+  std::optional<kernels::AdamWOptions::BiasCorrection> bias_correction;
   std::optional<double> clip;
   std::optional<double> z_loss;
   LossDenominator loss_denominator = LossDenominator::kTokens;

@@ -8,15 +8,19 @@
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
+namespace {
 
-Adafactor::Adafactor(std::vector<NamedParameter> parameters, const AdafactorConfig& config)
-    : Optimizer(std::move(parameters)), config_(config) {
-  CROSSTALK_CHECK(config.decay_exponent > 0, "Adafactor: decay_exponent = ", config.decay_exponent,
-                  " must be positive");
+constexpr double kDecayExponent = 0.8;  // decay of step t (the first is t = 0): 1 - (t + 1)^-0.8
+constexpr int64_t kMinFactoredSize = 128;
+
+}  // namespace
+
+Adafactor::Adafactor(std::vector<NamedParameter> parameters, const kernels::AdafactorOptions& options)
+    : Optimizer(std::move(parameters)), options_(options) {
   // g/√v of a gradient of zeros would be 0/0.
-  CROSSTALK_CHECK(config.epsilon1 > 0, "Adafactor: epsilon1 = ", config.epsilon1, " must be positive");
-  CROSSTALK_CHECK(config.epsilon2 >= 0 && config.clip_threshold >= 0, "Adafactor: epsilon2 = ", config.epsilon2,
-                  " and clip_threshold = ", config.clip_threshold, " must not be negative");
+  CROSSTALK_CHECK(options.epsilon1 > 0, "Adafactor: epsilon1 = ", options.epsilon1, " must be positive");
+  CROSSTALK_CHECK(options.epsilon2 >= 0 && options.clip_threshold >= 0, "Adafactor: epsilon2 = ", options.epsilon2,
+                  " and clip_threshold = ", options.clip_threshold, " must not be negative");
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     const NamedParameter& parameter = this->parameters()[i];
     if (IsFactored(i)) {
@@ -30,20 +34,14 @@ Adafactor::Adafactor(std::vector<NamedParameter> parameters, const AdafactorConf
 
 bool Adafactor::IsFactored(size_t i) const {
   const Shape& matrix = parameters()[i].matrix_shape;
-  return matrix.rank() == 2 && matrix[0] >= config_.min_factored_size && matrix[1] >= config_.min_factored_size;
+  return matrix.rank() == 2 && matrix[0] >= kMinFactoredSize && matrix[1] >= kMinFactoredSize;
 }
 
 void Adafactor::Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) {
-  kernels::AdafactorOptions options;
+  kernels::AdafactorOptions options = options_;
   options.learning_rate = learning_rate;
-  options.decay = 1.0 - Pow(static_cast<double>(steps_seen() + 1), -config_.decay_exponent);
-  options.epsilon1 = config_.epsilon1;
-  options.epsilon2 = config_.epsilon2;
-  options.clip_threshold = config_.clip_threshold;
+  options.decay = 1.0 - Pow(static_cast<double>(steps_seen() + 1), -kDecayExponent);
   options.gradient_scale = gradient_scale;
-  options.step_scale = config_.step_scale == AdafactorConfig::StepScale::kParameterRms
-                           ? kernels::AdafactorOptions::StepScale::kParameterRms
-                           : kernels::AdafactorOptions::StepScale::kAbsolute;
   const NamedParameter& parameter = parameters()[i];
   const Tensor& value = parameter.value.value();
   if (!IsFactored(i)) {

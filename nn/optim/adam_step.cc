@@ -7,31 +7,24 @@
 
 namespace crosstalk {
 
-void CheckAdamConfig(const char* optimizer, const AdamWConfig& config) {
-  CROSSTALK_CHECK(config.beta1 >= 0 && config.beta1 < 1 && config.beta2 >= 0 && config.beta2 < 1, optimizer,
-                  ": beta1 = ", config.beta1, " and beta2 = ", config.beta2, " must be in [0, 1)");
-  CROSSTALK_CHECK(config.epsilon > 0 && config.weight_decay >= 0, optimizer, ": epsilon = ", config.epsilon,
-                  " must be positive and weight_decay = ", config.weight_decay, " must not be negative");
+void CheckAdamOptions(const char* optimizer, const kernels::AdamWOptions& options) {
+  CROSSTALK_CHECK(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1, optimizer,
+                  ": beta1 = ", options.beta1, " and beta2 = ", options.beta2, " must be in [0, 1)");
+  CROSSTALK_CHECK(options.epsilon > 0 && options.weight_decay >= 0, optimizer, ": epsilon = ", options.epsilon,
+                  " must be positive and weight_decay = ", options.weight_decay, " must not be negative");
 }
 
-bool Decays(const NamedParameter& parameter, const AdamWConfig& config) {
+bool Decays(const NamedParameter& parameter, const std::vector<std::string>& no_decay) {
   if (parameter.value.rank() <= 1 || parameter.matrix_shape.rank() == 0) return false;  // norms; biases per head
-  return std::none_of(config.no_decay.begin(), config.no_decay.end(),
+  return std::none_of(no_decay.begin(), no_decay.end(),
                       [&](const std::string& part) { return parameter.name.find(part) != std::string::npos; });
 }
 
-kernels::AdamWOptions StepOptions(const NamedParameter& parameter, const AdamWConfig& config, double learning_rate,
+kernels::AdamWOptions StepOptions(kernels::AdamWOptions options, bool decays, double learning_rate,
                                   double gradient_scale, int64_t step) {
-  kernels::AdamWOptions options;
   options.learning_rate = learning_rate;
-  options.beta1 = config.beta1;
-  options.beta2 = config.beta2;
-  options.epsilon = config.epsilon;
-  options.weight_decay = Decays(parameter, config) ? config.weight_decay : 0.0;
+  if (!decays) options.weight_decay = 0.0;
   options.gradient_scale = gradient_scale;
-  options.bias_correction = config.bias_correction == AdamWConfig::BiasCorrection::kYes
-                                ? kernels::AdamWOptions::BiasCorrection::kYes
-                                : kernels::AdamWOptions::BiasCorrection::kNo;
   options.step = step + 1;
   return options;
 }

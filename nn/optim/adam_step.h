@@ -1,22 +1,23 @@
-// What AdamW and LAMB share: which parameters decay, and the options of the kernels' step.
+// What AdamW and LAMB share: which parameters decay, and the options of a step.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "crosstalk/kernels/optimizer_step.h"
+#include "crosstalk/kernels/optimizer_options.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/nn/optim/adamw.h"
 
 namespace crosstalk {
 
 // Error(kUsage), which begins with the optimizer's name, for what is out of range.
-void CheckAdamConfig(const char* optimizer, const AdamWConfig& config);
+void CheckAdamOptions(const char* optimizer, const kernels::AdamWOptions& options);
 
 // Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains a text of no_decay.
-bool Decays(const NamedParameter& parameter, const AdamWConfig& config);
+bool Decays(const NamedParameter& parameter, const std::vector<std::string>& no_decay);
 
-// Of that parameter; `step` counts the steps before this one.
-kernels::AdamWOptions StepOptions(const NamedParameter& parameter, const AdamWConfig& config, double learning_rate,
+// Of a parameter that decays or does not; `step` counts the steps before this one.
+kernels::AdamWOptions StepOptions(kernels::AdamWOptions options, bool decays, double learning_rate,
                                   double gradient_scale, int64_t step);
 
 }  // namespace crosstalk

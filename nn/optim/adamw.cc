@@ -8,9 +8,10 @@
 
 namespace crosstalk {
 
-AdamW::AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config)
-    : Optimizer(std::move(parameters)), config_(config) {
-  CheckAdamConfig("AdamW", config);
+AdamW::AdamW(std::vector<NamedParameter> parameters, const kernels::AdamWOptions& options,
+             std::vector<std::string> no_decay)
+    : Optimizer(std::move(parameters)), options_(options), no_decay_(std::move(no_decay)) {
+  CheckAdamOptions("AdamW", options);
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     const Shape& shape = this->parameters()[i].value.shape();
     AddSlot(i, "m", shape);
@@ -18,11 +19,12 @@ AdamW::AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config)
   }
 }
 
-bool AdamW::Decays(size_t i) const { return crosstalk::Decays(parameters()[i], config_); }
+bool AdamW::Decays(size_t i) const { return crosstalk::Decays(parameters()[i], no_decay_); }
 
 void AdamW::Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) {
   const NamedParameter& parameter = parameters()[i];
-  const kernels::AdamWOptions options = StepOptions(parameter, config_, learning_rate, gradient_scale, steps_seen());
+  const bool decays = Decays(i);
+  const kernels::AdamWOptions options = StepOptions(options_, decays, learning_rate, gradient_scale, steps_seen());
   const Tensor& value = parameter.value.value();
   Launch("AdamW", value.dtype(), [&](auto zero) {
     using T = decltype(zero);

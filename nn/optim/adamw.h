@@ -4,41 +4,26 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/kernels/optimizer_options.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// LAMB's too.
-struct AdamWConfig {
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-6;
-  double weight_decay = 0.01;
-  enum class BiasCorrection { kNo, kYes };
-  BiasCorrection bias_correction = BiasCorrection::kYes;
-  // Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains one of these texts.
-  std::vector<std::string> no_decay = {};
-};
-
-template <>
-struct EnumNames<AdamWConfig::BiasCorrection> {
-  static constexpr EnumName<AdamWConfig::BiasCorrection> kTable[] = {{AdamWConfig::BiasCorrection::kNo, "no"},
-                                                                     {AdamWConfig::BiasCorrection::kYes, "yes"}};
-};
-
-// Slots: "m" and "v", of the parameter's shape.
+// Vectors (norms, biases, also those of heads) do not decay, nor parameters whose path contains a text of `no_decay`.
+// The optimizer sets what its options have of each step. Slots: "m" and "v", of the parameter's shape.
 class AdamW : public Optimizer {
  public:
-  explicit AdamW(std::vector<NamedParameter> parameters, const AdamWConfig& config = {});
+  explicit AdamW(std::vector<NamedParameter> parameters, const kernels::AdamWOptions& options = {},
+                 std::vector<std::string> no_decay = {});
 
   bool Decays(size_t i) const;  // parameter i of the trainable ones in the constructor's list
 
  private:
   void Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) override;
 
-  AdamWConfig config_;
+  kernels::AdamWOptions options_;
+  std::vector<std::string> no_decay_;
 };
 
 }  // namespace crosstalk

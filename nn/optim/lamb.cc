@@ -8,9 +8,10 @@
 
 namespace crosstalk {
 
-Lamb::Lamb(std::vector<NamedParameter> parameters, const AdamWConfig& config)
-    : Optimizer(std::move(parameters)), config_(config) {
-  CheckAdamConfig("LAMB", config);
+Lamb::Lamb(std::vector<NamedParameter> parameters, const kernels::AdamWOptions& options,
+           std::vector<std::string> no_decay)
+    : Optimizer(std::move(parameters)), options_(options), no_decay_(std::move(no_decay)) {
+  CheckAdamOptions("LAMB", options);
   for (size_t i = 0; i < this->parameters().size(); ++i) {
     const Shape& shape = this->parameters()[i].value.shape();
     AddSlot(i, "m", shape);
@@ -18,16 +19,17 @@ Lamb::Lamb(std::vector<NamedParameter> parameters, const AdamWConfig& config)
   }
 }
 
-bool Lamb::Adapts(size_t i) const { return Decays(parameters()[i], config_); }
+bool Lamb::Adapts(size_t i) const { return Decays(parameters()[i], no_decay_); }
 
 void Lamb::Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) {
   const NamedParameter& parameter = parameters()[i];
-  const kernels::AdamWOptions options = StepOptions(parameter, config_, learning_rate, gradient_scale, steps_seen());
+  const bool decays = Adapts(i);
+  const kernels::AdamWOptions options = StepOptions(options_, decays, learning_rate, gradient_scale, steps_seen());
   const Tensor& value = parameter.value.value();
   Launch("LAMB", value.dtype(), [&](auto zero) {
     using T = decltype(zero);
     // With the ratio 1 it is AdamW's update.
-    const auto update = Adapts(i) ? kernels::LambStep<T> : kernels::AdamWStep<T>;
+    const auto update = decays ? kernels::LambStep<T> : kernels::AdamWStep<T>;
     update(value.num_elements(), options, gradient.data<T>(), Slot(i, 0).template data<T>(),
            Slot(i, 1).template data<T>(), value.data<T>());
   });

@@ -6,7 +6,7 @@
 //
 // Published forms differ:
 // - The paper's m̂ and v̂ are corrected for their bias. ALBERT's code, with which it was pretrained, has m and v
-//   themselves: the default here. AdamWConfig::BiasCorrection::kYes is the paper's.
+//   themselves: the default here. AdamWOptions::BiasCorrection::kYes is the paper's.
 // - The paper leaves a function φ(|p|) open. In ALBERT's code, as here, it is |p|; some implementations clip it, to 10
 //   for example.
 // - Some divide all gradients by their global norm first. That is the trainer's clipping (`clip`): 1 in ALBERT.
@@ -14,9 +14,10 @@
 //   names decide what is left out ("LayerNorm", "layer_norm", "bias"); here, as in AdamW, that it is no matrix.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "crosstalk/nn/optim/adamw.h"
+#include "crosstalk/kernels/optimizer_options.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -26,7 +27,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 class Lamb : public Optimizer {
  public:
   explicit Lamb(std::vector<NamedParameter> parameters,
-                const AdamWConfig& config = {.bias_correction = AdamWConfig::BiasCorrection::kNo});
+                const kernels::AdamWOptions& options = {.bias_correction = kernels::AdamWOptions::BiasCorrection::kNo},
+                std::vector<std::string> no_decay = {});
 
   // Whether parameter i of the trainable ones in the constructor's list decays and has a ratio.
   bool Adapts(size_t i) const;
@@ -34,7 +36,8 @@ class Lamb : public Optimizer {
  private:
   void Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) override;
 
-  AdamWConfig config_;
+  kernels::AdamWOptions options_;
+  std::vector<std::string> no_decay_;
 };
 
 }  // namespace crosstalk

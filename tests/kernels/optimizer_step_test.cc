@@ -193,6 +193,7 @@ TEST_P(OptimizerStepTest, LambsRatioIsOneWhereANormIsZero) {
 TEST_P(OptimizerStepTest, LambOfAsManyElementsAsThereAre) {
   constexpr int64_t kCount = 256 * 16384 + 1;
   AdamWOptions options;
+  options.weight_decay = 0;
   options.learning_rate = 0.25;
   static const std::vector<float> gradient(kCount, 7.0f);
   std::vector<float> p(kCount, 3.0f), m(kCount), v(kCount);
@@ -204,6 +205,7 @@ TEST_P(OptimizerStepTest, LambOfAsManyElementsAsThereAre) {
 // Every factor is rounded once, so an update is within 8 u of that in double (1 - beta2 formed in float is 200 u off).
 TEST_P(OptimizerStepTest, EarlyAdamWUpdatesAreThoseOfDouble) {
   AdamWOptions options;
+  options.weight_decay = 0;
   options.learning_rate = 1;
   const int64_t n = 33;
   const std::vector<float> g = RandomValues<float>(n, "g", 1, 5);  // of one sign, so that m does not cancel
@@ -232,7 +234,7 @@ TEST_P(OptimizerStepTest, SameBitsOnAnyThreads) {
     AdafactorStep(rows * cols, options, g.data(), v.data(), unfactored.data());
     factored.insert(factored.end(), unfactored.begin(), unfactored.end());
     std::vector<float> m(rows * cols, 0.1f), lamb = p;
-    LambStep(rows * cols, {.learning_rate = 0.01, .weight_decay = 0.1}, g.data(), m.data(), v.data(), lamb.data());
+    LambStep(rows * cols, {.weight_decay = 0.1, .learning_rate = 0.01}, g.data(), m.data(), v.data(), lamb.data());
     factored.insert(factored.end(), lamb.begin(), lamb.end());
     return factored;
   });
@@ -247,6 +249,7 @@ TEST_P(OptimizerStepTest, GradientsAndParametersOfAnyMagnitude) {
   adafactor.learning_rate = 0.01;
   adafactor.decay = 0.5;
   AdamWOptions adamw;
+  adamw.weight_decay = 0;
   adamw.learning_rate = 0.01;
   adamw.epsilon = 1e-15;  // well above the root of what v of a tiny gradient loses
   for (const double size : {1e-30, 1e-20, 1e-17, 1e-15, 1e-10, 1e-5, 1.0, 1e5, 1e10, 1e15, 1e18}) {

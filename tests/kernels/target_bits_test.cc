@@ -170,10 +170,10 @@ std::vector<T> OptimizerSteps(int64_t n) {
   take(v_col);
 
   std::vector<T> m(count, T(0.1));
-  AdamWStep(count, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 7}, gradient.data(), m.data(), v.data(),
+  AdamWStep(count, {.weight_decay = 0.1, .learning_rate = 0.01, .step = 7}, gradient.data(), m.data(), v.data(),
             parameter.data());
   take(parameter);
-  LambStep(count, {.learning_rate = 0.01, .weight_decay = 0.1, .step = 8}, gradient.data(), m.data(), v.data(),
+  LambStep(count, {.weight_decay = 0.1, .learning_rate = 0.01, .step = 8}, gradient.data(), m.data(), v.data(),
            parameter.data());
   take(parameter);
   take(m);

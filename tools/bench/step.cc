@@ -110,7 +110,7 @@ StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementat
     return std::make_unique<Bert>(own, 0);
   };
   step.make_optimizer = [albert](Parameters parameters) -> std::unique_ptr<Optimizer> {
-    const AdamWConfig published = {.bias_correction = AdamWConfig::BiasCorrection::kNo};
+    const kernels::AdamWOptions published = {.bias_correction = kernels::AdamWOptions::BiasCorrection::kNo};
     if (albert) return std::make_unique<Lamb>(std::move(parameters), published);
     return std::make_unique<AdamW>(std::move(parameters), published);
   };

@@ -245,7 +245,8 @@ TEST(TrainingConfigTest, OptimizersHaveSchedulesAndLearningRatesOfTheirOwn) {
 TEST(TrainingConfigTest, BiasCorrectionReachesTheOptimizer) {
   // The first step is the learning rate with the correction, and (1 - β1) / √(1 - β2), a half, of that without.
   for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kLamb}) {
-    for (const auto correction : {AdamWConfig::BiasCorrection::kNo, AdamWConfig::BiasCorrection::kYes}) {
+    for (const auto correction :
+         {kernels::AdamWOptions::BiasCorrection::kNo, kernels::AdamWOptions::BiasCorrection::kYes}) {
       TrainingConfig config;
       config.optimization.optimizer = kind;
       config.optimization.bias_correction = correction;
@@ -254,7 +255,8 @@ TEST(TrainingConfigTest, BiasCorrectionReachesTheOptimizer) {
       const Variable parameter(Tensor::Zeros({3}, DType::kFloat32), Variable::RequiresGrad::kYes);
       parameter.SetGrad(Tensor::Full({3}, 4, DType::kFloat32));
       MakeOptimizer(ResolvedConfig(config)->optimization, {{"bias", parameter, {}, true}})->Step(0.5);
-      EXPECT_NEAR(parameter.value().At({1}), correction == AdamWConfig::BiasCorrection::kYes ? -0.5 : -0.25, 1e-5);
+      EXPECT_NEAR(parameter.value().At({1}), correction == kernels::AdamWOptions::BiasCorrection::kYes ? -0.5 : -0.25,
+                  1e-5);
     }
   }
 }

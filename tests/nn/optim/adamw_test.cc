@@ -24,19 +24,18 @@ Tensor RandomGradient(const NamedParameter& parameter, uint32_t step) {
   return gradient;
 }
 
-void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
+void ExpectMatchesPlain(kernels::AdamWOptions::BiasCorrection correction) {
   const std::vector<NamedParameter> parameters = {Leaf("dense.weight", {7, 9}, {7, 9}), Leaf("dense.bias", {9}),
                                                   Leaf("layer_norm.table", {3, 5}, {3, 5}),
                                                   Leaf("attention.b_q", {3, 4})};  // a bias per head is no matrix
-  AdamWConfig config;
+  kernels::AdamWOptions config;
   config.beta1 = 0.8;
   config.beta2 = 0.95;
   config.epsilon = 1e-3;
   config.weight_decay = 0.1;
   config.bias_correction = correction;
-  config.no_decay = {"layer_norm"};
   const std::vector<double> decay = {0.1, 0.0, 0.0, 0.0};
-  AdamW optimizer(parameters, config);
+  AdamW optimizer(parameters, config, {"layer_norm"});
   std::vector<std::vector<double>> p, m, v;
   for (const NamedParameter& parameter : parameters) {
     p.push_back(parameter.value.value().ToVector<double>());
@@ -55,7 +54,7 @@ void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
         m[i][k] = 0.8 * m[i][k] + 0.2 * scaled;
         v[i][k] = 0.95 * v[i][k] + 0.05 * scaled * scaled;
         double m_hat = m[i][k], v_hat = v[i][k];
-        if (correction == AdamWConfig::BiasCorrection::kYes) {
+        if (correction == kernels::AdamWOptions::BiasCorrection::kYes) {
           m_hat /= 1 - std::pow(0.8, t);
           v_hat /= 1 - std::pow(0.95, t);
         }
@@ -71,9 +70,13 @@ void ExpectMatchesPlain(AdamWConfig::BiasCorrection correction) {
   }
 }
 
-TEST(AdamWTest, MatchesThePlainAlgorithmWithBiasCorrection) { ExpectMatchesPlain(AdamWConfig::BiasCorrection::kYes); }
+TEST(AdamWTest, MatchesThePlainAlgorithmWithBiasCorrection) {
+  ExpectMatchesPlain(kernels::AdamWOptions::BiasCorrection::kYes);
+}
 
-TEST(AdamWTest, MatchesThePlainAlgorithmWithoutBiasCorrection) { ExpectMatchesPlain(AdamWConfig::BiasCorrection::kNo); }
+TEST(AdamWTest, MatchesThePlainAlgorithmWithoutBiasCorrection) {
+  ExpectMatchesPlain(kernels::AdamWOptions::BiasCorrection::kNo);
+}
 
 TEST(AdamWTest, StateIsBothMomentsAndTheStep) {
   const NamedParameter parameter = Leaf("w", {2, 3});

@@ -57,9 +57,9 @@ TEST(LambTest, WhatIsLeftOutHasTheUpdateOfAdamW) {
                                        Leaf("positions.table", {3, 5}, {3, 5})};
   };
   const std::vector<NamedParameter> ours = make(), theirs = make();
-  const AdamWConfig config = {.bias_correction = AdamWConfig::BiasCorrection::kNo, .no_decay = {"positions"}};
-  Lamb lamb(ours, config);
-  AdamW adamw(theirs, config);
+  const kernels::AdamWOptions config = {.bias_correction = kernels::AdamWOptions::BiasCorrection::kNo};
+  Lamb lamb(ours, config, {"positions"});
+  AdamW adamw(theirs, config, {"positions"});
   for (uint32_t t = 0; t < 3; ++t) {
     for (const auto* parameters : {&ours, &theirs}) {
       for (const NamedParameter& parameter : *parameters) SetRandomGradient(parameter, t);

@@ -161,12 +161,13 @@ void ExpectTheEquations(const std::vector<Case>& cases, const Make& make, const 
   for (const DType dtype : {DType::kFloat64, DType::kFloat32}) ExpectTheEquations(cases, make, equations, dtype);
 }
 
-AdamWConfig ConfigOf(const Constants& c, bool corrected) {
+kernels::AdamWOptions ConfigOf(const Constants& c, bool corrected) {
   return {.beta1 = c.beta1,
           .beta2 = c.beta2,
           .epsilon = c.epsilon,
           .weight_decay = c.weight_decay,
-          .bias_correction = corrected ? AdamWConfig::BiasCorrection::kYes : AdamWConfig::BiasCorrection::kNo};
+          .bias_correction =
+              corrected ? kernels::AdamWOptions::BiasCorrection::kYes : kernels::AdamWOptions::BiasCorrection::kNo};
 }
 
 TEST(PublishedEquationsTest, AdamW) {
