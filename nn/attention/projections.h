@@ -1,7 +1,7 @@
 // The table of an attention layer's learned tensors. Construction and initial values, checks, cost, the matrices that
 // factored optimizers see, JSON, the names in tensor files and on a command line, and the cases of the tests are made
-// from it. A new projection is a row here with its two fields (HeadMixing, AttentionParameters), an equation in
-// nn/attention/composed.cc and, to be fast, a branch of the kernel: docs/adding_an_attention.md.
+// from it. A new projection is a row here with its fields (HeadMixing, AttentionParameters), an equation in
+// nn/attention/composed.cc and, to be fast, a place in the kernel's table: docs/adding_an_attention.md.
 #pragma once
 
 #include <cstdint>
