@@ -1,9 +1,8 @@
-// One matrix product by itself, blocked and threaded: what kernels/gemm/gemm.h is made of.
+// The sizes of a blocked product.
 #pragma once
 
 #include <cstdint>
 
-#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/runtime/math.h"
 
 namespace crosstalk::kernels {
@@ -30,22 +29,10 @@ struct Blocks {
   int64_t size, count;
 };
 
-// C ← alpha · op(A) · op(B) + beta · C + bias. Threaded, unless called from a loop that is. The arguments are checked;
-// m, n ≥ 1. T is float or double.
-template <typename T>
-void BlockedGemm(const GemmArguments<T>& g);
-
-// The same with g.precision kBFloat16.
-void RoundedGemm(const GemmArguments<float>& g);
-
 // Working memory, in packed elements: what all tasks of a product share, and what each of those that pack has beside.
 struct GemmWorkspace {
   int64_t shared = 0;
   int64_t task = 0;
   int64_t packing_tasks = 0;
 };
-template <typename T>
-GemmWorkspace BlockedGemmWorkspace(const GemmArguments<T>& g);
-GemmWorkspace RoundedGemmWorkspace(const GemmArguments<float>& g);
-
 }  // namespace crosstalk::kernels

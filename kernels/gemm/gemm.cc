@@ -1,12 +1,16 @@
 #include "crosstalk/kernels/gemm/gemm.h"
 
 #include <algorithm>
+#include <concepts>
 #include <limits>
 #include <memory>
 #include <vector>
 
+#include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/kernels/gemm/pack_buffer.h"
+#include "crosstalk/kernels/gemm/products.h"
+#include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -40,20 +44,38 @@ void CheckArguments(const GemmArguments<T>& g) {
                   "gemm: operands in bfloat16 are given to a product in ", sizeof(T) == 4 ? "fp32" : "double");
 }
 
+// C ← beta · C + bias, where beta = 0 overwrites: a product of nothing.
 template <typename T>
-void ComputeWhole(const GemmArguments<T>& g) {
-  if constexpr (sizeof(T) == 4) {
-    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return RoundedGemm(g);
+void ScaleResult(const GemmArguments<T>& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    T* row = g.c + i * g.ldc;
+    for (int64_t j = 0; j < g.n; ++j) {
+      row[j] = g.beta == T(0) ? T(0) : g.beta * row[j];
+      if (g.bias != nullptr) row[j] += g.bias[j];
+    }
   }
-  BlockedGemm(g);
 }
 
+// What computes a product by itself, threaded unless called from a loop that is, and its working memory.
 template <typename T>
-GemmWorkspace WorkspaceOf(const GemmArguments<T>& g) {
-  if constexpr (sizeof(T) == 4) {
-    if (IsRounded(g) && g.k > 0 && g.alpha != T(0)) return RoundedGemmWorkspace(g);
+struct Product {
+  void (*multiply)(const GemmArguments<T>& g);
+  GemmWorkspace (*workspace)(const GemmArguments<T>& g);
+};
+
+template <typename T>
+Product<T> ProductFor(const GemmArguments<T>& g) {
+  if (g.k == 0 || g.alpha == T(0)) return {ScaleResult<T>, [](const GemmArguments<T>&) { return GemmWorkspace(); }};
+  if constexpr (std::same_as<T, float>) {
+    if (IsRounded(g)) {
+      const BFloat16Unit unit = BFloat16UnitInUse();  // settles the SIMD target, too
+      if (unit == BFloat16Unit::kTiles) return {ProductOfTiles, WorkspaceOfTiles};
+      if (unit == BFloat16Unit::kDotProduct) return {ProductOfDotProducts, WorkspaceOfDotProducts};
+      return {ProductOfWidened, WorkspaceOfWidened};
+    }
   }
-  return BlockedGemmWorkspace(g);
+  SettleSimdTarget();
+  return {ProductOfElements, WorkspaceOfElements};
 }
 
 // Small C, long k: the gradients of head projections, [h, h] out of k = n · m. k is cut into slices, by shape alone,
@@ -92,7 +114,7 @@ void ComputeSliced(const GemmArguments<T>& g) {
     slice.bias = nullptr;
     slice.c = partial + s * elements;
     slice.ldc = g.n;
-    ComputeWhole(slice);
+    ProductFor(slice).multiply(slice);
   });
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
@@ -110,7 +132,7 @@ void ComputeOne(const GemmArguments<T>& g) {
   if (IsSliced(g)) {
     ComputeSliced(g);
   } else {
-    ComputeWhole(g);
+    ProductFor(g).multiply(g);
   }
 }
 
@@ -127,7 +149,7 @@ void Allocate(const GemmArguments<T>& g, int64_t threads, int64_t products) {
     products *= std::min(threads, slices);
     threads = 1;
   }
-  const GemmWorkspace workspace = WorkspaceOf(whole);
+  const GemmWorkspace workspace = ProductFor(whole).workspace(whole);
   for (int64_t i = 0; i < products; ++i) {
     held.push_back(PackBuffer<T>::FromPool(workspace.shared));
     for (int64_t task = 0; task < std::min(threads, workspace.packing_tasks); ++task) {

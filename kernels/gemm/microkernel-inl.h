@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "crosstalk/kernels/gemm/blocked.h"
+#include "crosstalk/kernels/gemm/gemm.h"
 #include "crosstalk/kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

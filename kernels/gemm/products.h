@@ -1,4 +1,4 @@
-// The products that blocked.cc and rounded.cc choose among, by what multiplies their operands: one source file each, so
+// The products that gemm.cc chooses among, by what multiplies their operands: one source file each, so
 // that they compile beside each other. Run on the SIMD target in use, which is settled.
 #pragma once
 
