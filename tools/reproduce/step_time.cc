@@ -54,7 +54,9 @@ double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config.optimization, model->Parameters());
   LocalReducer reducer;
   const std::unique_ptr<BatchSource> batches = MakeBatches(config, data, reducer.parts());
-  Loop loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(config.optimization));
+  LoopOptions options = MakeLoopOptions(config.optimization);
+  options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0};  // a rate that diverges is no matter of time
+  Loop loop(*model, *batches, *optimizer, reducer, options);
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;
   while (loop.step() < kMostPasses && watch.seconds() < kMostSeconds) {
