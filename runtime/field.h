@@ -258,9 +258,10 @@ void SetFields(const FieldTable<Config>& table, const Json& json, Config& config
     CROSSTALK_CHECK_FIELD(value != nullptr, field.key, "is missing");
     field.set(config, *value);
   }
-  for (const auto& [key, value] : json.AsObject()) {
-    const bool known = std::any_of(table.begin(), table.end(), [&](const auto& field) { return field.key == key; });
-    CROSSTALK_CHECK_FIELD(known, Excerpt(key), "is not a key that is known here");
+  for (const auto& member : json.AsObject()) {
+    const auto is_it = [&member](const Field<Config>& field) { return field.key == member.first; };
+    CROSSTALK_CHECK_FIELD(std::any_of(table.begin(), table.end(), is_it), Excerpt(member.first),
+                          "is not a key that is known here");
   }
 }
 
