@@ -1,6 +1,6 @@
-// Matrix products in float and double, by our own kernel (blocked-inl.h): threaded, with bits that depend neither on the
-// threads nor on a BLAS, and are the same on all targets with fused multiply-adds. OpenBLAS (openblas.h) is the peer
-// that `crosstalk bench` measures it against and an oracle of its tests; nothing here needs it.
+// Matrix products in float and double, by our own kernel (blocked-inl.h): threaded, with bits that depend neither on
+// the threads nor on a BLAS, and are the same on all targets with fused multiply-adds. OpenBLAS (openblas.h) is the
+// peer that `crosstalk bench` measures it against and an oracle of its tests; nothing here needs it.
 #pragma once
 
 #include <cstdint>

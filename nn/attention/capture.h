@@ -3,9 +3,8 @@
 //
 //   std::vector<AttentionCapture> maps;
 //   {
-//     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& one) { maps.push_back(one); };
-//     const ContextScope captured(&OpContext::capture, &take);
-//     const ContextScope no_grad = NoGrad();
+//     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& one) { maps.push_back(one);
+//     }; const ContextScope captured(&OpContext::capture, &take); const ContextScope no_grad = NoGrad();
 //     model.Outputs(batch, OutputDetail::kResults, ForwardContext());
 //   }
 #pragma once
