@@ -26,13 +26,14 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, flo
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
-  LogitsAgain<Terms>(tile, at, at.J, at.W);
-  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.row_max, tile.inv_row_sum);
-  ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
-  if (tile.call->dropout_rate > 0) DropGradients(tile, at, at.dU);
+  float *W = at.W.Of<float>(), *dU = at.dU.Of<float>();
+  LogitsAgain<Terms>(tile, at, at.J.Of<float>(), W);
+  ExponentialsGiven(plan.h, plan.rows, first_row, plan.pitch, W, tile.row_max, tile.inv_row_sum);
+  ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, dU);
+  if (tile.call->dropout_rate > 0) DropGradients(tile, at, dU);
   if (!s.MixesWeights()) return;
-  MixSideBack<Terms>(tile, at, kWeights, at.dU, at.dW);
-  if (D_sums != nullptr) AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, at.W, at.dW, D_sums);
+  MixSideBack<Terms>(tile, at, kWeights, dU, at.dW.Of<float>());
+  if (D_sums != nullptr) AddRowProducts(plan.h, plan.rows, first_row, plan.pitch, W, at.dW.Of<float>(), D_sums);
 }
 
 // The gradients of a side's mixings y[out] = x[in]·(P + R_X + R_M) from a tile's x and dy, those that are wanted:
@@ -70,15 +71,16 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
+  float *W = at.W.Of<float>(), *U = at.U.Of<float>();
   if (s.MixesWeights()) {
-    MixSide<FloatTerms, Result::kSet>(tile, kWeights, at.chunk, first_row, at.W, at.U);
+    MixSide<FloatTerms, Result::kSet>(tile, kWeights, at.chunk, first_row, W, U);
   } else if (tile.call->dropout_rate > 0) {
-    std::copy_n(at.W, plan.TileFloats(plan.h_v), at.U);
+    std::copy_n(W, plan.TileFloats(plan.h_v), U);
   }
   if (tile.call->dropout_rate > 0) {
-    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, at.U);
+    MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, tile.scratch->dropout, U);
   }
-  AddMixingGradients(tile, at, sums, kWeights, at.W, at.dU);
+  AddMixingGradients(tile, at, sums, kWeights, W, at.dU.Of<float>());
 }
 
 // dL = W·(dW - D), dJ = dL·P_lᵀ, dQ += dJ·K, and the gradients of the logits mixing and the bias.
@@ -87,11 +89,12 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
-  SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
-  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, at.dW);
-  if (s.MixesLogits()) MixSideBack<FloatTerms>(tile, at, kLogits, at.dW, at.dJ, NextKept<FloatTerms>(tile, at));
-  AddMixingGradients(tile, at, sums, kLogits, at.J, at.dW);
-  AddToQueries<FloatTerms>(tile, at, at.dJ, plan.pitch);
+  float *dW = at.dW.Of<float>(), *dJ = at.dJ.Of<float>();
+  SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W.Of<float>(), tile.D, dW);
+  if (tile.dbias != nullptr || tile.distances != nullptr) BiasGradients(tile, at, dW);
+  if (s.MixesLogits()) MixSideBack<FloatTerms>(tile, at, kLogits, dW, dJ, NextKept<FloatTerms>(tile, at));
+  AddMixingGradients(tile, at, sums, kLogits, at.J.Of<float>(), dW);
+  AddToQueries<FloatTerms>(tile, at, dJ, plan.pitch);
 }
 
 // sums[head][size][kChunk] += Σ_q A[head, q, size] · T[head, q, kChunk] over the block's queries, A[head][block][size]
@@ -99,8 +102,8 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
 // the sums are visited once. `first`: the sums hold nothing yet.
 template <class Terms>
 HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t size, const TileExtent* extents,
-                            int64_t tiles, const float* A, const float* T, int64_t tile_floats, bool first,
-                            float* sums) {
+                            int64_t tiles, const LaneOf<Terms>* A, const LaneOf<Terms>* T, int64_t tile_floats,
+                            bool first, float* sums) {
   const int64_t pitch = Terms::kTerms == 1 ? plan.pitch : plan.half_pitch;
   int64_t end;
   for (int64_t t = 0; t < tiles; t = end) {
@@ -111,8 +114,8 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
     for (int64_t k = 0; k < heads; ++k) {
       float* sum = sums + k * size * kChunk;
       const int64_t rows = (plan.rows - first_row) / Terms::kTerms;
-      const float* a = A + (k * plan.block + t * plan.rows + first_row) / Terms::kTerms * size;
-      const float* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
+      const auto* a = A + (k * plan.block + t * plan.rows + first_row) / Terms::kTerms * size;
+      const auto* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
       const float* next = sum + heads * size * kChunk;
       if (first) {
         TileTN<Terms, Result::kSet>(rows, end - t, tile_floats, size, a, b, sum, next);
@@ -172,10 +175,10 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
       if (with_values) RecomputeValuesTile<Terms>(tile[t], at, sums);
     }
     if (!with_values) return;
-    const float* U = AtChunk<Terms>(tile[0], c).U;
+    const auto* U = AtChunk<Terms>(tile[0], c).U.template Of<const LaneOf<Terms>>();
     sums.V_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows, U, sizes.U, sums.turn == 0,
-                       sums.V + c * plan.h_v * s.d_v * kChunk);
+    AddToMemory<Terms>(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows.template Of<const LaneOf<Terms>>(), U,
+                       sizes.U, sums.turn == 0, sums.V + c * plan.h_v * s.d_v * kChunk);
     sums.V_order->Done(sums.first_chunk + c);
   };
   for (int64_t t = 0; t < tiles; ++t) StartTile<Terms>(tile[t], O, dO, stats);
@@ -196,8 +199,9 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
       if (!at.extent.skip) LogitGradients<Terms>(tile[t], at, sums);
     }
     sums.K_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows, AtChunk<Terms>(tile[0], c).dJ, sizes.J,
-                       sums.turn == 0, sums.K + c * plan.h_k * s.d_k * kChunk);
+    AddToMemory<Terms>(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows.template Of<const LaneOf<Terms>>(),
+                       AtChunk<Terms>(tile[0], c).dJ.template Of<const LaneOf<Terms>>(), sizes.J, sums.turn == 0,
+                       sums.K + c * plan.h_k * s.d_k * kChunk);
     sums.K_order->Done(sums.first_chunk + c);
   }
   for (int64_t t = 0; t < tiles; ++t) FinishQueries(tile[t]);

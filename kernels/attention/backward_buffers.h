@@ -77,33 +77,33 @@ struct BackwardScratch {
     const int64_t kept = plan.tiles * (plan.keep_rows ? plan.chunks : 1);
     const bool by_tile = plan.mixings[kLogits].PacksEachTile() || plan.mixings[kWeights].PacksEachTile();
     const bool pairs = plan.terms > 1;
-    Q = arena.Floats(plan.h_k * plan.block * plan.Lanes(s.d_k));
-    Q_rows = arena.Floats(plan.h_k * plan.Lanes(plan.block) * s.d_k);
-    dO = arena.Floats(plan.h_v * plan.block * plan.Lanes(s.d_v));
-    dO_rows = arena.Floats(plan.h_v * plan.Lanes(plan.block) * s.d_v);
+    Q = arena.Lanes(plan.h_k * plan.block * plan.Lanes(s.d_k));
+    Q_rows = arena.Lanes(plan.h_k * plan.Lanes(plan.block) * s.d_k);
+    dO = arena.Lanes(plan.h_v * plan.block * plan.Lanes(s.d_v));
+    dO_rows = arena.Lanes(plan.h_v * plan.Lanes(plan.block) * s.d_v);
     dQ = arena.Floats(plan.h_k * plan.block * plan.d_k_padded);
     row_max = arena.Floats(plan.h * plan.block);
     inv_row_sum = arena.Floats(plan.h * plan.block);
     D = arena.Floats(plan.h * plan.block);
     D_sums = arena.Floats(plan.h * plan.block * kPartialSums);
     const bool row_pairs = pairs && s.MixesWeights();
-    J = arena.Floats(!s.MixesLogits() ? 0 : (pairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k)) * kept);
-    W = arena.Floats((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
-    dW = arena.Floats((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
-    U = arena.Floats((pairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)) * plan.tiles);
+    J = arena.Lanes(!s.MixesLogits() ? 0 : (pairs ? plan.HalfTile(plan.h_k) : plan.TileFloats(plan.h_k)) * kept);
+    W = arena.Lanes((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    dW = arena.Lanes((row_pairs ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h)) * kept);
+    U = arena.Lanes((pairs ? plan.HalfTile(plan.h_v) : plan.TileFloats(plan.h_v)) * plan.tiles);
     if (pairs) {
       J_tile = arena.Floats(s.MixesLogits() ? plan.TileFloats(plan.h_k) : 0);
       L_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       dW_tile = arena.Floats(row_pairs ? plan.TileFloats(plan.h) : 0);
       U_tile = arena.Floats(plan.TileFloats(plan.h_v));
-      head_pairs = arena.Floats(plan.HeadPairs(std::max(plan.h, plan.h_v)));
-      first_pairs = arena.Floats(plan.HalfTile(std::max(plan.h_k, plan.h)));
-      second_pairs = arena.Floats(plan.HalfTile(plan.h));
+      head_pairs = arena.Lanes(plan.HeadPairs(std::max(plan.h, plan.h_v))).Of<Pair>();
+      first_pairs = arena.Lanes(plan.HalfTile(std::max(plan.h_k, plan.h))).Of<Pair>();
+      second_pairs = arena.Lanes(plan.HalfTile(plan.h)).Of<Pair>();
     }
-    dU = arena.Floats(row_pairs ? plan.HalfTile(plan.h_v) : s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
-    dJ = arena.Floats(pairs             ? plan.HalfTile(plan.h_k) * plan.tiles
-                      : s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles
-                                        : 0);
+    dU = arena.Lanes(row_pairs ? plan.HalfTile(plan.h_v) : s.MixesWeights() ? plan.TileFloats(plan.h_v) : 0);
+    dJ = arena.Lanes(pairs             ? plan.HalfTile(plan.h_k) * plan.tiles
+                     : s.MixesLogits() ? plan.TileFloats(plan.h_k) * plan.tiles
+                                       : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
     if (wanted.distances) buckets = arena.Floats(plan.h * s.buckets);
@@ -114,9 +114,9 @@ struct BackwardScratch {
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(mixes.size() * kPartialSums);
       // W is not normalised in pairs, the matrix is.
       const bool packs = mixes.PacksEachTile() || (pairs && side == kWeights && mixes.has[kStatic]);
-      if (packs) mixing[side] = arena.Floats(plan.block * plan.MixingLanes(side) * mixes.out);
+      if (packs) mixing[side] = arena.Lanes(plan.block * plan.MixingLanes(side) * mixes.out);
       if (mixes.PacksEachTile()) {
-        mixing_back[side] = arena.Floats(plan.block * plan.Lanes(mixes.out) * mixes.in);
+        mixing_back[side] = arena.Lanes(plan.block * plan.Lanes(mixes.out) * mixes.in);
       }
       if (mixes.has[kPerQuery]) R_X[side] = arena.Floats(plan.block * mixes.size() * kPartialSums);
     }
@@ -124,26 +124,27 @@ struct BackwardScratch {
     if (by_tile) matrix_transposed = arena.Floats(largest);
   }
 
-  float *Q, *dO;                     // [tile][heads], see PackQueries
-  float *Q_rows, *dO_rows;           // [heads][block][size]; in bfloat16 pairs of queries, [block / 2]
+  Lanes Q, dO;                       // [tile][heads], see PackQueries
+  Lanes Q_rows, dO_rows;             // [heads][block][size]; in bfloat16 pairs of queries, [block / 2]
   float* dQ;                         // [tile][h_k][rows][d_k_padded]
   float *row_max, *inv_row_sum, *D;  // [tile][h][rows]
   float* D_sums;                     // [tile][h][rows][kPartialSums]
   // [tile] tiles; [chunk][tile] if rows are kept. In bfloat16 J is in pairs of positions, and where weights are mixed
   // W, not normalised, and dW are in pairs of heads.
-  float *J, *W, *dW;
-  float *U, *dJ;  // [tile] tiles; in bfloat16 in pairs of queries
+  Lanes J, W, dW;
+  Lanes U, dJ;  // [tile] tiles; in bfloat16 in pairs of queries
   // One tile of each in float, and what pairs of heads, and of positions or queries, products of it read; in bfloat16.
   float *J_tile = nullptr, *L_tile = nullptr, *dW_tile = nullptr, *U_tile = nullptr;
-  float *head_pairs = nullptr, *first_pairs = nullptr, *second_pairs = nullptr;
-  float *dU, *dropout;         // tiles; in bfloat16, where weights are mixed, dU in pairs of positions
+  Pair *head_pairs = nullptr, *first_pairs = nullptr, *second_pairs = nullptr;
+  Lanes dU;                    // a tile; in bfloat16, where weights are mixed, in pairs of positions
+  float* dropout;              // a tile
   float* distances = nullptr;  // [h][BlockDistances()]
   float* buckets = nullptr;    // [h][buckets]
   // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
-  float* P[2] = {};            // [in][out][kPartialSums]
-  float* mixing[2] = {};       // [tile][rows]
-  float* mixing_back[2] = {};  // [tile][rows]
-  float* R_X[2] = {};          // [block][in][out][kPartialSums]
+  float* P[2] = {};      // [in][out][kPartialSums]
+  Lanes mixing[2];       // [tile][rows]
+  Lanes mixing_back[2];  // [tile][rows]
+  float* R_X[2] = {};    // [block][in][out][kPartialSums]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
 

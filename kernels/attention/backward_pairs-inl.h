@@ -22,34 +22,36 @@ HWY_INLINE void RecomputeTile(const BackwardTile& tile, const ChunkTile& at, flo
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   const BackwardScratch& scratch = *tile.scratch;
-  float* L = s.MixesWeights() ? scratch.L_tile : at.W;
+  float* L = s.MixesWeights() ? scratch.L_tile : at.W.Of<float>();
   LogitsAgain<Terms>(tile, at, scratch.J_tile, L);
-  if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J);
+  if (s.MixesLogits()) PairPositions<Terms>(plan, plan.h_k, first_row, scratch.J_tile, at.J.Of<Pair>());
   if (!s.MixesWeights()) {
+    float* dU = at.dU.Of<float>();
     RoundedExponentials<Terms>(plan.h, plan.rows, first_row, plan.pitch, L, tile.row_max);
-    ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, at.W);
-    ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, at.dU);
-    if (tile.call->dropout_rate > 0) DropGradients(tile, at, at.dU);
+    ScaleRows(plan.h, plan.rows, first_row, plan.pitch, tile.inv_row_sum, L);
+    ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, dU);
+    if (tile.call->dropout_rate > 0) DropGradients(tile, at, dU);
     return;
   }
-  PairExponentials<Terms>(plan, plan.h, first_row, L, tile.row_max, at.W);
+  Pair* dU = at.dU.Of<Pair>();
+  PairExponentials<Terms>(plan, plan.h, first_row, L, tile.row_max, at.W.Of<Pair>());
   if (tile.call->dropout_rate > 0) {
     ValueGradients<Terms, Result::kSet>(tile, at, plan.pitch, scratch.U_tile);
     DropGradients(tile, at, scratch.U_tile);
-    PairPositions<Terms>(plan, plan.h_v, first_row, scratch.U_tile, at.dU);
+    PairPositions<Terms>(plan, plan.h_v, first_row, scratch.U_tile, dU);
   } else {
-    ValueGradients<Terms, Result::kPositionPairs>(tile, at, plan.half_pitch, at.dU);
+    ValueGradients<Terms, Result::kPositionPairs>(tile, at, plan.half_pitch, dU);
   }
-  HeadsOfPositions(plan, s.h_v, first_row, at.dU, scratch.head_pairs);
+  HeadsOfPositions(plan, s.h_v, first_row, dU, scratch.head_pairs);
   MixSideBack<Terms>(tile, at, kWeights, scratch.head_pairs, scratch.dW_tile);
-  PairGradients<Terms>(plan, s.h, first_row, at.W, scratch.dW_tile, at.dW, D_sums);
+  PairGradients<Terms>(plan, s.h, first_row, at.W.Of<Pair>(), scratch.dW_tile, at.dW.Of<Pair>(), D_sums);
 }
 
 // AddMixingGradients of x and dy in pairs of positions: each lane of a row's pairs is a partial sum's two terms. R_M's
 // are of pairs of queries, in place of those of positions, whose last use this is.
 template <class Terms>
 HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums,
-                                          MixingSide side, float* x, float* dy) {
+                                          MixingSide side, Pair* x, Pair* dy) {
   static_assert(kChunk == 2 * kPartialSums);
   const AttentionPlan& plan = *tile.plan;
   const int64_t in = plan.mixings[side].in, out = plan.mixings[side].out;
@@ -87,34 +89,36 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const int64_t first_row = at.extent.first_row;
   const bool drops = tile.call->dropout_rate > 0;
   float* U = scratch.U_tile;
+  Pair *U_pairs = at.U.Of<Pair>(), *W_pairs = at.W.Of<Pair>();  // W of mixed weights
   const bool by_position = plan.mixings[kWeights].has[kPerPosition];
   if (s.MixesWeights() && !by_position && !drops) {
-    MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row, at.W, at.U);
-    QueriesOfPositions(plan, s.h_v, first_row, at.U, at.U);
+    MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row, W_pairs,
+                                           U_pairs);
+    QueriesOfPositions(plan, s.h_v, first_row, U_pairs, U_pairs);
   } else {
     if (s.MixesWeights()) {
-      const float* W = at.W;
+      const Pair* W = W_pairs;
       if (by_position) {
-        ScaleHeadPairs<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.head_pairs);
+        ScaleHeadPairs<Terms>(plan, s.h, first_row, tile.inv_row_sum, W_pairs, scratch.head_pairs);
         W = scratch.head_pairs;
       }
       MixSide<Terms, Result::kSet>(tile, kWeights, at.chunk, first_row, W, U);
     } else if (drops) {
-      std::copy_n(at.W, plan.TileFloats(plan.h_v), U);
+      std::copy_n(at.W.Of<float>(), plan.TileFloats(plan.h_v), U);
     } else {
-      U = at.W;
+      U = at.W.Of<float>();
     }
     if (drops) MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
-    PairQueries<Terms>(plan, plan.h_v, first_row, U, at.U);
+    PairQueries<Terms>(plan, plan.h_v, first_row, U, U_pairs);
   }
   if (scratch.P[kWeights] == nullptr && tile.R_X[kWeights] == nullptr && sums.R_M[kWeights] == nullptr) return;
-  ScalePositionsOfHeads<Terms>(plan, s.h, first_row, tile.inv_row_sum, at.W, scratch.first_pairs);
-  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kWeights, scratch.first_pairs, at.dU);
+  ScalePositionsOfHeads<Terms>(plan, s.h, first_row, tile.inv_row_sum, W_pairs, scratch.first_pairs);
+  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kWeights, scratch.first_pairs, at.dU.Of<Pair>());
 }
 
 // dJ = dL·P_lᵀ of dL in pairs of heads, in pairs of positions.
 template <class Terms>
-HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const float* dL, float* dJ) {
+HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& at, const Pair* dL, Pair* dJ) {
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
@@ -135,24 +139,26 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t first_row = at.extent.first_row;
   const bool wants_bias = tile.dbias != nullptr || tile.distances != nullptr;
-  float *dL = scratch.second_pairs, *dL_heads = s.MixesLogits() ? scratch.head_pairs : nullptr;
+  Pair *dL = scratch.second_pairs, *dL_heads = s.MixesLogits() ? scratch.head_pairs : nullptr;
   if (s.MixesWeights()) {
     float* dL_tile = wants_bias ? scratch.dW_tile : nullptr;
-    SoftmaxGradientOfPairs<Terms>(plan, first_row, at.W, tile.inv_row_sum, at.dW, tile.D, dL, dL_heads, dL_tile);
+    SoftmaxGradientOfPairs<Terms>(plan, first_row, at.W.Of<Pair>(), tile.inv_row_sum, at.dW.Of<Pair>(), tile.D, dL,
+                                  dL_heads, dL_tile);
     if (wants_bias) BiasGradients(tile, at, dL_tile);
   } else {
-    SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W, tile.D, at.dW);
-    if (wants_bias) BiasGradients(tile, at, at.dW);
-    PairPositions<Terms>(plan, plan.h, first_row, at.dW, dL);
+    float* dL_tile = at.dW.Of<float>();
+    SoftmaxGradientTile(plan.h, plan.rows, first_row, plan.pitch, at.W.Of<float>(), tile.D, dL_tile);
+    if (wants_bias) BiasGradients(tile, at, dL_tile);
+    PairPositions<Terms>(plan, plan.h, first_row, dL_tile, dL);
     if (dL_heads != nullptr) HeadsOfPositions(plan, s.h, first_row, dL, dL_heads);
   }
-  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kLogits, at.J, dL);
-  float* dJ = dL;
+  AddMixingGradientsOfPairs<Terms>(tile, at, sums, kLogits, at.J.Of<Pair>(), dL);
+  Pair* dJ = dL;
   if (s.MixesLogits()) {
     dJ = scratch.first_pairs;
     MixGradientsOfPairs<Terms>(tile, at, dL_heads, dJ);
   }
-  QueriesOfPositions(plan, plan.h_k, first_row, dJ, at.dJ);
+  QueriesOfPositions(plan, plan.h_k, first_row, dJ, at.dJ.Of<Pair>());
   AddToQueries<Terms>(tile, at, dJ, plan.half_pitch);
 }
 

@@ -26,13 +26,16 @@ HWY_INLINE void LogitsAgain(const BackwardTile& tile, const ChunkTile& at, float
 
 // dU = dO·Vᵀ, heads `pitch` lanes apart.
 template <class Terms, Result kResult>
-HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, int64_t pitch, float* dU) {
+HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, int64_t pitch,
+                               ResultLane<Terms, kResult>* dU) {
   const AttentionPlan& plan = *tile.plan;
   const int64_t first_row = at.extent.first_row, depth = plan.Lanes(plan.shape.d_v), V_size = depth * kChunk;
-  const float* V = tile.packed->V_by_position + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
+  const auto* V = tile.packed->V_by_position.template Of<const LaneOf<Terms>>() +
+                  MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNT<Terms, kResult>(plan.rows - first_row, depth, tile.dO + (k * plan.rows + first_row) * depth, V + k * V_size,
-                           dU + k * pitch + first_row * kColumns<kResult>,
+    TileNT<Terms, kResult>(plan.rows - first_row, depth,
+                           tile.dO.template Of<const LaneOf<Terms>>() + (k * plan.rows + first_row) * depth,
+                           V + k * V_size, dU + k * pitch + first_row * kColumns<kResult>,
                            NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
 }
@@ -86,14 +89,15 @@ HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at)
   const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
   const int64_t steps = HeadBlocks(plan.h_k, kMixRows).count * plan.rows * (kChunk / kStep) * plan.Lanes(plan.h);
   const int64_t tiles = plan.keep_rows ? plan.tiles : 0;
-  return {{at.W + tiles * sizes.W, at.dW + tiles * sizes.W, at.J + tiles * sizes.J},
+  const auto next = [&](const Lanes& kept, int64_t size) { return kept.Of<const float>() + tiles * size; };
+  return {{next(at.W, sizes.W), next(at.dW, sizes.W), next(at.J, sizes.J)},
           std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
 }
 
 // dx[in] = dy[out] · (P + R_X + R_M)ᵀ, what MixSide inverts. Pairs of dy are of heads.
 template <class Terms, class Prefetch = PrefetchNothing>
-HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, MixingSide side, const float* dy, float* dx,
-                            Prefetch prefetch = {}) {
+HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, MixingSide side, const LaneOf<Terms>* dy,
+                            float* dx, Prefetch prefetch = {}) {
   const AttentionPlan& plan = *tile.plan;
   const SideShape& mixes = plan.mixings[side];
   const int64_t first_row = at.extent.first_row, out = plan.Lanes(mixes.out);
@@ -104,21 +108,22 @@ HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, Mixin
   }
   if (!mixes.has[kPerPosition]) return;
   if constexpr (Terms::kTerms == 1) {
-    const float* R = PerPosition(tile, tile.packed->R_M, side, at.chunk, mixes.size());
+    const auto* R = PerPosition<float>(tile, tile.packed->R_M, side, at.chunk, mixes.size());
     MixHeadsPerKey<Terms>(plan, out, mixes.in, R, kChunk, mixes.out * kChunk, first_row, dy, dx);
   } else {
-    const float* R = PerPosition(tile, tile.packed->R_M_back, side, at.chunk, out * mixes.in);
+    const auto* R = PerPosition<Pair>(tile, tile.packed->R_M_back, side, at.chunk, out * mixes.in);
     MixHeadsPerKey<Terms>(plan, out, mixes.in, R, mixes.in * kChunk, kChunk, first_row, dy, dx);
   }
 }
 
 // dQ += dJ·K of a tile, dJ as TileNN reads it: heads `pitch` apart, rows of `row` lanes.
 template <class Terms>
-HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const float* dJ, int64_t pitch) {
+HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, const LaneOf<Terms>* dJ, int64_t pitch) {
   const AttentionPlan& plan = *tile.plan;
   constexpr int kRow = kChunk / Terms::kTerms;
   const int64_t first_row = at.extent.first_row, K_size = kRow * plan.d_k_padded;
-  const float* K = tile.packed->K_by_size + MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
+  const auto* K = tile.packed->K_by_size.template Of<const LaneOf<Terms>>() +
+                  MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k; ++k) {
     TileNN<Terms>(plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow, K + k * K_size,
                   tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,

@@ -142,7 +142,7 @@ void BackwardIn(const BackwardPass& pass) {
   const WantedGradients wanted(s, &out);
   Arena arena(workspace);
   PackedMemory packed(plan, AttentionPass::kBackward, arena);
-  if (stats.L != nullptr) packed.K_by_position = nullptr;  // of the logits' products alone
+  if (stats.L != nullptr) packed.K_by_position = {};  // of the logits' products alone
   const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);

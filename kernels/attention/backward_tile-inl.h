@@ -23,7 +23,7 @@ struct BackwardTile : QueryTile {
   const AttentionGradients* out = nullptr;
   float* dbias = nullptr;      // of a dense bias; null where not wanted
   float* distances = nullptr;  // the task's, of a relative position bias; null where not wanted
-  float* dO = nullptr;         // packed as Q is
+  Lanes dO;                    // packed as Q is
   float* dQ = nullptr;         // [h_k][rows][d_k_padded]
   float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
   float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
@@ -36,7 +36,7 @@ struct BackwardTile : QueryTile {
 // is rounded, O is not.
 template <class Terms>
 HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, const float* O, int64_t stride,
-                              const float* dO, float* D) {
+                              const LaneOf<Terms>* dO, float* D) {
   constexpr int kPart = 32;  // of d, transposed at a time
   constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
   const hn::CappedTag<float, kWidth> d;
@@ -58,11 +58,11 @@ HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, c
         }
       } else {
         const hn::RebindToUnsigned<decltype(d)> du;
-        const float* pairs = dO + (q / kQueryGroup * CeilDivide<int64_t>(size, 2) + e / 2) * kQueryGroup;
+        const Pair* pairs = dO + (q / kQueryGroup * CeilDivide<int64_t>(size, 2) + e / 2) * kQueryGroup;
         for (int64_t i = 0; i < part; i += 2) {
           CROSSTALK_UNROLL
           for (int v = 0; v < kQueryGroup; v += kWidth) {
-            const auto pair = hn::BitCast(du, hn::Load(d, pairs + i / 2 * kQueryGroup + v));
+            const auto pair = hn::Load(du, &pairs[i / 2 * kQueryGroup + v].bits);
             const auto first = hn::BitCast(d, hn::ShiftLeft<16>(pair));
             const auto second = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u)));
             auto& s = sum[v / kWidth];
@@ -89,19 +89,21 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
     if (!mixes.PacksEachTile() && !(normalises && mixes.has[kStatic])) {
       tile.mixing[side] = {tile.packed->P[side], 0};
     } else {
-      float* packed = scratch.mixing[side] + tile.index * plan.rows * size;
+      const Lanes packed = scratch.mixing[side] + tile.index * plan.rows * size;
       if (side == kLogits) {
-        PackQueryMixings<FloatTerms>(tile, side, nullptr, scratch.matrix, packed);
+        PackQueryMixings<FloatTerms>(tile, side, nullptr, scratch.matrix, packed.Of<float>());
       } else {
-        PackQueryMixings<Terms>(tile, side, normalises ? tile.inv_row_sum : nullptr, scratch.matrix, packed);
+        PackQueryMixings<Terms>(tile, side, normalises ? tile.inv_row_sum : nullptr, scratch.matrix,
+                                packed.template Of<LaneOf<Terms>>());
       }
       tile.mixing[side] = {packed, size};
     }
     if (!mixes.PacksEachTile()) {
       tile.mixing_back[side] = {tile.packed->P_back[side], 0};
     } else {
-      float* packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;
-      PackQueryMixingsTransposed<Terms>(tile, side, scratch.matrix, scratch.matrix_transposed, packed_back);
+      const Lanes packed_back = scratch.mixing_back[side] + tile.index * plan.rows * size_back;
+      PackQueryMixingsTransposed<Terms>(tile, side, scratch.matrix, scratch.matrix_transposed,
+                                        packed_back.template Of<LaneOf<Terms>>());
       tile.mixing_back[side] = {packed_back, size_back};
     }
   }
@@ -115,7 +117,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   const BackwardScratch& scratch = *tile.scratch;
   const int64_t t = tile.index, rows = tile.valid_rows;
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), dO_size = plan.rows * plan.Lanes(s.d_v);
-  float* Q = scratch.Q + t * plan.h_k * Q_size;
+  const Lanes Q = scratch.Q + t * plan.h_k * Q_size;
   tile.Q = Q;
   tile.dO = scratch.dO + t * plan.h_v * dO_size;
   tile.dQ = scratch.dQ + t * plan.h_k * plan.rows * plan.d_k_padded;
@@ -125,7 +127,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   tile.D = scratch.D + t * stats_size;
   tile.D_sums = scratch.D_sums + t * stats_size * kPartialSums;
   // For the sums over queries.
-  const auto copy_rows = [&](int64_t size, const ConstRows& head, float* out) HWY_ATTR {
+  const auto copy_rows = [&](int64_t size, const ConstRows& head, LaneOf<Terms>* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
       CopyPadded(rows, plan.rows, size, size, head.data(), head.stride, out);
     } else {
@@ -135,14 +137,17 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     if (!plan.in_place && tile.L == nullptr) {
-      PackQueries<Terms>(rows, plan.rows, s.d_k, head, static_cast<float>(call.scale), Q + k * Q_size);
+      PackQueries<Terms>(rows, plan.rows, s.d_k, head, static_cast<float>(call.scale),
+                         Q.template Of<LaneOf<Terms>>() + k * Q_size);
     }
-    copy_rows(s.d_k, head, scratch.Q_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
+    copy_rows(s.d_k, head,
+              scratch.Q_rows.template Of<LaneOf<Terms>>() + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_k);
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
-    PackQueries<Terms>(rows, plan.rows, s.d_v, head, 1.0f, tile.dO + k * dO_size);
-    copy_rows(s.d_v, head, scratch.dO_rows + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
+    PackQueries<Terms>(rows, plan.rows, s.d_v, head, 1.0f, tile.dO.template Of<LaneOf<Terms>>() + k * dO_size);
+    copy_rows(s.d_v, head,
+              scratch.dO_rows.template Of<LaneOf<Terms>>() + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
   }
   for (int64_t k = 0; k < plan.h; ++k) {
     float* row_max = tile.row_max + k * plan.rows;
@@ -160,7 +165,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
     for (int64_t k = 0; k < plan.h; ++k) {
       RowProducts<Terms>(rows, plan.rows, s.d_v,
                          O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v, O.stride,
-                         tile.dO + k * dO_size, tile.D + k * plan.rows);
+                         tile.dO.template Of<const LaneOf<Terms>>() + k * dO_size, tile.D + k * plan.rows);
     }
   }
   for (const MixingSide side : kMixingSides) {
@@ -176,8 +181,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
 struct ChunkTile {
   int64_t chunk;
   TileExtent extent;
-  float *J, *W, *dW;   // dW becomes dL
-  float *U, *dU, *dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, but for dU
+  Lanes J, W, dW;   // dW becomes dL
+  Lanes U, dU, dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, but for dU
 };
 
 // Of one tile of a block, in lanes.
@@ -206,9 +211,9 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
                scratch.J + kept * sizes.J,
                scratch.W + kept * sizes.W,
                scratch.dW + kept * sizes.W,
-               nullptr,
-               nullptr,
-               nullptr};
+               {},
+               {},
+               {}};
   constexpr bool kPairs = Terms::kTerms > 1;
   at.U = kPairs || s.MixesWeights() || tile.call->dropout_rate > 0 ? scratch.U + tile.index * sizes.U : at.W;
   at.dU = s.MixesWeights() ? scratch.dU : at.dW;

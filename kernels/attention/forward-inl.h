@@ -36,17 +36,17 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
   const AttentionShape& s = plan.shape;
   ForwardTile tile{MakeQueryTile(plan, call, packed, stats, b, group, block, index)};
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
-  float* Q = scratch.Q + index * plan.h_k * Q_size;
+  const Lanes Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
     PackQueries<Terms>(tile.valid_rows, plan.rows, s.d_k,
                        call.Q.From(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
-                       static_cast<float>(call.scale), Q + k * Q_size);
+                       static_cast<float>(call.scale), Q.template Of<LaneOf<Terms>>() + k * Q_size);
   }
   tile.Q = Q;
   const SideShape& mixes = plan.mixings[kLogits];
   if (mixes.PacksEachTile()) {
-    float* logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
-    PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits);
+    const Lanes logits = scratch.mixing[kLogits] + index * plan.rows * mixes.size();
+    PackQueryMixings<FloatTerms>(tile, kLogits, nullptr, scratch.matrix, logits.Of<float>());
     tile.mixing[kLogits] = {logits, mixes.size()};
   } else if (mixes.has[kStatic]) {
     tile.mixing[kLogits] = {packed.P[kLogits], 0};
@@ -64,12 +64,13 @@ HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall&
 
 // O += U · V for one chunk, U as TileNN reads it: heads `pitch` lanes apart.
 template <class Terms>
-HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, const float* U,
+HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileExtent& extent, const LaneOf<Terms>* U,
                             int64_t pitch) {
   const AttentionPlan& plan = *tile.plan;
   constexpr int64_t kDepth = kChunk / Terms::kTerms;
   const int64_t V_size = kDepth * plan.d_v_padded;
-  const float* V = tile.packed->V_by_size + MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
+  const auto* V = tile.packed->V_by_size.template Of<const LaneOf<Terms>>() +
+                  MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
     TileNN<Terms>(plan.rows - extent.first_row, plan.d_v_padded, U + k * pitch + extent.first_row * kDepth,
                   V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
@@ -104,9 +105,10 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
   const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
-  float* first_W = scratch.W + (plan.keep_rows ? tile.index * floats : 0);
-  float* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
-  float* L = Terms::kTerms > 1 ? scratch.L : W;
+  LaneOf<Terms>* first_W = scratch.W.template Of<LaneOf<Terms>>() + (plan.keep_rows ? tile.index * floats : 0);
+  LaneOf<Terms>* W = first_W + (plan.keep_rows ? chunk * plan.tiles * floats : 0);
+  float* L = scratch.L;
+  if constexpr (Terms::kTerms == 1) L = W;
   LogitsTile<Terms>(tile, chunk, extent, scratch.J, L);
   if (tile.L != nullptr) KeepLogits(tile, chunk, extent.first_row, L);
   ExponentialsOnline<Terms>(plan.h, plan.rows, extent.first_row, plan.pitch, L, tile.row_max, tile.sums,
@@ -116,7 +118,7 @@ HWY_INLINE void FirstPass(const ForwardTile& tile, const ForwardScratch& scratch
                                 for (int64_t e = 0; e < plan.d_v_padded; ++e) row[e] *= factor;
                               } else if (plan.keep_rows) {
                                 for (int64_t before = 0; before < chunk; ++before) {
-                                  float* tile_before = first_W + before * plan.tiles * floats;
+                                  LaneOf<Terms>* tile_before = first_W + before * plan.tiles * floats;
                                   if constexpr (Terms::kTerms > 1) {
                                     ScaleHeadOfPairs<Terms>(k, factor, tile_before + k / 2 * plan.pitch + q * kChunk);
                                   } else {
@@ -153,8 +155,9 @@ HWY_INLINE void BetweenPasses(ForwardTile& tile, const ForwardScratch& scratch, 
   const SideShape& mixes = plan.mixings[kWeights];
   if (mixes.has[kStatic] || mixes.PacksEachTile()) {
     const int64_t size = plan.MixingLanes(kWeights) * mixes.out;
-    float* weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
-    PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix, weights);
+    const Lanes weights = scratch.mixing[kWeights] + tile.index * plan.rows * size;
+    PackQueryMixings<Terms>(tile, kWeights, normalise ? nullptr : tile.inv_row_sum, scratch.matrix,
+                            weights.template Of<LaneOf<Terms>>());
     tile.mixing[kWeights] = {weights, size};
   }
 }
@@ -167,7 +170,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
   const TileExtent extent = ExtentOf(tile, chunk);
   if (extent.skip) return;
   const int64_t floats = Terms::kTerms > 1 ? plan.HeadPairs(plan.h) : plan.TileFloats(plan.h);
-  float* W = scratch.W + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
+  LaneOf<Terms>* W =
+      scratch.W.template Of<LaneOf<Terms>>() + (plan.keep_rows ? (chunk * plan.tiles + tile.index) * floats : 0);
   if constexpr (Terms::kTerms > 1) {
     if (!plan.keep_rows) {
       LogitsTile<Terms>(tile, chunk, extent, scratch.J, scratch.L);

@@ -20,7 +20,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // A mixing matrix packed for MixHeads; query q's lies at data + q · query_stride (0: all queries share it). Null: none.
 struct PackedMixing {
-  const float* data = nullptr;
+  Lanes data;
   int64_t query_stride = 0;
 };
 
@@ -32,9 +32,9 @@ struct QueryTile {
   int64_t b = 0, group = 0;
   int64_t index = 0;  // of the tile in its block
   int64_t first_query = 0, valid_rows = 0;
-  const float* Q = nullptr;  // PackQueries of each head: [h_k][rows/8][d_k][8]
-  PackedMixing mixing[2];    // P + R_X of each side
-  float* L = nullptr;        // of row 0 and the one head, rows m_padded() apart, where the call keeps them
+  Lanes Q;                 // PackQueries of each head: [h_k][rows/8][d_k][8]
+  PackedMixing mixing[2];  // P + R_X of each side
+  float* L = nullptr;      // of row 0 and the one head, rows m_padded() apart, where the call keeps them
 
   int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
   // First element of row 0 and this group's head `k` in a [b, h, n] array.
@@ -58,9 +58,10 @@ inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionCall& c
   return tile;
 }
 
-// The part of an operand of the next chunk that this tile's products should prefetch, `floats` of the whole.
-HWY_INLINE const float* NextShare(const QueryTile& queries, const float* next, int64_t floats) {
-  return next + queries.index * (floats / queries.plan->tiles);
+// The part of an operand of the next chunk that this tile's products should prefetch, `lanes` of the whole.
+template <class Lane>
+HWY_INLINE const Lane* NextShare(const QueryTile& queries, const Lane* next, int64_t lanes) {
+  return next + queries.index * (lanes / queries.plan->tiles);
 }
 
 // Each query's P + R_X of a side, [in, out], or of one alone: to `matrix`, one after the other for `use(query)`. Rows
@@ -81,7 +82,7 @@ HWY_INLINE void ForQueryMixings(const QueryTile& queries, MixingSide side, float
 // Packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
 template <class Terms>
 HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, const float* factors, float* matrix,
-                                 float* packed) {
+                                 LaneOf<Terms>* packed) {
   const SideShape& mixes = queries.plan->mixings[side];
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(in, Terms::kTerms) * out;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
@@ -93,7 +94,7 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, cons
 // The same of the transposes.
 template <class Terms>
 HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, MixingSide side, float* matrix, float* transposed,
-                                           float* packed) {
+                                           LaneOf<Terms>* packed) {
   const SideShape& mixes = queries.plan->mixings[side];
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(out, Terms::kTerms) * in;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
@@ -261,12 +262,14 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
 // whose operand stays in the first-level cache for all blocks of output heads.
 template <class Terms, Result kResult, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
-                        int64_t first_row, const float* from, float* to, Prefetch prefetch = {}) {
+                        int64_t first_row, const LaneOf<Terms>* from, ResultLane<Terms, kResult>* to,
+                        Prefetch prefetch = {}) {
   constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
-    MixHeads<Terms, kResult>(blocks, std::min(step, plan.rows - q), h_in, mixing.data + q * mixing.query_stride,
+    MixHeads<Terms, kResult>(blocks, std::min(step, plan.rows - q), h_in,
+                             mixing.data.template Of<const LaneOf<Terms>>() + q * mixing.query_stride,
                              mixing.query_stride, from + q * kChunk, plan.pitch, to + q * kColumns<kResult>,
                              kResult == Result::kPositionPairs ? plan.half_pitch : plan.pitch, prefetch);
   }
@@ -280,8 +283,8 @@ HWY_INLINE void ClearTile(const AttentionPlan& plan, int64_t heads, int64_t firs
 
 // One 4-query × 3-head step of MixHeadsPerKey.
 template <class Terms, int S>
-HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_stride, int64_t out_stride,
-                                      const float* from, float* to, int64_t pitch) {
+HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const LaneOf<Terms>* R, int64_t in_stride, int64_t out_stride,
+                                      const LaneOf<Terms>* from, float* to, int64_t pitch) {
   const Tag<float> d;
   constexpr int kQueries = 4;
   constexpr int kV = kStepVectors;
@@ -295,17 +298,17 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_s
     }
   }
   for (int64_t k = 0; k < h_in; ++k) {
-    hn::Vec<Tag<float>> r[S][kV];
+    decltype(LoadLanes(R)) r[S][kV];
     CROSSTALK_UNROLL
     for (int o = 0; o < S; ++o) {
       CROSSTALK_UNROLL
-      for (int v = 0; v < kV; ++v) r[o][v] = hn::Load(d, R + o * out_stride + v * kLanes);
+      for (int v = 0; v < kV; ++v) r[o][v] = LoadLanes(R + o * out_stride + v * kLanes);
     }
     CROSSTALK_UNROLL
     for (int q = 0; q < kQueries; ++q) {
       CROSSTALK_UNROLL
       for (int v = 0; v < kV; ++v) {
-        const auto x = hn::Load(d, from + q * kChunk + v * kLanes);
+        const auto x = LoadLanes(from + q * kChunk + v * kLanes);
         CROSSTALK_UNROLL
         for (int o = 0; o < S; ++o) sum[q][o][v] = Terms::MulAdd(x, r[o][v], sum[q][o][v]);
       }
@@ -326,9 +329,9 @@ HWY_INLINE void MixHeadsPerKeyColumns(int64_t h_in, const float* R, int64_t in_s
 // to[out][row] += Σ_in R[in, out, position] · from[in][row], lane by lane; element (in, out) of R lies at
 // R + in · in_stride + out · out_stride.
 template <class Terms>
-HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* R,
-                                        int64_t in_stride, int64_t out_stride, int64_t first_row, const float* from,
-                                        float* to) {
+HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const LaneOf<Terms>* R,
+                                        int64_t in_stride, int64_t out_stride, int64_t first_row,
+                                        const LaneOf<Terms>* from, float* to) {
   constexpr int kHeads = kLanes >= 16 ? 3 : 1;
   for (int64_t j = 0; j < kChunk; j += kStep) {
     int64_t o = 0;
@@ -348,15 +351,16 @@ HWY_NOINLINE inline void MixHeadsPerKey(const AttentionPlan& plan, int64_t h_in,
 }
 
 // A chunk's matrices of a side's mixing by position.
-HWY_INLINE const float* PerPosition(const QueryTile& queries, const float* const (&packed)[2], MixingSide side,
-                                    int64_t chunk, int64_t lanes) {
-  return packed[side] + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
+template <class Lane>
+HWY_INLINE const Lane* PerPosition(const QueryTile& queries, const Lanes (&packed)[2], MixingSide side, int64_t chunk,
+                                   int64_t lanes) {
+  return packed[side].Of<const Lane>() + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
 }
 
 // y[out] = or += x[in] · (P + R_X + R_M), a side's sum of mixings; pairs of x are of heads.
 template <class Terms, Result kResult>
-HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk, int64_t first_row, const float* x,
-                        float* y) {
+HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk, int64_t first_row,
+                        const LaneOf<Terms>* x, float* y) {
   const AttentionPlan& plan = *queries.plan;
   const int64_t in = CeilDivide<int64_t>(plan.mixings[side].in, Terms::kTerms), out = plan.mixings[side].out;
   if (queries.mixing[side].data != nullptr) {
@@ -365,7 +369,7 @@ HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk
     ClearTile(plan, out, first_row, y);
   }
   if (plan.mixings[side].has[kPerPosition]) {
-    const float* R = PerPosition(queries, queries.packed->R_M, side, chunk, in * out);
+    const auto* R = PerPosition<LaneOf<Terms>>(queries, queries.packed->R_M, side, chunk, in * out);
     MixHeadsPerKey<Terms>(plan, in, out, R, out * kChunk, kChunk, first_row, x, y);
   }
 }
@@ -380,13 +384,13 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
   if (extent.starts) StartLogits(queries, chunk, extent.first_row, L);
   const int64_t depth = CeilDivide<int64_t>(s.d_k, Terms::kTerms), K_size = depth * kChunk, share = K_size / plan.tiles;
   if (plan.in_place) LogitsInPlace(queries, chunk, extent.starts && !s.MixesLogits(), s.MixesLogits() ? J : L);
-  const float* K = plan.in_place ? nullptr
-                                 : queries.packed->K_by_position +
-                                       MemoryTile(plan, queries.b, queries.group, chunk) * plan.h_k * K_size;
+  const LaneOf<Terms>* K = plan.in_place ? nullptr
+                                         : queries.packed->K_by_position.template Of<const LaneOf<Terms>>() +
+                                               MemoryTile(plan, queries.b, queries.group, chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    const float* K_head = K + k * K_size;
-    const float* next = NextShare(queries, K_head + plan.h_k * K_size, K_size);
-    const float* Q = queries.Q + (k * plan.rows + extent.first_row) * depth;
+    const LaneOf<Terms>* K_head = K + k * K_size;
+    const LaneOf<Terms>* next = NextShare(queries, K_head + plan.h_k * K_size, K_size);
+    const LaneOf<Terms>* Q = queries.Q.template Of<const LaneOf<Terms>>() + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
       TileNT<Terms, Result::kSet>(rows, depth, Q, K_head, J + at, next, share);

@@ -46,8 +46,9 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const ConstRows& in) {
 // there.
 template <class Terms>
 HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int64_t rows, int64_t cols, int64_t width,
-                             const ConstRows& in, float* out) {
+                             const ConstRows& in, Pair* out) {
   const Tag<float> d;
+  const Tag<uint32_t> du;
   const auto load = [&](int64_t row, int64_t c) HWY_ATTR {
     if (row >= rows || c >= cols) return hn::Zero(d);
     if (in.is_bfloat16()) return LoadHalvesWidened(in.bfloat16() + row * in.stride + c, cols - c);
@@ -55,18 +56,18 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
     return c + kLanes <= cols ? hn::LoadU(d, from) : LoadFirst(d, from, static_cast<size_t>(cols - c));
   };
   for (int64_t p = 0; p < pairs; ++p) {
-    float* row = out + p * width;
+    uint32_t* row = &out[p * width].bits;
     const auto pair = [&](int64_t c) HWY_ATTR { return Terms::Round(load(p * step, c), load(p * step + distance, c)); };
     ForVectors(
-        d, width, [&](int64_t c) HWY_ATTR { hn::StoreU(pair(c), d, row + c); },
-        [&](int64_t c, size_t rest) HWY_ATTR { StoreFirst(pair(c), d, row + c, rest); });
+        d, width, [&](int64_t c) HWY_ATTR { hn::StoreU(pair(c), du, row + c); },
+        [&](int64_t c, size_t rest) HWY_ATTR { StoreFirst(pair(c), du, row + c, rest); });
   }
 }
 
 // out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros stand for what is not there.
 // Whole vectors are stored, one behind the last row where kWidth is less.
 template <class Terms, int kWidth>
-HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in, float scale, float* out) {
+HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in, float scale, Pair* out) {
   const Tag<float> d;
   constexpr int64_t kPart = 32;  // columns, transposed at a time
   HWY_ALIGN float part[kPart * kWidth + kMaxLanes] = {};
@@ -84,8 +85,8 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in,
     if (columns % 2 != 0) std::fill_n(part + columns * kWidth, kWidth, 0.0f);
     for (int64_t i = 0; i < columns; i += 2) {
       for (int64_t j = 0; j < kWidth; j += kLanes) {
-        hn::StoreU(Terms::Round(hn::LoadU(d, part + i * kWidth + j), hn::LoadU(d, part + (i + 1) * kWidth + j)), d,
-                   out + (c + i) / 2 * kWidth + j);
+        StoreLanesU(Terms::Round(hn::LoadU(d, part + i * kWidth + j), hn::LoadU(d, part + (i + 1) * kWidth + j)),
+                    out + (c + i) / 2 * kWidth + j);
       }
     }
   }
@@ -94,7 +95,7 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in,
 // Queries for TileNT: out[group][size][kQueryGroup], scaled; in pairs [size / 2].
 template <class Terms>
 HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const ConstRows& in, float scale,
-                            float* out) {
+                            LaneOf<Terms>* out) {
   PrefetchRows(rows, size, in);
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
@@ -113,7 +114,7 @@ HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, con
 // pairs of rows of A it is blocks of [in / 2][rows of the block].
 template <class Terms>
 HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
-                           float* packed) {
+                           LaneOf<Terms>* packed) {
   const Tag<float> d;
   const HeadBlocks blocks(h_out, kMixRows);
   int64_t first = 0;
@@ -130,7 +131,7 @@ HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const fl
           hn::StoreU(hn::Mul(factor, row(k, r)), d, packed + r);
         } else {
           const auto second = k + 1 < h_in ? hn::Mul(factor_of(k + 1), row(k + 1, r)) : hn::Zero(d);
-          hn::StoreU(Terms::Round(hn::Mul(factor, row(k, r)), second), d, packed + r);
+          StoreLanesU(Terms::Round(hn::Mul(factor, row(k, r)), second), packed + r);
         }
       }
       packed += rows;
@@ -157,7 +158,7 @@ HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t grou
 // other_step and the one `step` behind it, of which there are `paired` along the dimension of pairs.
 template <class Terms>
 HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int64_t others, int64_t other_step,
-                                const float* R, int64_t stride, float* out) {
+                                const float* R, int64_t stride, Pair* out) {
   const Tag<float> d;
   HWY_ALIGN float element[2][kChunk] = {};
   for (int64_t k = 0; k < paired; k += 2) {
@@ -167,7 +168,7 @@ HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int
         for (int64_t j = 0; j < valid; ++j) element[i][j] = k + i < paired ? column[j * stride] : 0.0f;
       }
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(Terms::Round(hn::Load(d, element[0] + j), hn::Load(d, element[1] + j)), d, out + j);
+        StoreLanes(Terms::Round(hn::Load(d, element[0] + j), hn::Load(d, element[1] + j)), out + j);
       }
     }
   }
@@ -181,14 +182,14 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   const int64_t first = chunk * kChunk;
   const int64_t valid = std::min<int64_t>(kChunk, s.m - first);
   const ConstRows K = call.K.From(b, first, s.m), V = call.V.From(b, first, s.m);
-  const auto by_position = [&](const ConstRows& head, int64_t size, float* out) HWY_ATTR {
+  const auto by_position = [&](const ConstRows& head, int64_t size, LaneOf<Terms>* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
       TransposeScaled(valid, kChunk, size, head.data(), head.stride, 1.0f, out, kChunk);
     } else {
       PackColumnPairs<Terms, kChunk>(valid, size, head, 1.0f, out);
     }
   };
-  const auto by_size = [&](const ConstRows& head, int64_t size, int64_t padded, float* out) HWY_ATTR {
+  const auto by_size = [&](const ConstRows& head, int64_t size, int64_t padded, LaneOf<Terms>* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
       CopyPadded(valid, kChunk, size, padded, head.data(), head.stride, out);
     } else {
@@ -202,10 +203,11 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const int64_t at = tile * plan.h_k + k;
       PrefetchRows(valid, s.d_k, head);
       if (packed.K_by_position != nullptr) {
-        by_position(head, s.d_k, packed.K_by_position + at * plan.Lanes(s.d_k) * kChunk);
+        by_position(head, s.d_k, packed.K_by_position.template Of<LaneOf<Terms>>() + at * plan.Lanes(s.d_k) * kChunk);
       }
       if (packed.K_by_size != nullptr) {
-        by_size(head, s.d_k, plan.d_k_padded, packed.K_by_size + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
+        by_size(head, s.d_k, plan.d_k_padded,
+                packed.K_by_size.template Of<LaneOf<Terms>>() + at * (kChunk / Terms::kTerms) * plan.d_k_padded);
       }
     }
     for (int64_t k = 0; k < plan.h_v && (packed.V_by_size != nullptr || packed.V_by_position != nullptr); ++k) {
@@ -213,10 +215,11 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
       const int64_t at = tile * plan.h_v + k;
       PrefetchRows(valid, s.d_v, head);
       if (packed.V_by_size != nullptr) {
-        by_size(head, s.d_v, plan.d_v_padded, packed.V_by_size + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
+        by_size(head, s.d_v, plan.d_v_padded,
+                packed.V_by_size.template Of<LaneOf<Terms>>() + at * (kChunk / Terms::kTerms) * plan.d_v_padded);
       }
       if (packed.V_by_position != nullptr) {
-        by_position(head, s.d_v, packed.V_by_position + at * plan.Lanes(s.d_v) * kChunk);
+        by_position(head, s.d_v, packed.V_by_position.template Of<LaneOf<Terms>>() + at * plan.Lanes(s.d_v) * kChunk);
       }
     }
   }
@@ -226,18 +229,18 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     const ConstRows& R_M = MixingOf(call, side, kPerPosition);
     const float* R = R_M.Row(b, first, s.m);
     const int64_t at = (b * plan.chunks + chunk) * kChunk, lanes = plan.Lanes(mixes.out) * mixes.in;
-    float* out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
+    const Lanes out = packed.R_M[side] + at * plan.MixingLanes(side) * mixes.out;
     if constexpr (Terms::kTerms == 1) {
-      TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out, kChunk);
+      TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.Of<float>(), kChunk);
     } else {
       if (side == kLogits) {
-        TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out, kChunk);
+        TransposeScaled(valid, kChunk, mixes.size(), R, R_M.stride, 1.0f, out.Of<float>(), kChunk);
       } else {
-        PackMixingPairs<Terms>(valid, mixes.in, mixes.out, mixes.out, 1, R, R_M.stride, out);
+        PackMixingPairs<Terms>(valid, mixes.in, mixes.out, mixes.out, 1, R, R_M.stride, out.Of<Pair>());
       }
       if (packed.R_M_back[side] != nullptr) {
         PackMixingPairs<Terms>(valid, mixes.out, 1, mixes.in, mixes.out, R, R_M.stride,
-                               packed.R_M_back[side] + at * lanes);
+                               packed.R_M_back[side].template Of<Pair>() + at * lanes);
       }
     }
   }
@@ -272,7 +275,7 @@ inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_
 // The same in pairs of `in`.
 template <class Terms>
 HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
-                                      int64_t out_stride, float* packed) {
+                                      int64_t out_stride, Pair* packed) {
   const Tag<float> d;
   const HeadBlocks blocks(h_out, kMixRows);
   HWY_ALIGN float element[2][kMaxLanes] = {};
@@ -288,7 +291,7 @@ HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* 
       // Whole vectors are stored: lanes beyond the block's rows are overwritten by the next store.
       for (int r = 0; r < kMaxLanes; r += kLanes) {
         if (r < rows) {
-          hn::StoreU(Terms::Round(hn::Load(d, element[0] + r), hn::Load(d, element[1] + r)), d, packed + r);
+          StoreLanesU(Terms::Round(hn::Load(d, element[0] + r), hn::Load(d, element[1] + r)), packed + r);
         }
       }
       packed += rows;
@@ -305,16 +308,17 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
     const auto [in, out, has] = plan.mixings[side];
     const float* P = MixingOf(call, side, kStatic).data();
     if (!has[kStatic]) continue;
+    const Lanes forward = packed.P[side], back = packed.P_back[side];
     if constexpr (Terms::kTerms == 1) {
-      PackStaticMixing(in, out, P, out, 1, packed.P[side]);
-      if (packed.P_back[side] != nullptr) PackStaticMixing(out, in, P, 1, out, packed.P_back[side]);
+      PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
+      if (back != nullptr) PackStaticMixing(out, in, P, 1, out, back.Of<float>());
     } else {
       if (side == kLogits) {
-        PackStaticMixing(in, out, P, out, 1, packed.P[side]);
+        PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
       } else {
-        PackStaticMixingPairs<Terms>(in, out, P, out, 1, packed.P[side]);
+        PackStaticMixingPairs<Terms>(in, out, P, out, 1, forward.Of<Pair>());
       }
-      if (packed.P_back[side] != nullptr) PackStaticMixingPairs<Terms>(out, in, P, 1, out, packed.P_back[side]);
+      if (back != nullptr) PackStaticMixingPairs<Terms>(out, in, P, 1, out, back.Of<Pair>());
     }
   }
   if (packed.distance_bias != nullptr) {

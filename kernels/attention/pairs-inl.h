@@ -21,14 +21,14 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 // pairs[head / 2][row][j] = tile[head][row][j] beside tile[head + 1][row][j]; zeros beside an odd last head.
 template <class Terms>
 HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                            float* pairs) {
+                            Pair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     const float* first = tile + k * plan.pitch;
-    float* out = pairs + k / 2 * plan.pitch;
+    Pair* out = pairs + k / 2 * plan.pitch;
     for (int64_t at = first_row * kChunk; at < plan.rows * kChunk; at += kLanes) {
       const auto second = k + 1 < heads ? hn::Load(d, first + plan.pitch + at) : hn::Zero(d);
-      hn::Store(Terms::Round(hn::Load(d, first + at), second), d, out + at);
+      StoreLanes(Terms::Round(hn::Load(d, first + at), second), out + at);
     }
   }
 }
@@ -36,15 +36,15 @@ HWY_NOINLINE void PairHeads(const AttentionPlan& plan, int64_t heads, int64_t fi
 // pairs[head][row][j] = tile[head][row][j] beside tile[head][row][j + kHalf].
 template <class Terms>
 HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                                float* pairs) {
+                                Pair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = tile + k * plan.pitch + q * kChunk;
-      float* out = pairs + k * plan.half_pitch + q * kHalf;
+      Pair* out = pairs + k * plan.half_pitch + q * kHalf;
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
-        hn::Store(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kHalf + j)), d, out + j);
+        StoreLanes(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kHalf + j)), out + j);
       }
     }
   }
@@ -53,39 +53,35 @@ HWY_NOINLINE void PairPositions(const AttentionPlan& plan, int64_t heads, int64_
 // pairs[head][row / 2][j] = tile[head][row][j] beside tile[head][row + 1][j]. first_row is even.
 template <class Terms>
 HWY_NOINLINE void PairQueries(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* tile,
-                              float* pairs) {
+                              Pair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; q += 2) {
       const float* row = tile + k * plan.pitch + q * kChunk;
-      float* out = pairs + k * plan.half_pitch + q / 2 * kChunk;
+      Pair* out = pairs + k * plan.half_pitch + q / 2 * kChunk;
       CROSSTALK_UNROLL
       for (int j = 0; j < kChunk; j += kLanes) {
-        hn::Store(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kChunk + j)), d, out + j);
+        StoreLanes(Terms::Round(hn::Load(d, row + j), hn::Load(d, row + kChunk + j)), out + j);
       }
     }
   }
 }
 
 // The numbers of two vectors of pairs paired across: both first ones, and both second ones.
-HWY_INLINE void PairAcross(FloatVector a, FloatVector b, float* firsts, float* seconds) {
-  const Tag<float> d;
-  const Tag<uint32_t> du;
-  const auto lower = hn::Set(du, 0x0000ffffu);
-  const auto x = hn::BitCast(du, a), y = hn::BitCast(du, b);
-  hn::Store(hn::BitCast(d, hn::Or(hn::And(x, lower), hn::ShiftLeft<16>(y))), d, firsts);
-  hn::Store(hn::BitCast(d, hn::Or(hn::ShiftRight<16>(x), hn::AndNot(lower, y))), d, seconds);
+HWY_INLINE void PairAcross(PairVector x, PairVector y, Pair* firsts, Pair* seconds) {
+  const auto lower = hn::Set(Tag<uint32_t>(), 0x0000ffffu);
+  StoreLanes(hn::Or(hn::And(x, lower), hn::ShiftLeft<16>(y)), firsts);
+  StoreLanes(hn::Or(hn::ShiftRight<16>(x), hn::AndNot(lower, y)), seconds);
 }
 
 // Pairs of queries of the same values as `positions`, pairs of positions; may be the same tile.
 HWY_NOINLINE inline void QueriesOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                            const float* positions, float* queries) {
-  const Tag<float> d;
+                                            const Pair* positions, Pair* queries) {
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < plan.rows; q += 2) {
       const int64_t at = k * plan.half_pitch + q * kHalf;
       for (int64_t j = at; j < at + kHalf; j += kLanes) {
-        PairAcross(hn::Load(d, positions + j), hn::Load(d, positions + kHalf + j), queries + j, queries + kHalf + j);
+        PairAcross(LoadLanes(positions + j), LoadLanes(positions + kHalf + j), queries + j, queries + kHalf + j);
       }
     }
   }
@@ -93,44 +89,41 @@ HWY_NOINLINE inline void QueriesOfPositions(const AttentionPlan& plan, int64_t h
 
 // Pairs of heads of the same values as `positions`, pairs of positions; zeros beside an odd last head.
 HWY_NOINLINE inline void HeadsOfPositions(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                          const float* positions, float* pairs) {
-  const Tag<float> d;
+                                          const Pair* positions, Pair* pairs) {
+  const Tag<uint32_t> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      const float* row = positions + k * plan.half_pitch + q * kHalf;
-      float* out = pairs + k / 2 * plan.pitch + q * kChunk;
+      const Pair* row = positions + k * plan.half_pitch + q * kHalf;
+      Pair* out = pairs + k / 2 * plan.pitch + q * kChunk;
       for (int j = 0; j < kHalf; j += kLanes) {
-        const auto second = k + 1 < heads ? hn::Load(d, row + plan.half_pitch + j) : hn::Zero(d);
-        PairAcross(hn::Load(d, row + j), second, out + j, out + kHalf + j);
+        const auto second = k + 1 < heads ? LoadLanes(row + plan.half_pitch + j) : hn::Zero(d);
+        PairAcross(LoadLanes(row + j), second, out + j, out + kHalf + j);
       }
     }
   }
 }
 
-HWY_INLINE FloatVector FirstTerms(FloatVector pairs) { return FirstOfPairs(hn::BitCast(Tag<uint32_t>(), pairs)); }
-HWY_INLINE FloatVector SecondTerms(FloatVector pairs) { return SecondOfPairs(hn::BitCast(Tag<uint32_t>(), pairs)); }
-
 // One head's row of a tile in pairs of heads, kChunk elements, times `factor`; its neighbour's stay as they are.
 template <class Terms>
-HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, float* row) {
+HWY_NOINLINE void ScaleHeadOfPairs(int64_t head, float factor, Pair* row) {
   const Tag<float> d;
   const auto scale = hn::Set(d, factor);
   for (int j = 0; j < kChunk; j += kLanes) {
-    const auto pairs = hn::Load(d, row + j);
-    auto first = FirstTerms(pairs), second = SecondTerms(pairs);
+    const auto pairs = LoadLanes(row + j);
+    auto first = FirstOfPairs(pairs), second = SecondOfPairs(pairs);
     if (head % 2 == 0) {
       first = hn::Mul(first, scale);
     } else {
       second = hn::Mul(second, scale);
     }
-    hn::Store(Terms::Round(first, second), d, row + j);
+    StoreLanes(Terms::Round(first, second), row + j);
   }
 }
 
 // scaled = each row of each head in pairs of heads times its factor, factors[head][row]; may be `pairs` itself.
 template <class Terms>
 HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* factors,
-                                 const float* pairs, float* scaled) {
+                                 const Pair* pairs, Pair* scaled) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
@@ -139,8 +132,8 @@ HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64
       const int64_t at = k / 2 * plan.pitch + q * kChunk;
       CROSSTALK_UNROLL
       for (int64_t j = at; j < at + kChunk; j += kLanes) {
-        const auto pair = hn::Load(d, pairs + j);
-        hn::Store(Terms::Round(hn::Mul(FirstTerms(pair), first), hn::Mul(SecondTerms(pair), second)), d, scaled + j);
+        const auto pair = LoadLanes(pairs + j);
+        StoreLanes(Terms::Round(hn::Mul(FirstOfPairs(pair), first), hn::Mul(SecondOfPairs(pair), second)), scaled + j);
       }
     }
   }
@@ -149,21 +142,21 @@ HWY_NOINLINE void ScaleHeadPairs(const AttentionPlan& plan, int64_t heads, int64
 // The same in pairs of positions: positions[head][row][j] = factor · pairs of position j beside that of j + kHalf.
 template <class Terms>
 HWY_NOINLINE void ScalePositionsOfHeads(const AttentionPlan& plan, int64_t heads, int64_t first_row,
-                                        const float* factors, const float* pairs, float* positions) {
+                                        const float* factors, const Pair* pairs, Pair* positions) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
-      const float* row = pairs + k / 2 * plan.pitch + q * kChunk;
-      float* out = positions + k * plan.half_pitch + q * kHalf;
+      const Pair* row = pairs + k / 2 * plan.pitch + q * kChunk;
+      Pair* out = positions + k * plan.half_pitch + q * kHalf;
       const auto first = hn::Set(d, factors[k * plan.rows + q]);
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
-        const auto a = hn::Load(d, row + j), b = hn::Load(d, row + kHalf + j);
-        hn::Store(Terms::Round(hn::Mul(FirstTerms(a), first), hn::Mul(FirstTerms(b), first)), d, out + j);
+        const auto a = LoadLanes(row + j), b = LoadLanes(row + kHalf + j);
+        StoreLanes(Terms::Round(hn::Mul(FirstOfPairs(a), first), hn::Mul(FirstOfPairs(b), first)), out + j);
         if (k + 1 == heads) continue;
         const auto second = hn::Set(d, factors[(k + 1) * plan.rows + q]);
-        hn::Store(Terms::Round(hn::Mul(SecondTerms(a), second), hn::Mul(SecondTerms(b), second)), d,
-                  out + plan.half_pitch + j);
+        StoreLanes(Terms::Round(hn::Mul(SecondOfPairs(a), second), hn::Mul(SecondOfPairs(b), second)),
+                   out + plan.half_pitch + j);
       }
     }
   }
@@ -189,12 +182,12 @@ HWY_NOINLINE void RoundedExponentials(int64_t heads, int64_t rows, int64_t first
 // The same in pairs of heads.
 template <class Terms>
 HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* L,
-                                   const float* row_max, float* pairs) {
+                                   const float* row_max, Pair* pairs) {
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       const float* row = L + k * plan.pitch + q * kChunk;
-      float* out = pairs + k / 2 * plan.pitch + q * kChunk;
+      Pair* out = pairs + k / 2 * plan.pitch + q * kChunk;
       const auto first_max = hn::Set(d, row_max[k * plan.rows + q]);
       const auto second_max = hn::Set(d, k + 1 < heads ? row_max[(k + 1) * plan.rows + q] : 0.0f);
       CROSSTALK_UNROLL
@@ -202,7 +195,7 @@ HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int
         const auto first = Exponential(d, hn::Sub(hn::Load(d, row + j), first_max));
         const auto second =
             k + 1 < heads ? Exponential(d, hn::Sub(hn::Load(d, row + plan.pitch + j), second_max)) : hn::Zero(d);
-        hn::Store(Terms::Round(first, second), d, out + j);
+        StoreLanes(Terms::Round(first, second), out + j);
       }
     }
   }
@@ -211,8 +204,8 @@ HWY_NOINLINE void PairExponentials(const AttentionPlan& plan, int64_t heads, int
 // pairs = dW in pairs of heads, and D_sums[head, row, kPartialSums] += W · dW of W in pairs of heads and dW as rounded,
 // as AddRowProducts adds; not where D_sums is null.
 template <class Terms>
-HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_t first_row, const float* W,
-                                const float* dW, float* pairs, float* D_sums) {
+HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_t first_row, const Pair* W,
+                                const float* dW, Pair* pairs, float* D_sums) {
   if (D_sums == nullptr) return PairHeads<Terms>(plan, heads, first_row, dW, pairs);
   const Tag<float> d;
   for (int64_t k = 0; k < heads; k += 2) {
@@ -228,10 +221,10 @@ HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_
         CROSSTALK_UNROLL
         for (int j = i; j < kChunk; j += kPartialSums) {
           const auto second = k + 1 < heads ? hn::Load(d, row + plan.pitch + j) : hn::Zero(d);
-          const auto pair = Terms::Round(hn::Load(d, row + j), second), weights = hn::Load(d, W + at + j);
-          hn::Store(pair, d, pairs + at + j);
-          first_sum = hn::MulAdd(FirstTerms(weights), FirstTerms(pair), first_sum);
-          second_sum = hn::MulAdd(SecondTerms(weights), SecondTerms(pair), second_sum);
+          const auto pair = Terms::Round(hn::Load(d, row + j), second), weights = LoadLanes(W + at + j);
+          StoreLanes(pair, pairs + at + j);
+          first_sum = hn::MulAdd(FirstOfPairs(weights), FirstOfPairs(pair), first_sum);
+          second_sum = hn::MulAdd(SecondOfPairs(weights), SecondOfPairs(pair), second_sum);
         }
         hn::Store(first_sum, d, first_sums + i);
         if (k + 1 < heads) hn::Store(second_sum, d, second_sums + i);
@@ -243,9 +236,9 @@ HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_
 // dL = W·(dW - D) of W, not normalised, and dW in pairs of heads: in pairs of positions and, where they are not null,
 // in pairs of heads and in float. SoftmaxGradientTile says why it is 0 where W is 1.
 template <class Terms>
-HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const float* W,
-                                         const float* inv_row_sum, const float* dW, const float* D, float* positions,
-                                         float* pairs, float* dL) {
+HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const Pair* W,
+                                         const float* inv_row_sum, const Pair* dW, const float* D, Pair* positions,
+                                         Pair* pairs, float* dL) {
   const Tag<float> d;
   const auto whole = hn::Set(d, kWholeWeight);
   const auto gradient = [&](FloatVector weight, FloatVector inverse, FloatVector dW_term, FloatVector shift) HWY_ATTR {
@@ -259,18 +252,18 @@ HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t firs
       const auto first_inverse = hn::Set(d, inv_row_sum[i]), first_shift = hn::Set(d, D[i]);
       const auto second_inverse = hn::Set(d, two ? inv_row_sum[i + plan.rows] : 0.0f);
       const auto second_shift = hn::Set(d, two ? D[i + plan.rows] : 0.0f);
-      float* out = positions + k * plan.half_pitch + q * kHalf;
+      Pair* out = positions + k * plan.half_pitch + q * kHalf;
       CROSSTALK_UNROLL
       for (int j = 0; j < kHalf; j += kLanes) {
-        const auto W_a = hn::Load(d, W + at + j), W_b = hn::Load(d, W + at + kHalf + j);
-        const auto dW_a = hn::Load(d, dW + at + j), dW_b = hn::Load(d, dW + at + kHalf + j);
-        const auto first_a = gradient(FirstTerms(W_a), first_inverse, FirstTerms(dW_a), first_shift);
-        const auto first_b = gradient(FirstTerms(W_b), first_inverse, FirstTerms(dW_b), first_shift);
-        const auto second_a = gradient(SecondTerms(W_a), second_inverse, SecondTerms(dW_a), second_shift);
-        const auto second_b = gradient(SecondTerms(W_b), second_inverse, SecondTerms(dW_b), second_shift);
+        const auto W_a = LoadLanes(W + at + j), W_b = LoadLanes(W + at + kHalf + j);
+        const auto dW_a = LoadLanes(dW + at + j), dW_b = LoadLanes(dW + at + kHalf + j);
+        const auto first_a = gradient(FirstOfPairs(W_a), first_inverse, FirstOfPairs(dW_a), first_shift);
+        const auto first_b = gradient(FirstOfPairs(W_b), first_inverse, FirstOfPairs(dW_b), first_shift);
+        const auto second_a = gradient(SecondOfPairs(W_a), second_inverse, SecondOfPairs(dW_a), second_shift);
+        const auto second_b = gradient(SecondOfPairs(W_b), second_inverse, SecondOfPairs(dW_b), second_shift);
         const auto first = Terms::Round(first_a, first_b), second = Terms::Round(second_a, second_b);
-        hn::Store(first, d, out + j);
-        if (two) hn::Store(second, d, out + plan.half_pitch + j);
+        StoreLanes(first, out + j);
+        if (two) StoreLanes(second, out + plan.half_pitch + j);
         if (pairs != nullptr) PairAcross(first, second, pairs + at + j, pairs + at + kHalf + j);
         if (dL == nullptr) continue;
         float* row = dL + k * plan.pitch + q * kChunk + j;

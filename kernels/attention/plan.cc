@@ -108,19 +108,19 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
   const bool backward = pass == AttentionPass::kBackward;
   const int64_t k_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_k;
   const int64_t v_tiles = s.b * plan.memory_groups * plan.chunks * plan.h_v;
-  if (!plan.in_place) K_by_position = arena.Floats(k_tiles * plan.Lanes(s.d_k) * kChunk);
-  if (!backward && !plan.in_place) V_by_size = arena.Floats(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
-  if (backward) K_by_size = arena.Floats(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
-  if (backward) V_by_position = arena.Floats(v_tiles * plan.Lanes(s.d_v) * kChunk);
+  if (!plan.in_place) K_by_position = arena.Lanes(k_tiles * plan.Lanes(s.d_k) * kChunk);
+  if (!backward && !plan.in_place) V_by_size = arena.Lanes(v_tiles * plan.Lanes(kChunk) * plan.d_v_padded);
+  if (backward) K_by_size = arena.Lanes(k_tiles * plan.Lanes(kChunk) * plan.d_k_padded);
+  if (backward) V_by_position = arena.Lanes(v_tiles * plan.Lanes(s.d_v) * kChunk);
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
-    if (mixes.has[kPerPosition]) R_M[side] = arena.Floats(s.b * plan.m_padded() * size);
+    if (mixes.has[kPerPosition]) R_M[side] = arena.Lanes(s.b * plan.m_padded() * size);
     if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
-      R_M_back[side] = arena.Floats(s.b * plan.m_padded() * size_back);
+      R_M_back[side] = arena.Lanes(s.b * plan.m_padded() * size_back);
     }
-    if (mixes.has[kStatic]) P[side] = arena.Floats(size);
-    if (mixes.has[kStatic] && backward) P_back[side] = arena.Floats(size_back);
+    if (mixes.has[kStatic]) P[side] = arena.Lanes(size);
+    if (mixes.has[kStatic] && backward) P_back[side] = arena.Lanes(size_back);
   }
   mask = arena.Floats(s.b * plan.m_padded());
   chunk_state = arena.Flags(s.b * plan.chunks);

@@ -29,6 +29,27 @@ struct HeadBlocks {
   int64_t count, base, larger;
 };
 
+// Two consecutive terms of a sum in bfloat16, the first in the lower half (bfloat16-inl.h).
+struct Pair {
+  uint32_t bits;
+};
+
+// Memory of lanes of 32 bits, which are floats or, in bfloat16, pairs: who writes or reads it says which.
+class Lanes {
+ public:
+  Lanes() = default;
+  explicit Lanes(const float* data) : data_(const_cast<float*>(data)) {}  // read alone where it is const
+  template <class Lane>
+  Lane* Of() const {
+    return static_cast<Lane*>(data_);
+  }
+  Lanes operator+(int64_t lanes) const { return Lanes(static_cast<float*>(data_) + lanes); }
+  bool operator==(std::nullptr_t) const { return data_ == nullptr; }
+
+ private:
+  void* data_ = nullptr;
+};
+
 enum class AttentionPass { kForward, kBackward };
 
 // A tile holds, for each head, `rows` queries by kChunk memory positions: T[head][row][kChunk], heads `pitch` apart
@@ -87,6 +108,7 @@ void CheckSoftmaxStats(const AttentionShape& shape, const SoftmaxStats& stats);
 class Arena {
  public:
   explicit Arena(void* base) : base_(static_cast<char*>(base)) {}
+  kernels::Lanes Lanes(int64_t count) { return kernels::Lanes(Floats(count)); }
   float* Floats(int64_t count) { return static_cast<float*>(Bytes(count * static_cast<int64_t>(sizeof(float)))); }
   uint8_t* Flags(int64_t count) { return static_cast<uint8_t*>(Bytes(count)); }
   size_t used() const { return used_; }
@@ -108,15 +130,15 @@ class Arena {
 // logits are float.
 struct PackedMemory {
   PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena& arena);
-  float* K_by_position = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
-  float* V_by_size = nullptr;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
-  float* K_by_size = nullptr;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
-  float* V_by_position = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]; backward
+  Lanes K_by_position;  // [b][group][chunk][h_k][d_k][kChunk]; unless read in place
+  Lanes V_by_size;      // [b][group][chunk][h_v][kChunk][d_v_padded]; forward, unless read in place
+  Lanes K_by_size;      // [b][group][chunk][h_k][kChunk][d_k_padded]; backward
+  Lanes V_by_position;  // [b][group][chunk][h_v][d_v][kChunk]; backward
   // By MixingSide, where the side has such mixings; P packed for MixHeads.
-  float* P[2] = {};                // [in][out]; static mixing only, like its transpose
-  float* P_back[2] = {};           // [out][in]
-  float* R_M[2] = {};              // [b][chunk][in][out][kChunk]
-  float* R_M_back[2] = {};         // [b][chunk][out][in][kChunk]; backward, in bfloat16
+  Lanes P[2];                      // [in][out]; static mixing only, like its transpose
+  Lanes P_back[2];                 // [out][in]
+  Lanes R_M[2];                    // [b][chunk][in][out][kChunk]
+  Lanes R_M_back[2];               // [b][chunk][out][in][kChunk]; backward, in bfloat16
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
   float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias

@@ -49,31 +49,44 @@ inline constexpr int kHalf = kChunk / 2;  // pairs of positions in a row of a ti
 // What a lane of 32 bits of an operand holds: one term of a sum, in float.
 struct FloatTerms {
   static constexpr int kTerms = 1;
+  using Lane = float;
   static constexpr bool kEmulated = false;  // a multiply-add is one instruction, on targets that have it
   struct Arithmetic {};                     // what lives while a task computes
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
   static HWY_INLINE FloatVector Rounded(FloatVector x) { return x; }
 };
-// Two in bfloat16, as Pairs has them. Arrays of pairs are declared as those of the floats in whose place they stand;
-// nothing but these two functions and bit operations looks into a pair.
+// Two in bfloat16, as Pairs has them.
 template <BFloat16Unit kUnit>
 struct PairTerms {
   static constexpr int kTerms = 2;
+  using Lane = Pair;
   static constexpr bool kEmulated = kUnit == BFloat16Unit::kWidened;
   using Arithmetic = FlushSubnormals;
-  static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) {
-    const Tag<uint32_t> du;
-    return Pairs<kUnit>::MulAdd(hn::BitCast(du, a), hn::BitCast(du, b), sum);
+  static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
+    return Pairs<kUnit>::MulAdd(a, b, sum);
   }
-  static HWY_INLINE FloatVector Round(FloatVector first, FloatVector second) {
-    return hn::BitCast(Tag<float>(), Pairs<kUnit>::Round(first, second));
+  static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
+    return Pairs<kUnit>::Round(first, second);
   }
   // The values themselves, rounded: as the second of pairs whose first are 0.
   static HWY_INLINE FloatVector Rounded(FloatVector x) {
     if constexpr (kUnit == BFloat16Unit::kWidened) return RoundedToBFloat16(x);
-    return Round(hn::Zero(Tag<float>()), x);
+    return hn::BitCast(Tag<float>(), Round(hn::Zero(Tag<float>()), x));
   }
 };
+
+template <class Terms>
+using LaneOf = typename Terms::Lane;
+
+// Vectors of lanes.
+HWY_INLINE FloatVector LoadLanes(const float* p) { return hn::Load(Tag<float>(), p); }
+HWY_INLINE PairVector LoadLanes(const Pair* p) { return hn::Load(Tag<uint32_t>(), &p->bits); }
+HWY_INLINE FloatVector SameLanes(float x) { return hn::Set(Tag<float>(), x); }
+HWY_INLINE PairVector SameLanes(Pair x) { return hn::Set(Tag<uint32_t>(), x.bits); }
+HWY_INLINE void StoreLanes(FloatVector v, float* p) { hn::Store(v, Tag<float>(), p); }
+HWY_INLINE void StoreLanes(PairVector v, Pair* p) { hn::Store(v, Tag<uint32_t>(), &p->bits); }
+HWY_INLINE void StoreLanesU(FloatVector v, float* p) { hn::StoreU(v, Tag<float>(), p); }
+HWY_INLINE void StoreLanesU(PairVector v, Pair* p) { hn::StoreU(v, Tag<uint32_t>(), &p->bits); }
 
 // A stage that is written for the one or for the other.
 template <class Terms>
@@ -87,7 +100,7 @@ struct PrefetchNothing {
   HWY_INLINE void Skip(int64_t) {}
 };
 inline constexpr int kLine = 16;  // floats of a cache line
-// Three operands of equal size.
+// Three operands of equal size, in lanes: addresses alone.
 struct PrefetchThree {
   const float* from[3];
   int64_t step;
@@ -106,21 +119,22 @@ struct PrefetchThree {
 // What becomes of a register block's sums: they take C's place, are added to it, or take it in pairs of positions,
 // which are half as many columns.
 enum class Result { kSet, kAdd, kPositionPairs };
+template <class Terms, Result kResult>
+using ResultLane = std::conditional_t<kResult == Result::kPositionPairs, LaneOf<Terms>, float>;
 // How far apart in B the two vectors of columns are that a register block computes.
 template <Result kResult>
 inline constexpr int kApart = kResult == Result::kPositionPairs ? kHalf : kLanes;
 
 // sum[R, NV vectors] += A[R] · B[NV vectors, kApart apart]: element r of A at a[r · a_row].
 template <class Terms, int kApart, int R, int NV>
-HWY_INLINE void BlockStep(const float* HWY_RESTRICT a, int64_t a_row, const float* HWY_RESTRICT b,
-                          hn::Vec<Tag<float>> (&sum)[R][NV]) {
-  const Tag<float> d;
-  hn::Vec<Tag<float>> y[NV];
+HWY_INLINE void BlockStep(const LaneOf<Terms>* HWY_RESTRICT a, int64_t a_row, const LaneOf<Terms>* HWY_RESTRICT b,
+                          FloatVector (&sum)[R][NV]) {
+  decltype(LoadLanes(b)) y[NV];
   CROSSTALK_UNROLL
-  for (int v = 0; v < NV; ++v) y[v] = hn::Load(d, b + v * kApart);
+  for (int v = 0; v < NV; ++v) y[v] = LoadLanes(b + v * kApart);
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
-    const auto x = hn::Set(d, a[r * a_row]);
+    const auto x = SameLanes(a[r * a_row]);
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) sum[r][v] = Terms::MulAdd(x, y[v], sum[r][v]);
   }
@@ -131,16 +145,18 @@ HWY_INLINE void BlockStep(const float* HWY_RESTRICT a, int64_t a_row, const floa
 // `depth`: A is contiguous over all of them, B's are b_segment apart. kDepth is `depth` where the loop over it is to be
 // unrolled, for one segment; else 0.
 template <class Terms, int R, int NV, Result kResult, int kDepth = 0, class Prefetch = PrefetchNothing>
-HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
-                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row,
-                             Prefetch prefetch = {}, int64_t segments = 1, int64_t b_segment = 0) {
+HWY_INLINE void BlockProduct(int64_t depth, const LaneOf<Terms>* HWY_RESTRICT a, int64_t a_row, int64_t a_depth,
+                             const LaneOf<Terms>* HWY_RESTRICT b, int64_t b_depth,
+                             ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_row, Prefetch prefetch = {},
+                             int64_t segments = 1, int64_t b_segment = 0) {
   const Tag<float> d;
   hn::Vec<Tag<float>> sum[R][NV];
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) {
-      sum[r][v] = kResult == Result::kAdd ? hn::Load(d, c + r * c_row + v * kLanes) : hn::Zero(d);
+      sum[r][v] = hn::Zero(d);
+      if constexpr (kResult == Result::kAdd) sum[r][v] = hn::Load(d, c + r * c_row + v * kLanes);
     }
   }
   if constexpr (kDepth > 0) {
@@ -153,7 +169,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
     }
   } else {
     for (int64_t segment = 0; segment < segments; ++segment) {
-      const float* HWY_RESTRICT b_row = b + segment * b_segment;
+      const LaneOf<Terms>* HWY_RESTRICT b_row = b + segment * b_segment;
       for (int64_t k = 0; k < depth; ++k) {
         BlockStep<Terms, kApart<kResult>>(a, a_row, b_row, sum);
         a += a_depth;
@@ -166,7 +182,7 @@ HWY_INLINE void BlockProduct(int64_t depth, const float* HWY_RESTRICT a, int64_t
   for (int r = 0; r < R; ++r) {
     if constexpr (kResult == Result::kPositionPairs) {
       static_assert(NV == 2);
-      hn::Store(Terms::Round(sum[r][0], sum[r][1]), d, c + r * c_row);
+      StoreLanes(Terms::Round(sum[r][0], sum[r][1]), c + r * c_row);
     } else {
       CROSSTALK_UNROLL
       for (int v = 0; v < NV; ++v) hn::Store(sum[r][v], d, c + r * c_row + v * kLanes);
@@ -187,8 +203,9 @@ inline constexpr int kColumns = kResult == Result::kPositionPairs ? kHalf : kChu
 
 // C[rows, kChunk] = or += Σ_k A[k, rows] · B[k, kChunk] for a run-time number of rows ≤ kMaxRows.
 template <class Terms, int kMaxRows, Result kResult>
-HWY_INLINE void ChunkProduct(int rows, int64_t depth, const float* HWY_RESTRICT a, int64_t a_depth,
-                             const float* HWY_RESTRICT b, int64_t b_depth, float* HWY_RESTRICT c, int64_t c_row) {
+HWY_INLINE void ChunkProduct(int rows, int64_t depth, const LaneOf<Terms>* HWY_RESTRICT a, int64_t a_depth,
+                             const LaneOf<Terms>* HWY_RESTRICT b, int64_t b_depth,
+                             ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_row) {
   if (rows == kMaxRows) {
     for (int j = 0; j < kChunk; j += kStep) {
       BlockProduct<Terms, kMaxRows, kStepVectors, kResult>(depth, a, 1, a_depth, b + j, b_depth, c + j, c_row);
@@ -206,9 +223,9 @@ inline constexpr bool kUnrollsMixing = !Terms::kEmulated && (R == kDepth || R ==
 
 // One block of R output heads of MixHeads. kDepth: h_in, or 0 for a run-time one.
 template <class Terms, int R, Result kResult, int kDepth, class Prefetch>
-HWY_INLINE void MixBlock(int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed, int64_t query_stride,
-                         const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c, int64_t c_pitch,
-                         Prefetch& prefetch) {
+HWY_INLINE void MixBlock(int64_t queries, int64_t h_in, const LaneOf<Terms>* HWY_RESTRICT packed, int64_t query_stride,
+                         const LaneOf<Terms>* HWY_RESTRICT b, int64_t b_pitch,
+                         ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_pitch, Prefetch& prefetch) {
   for (int64_t q = 0; q < queries; ++q) {
     for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
       BlockProduct<Terms, R, kStepVectors, kResult, kDepth>(h_in, packed + q * query_stride, 1, R, b + q * kChunk + j,
@@ -220,9 +237,9 @@ HWY_INLINE void MixBlock(int64_t queries, int64_t h_in, const float* HWY_RESTRIC
 
 // MixBlock for a run-time number of rows ≤ R.
 template <class Terms, int R, Result kResult, class Prefetch>
-HWY_INLINE void MixBlockOf(int rows, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                           int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
-                           int64_t c_pitch, Prefetch& prefetch) {
+HWY_INLINE void MixBlockOf(int rows, int64_t queries, int64_t h_in, const LaneOf<Terms>* HWY_RESTRICT packed,
+                           int64_t query_stride, const LaneOf<Terms>* HWY_RESTRICT b, int64_t b_pitch,
+                           ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_pitch, Prefetch& prefetch) {
   if (rows < R) {
     if constexpr (R > 1) {
       MixBlockOf<Terms, R - 1, kResult>(rows, queries, h_in, packed, query_stride, b, b_pitch, c, c_pitch, prefetch);
@@ -247,9 +264,10 @@ HWY_INLINE void MixBlockOf(int rows, int64_t queries, int64_t h_in, const float*
 // C[h_out, q, kChunk] = or += Σ_in A[in, out] · B[in, q, kChunk] for each of `queries` rows. A is packed (PackMixing)
 // in blocks of rows, query q's at packed + q · query_stride; heads of B are b_pitch lanes apart, those of C c_pitch.
 template <class Terms, Result kResult, class Prefetch>
-HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in, const float* HWY_RESTRICT packed,
-                           int64_t query_stride, const float* HWY_RESTRICT b, int64_t b_pitch, float* HWY_RESTRICT c,
-                           int64_t c_pitch, Prefetch& prefetch) {
+HWY_NOINLINE void MixHeads(const HeadBlocks& blocks, int64_t queries, int64_t h_in,
+                           const LaneOf<Terms>* HWY_RESTRICT packed, int64_t query_stride,
+                           const LaneOf<Terms>* HWY_RESTRICT b, int64_t b_pitch,
+                           ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_pitch, Prefetch& prefetch) {
   int64_t first = 0;
   for (int64_t i = 0; i < blocks.count; ++i) {
     const int rows = static_cast<int>(blocks.Rows(i));
@@ -272,12 +290,13 @@ extern CROSSTALK_MIX_HEADS(Result::kAdd);
 // C[rows, kChunk] = or += Σ_k A[k, row] · B[k, kChunk] for groups of kQueryGroup rows; A[group][k][kQueryGroup].
 // `next`: `share` floats that will be asked for soon.
 template <class Terms, Result kResult>
-HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                float* HWY_RESTRICT c, const float* next, int64_t share) {
+HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const LaneOf<Terms>* HWY_RESTRICT a,
+                                const LaneOf<Terms>* HWY_RESTRICT b, ResultLane<Terms, kResult>* HWY_RESTRICT c,
+                                const LaneOf<Terms>* next, int64_t share) {
   const int64_t steps = rows / kTileRows * (kChunk / kStep) * depth;
-  PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
+  PrefetchSpread<LaneOf<Terms>> prefetch{next, CeilDivide(share, steps)};
   for (int64_t q = 0; q < rows; q += kTileRows) {
-    const float* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
+    const LaneOf<Terms>* a_rows = a + q / kQueryGroup * kQueryGroup * depth + q % kQueryGroup;
     for (int j = 0; j < kColumns<kResult>; j += kStepColumns<kResult>) {
       BlockProduct<Terms, kTileRows, kStepVectors, kResult>(depth, a_rows, 1, kQueryGroup, b + j, kChunk,
                                                             c + q * kColumns<kResult> + j, kColumns<kResult>, prefetch);
@@ -288,11 +307,12 @@ HWY_NOINLINE inline void TileNT(int64_t rows, int64_t depth, const float* HWY_RE
 
 // C[rows, width] += Σ_j A[row, j] · B[j, width] over one chunk; width is a multiple of the vector.
 template <class Terms>
-HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                float* HWY_RESTRICT c, const float* next, int64_t share) {
+HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const LaneOf<Terms>* HWY_RESTRICT a,
+                                const LaneOf<Terms>* HWY_RESTRICT b, float* HWY_RESTRICT c, const LaneOf<Terms>* next,
+                                int64_t share) {
   constexpr int kDepth = kChunk / Terms::kTerms;
   const int64_t steps = rows / kTileRows * CeilDivide<int64_t>(width, 2 * kLanes) * kDepth;
-  PrefetchSpread<float> prefetch{next, CeilDivide(share, steps)};
+  PrefetchSpread<LaneOf<Terms>> prefetch{next, CeilDivide(share, steps)};
   int64_t v = 0;
   for (; v + 2 * kLanes <= width; v += 2 * kLanes) {
     for (int64_t q = 0; q < rows; q += kTileRows) {
@@ -314,8 +334,8 @@ HWY_NOINLINE inline void TileNN(int64_t rows, int64_t width, const float* HWY_RE
 // apart.
 template <class Terms, Result kResult>
 HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats, int64_t size,
-                                const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
-                                const float* next) {
+                                const LaneOf<Terms>* HWY_RESTRICT a, const LaneOf<Terms>* HWY_RESTRICT b,
+                                ResultLane<Terms, kResult>* HWY_RESTRICT c, const float* next) {
   constexpr int kBlockFloats = kTileRows * kStep;
   PrefetchSpread<float> prefetch{next, CeilDivide<int64_t>(kBlockFloats, rows * tiles)};
   int64_t e = 0;
@@ -337,8 +357,9 @@ HWY_NOINLINE inline void TileTN(int64_t rows, int64_t tiles, int64_t tile_floats
 
 // C[r, s, lane] += Σ_k A[k, r, lane] · B[k, s, lane], R × S accumulators.
 template <class Terms, int R, int S>
-HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                                   int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+HWY_INLINE void InterleavedProduct(int64_t count, const LaneOf<Terms>* HWY_RESTRICT a,
+                                   const LaneOf<Terms>* HWY_RESTRICT b, int64_t pitch, int64_t step,
+                                   float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
   const Tag<float> d;
   hn::Vec<Tag<float>> sum[R][S];
   CROSSTALK_UNROLL
@@ -347,12 +368,12 @@ HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, c
     for (int s = 0; s < S; ++s) sum[r][s] = hn::Load(d, c + r * c_row + s * c_col);
   }
   for (int64_t k = 0; k < count; ++k) {
-    hn::Vec<Tag<float>> y[S];
+    decltype(LoadLanes(b)) y[S];
     CROSSTALK_UNROLL
-    for (int s = 0; s < S; ++s) y[s] = hn::Load(d, b + s * pitch);
+    for (int s = 0; s < S; ++s) y[s] = LoadLanes(b + s * pitch);
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) {
-      const auto x = hn::Load(d, a + r * pitch);
+      const auto x = LoadLanes(a + r * pitch);
       CROSSTALK_UNROLL
       for (int s = 0; s < S; ++s) sum[r][s] = Terms::MulAdd(x, y[s], sum[r][s]);
     }
@@ -368,9 +389,9 @@ HWY_INLINE void InterleavedProduct(int64_t count, const float* HWY_RESTRICT a, c
 
 // InterleavedProduct for run-time counts rows ≤ R, cols ≤ S.
 template <class Terms, int R, int S>
-HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const float* HWY_RESTRICT a,
-                                     const float* HWY_RESTRICT b, int64_t pitch, int64_t step, float* HWY_RESTRICT c,
-                                     int64_t c_row, int64_t c_col) {
+HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const LaneOf<Terms>* HWY_RESTRICT a,
+                                     const LaneOf<Terms>* HWY_RESTRICT b, int64_t pitch, int64_t step,
+                                     float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
   if (rows == R && cols == S) {
     InterleavedProduct<Terms, R, S>(count, a, b, pitch, step, c, c_row, c_col);
   } else if (cols < S) {
@@ -385,8 +406,9 @@ HWY_INLINE void InterleavedProductOf(int rows, int cols, int64_t count, const fl
 // k is cut into pieces of `piece`, whose A and B stay in the first-level cache for all pairs of heads.
 template <class Terms>
 HWY_NOINLINE inline void HeadMixingGradient(int64_t a_heads, int64_t b_heads, int64_t count, int64_t piece,
-                                            const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t pitch,
-                                            int64_t step, float* HWY_RESTRICT c, int64_t c_row, int64_t c_col) {
+                                            const LaneOf<Terms>* HWY_RESTRICT a, const LaneOf<Terms>* HWY_RESTRICT b,
+                                            int64_t pitch, int64_t step, float* HWY_RESTRICT c, int64_t c_row,
+                                            int64_t c_col) {
   const HeadBlocks rows(a_heads, kLaneRows), cols(b_heads, kLaneCols);
   for (int64_t k = 0; k < count; k += piece) {
     const int64_t steps = piece < count - k ? piece : count - k;
