@@ -3,7 +3,7 @@
 # our own that is not written as "crosstalk/LAYER/…", on a JSON or a tokenizer library outside the one file that may use
 # it, and on the C library's mathematics. <crosstalk/crosstalk.h> (models/crosstalk.h, which includes every public
 # header) is for other people's programs; here each file includes what it uses. Fails also on a public header that is
-# not marked so, or another that is; and where docs/models.svg shows other includes.
+# not marked so, or another that is; and where docs/images/models.svg shows other includes.
 set -u
 layers="runtime kernels autograd nn models tools"
 # The folders of models/ in their order, each of which may include those before it. `model` is what stands in models/
@@ -84,7 +84,7 @@ for file in $(find $layers -name '*.h' | sort); do
     echo "$file: is CROSSTALK_PUBLIC, but models/crosstalk.h does not include it"; bad=1
   fi
 done
-sh tools/draw_layers.sh | cmp -s - docs/models.svg ||
-  { echo "docs/models.svg: is not of these sources; make graph draws it"; bad=1; }
+sh tools/draw_layers.sh | cmp -s - docs/images/models.svg ||
+  { echo "docs/images/models.svg: is not of these sources; make graph draws it"; bad=1; }
 [ $bad = 0 ] && echo "layers: every include points up"
 exit $bad

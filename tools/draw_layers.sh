@@ -1,6 +1,6 @@
 #!/bin/sh
 # draw_layers.sh: the includes between the folders of models/ as an SVG on standard output, from the sources; `make
-# graph` writes it to docs/models.svg. The folders stand in the order of check_layers.sh, and a line goes from a folder
+# graph` writes it to docs/images/models.svg. The folders stand in the order of check_layers.sh, and a line goes from a folder
 # up to each that it includes.
 set -u
 cd "$(dirname "$0")/.." || exit 1

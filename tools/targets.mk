@@ -131,8 +131,8 @@ layers:  ## check that every include points up the list of layers
 	@sh tools/check_layers.sh
 
 .PHONY: graph
-graph:  ## draw the includes between the folders of models/ into docs/models.svg
-	@sh tools/draw_layers.sh > docs/models.svg
+graph:  ## draw the includes between the folders of models/ into docs/images/models.svg
+	@sh tools/draw_layers.sh > docs/images/models.svg
 
 # Each source alone, as UNITY=no compiles it, but without code; it includes its own header first, which then compiles
 # alone too. The kernels of SIMD are compiled so anyway. The other headers are checked by themselves.
