@@ -17,12 +17,14 @@
 namespace crosstalk {
 
 int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
-  std::optional<LoadedOrigin> origin;
+  std::optional<TrainedModel> origin;
   std::shared_ptr<const Tokenizer> tokenizer;
-  if (checkpoint) tokenizer = LoadTrainedModel(*checkpoint).tokenizer;
+  std::optional<TrainedModel> resumed;
+  if (checkpoint) resumed = LoadTrainedModel(*checkpoint);
+  if (resumed) tokenizer = resumed->tokenizer;
   // A checkpoint holds the weights, and needs nothing of where the run took its first ones.
   if (!config->optimization.init_from.empty() &&
-      !(checkpoint && ReadCheckpointTraining(*checkpoint).optimization.init_from == config->optimization.init_from)) {
+      !(resumed && resumed->config.optimization.init_from == config->optimization.init_from)) {
     origin = LoadOrigin(config->optimization.init_from, config->optimization.optimizer_start);
     if (!checkpoint) tokenizer = TokenizerOf(*origin, *config);
   }
@@ -65,7 +67,7 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   if (checkpoint) {
     line("weights", checkpoint->path, " (step ", checkpoint->step, ")");
   } else if (origin) {
-    line("weights", origin->origin.checkpoint, " (step ", origin->origin.step, ")");
+    line("weights", origin->checkpoint, " (step ", origin->step, ")");
   }
   line("memory of tensors", BytesText(cost.total_bytes), " (parameters and gradients ", BytesText(cost.parameter_bytes),
        ", optimizer ", BytesText(cost.optimizer_bytes), ", activations ", BytesText(cost.activation_bytes), ")");

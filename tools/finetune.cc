@@ -56,11 +56,11 @@ std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
 }
 
 // A run that has begun knows all that its origin decides, and needs that no more.
-OriginOutline OutlineOf(const FinetuneSettings& settings) {
+TrainedModel OutlineOf(const FinetuneSettings& settings) {
   for (const std::string& folder : FoldersOf(settings)) {
     if (RunFolder(folder).HoldsRun()) return OutlineOfRun(folder);
   }
-  return ReadOriginOutline(settings.from);
+  return LoadOrigin(settings.from, TrainedParts::kTokenizer);
 }
 
 // What the origin decides, and what tasks do not read: of another value, each is an error.
@@ -93,7 +93,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   CheckSeeds(settings.seeds);
   if (!task.empty()) SplitList("--task", task);
   ParseTasks(task);
-  const OriginOutline origin = OutlineOf(settings);
+  const TrainedModel origin = OutlineOf(settings);
   FinetuningLength length;
   TrainingConfig published = FinetuningConfig(origin, task, &length);
   published.optimization.steps = 0;

@@ -75,7 +75,7 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
 TrainingConfig ConfigToResume(const OptionTable& options, const ResumeOptions& resume, const std::string& out) {
   TrainingConfig run;
   if (resume.from == ResumeOptions::From::kPath) {
-    run = ReadCheckpointTraining(VerifyCheckpoint(resume.path));
+    run = LoadTrainedModel(VerifyCheckpoint(resume.path), {.parts = TrainedParts::kConfig}).config;
   } else {
     const RunFolder folder(out);
     CROSSTALK_CHECK(folder.HoldsRun(), "--resume auto: there is no run in --out ", out,
@@ -98,7 +98,7 @@ TrainingConfig ConfigToBegin(const OptionTable& options) {
   TrainingConfig config = options.Over(TrainingFields(), TrainingConfig());
   const std::string& init_from = config.optimization.init_from;
   if (init_from.empty()) return config;
-  const TrainingConfig origin = ReadOriginConfig(init_from);
+  const TrainingConfig origin = LoadOrigin(init_from, TrainedParts::kConfig).config;
   TakeModelOf(origin, config);
   config = options.Over(TrainingFields(), config);
   CROSSTALK_CHECK_FIELD(config.model.name == origin.model.name, "model", config.model.name,

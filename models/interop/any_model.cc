@@ -15,18 +15,13 @@ namespace crosstalk {
 namespace {
 
 AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& options) {
-  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
-  const std::string source = checkpoint.FilePath(kConfigName) + ": model";
-  const std::unique_ptr<ModelConfig> model = ReadModelConfig(config.model, source);
-  if (options.implementation) model->SetImplementation(*options.implementation);
+  TrainedModel trained = LoadTrainedModel(
+      checkpoint, {.tokenizer_may_be_missing = true, .dtype = options.dtype, .implementation = options.implementation});
   AnyModel any;
-  any.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
-  any.model->SetPrecision(config.training.optimization.precision);
-  any.form = FormOf(model->model());
+  any.model = std::move(trained.model);
+  any.form = FormOf(any.model->config().model());
   any.imported = ReadImportedFiles(checkpoint);
-  if (const std::optional<std::string> file = RunFolder(checkpoint.path).TokenizerFile()) {
-    any.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(config.training).tokenizer.sentinels);
-  }
+  any.tokenizer = std::move(trained.tokenizer);
   any.source = checkpoint.path;
   return any;
 }

@@ -70,7 +70,7 @@ int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
 
 }  // namespace
 
-TrainingConfig FinetuningConfig(const OriginOutline& origin, const std::string& tasks, FinetuningLength* length) {
+TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& tasks, FinetuningLength* length) {
   TrainingConfig config;
   TakeModelOf(origin.config, config);
   config.objective.name = TaskObjective(FindModel(config.model.name));

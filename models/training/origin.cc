@@ -28,10 +28,6 @@ bool IsOneOf(std::string_view key, std::initializer_list<std::string_view> keys)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-std::shared_ptr<const Tokenizer> KeptTokenizer(const std::string& path, const TrainingConfig& config) {
-  return LoadTokenizerFile(path, ObjectiveOf(config).tokenizer.sentinels);
-}
-
 std::vector<std::string> UseOrigin(const std::string& path, const std::function<void(const Checkpoint&)>& use) {
   CROSSTALK_CHECK_FIELD(KindOf(path) != PathKind::kNothing, kField, Quoted(path),
                         ": there is no run or checkpoint there");
@@ -66,56 +62,39 @@ Origin OriginFromJson(const Json& json, const std::string& source) {
   return origin;
 }
 
-LoadedOrigin LoadOrigin(const std::string& path, OptimizerStart start) {
-  LoadedOrigin loaded;
+Origin OriginOf(const TrainedModel& origin, OptimizerStart start) {
+  return {origin.checkpoint, origin.step, origin.weights_checksum,
+          start == OptimizerStart::kCarried ? origin.optimizer_checksum : ""};
+}
+
+TrainedModel LoadOrigin(const std::string& path, TrainedParts parts) {
+  TrainedModel origin;
   std::vector<std::string> skipped = UseOrigin(path, [&](const Checkpoint& checkpoint) {
-    const auto weights = checkpoint.checksums.find(kModelName);
-    if (weights == checkpoint.checksums.end()) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
-    TrainedModel trained = LoadTrainedModel(checkpoint);
-    loaded.config = std::move(trained.config);
-    loaded.model = trained.model->config().Clone();
-    loaded.tokenizer = std::move(trained.tokenizer);
-    loaded.parameters = {checkpoint.FilePath(kModelName), ParameterTensors(*trained.model), {}};
-    loaded.origin = {checkpoint.path, checkpoint.step, weights->second, ""};
-    if (start == OptimizerStart::kFresh) return;
-    const auto state = checkpoint.checksums.find(kOptimizerName);
-    CROSSTALK_CHECK_FIELD(state != checkpoint.checksums.end(), "optimizer_start", checkpoint.path,
+    if (!checkpoint.checksums.contains(kModelName)) Fail(ErrorKind::kData, checkpoint.path, ": has no ", kModelName);
+    const bool has_state = checkpoint.checksums.contains(kOptimizerName);
+    CROSSTALK_CHECK_FIELD(parts != TrainedParts::kOptimizer || has_state, "optimizer_start", checkpoint.path,
                           " has no optimizer's state to carry over, as no published model has: choose fresh");
-    loaded.optimizer_state = ReadSafetensors(checkpoint.FilePath(kOptimizerName));
-    loaded.origin.optimizer_state = state->second;
+    origin = LoadTrainedModel(checkpoint, {.parts = parts});
   });
-  loaded.skipped = std::move(skipped);
-  return loaded;
+  origin.skipped = std::move(skipped);
+  return origin;
 }
 
-TrainingConfig ReadOriginConfig(const std::string& path) {
-  TrainingConfig config;
-  UseOrigin(path, [&](const Checkpoint& checkpoint) { config = ReadCheckpointConfig(checkpoint).training; });
-  return config;
+TrainedModel LoadOrigin(const std::string& path, OptimizerStart start) {
+  return LoadOrigin(path, start == OptimizerStart::kCarried ? TrainedParts::kOptimizer : TrainedParts::kModel);
 }
 
-OriginOutline ReadOriginOutline(const std::string& path) {
-  OriginOutline outline;
-  UseOrigin(path, [&](const Checkpoint& checkpoint) {
-    outline.config = ReadCheckpointConfig(checkpoint).training;
-    outline.tokenizer = KeptTokenizer(TokenizerPath(checkpoint), outline.config);
-    outline.has_optimizer_state = checkpoint.checksums.contains(kOptimizerName);
-  });
-  return outline;
-}
-
-OriginOutline OutlineOfRun(const std::string& run_folder) {
+TrainedModel OutlineOfRun(const std::string& run_folder) {
   const RunFolder folder(run_folder);
-  OriginOutline outline;
-  outline.config = ReadRunConfig(folder);
-  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
+  TrainedModel outline;
   if (const std::optional<std::string> file = folder.TokenizerFile()) {
-    outline.tokenizer = KeptTokenizer(*file, outline.config);
-    return outline;
+    outline.config = ReadRunConfig(folder);
+    outline.tokenizer = LoadTokenizerFile(*file, ObjectiveOf(outline.config).tokenizer.sentinels);
+  } else {
+    outline = LoadTrainedModel(run_folder, WhichCheckpoint::kNewest, {.parts = TrainedParts::kTokenizer});
+    outline.config = ReadRunConfig(folder);
   }
-  UseCheckpoint(run_folder, WhichCheckpoint::kNewest, [&](const Checkpoint& checkpoint) {
-    outline.tokenizer = KeptTokenizer(TokenizerPath(checkpoint), outline.config);
-  });
+  outline.has_optimizer_state = outline.config.optimization.optimizer_start == OptimizerStart::kCarried;
   return outline;
 }
 
@@ -136,16 +115,16 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
   }
 }
 
-std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config) {
+std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config) {
   const TrainingConfig& before = origin.config;
   return config.data.tokenizer == before.data.tokenizer && config.data.vocabulary == before.data.vocabulary
              ? origin.tokenizer
              : nullptr;
 }
 
-void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
+void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
   const Tokenizer& before = *origin.tokenizer;
-  const std::string& path = origin.origin.checkpoint;
+  const std::string& path = origin.checkpoint;
   // As many ids are not enough: an id that stands for other text has the weights of that which it stood for.
   const bool same = tokenizer.kind() == before.kind() && tokenizer.vocab_size() == before.vocab_size() &&
                     tokenizer.FileContents() == before.FileContents();
@@ -222,11 +201,12 @@ class OriginParameters : public StoredParameters {
 
 }  // namespace
 
-ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const ModelConfig& model, uint64_t seed) {
+ModelOfOrigin LoadModelOf(const TrainedModel& origin, const ModelConfig& model, uint64_t seed) {
   const ModelType& type = FindModel(origin.config.model.name);
   ModelOfOrigin loaded;
   try {
-    const auto stored = std::make_shared<OriginParameters>(origin.parameters, type);
+    const auto stored = std::make_shared<OriginParameters>(
+        TensorFile{origin.checkpoint + "/" + kModelName, ParameterTensors(*origin.model), {}}, type);
     loaded.model = LoadModel(model, "the configuration", stored, DType::kFloat32, seed);
     loaded.begun = stored->begun();
     loaded.taken = stored->taken();

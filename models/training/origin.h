@@ -9,8 +9,8 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -29,32 +29,19 @@ Json ToJson(const Origin& origin);
 // Error(kData) with `source`.
 Origin OriginFromJson(const Json& json, const std::string& source);
 
-struct LoadedOrigin {
-  Origin origin;
-  TrainingConfig config;
-  std::unique_ptr<ModelConfig> model;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  TensorFile parameters;
-  TensorFile optimizer_state;        // where it was asked for
-  std::vector<std::string> skipped;  // why newer checkpoints were passed over: damaged ones
-};
-// From a run folder, its newest good checkpoint, or from a checkpoint, checked as LoadTrainedModel does. A training may
-// go on in the run meanwhile.
-// Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot be used.
-// kCarried: with its optimizer's state; Error(kUsage) of the field optimizer_start where it has none.
-LoadedOrigin LoadOrigin(const std::string& path, OptimizerStart start = OptimizerStart::kFresh);
-// Its configuration alone.
-TrainingConfig ReadOriginConfig(const std::string& path);
+// The record of what was read with LoadOrigin: kCarried: of the optimizer's state too.
+Origin OriginOf(const TrainedModel& origin, OptimizerStart start);
 
-// What decides the configuration of a run, without the weights.
-struct OriginOutline {
-  TrainingConfig config;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  bool has_optimizer_state = false;
-};
-OriginOutline ReadOriginOutline(const std::string& path);
-// The same from a run that began with an origin, which is not looked at: it may be gone. Error(kData) as of a run.
-OriginOutline OutlineOfRun(const std::string& run_folder);
+// Of a run folder, its newest good checkpoint, or of a checkpoint, read as LoadTrainedModel does. A training may go on
+// in the run meanwhile. Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot
+// be used.
+TrainedModel LoadOrigin(const std::string& path, TrainedParts parts);
+// What a run begins with: the model, and where it is carried over, with the optimizer's state. Error(kUsage) of the
+// field optimizer_start where there is none.
+TrainedModel LoadOrigin(const std::string& path, OptimizerStart start);
+// Configuration and tokenizer of a run that began with an origin, which is not looked at: it may be gone. It has an
+// optimizer's state where that was carried over. Error(kData) as of a run.
+TrainedModel OutlineOfRun(const std::string& run_folder);
 
 // What a run takes over of its origin's configuration: all that says what the model is and what it learns, but for the
 // text. The rest stays.
@@ -64,11 +51,11 @@ void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 FieldTable<TrainingConfig> ModelFieldsThatBind();
 
 // The origin's tokenizer, unless the configuration asks for another than the origin's did: then null.
-std::shared_ptr<const Tokenizer> TokenizerOf(const LoadedOrigin& origin, const TrainingConfig& config);
+std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const TrainingConfig& config);
 
 // Error(kUsage) of tokenizer unless that is the origin's; of init_from, with the fields that are at fault, unless the
 // configuration's model is the origin's, which it is whatever its dropout, mixing_init and implementation.
-void CheckModelOf(const LoadedOrigin& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
+void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer);
 
 // The configuration of a model under `config` that was `model` under the configuration `before`. What the fields say is
 // as they say it; what they do not stays as it was (ModelConfig::KeepFrom).
@@ -83,6 +70,6 @@ struct ModelOfOrigin {
   std::unique_ptr<Model> model;
   std::vector<std::string> begun, taken, left_out;  // heads
 };
-ModelOfOrigin LoadModelOf(const LoadedOrigin& origin, const ModelConfig& model, uint64_t seed);
+ModelOfOrigin LoadModelOf(const TrainedModel& origin, const ModelConfig& model, uint64_t seed);
 
 }  // namespace crosstalk

@@ -29,8 +29,8 @@ InitialModel FromOrigin(const Origin& recorded, const ModelConfig& model, uint64
     return {nullptr, StrCat("the run began with the weights of ", Excerpt(recorded.checkpoint, 400), ", ", reason)};
   };
   if (KindOf(recorded.checkpoint) != PathKind::kDirectory) return lost("which is not there any more");
-  const LoadedOrigin origin = LoadOrigin(recorded.checkpoint);
-  if (origin.origin.weights != recorded.weights) return lost("where other weights stand by now");
+  const TrainedModel origin = LoadOrigin(recorded.checkpoint, TrainedParts::kModel);
+  if (origin.weights_checksum != recorded.weights) return lost("where other weights stand by now");
   return {LoadModelOf(origin, model, seed).model, StrCat("weights of ", Excerpt(recorded.checkpoint, 400))};
 }
 

@@ -73,13 +73,13 @@ class RunStarter {
  private:
   void FindCheckpoint(const ResumeOptions& resume);
   // The origin's files where the run begins with them; else it is in the checkpoint, or there is none.
-  std::optional<LoadedOrigin> FindOrigin();
-  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<LoadedOrigin>& origin) const;
+  std::optional<TrainedModel> FindOrigin();
+  std::shared_ptr<const Tokenizer> KeptTokenizer(const std::optional<TrainedModel>& origin) const;
   void CheckConfiguration(const Checkpoint& checkpoint) const;
   // The model's configuration: that of the training configuration, and of an origin, whose weights it begins with or
   // began with, what a training configuration does not decide.
-  std::unique_ptr<ModelConfig> ConfigOfModel(const LoadedOrigin* origin) const;
-  void BuildModel(std::optional<LoadedOrigin> origin);
+  std::unique_ptr<ModelConfig> ConfigOfModel(const TrainedModel* origin) const;
+  void BuildModel(std::optional<TrainedModel> origin);
   void LoadCheckpoint(const Checkpoint& checkpoint);
 
   const ResolvedConfig& config_;
@@ -92,7 +92,7 @@ class RunStarter {
 RunState RunStarter::Start(const ResumeOptions& resume) {
   FindCheckpoint(resume);
   CheckFrozen(*config_);
-  std::optional<LoadedOrigin> origin = FindOrigin();
+  std::optional<TrainedModel> origin = FindOrigin();
   state_.data = OpenTrainingData(*config_, KeptTokenizer(origin), observer_.stop);
   if (state_.checkpoint) CheckConfiguration(*state_.checkpoint);
   BuildModel(std::move(origin));
@@ -122,7 +122,7 @@ void RunStarter::FindCheckpoint(const ResumeOptions& resume) {
 }
 
 // Where a run is resumed with another init_from than it began with, the weights decide whether that is the same.
-std::optional<LoadedOrigin> RunStarter::FindOrigin() {
+std::optional<TrainedModel> RunStarter::FindOrigin() {
   const auto refuse = [&](const std::string& source, const std::string& difference) {
     FailField(ErrorKind::kData, "init_from", difference, " (", source, ")",
               "\ntrain in a new folder, or begin with what that run began with");
@@ -132,6 +132,7 @@ std::optional<LoadedOrigin> RunStarter::FindOrigin() {
     return StrCat("weights ", Excerpt(origin->weights), " of ", Excerpt(origin->checkpoint, 4000));
   };
   const std::string& path = config_->optimization.init_from;
+  const OptimizerStart start = config_->optimization.optimizer_start;
   const bool begun = folder_.HasRunFile();
   std::optional<Origin> before;
   if (begun) {
@@ -150,7 +151,7 @@ std::optional<LoadedOrigin> RunStarter::FindOrigin() {
     }
     if (path == there.training.optimization.init_from) return std::nullopt;
     const std::optional<Origin> here =
-        path.empty() ? std::nullopt : std::optional(LoadOrigin(path, config_->optimization.optimizer_start).origin);
+        path.empty() ? std::nullopt : std::optional(OriginOf(LoadOrigin(path, start), start));
     if (!here || !state_.origin || here->checksums() != state_.origin->checksums()) {
       refuse(state_.checkpoint->path, StrCat(text_of(here), " here, ", text_of(state_.origin), " there"));
     }
@@ -158,16 +159,17 @@ std::optional<LoadedOrigin> RunStarter::FindOrigin() {
   }
   if (path.empty() && !before) return std::nullopt;
   if (path.empty()) refuse(folder_.RunFile(), text_of(std::nullopt) + " here, " + text_of(before) + " there");
-  LoadedOrigin loaded = LoadOrigin(path, config_->optimization.optimizer_start);
-  if (begun && (!before || before->checksums() != loaded.origin.checksums())) {
-    refuse(folder_.RunFile(), StrCat(text_of(loaded.origin), " here, ", text_of(before), " there"));
+  TrainedModel loaded = LoadOrigin(path, start);
+  const Origin origin = OriginOf(loaded, start);
+  if (begun && (!before || before->checksums() != origin.checksums())) {
+    refuse(folder_.RunFile(), StrCat(text_of(origin), " here, ", text_of(before), " there"));
   }
   for (const std::string& reason : loaded.skipped) observer_.Report("skipped a damaged checkpoint: " + reason);
-  state_.origin = loaded.origin;
+  state_.origin = origin;
   return loaded;
 }
 
-std::shared_ptr<const Tokenizer> RunStarter::KeptTokenizer(const std::optional<LoadedOrigin>& origin) const {
+std::shared_ptr<const Tokenizer> RunStarter::KeptTokenizer(const std::optional<TrainedModel>& origin) const {
   const int sentinels = ObjectiveOf(*config_).tokenizer.sentinels;
   if (state_.checkpoint) return LoadTokenizerFile(TokenizerPath(*state_.checkpoint), sentinels);
   const std::optional<std::string> file = folder_.HoldsRun() ? folder_.TokenizerFile() : std::nullopt;
@@ -193,11 +195,11 @@ void RunStarter::CheckConfiguration(const Checkpoint& checkpoint) const {
   }
 }
 
-std::unique_ptr<ModelConfig> RunStarter::ConfigOfModel(const LoadedOrigin* origin) const {
+std::unique_ptr<ModelConfig> RunStarter::ConfigOfModel(const TrainedModel* origin) const {
   const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
   if (origin != nullptr) {
     CheckModelOf(*origin, *config_, *state_.data.tokenizer);
-    return ModelUnder(*config_, *origin->model, origin->config, vocabulary);
+    return ModelUnder(*config_, origin->model->config(), origin->config, vocabulary);
   }
   if (state_.checkpoint) {
     const CheckpointConfig there = ReadCheckpointConfig(*state_.checkpoint);
@@ -208,7 +210,7 @@ std::unique_ptr<ModelConfig> RunStarter::ConfigOfModel(const LoadedOrigin* origi
   return ConfigureModel(*config_, vocabulary);
 }
 
-void RunStarter::BuildModel(std::optional<LoadedOrigin> origin) {
+void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
   const Vocabulary vocabulary = VocabularyOf(*config_, state_.data.tokenizer.get());
   const std::unique_ptr<ModelConfig> config = ConfigOfModel(origin ? &*origin : nullptr);
   // Parameters of a file come before any memory is taken for what a configuration says.
@@ -226,7 +228,7 @@ void RunStarter::BuildModel(std::optional<LoadedOrigin> origin) {
     }
     if (!of_origin.left_out.empty()) observer_.Report("heads left out: " + Join(of_origin.left_out, ", "));
     if (const std::string value = NonFiniteValue(*state_.model); !value.empty()) {
-      FailField(ErrorKind::kData, "init_from", origin->origin.checkpoint, ": ", value);
+      FailField(ErrorKind::kData, "init_from", origin->checkpoint, ": ", value);
     }
   }
   CheckMemory(config_, vocabulary);
@@ -237,7 +239,7 @@ void RunStarter::BuildModel(std::optional<LoadedOrigin> origin) {
     try {
       state_.optimizer->CarryOver(std::move(origin->optimizer_state.tensors));
     } catch (const Error& error) {
-      FailField(ErrorKind::kUsage, "optimizer_start", error.what(), " (", origin->origin.checkpoint,
+      FailField(ErrorKind::kUsage, "optimizer_start", error.what(), " (", origin->checkpoint,
                 "); choose fresh to begin with no state");
     }
   }
@@ -255,7 +257,7 @@ void RunStarter::LoadCheckpoint(const Checkpoint& checkpoint) {
   if (!reader.Value("evaluation").is_null())
     state_.last_evaluation = EvaluationFromState(reader.Object("evaluation"), checkpoint.step);
   state_.steps_before = folder_.HasRunFile() ? ReadRunConfig(folder_).optimization.steps
-                                             : ReadCheckpointTraining(checkpoint).optimization.steps;
+                                             : ReadCheckpointConfig(checkpoint).training.optimization.steps;
 }
 
 }  // namespace

@@ -5,35 +5,64 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
-#include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/safetensors.h"
 
 namespace crosstalk {
 
-TrainedModel LoadTrainedModel(const Checkpoint& checkpoint) {
-  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
+namespace {
+
+std::shared_ptr<const Tokenizer> ReadTokenizer(const Checkpoint& checkpoint, const TrainingConfig& config,
+                                               bool may_be_missing) {
+  if (may_be_missing && !RunFolder(checkpoint.path).TokenizerFile()) return nullptr;
+  return LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config).tokenizer.sentinels);
+}
+
+std::string ChecksumOf(const Checkpoint& checkpoint, const char* file) {
+  const auto found = checkpoint.checksums.find(file);
+  return found == checkpoint.checksums.end() ? "" : found->second;
+}
+
+std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointConfig& config,
+                                 const Tokenizer* tokenizer, const TrainedOptions& options) {
   const std::string source = checkpoint.FilePath(kConfigName) + ": model";
+  const std::unique_ptr<ModelConfig> model_config = ReadModelConfig(config.model, source);
+  // Published models may have ids above their tokenizer's, which no text has.
+  if (tokenizer != nullptr && tokenizer->vocab_size() > model_config->vocabulary) {
+    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", tokenizer->vocab_size(),
+         " ids, but the model only ", model_config->vocabulary);
+  }
+  if (options.implementation) model_config->SetImplementation(*options.implementation);
+  std::unique_ptr<Model> model =
+      LoadModel(*model_config, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
+  model->SetPrecision(config.training.optimization.precision);
+  return model;
+}
+
+}  // namespace
+
+TrainedModel LoadTrainedModel(const Checkpoint& checkpoint, const TrainedOptions& options) {
+  const CheckpointConfig config = ReadCheckpointConfig(checkpoint);
   TrainedModel trained;
   trained.config = config.training;
-  trained.tokenizer = LoadTokenizerFile(TokenizerPath(checkpoint), ObjectiveOf(config.training).tokenizer.sentinels);
-  const std::unique_ptr<ModelConfig> model = ReadModelConfig(config.model, source);
-  // Published models may have ids above their tokenizer's, which no text has.
-  if (trained.tokenizer->vocab_size() > model->vocabulary) {
-    Fail(ErrorKind::kData, checkpoint.path, ": the tokenizer has ", trained.tokenizer->vocab_size(),
-         " ids, but the model only ", model->vocabulary);
-  }
-  trained.model = LoadModel(*model, source, ReadSafetensors(checkpoint.FilePath(kModelName)));
-  trained.model->SetPrecision(config.training.optimization.precision);
   trained.step = checkpoint.step;
   trained.checkpoint = checkpoint.path;
+  trained.weights_checksum = ChecksumOf(checkpoint, kModelName);
+  trained.optimizer_checksum = ChecksumOf(checkpoint, kOptimizerName);
+  trained.has_optimizer_state = !trained.optimizer_checksum.empty();
+  if (options.parts == TrainedParts::kConfig) return trained;
+  trained.tokenizer = ReadTokenizer(checkpoint, config.training, options.tokenizer_may_be_missing);
+  if (options.parts == TrainedParts::kTokenizer) return trained;
+  trained.model = ReadModel(checkpoint, config, trained.tokenizer.get(), options);
+  if (options.parts == TrainedParts::kModel) return trained;
+  trained.optimizer_state = ReadSafetensors(checkpoint.FilePath(kOptimizerName));
   return trained;
 }
 
-TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which) {
+TrainedModel LoadTrainedModel(const std::string& run_folder, WhichCheckpoint which, const TrainedOptions& options) {
   TrainedModel trained;
   std::vector<std::string> skipped =
-      UseCheckpoint(run_folder, which, [&](const Checkpoint& one) { trained = LoadTrainedModel(one); });
+      UseCheckpoint(run_folder, which, [&](const Checkpoint& one) { trained = LoadTrainedModel(one, options); });
   trained.skipped = std::move(skipped);
   return trained;
 }
@@ -71,14 +100,10 @@ std::vector<std::string> UseCheckpoint(const std::string& run_folder, WhichCheck
   }
 }
 
-TrainingConfig ReadCheckpointTraining(const Checkpoint& checkpoint) {
-  return ReadCheckpointConfig(checkpoint).training;
-}
-
 TrainingConfig ReadRunConfig(const RunFolder& folder) {
   if (!folder.HasRunFile() && folder.HoldsRun()) {
     const FoundCheckpoint found = CheckpointStore(folder.CheckpointDirectory()).FindNewestGood();
-    if (found.checkpoint) return ReadCheckpointTraining(*found.checkpoint);
+    if (found.checkpoint) return ReadCheckpointConfig(*found.checkpoint).training;
     Fail(ErrorKind::kData, folder.path(),
          ": run.json is missing, and no checkpoint is good:", Lines(ReasonsOf(found.skipped)));
   }

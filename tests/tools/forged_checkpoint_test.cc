@@ -174,7 +174,7 @@ TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
     const int64_t live = GetMemoryStats().live_bytes;
     ResetPeakMemory();
     try {
-      TakeModelOf(ReadOriginConfig(config.optimization.init_from), config);
+      TakeModelOf(LoadOrigin(config.optimization.init_from, TrainedParts::kConfig).config, config);
       TrainingRun(ResolvedConfig(config), dir_ / "warm", {}, {});
       ADD_FAILURE() << forged.to;
     } catch (const Error& error) {

@@ -58,8 +58,9 @@ bool Finetune(const Cell& cell, const ScaleFinetuning& finetuning, const StopSig
     return true;
   }
   const std::string folder = cell.FinetuningFolder(finetuning);
-  const OriginOutline origin =
-      RunFolder(folder).HoldsRun() ? OutlineOfRun(folder) : ReadOriginOutline(cell.PretrainingFolder());
+  const TrainedModel origin = RunFolder(folder).HoldsRun()
+                                  ? OutlineOfRun(folder)
+                                  : LoadOrigin(cell.PretrainingFolder(), TrainedParts::kTokenizer);
   FinetuningLength length;
   TrainingConfig config = FinetuningOf(cell, finetuning, origin, *tasks, &length);
   TrainingData data;
@@ -182,7 +183,7 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning&
   return std::nullopt;
 }
 
-TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const OriginOutline& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const TrainedModel& origin,
                             const std::string& task_folder, FinetuningLength* length) {
   TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
   config.optimization.steps = 0;

@@ -56,7 +56,7 @@ std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const PaperTable
 std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning& finetuning);
 // The configuration of a finetuning that begins with `origin`, the fields of the scale over the published settings. Its
 // steps are 0 where they follow from the examples (SetSteps).
-TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const OriginOutline& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const TrainedModel& origin,
                             const std::string& task_folder, FinetuningLength* length);
 
 // Whether a run folder holds a finished run.

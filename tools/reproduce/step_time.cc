@@ -111,7 +111,7 @@ std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const ScaleFine
   const std::optional<std::string> folder = TaskFolderOf(cell, finetuning);
   if (!folder) return std::nullopt;
   const int64_t vocabulary_size = ExpectedVocabulary(cell.pretraining).size;
-  OriginOutline origin;
+  TrainedModel origin;
   origin.config = *ResolvedConfig(OnBytes(cell.pretraining));
   const std::shared_ptr<const Tokenizer> tokenizer = LoadNamedTokenizer(origin.config);
   origin.tokenizer = tokenizer;

@@ -63,7 +63,7 @@ class FinetuningTest : public ::testing::Test {
     const std::string origin = dir_ / model;
     if (!std::filesystem::exists(origin)) Train(Pretraining(model), origin);
     FinetuningLength length;
-    OriginOutline outline = ReadOriginOutline(origin);
+    TrainedModel outline = LoadOrigin(origin, TrainedParts::kTokenizer);
     outline.has_optimizer_state = start == OptimizerStart::kCarried;
     TrainingConfig config = FinetuningConfig(outline, "sst-2", &length);
     config.objective.task_data = dir_ / "data";
@@ -90,17 +90,17 @@ TEST_F(FinetuningTest, PublishedSettingsAreTheDefaults) {
   EXPECT_EQ(t5.model.dropout, 0.1);
   EXPECT_EQ(t5.optimization.frozen, "embedding");
   EXPECT_EQ(t5.optimization.optimizer_start, OptimizerStart::kCarried);
-  EXPECT_TRUE(ReadOriginOutline(dir_ / "t5").has_optimizer_state);
+  EXPECT_TRUE(LoadOrigin(dir_ / "t5", TrainedParts::kTokenizer).has_optimizer_state);
   EXPECT_EQ(Config("t5").optimization.optimizer_start, OptimizerStart::kFresh);
   const TrainingConfig bert = Config("bert");
   EXPECT_EQ(*bert.objective.name, "task-head");
   EXPECT_EQ(bert.optimization.optimizer, OptimizerKind::kAdamW);
   EXPECT_EQ(bert.optimization.learning_rate, 3e-5);
   EXPECT_EQ(bert.optimization.warmup, 1);
-  FinetuningConfig(ReadOriginOutline(dir_ / "bert"), "sst-2", &length);
+  FinetuningConfig(LoadOrigin(dir_ / "bert", TrainedParts::kTokenizer), "sst-2", &length);
   EXPECT_EQ(length.epochs, 3);
   Config("albert");
-  FinetuningConfig(ReadOriginOutline(dir_ / "albert"), "sst-2", &length);
+  FinetuningConfig(LoadOrigin(dir_ / "albert", TrainedParts::kTokenizer), "sst-2", &length);
   EXPECT_EQ(length.steps, 20935);
   testing::ExpectError([&] { Config("lm"); }, ErrorKind::kUsage, {"learns no tasks"});
 }

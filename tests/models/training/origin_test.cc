@@ -201,7 +201,8 @@ TEST_F(OriginTest, ARunWithoutItsFirstCheckpointIsToBeWaitedFor) {
     if (step.step != 2) return;
     const std::vector<std::function<void()>> uses = {
         [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kNewest); },
-        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kBest); }, [&] { LoadOrigin(dir_ / "young"); }};
+        [&] { LoadTrainedModel(dir_ / "young", WhichCheckpoint::kBest); },
+        [&] { LoadOrigin(dir_ / "young", TrainedParts::kModel); }};
     for (const auto& use : uses) {
       testing::ExpectError(use, ErrorKind::kData,
                            {"young: has no checkpoint yet; its training saves them by checkpoint_every = 3"});
