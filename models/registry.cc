@@ -14,15 +14,6 @@
 
 namespace crosstalk {
 
-namespace {
-
-template <typename... Members>
-std::vector<MemberId> Own(Members ModelOptions::*... members) {
-  return {MemberOf(members)...};
-}
-
-}  // namespace
-
 const std::vector<ModelType>& ModelTypes() {
   using Options = ModelOptions;
   static const std::vector<const char*> kBertHeads = {"pooler",         "masked_lm",       "sentence",
@@ -30,8 +21,8 @@ const std::vector<ModelType>& ModelTypes() {
   static const std::vector<ModelType> types = {
       {.name = "t5",
        .objectives = {"span-corruption", "text-to-text"},
-       .own = Own(&Options::encoder_self_kind, &Options::decoder_self_kind, &Options::encoder_decoder_kind,
-                  &Options::decoder_layers, &Options::classifier),
+       .own = MembersOf(&Options::encoder_self_kind, &Options::decoder_self_kind, &Options::encoder_decoder_kind,
+                        &Options::decoder_layers, &Options::classifier),
        .heads = {},
        .recipe = {},
        .resolve = ResolveT5,
@@ -39,7 +30,7 @@ const std::vector<ModelType>& ModelTypes() {
        .read = ReadT5Config},
       {.name = "lm",
        .objectives = {"next-token"},
-       .own = Own(&Options::positions, &Options::classifier),
+       .own = MembersOf(&Options::positions, &Options::classifier),
        .heads = {},
        .recipe = {},
        .resolve = nullptr,
@@ -47,7 +38,7 @@ const std::vector<ModelType>& ModelTypes() {
        .read = ReadLmConfig},
       {.name = "bert",
        .objectives = {"masked-lm", "task-head"},
-       .own = Own(&Options::positions, &Options::max_positions, &Options::classifier, &Options::initial_stddev),
+       .own = MembersOf(&Options::positions, &Options::max_positions, &Options::classifier, &Options::initial_stddev),
        .heads = kBertHeads,
        .recipe = kBertRecipe,
        .resolve = ResolveBert,
@@ -55,8 +46,8 @@ const std::vector<ModelType>& ModelTypes() {
        .read = ReadBertConfig},
       {.name = "albert",
        .objectives = {"masked-lm", "task-head"},
-       .own = Own(&Options::positions, &Options::max_positions, &Options::classifier, &Options::embedding_size,
-                  &Options::layer_groups, &Options::inner_layers, &Options::initial_stddev),
+       .own = MembersOf(&Options::positions, &Options::max_positions, &Options::classifier, &Options::embedding_size,
+                        &Options::layer_groups, &Options::inner_layers, &Options::initial_stddev),
        .heads = kBertHeads,
        .recipe = kAlbertRecipe,
        .resolve = ResolveAlbert,

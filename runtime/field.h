@@ -86,6 +86,10 @@ template <typename Config, typename Member>
 MemberId MemberOf(Member Config::*member) {
   return MemberOf<Config, Member Config::*>(member);
 }
+template <typename Config, typename... Members>
+std::vector<MemberId> MembersOf(Members Config::*... members) {
+  return {MemberOf(members)...};
+}
 
 template <typename Config>
 struct Field {

@@ -9,15 +9,6 @@
 
 namespace crosstalk {
 
-namespace {
-
-template <typename... Members>
-std::vector<MemberId> Own(Members ObjectiveConfig::*... members) {
-  return {MemberOf(members)...};
-}
-
-}  // namespace
-
 std::optional<LossBound> ExampleSource::LossLowerBound(int64_t, int64_t) const { return std::nullopt; }
 
 const std::vector<ObjectiveType>& ObjectiveTypes() {
@@ -25,7 +16,7 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
   static const std::vector<ObjectiveType> types = {
       {.name = "span-corruption",
        .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
-       .own = Own(&Config::noise_density, &Config::mean_span_length),
+       .own = MembersOf(&Config::noise_density, &Config::mean_span_length),
        .describe = DescribeSpanCorruption,
        .empty_batch = EmptySpanCorruptionBatch,
        .heads = nullptr,
@@ -39,15 +30,15 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
        .make = MakeNextTokenExamples},
       {.name = "masked-lm",
        .tokenizer = {.sentinels = 0, .line_ends = LineEnds::kSpaces, .mask_tokens = MaskTokens::kYes},
-       .own = Own(&Config::noise_density, &Config::masking, &Config::sentence_task, &Config::most_masked,
-                  &Config::short_share),
+       .own = MembersOf(&Config::noise_density, &Config::masking, &Config::sentence_task, &Config::most_masked,
+                        &Config::short_share),
        .describe = DescribeMaskedLm,
        .empty_batch = EmptyMaskedLmBatch,
        .heads = HeadsOfMaskedLm,
        .make = MakeMaskedLmExamples},
       {.name = "text-to-text",
        .tokenizer = {.sentinels = kDefaultSentinels, .line_ends = LineEnds::kSpaces},
-       .own = Own(&Config::tasks, &Config::task_data, &Config::target_length, &Config::mixture_cap),
+       .own = MembersOf(&Config::tasks, &Config::task_data, &Config::target_length, &Config::mixture_cap),
        .describe = DescribeTextToText,
        .empty_batch = EmptyTextToTextBatch,
        .heads = nullptr,
@@ -59,8 +50,8 @@ const std::vector<ObjectiveType>& ObjectiveTypes() {
            }},
       {.name = "task-head",
        .tokenizer = {.sentinels = 0, .line_ends = LineEnds::kSpaces, .mask_tokens = MaskTokens::kYes},
-       .own = Own(&Config::tasks, &Config::task_data, &Config::window_stride, &Config::query_length,
-                  &Config::answer_length),
+       .own = MembersOf(&Config::tasks, &Config::task_data, &Config::window_stride, &Config::query_length,
+                        &Config::answer_length),
        .describe = DescribeTaskHead,
        .empty_batch = EmptyTaskHeadBatch,
        .heads = HeadsOfTaskHead,
