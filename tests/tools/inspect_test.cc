@@ -53,7 +53,7 @@ TEST_P(InspectModelTest, MapsOfATextAreWrittenWithTheModelsOwnWeights) {
   Succeeded(RunCommand(
       {"forward", dir / "run", "--inputs", dir / "inputs.safetensors", "--output", dir / "outputs", "--all"}));
   const TensorFile outputs = ReadSafetensors(dir / "outputs");
-  const std::string stack = GetParam() == "lm" ? "decoder" : "encoder";
+  const std::string stack = maps.Find("encoder.block_1.self_attention.W") != nullptr ? "encoder" : "decoder";
   std::vector<std::pair<std::string, std::string>> same = {
       {stack + ".block_1.self_attention.W", decodes ? "encoder_attentions.1" : "attentions.1"}};
   if (decodes) {

@@ -98,7 +98,7 @@ std::string GroupOf(const std::string& layer, bool one_stack) {
 }
 
 std::string NumberOf(const std::string& layer) {
-  constexpr std::string_view kBlock = ".block_";
+  constexpr std::string_view kBlock = "block_";
   const size_t at = layer.find(kBlock);
   if (at == std::string::npos) return layer;
   return StrCat(std::strtol(layer.c_str() + at + kBlock.size(), nullptr, 10) + 1);
