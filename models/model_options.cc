@@ -104,8 +104,7 @@ const FieldTable<ModelOptions>& ModelFields() {
                     .range = {1, 1'000'000}}),
          MakeField("dropout", &Config::dropout,
                    {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})});
-    for (Field<Config>& row : rows) row.group = "Model";
-    return rows;
+    return Grouped("Model", std::move(rows));
   }();
   return table;
 }

@@ -1,6 +1,5 @@
 #include "crosstalk/models/registry.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "crosstalk/models/albert/config.h"

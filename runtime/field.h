@@ -238,6 +238,13 @@ FieldTable<Config> FieldsOfBase(const FieldTable<Base>& base) {
   return fields;
 }
 
+// The rows under one title of the help.
+template <typename Config>
+FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
+  for (Field<Config>& row : rows) row.group = group;
+  return rows;
+}
+
 template <typename Config>
 FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second) {
   std::move(second.begin(), second.end(), std::back_inserter(first));

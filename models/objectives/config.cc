@@ -3,20 +3,11 @@
 #include <utility>
 
 namespace crosstalk {
-namespace {
-
-using Config = ObjectiveConfig;
-
-FieldTable<Config> ShownUnder(const char* group, FieldTable<Config> rows) {
-  for (Field<Config>& row : rows) row.group = group;
-  return rows;
-}
-
-}  // namespace
 
 const FieldTable<ObjectiveConfig>& ObjectiveFields() {
+  using Config = ObjectiveConfig;
   static const FieldTable<Config> table = Joined(
-      ShownUnder(
+      Grouped<Config>(
           "Data",
           {MakeField("objective", &Config::name,
                      {.placeholder = "NAME", .help = "What is learnt; the model's own by default."}),
@@ -53,7 +44,7 @@ const FieldTable<ObjectiveConfig>& ObjectiveFields() {
                       .help = "Part of the examples that is made shorter, to a length drawn at random.",
                       .range = {0, 1},
                       .may_be_missing = true})}),
-      ShownUnder(
+      Grouped<Config>(
           "Tasks",
           {MakeField(
                "task", &Config::tasks,

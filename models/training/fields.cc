@@ -24,12 +24,6 @@ FieldReaders BySchedules(const std::vector<ScheduleKind>& kinds) {
   return readers;
 }
 
-template <typename Config>
-FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
-  for (Field<Config>& row : rows) row.group = group;
-  return rows;
-}
-
 FieldTable<DataConfig> DataFields() {
   using Config = DataConfig;
   return Grouped<Config>(
