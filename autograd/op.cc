@@ -7,6 +7,7 @@
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {
@@ -36,6 +37,15 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   return node;
 }
 
+// The op's end, where something is traced.
+void MarkOp(const char* name, const Tensor& value, const std::vector<Variable>& inputs) {
+  const auto& trace = CurrentContext().trace;
+  if (trace == nullptr) return;
+  int64_t bytes = BytesOf(value.num_elements(), value.dtype());
+  for (const Variable& input : inputs) bytes += BytesOf(input.value().num_elements(), input.dtype());
+  trace->Mark({.kind = TraceEvent::Kind::kForward, .name = name, .shape = value.shape(), .bytes = bytes});
+}
+
 bool AnyRequiresGrad(const std::vector<Variable>& inputs) {
   for (const Variable& input : inputs) {
     if (input.requires_grad()) return true;
@@ -49,6 +59,7 @@ bool IsRecorded(const std::vector<Variable>& inputs) { return CurrentContext().r
 
 Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inputs, BackwardFunction backward,
                 const OpTraits& traits) {
+  MarkOp(name, value, inputs);
   if (CurrentContext().finite_checks && !traits.captures_leaves) CheckResult(name, value, inputs, traits);
   if (!traits.captures_leaves && !AnyRequiresGrad(inputs)) return Variable(std::move(value));
   if (!CurrentContext().recording) {
@@ -56,6 +67,7 @@ Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inp
     return Variable(std::move(value));
   }
   std::shared_ptr<internal::Node> node = NodeOfOp(name, value, inputs, std::move(backward));
+  MarkTrace(TraceEvent::Kind::kTape, "node");
   return internal::VariableAccess::Make(std::move(value), std::move(node));
 }
 

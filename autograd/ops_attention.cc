@@ -12,6 +12,7 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {
@@ -142,6 +143,9 @@ void Backpropagate(const TensorCall& call, const Results& results, const std::ve
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
   Launch([&] {
+    const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
+                             .name = "attention",
+                             .multiplications = 2 * EquationMultiplications(call.shape)});
     kernels::AttentionBackward(KernelCall(call), RowsOf(results.O), StatsOf(results), RowsOf(dO_rows), out,
                                workspace.raw_data(), threads);
   });
@@ -237,6 +241,8 @@ Variable FusedAttention(const AttentionCall& given) {
     const int threads = NumThreads();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
     Launch([&] {
+      const TraceScope traced(
+          {.kind = TraceEvent::Kind::kProduct, .name = "attention", .multiplications = EquationMultiplications(s)});
       kernels::AttentionForward(KernelCall(call), WritableRowsOf(results.O), StatsOf(results), workspace.raw_data(),
                                 threads);
     });

@@ -8,6 +8,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace internal {
@@ -32,6 +33,18 @@ void Destroy(Node* node) {
 }
 
 std::atomic<uint64_t> next_sequence{1};
+
+// The end of a node's backward function, where something is traced. It reads the result's gradient and what was kept of
+// the inputs, and writes the inputs' gradients.
+void MarkGradients(const Node& node, const std::vector<std::shared_ptr<Node>>& inputs) {
+  const auto& trace = CurrentContext().trace;
+  if (trace == nullptr) return;
+  int64_t bytes = BytesOf(node.shape.NumElements(), node.dtype);
+  for (const std::shared_ptr<Node>& input : inputs) {
+    if (input) bytes += 2 * BytesOf(input->shape.NumElements(), input->dtype);
+  }
+  trace->Mark({.kind = TraceEvent::Kind::kBackward, .name = node.name, .shape = node.shape, .bytes = bytes});
+}
 
 struct Older {
   bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
@@ -100,7 +113,9 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       context.precision = node->precision;
       context.sum_order = node->sum_order;
       const ContextScope as_in_forward(context);
+      MarkTrace(TraceEvent::Kind::kTape, "walk");
       backward(dy, gradients);
+      MarkGradients(*node, node->inputs);
       for (const std::shared_ptr<Node>& input : std::exchange(node->inputs, {})) {
         if (input && input->gradient.defined()) reach(input);
       }

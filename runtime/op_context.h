@@ -20,6 +20,7 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 struct AttentionCapture;
+class Trace;
 
 // How einsum and matmul form their sums.
 enum class SumOrder {
@@ -55,6 +56,9 @@ struct OpContext {
   bool shapes_only = false;
   // What CountMultiplications adds to. Null: nothing is counted.
   int64_t* multiplications = nullptr;
+  // What is told of the time that everything takes (runtime/trace.h). Null: nothing is timed. Shared, as a thread may
+  // still leave a loop when the scope has ended.
+  std::shared_ptr<Trace> trace;
 };
 
 namespace internal {

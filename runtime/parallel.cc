@@ -34,6 +34,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {
@@ -75,7 +76,12 @@ class Loop {
  public:
   // `parts`: 1 for tiles that begin in order.
   Loop(int64_t tiles, int64_t parts, const std::function<void(int64_t)>& body, int helpers)
-      : tiles_(tiles), body_(body), helpers_(helpers), parts_(static_cast<size_t>(parts)), failed_tile_(tiles) {
+      : tiles_(tiles),
+        body_(body),
+        trace_(CurrentContext().trace),
+        helpers_(helpers),
+        parts_(static_cast<size_t>(parts)),
+        failed_tile_(tiles) {
     for (int64_t i = 0; i < parts; ++i) {
       Part& part = parts_[static_cast<size_t>(i)];
       part.next.store(tiles * i / parts, std::memory_order_relaxed);
@@ -92,6 +98,8 @@ class Loop {
 
   // Takes tiles until none is left, those of the thread's own part first.
   void Work() {
+    TraceEvent traced = {.kind = TraceEvent::Kind::kTiles, .thread = t_index};
+    if (trace_) traced.begin = trace_->seconds();
     for (size_t i = 0; i < parts_.size(); ++i) {
       Part& part = parts_[(static_cast<size_t>(t_index) + i) % parts_.size()];
       for (;;) {
@@ -100,12 +108,14 @@ class Loop {
         // Tiles above one that threw are not begun. Those below still are, so that which exception is kept does not
         // depend on the threads.
         if (tile <= failed_tile_.load(std::memory_order_relaxed)) Run(tile);
+        if (trace_) traced.end = trace_->seconds();
         if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 == tiles_) {
           done_.store(1, std::memory_order_release);
           done_.notify_all();
         }
       }
     }
+    if (trace_ && traced.end > 0) trace_->Add(traced);
   }
 
   // Waits for the tiles that others have begun; rethrows. The exception is then the caller's alone: a thread that
@@ -138,6 +148,7 @@ class Loop {
 
   const int64_t tiles_;
   const std::function<void(int64_t)>& body_;
+  const std::shared_ptr<Trace> trace_;
   std::atomic<int> helpers_;  // how many threads beside the caller may still join
   std::vector<Part> parts_;
   std::atomic<int64_t> finished_{0};
@@ -286,6 +297,7 @@ void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOr
   }
   const int64_t parts = order == TileOrder::kInOrder ? 1 : std::min<int64_t>(helpers + 1, tiles);
   GetThreadPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
+  const TraceScope traced({.kind = TraceEvent::Kind::kLoop});
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

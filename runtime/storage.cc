@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {
@@ -115,6 +116,7 @@ void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
 
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
+  const TraceScope traced({.kind = TraceEvent::Kind::kAllocation, .bytes = static_cast<int64_t>(bytes)});
   std::unique_ptr<Storage> storage(
       new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes), !CurrentContext().shapes_only));
   const int64_t capacity = static_cast<int64_t>(storage->capacity_);

@@ -147,7 +147,7 @@ Tensor Tensor::Zeros(const Shape& shape, DType dtype) {
   constexpr int64_t kGrain = 1 << 22;  // bytes: below this a second thread costs more than it saves
   char* bytes = static_cast<char*>(tensor.raw_data());
   Launch([&] {
-    ParallelForRange(tensor.num_elements_ * static_cast<int64_t>(SizeOf(dtype)), kGrain,
+    ParallelForRange(BytesOf(tensor.num_elements_, dtype), kGrain,
                      [&](int64_t begin, int64_t end) { std::memset(bytes + begin, 0, end - begin); });
   });
   return tensor;

@@ -17,6 +17,7 @@
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk::kernels {
 namespace {
@@ -164,6 +165,9 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
+  const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
+                           .name = "product",
+                           .multiplications = arguments.m * arguments.n * arguments.k});
   if (CurrentContext().shapes_only) return Allocate(arguments, NumThreads(), 1);
   ComputeOne(arguments);
 }
@@ -193,6 +197,8 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   if (CurrentContext().shapes_only) {
     if (one_by_one) return Allocate(g, NumThreads(), 1);
     return Allocate(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
+  const TraceScope traced(
+      {.kind = TraceEvent::Kind::kProduct, .name = "product", .multiplications = count * g.m * g.n * g.k});
   }
   if (one_by_one) {
     for (int64_t i = 0; i < count; ++i) compute(i);

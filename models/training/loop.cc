@@ -10,6 +10,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 
@@ -102,6 +103,7 @@ StepResult Loop::Step() {
     counts.tokens += batch.tokens;
   }
   counts = reducer_.Begin(counts);
+  MarkTrace(TraceEvent::Kind::kPhase, "batch");
   if (counts.targets == 0) Fail(ErrorKind::kData, "step ", step() + 1, ": the batch has no target tokens");
   const int64_t denominator = options_.denominator == LossDenominator::kTokens ? counts.targets : counts.positions;
   const LossScales scales = {1.0 / static_cast<double>(denominator), 1.0 / static_cast<double>(counts.examples)};
@@ -118,18 +120,22 @@ StepResult Loop::Step() {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (sum.gradients[i].defined()) parameters_[i].value.SetGrad(std::move(sum.gradients[i]));
   }
+  MarkTrace(TraceEvent::Kind::kPhase, "gradients");
   result.gradient_norm = GradientNorm(parameters_);
+  MarkTrace(TraceEvent::Kind::kPhase, "gradient norm");
   const double clip_scale = ClipScale(result.gradient_norm, options_.clip_norm);
   if (!std::isfinite(clip_scale)) ExplainNonFinite(batches, scales, "gradient");
 
   result.learning_rate = LearningRate(options_.schedule, step());
   optimizer_.Step(result.learning_rate, clip_scale);
+  MarkTrace(TraceEvent::Kind::kPhase, "optimizer");
   model_.ZeroGrad();
   result.step = step();
   result.loss = sum.loss;
   result.metrics = Means(sum.metrics);
   result.target_tokens = counts.targets;
   result.tokens = counts.tokens;
+  MarkTrace(TraceEvent::Kind::kPhase, "step");
   result.seconds = watch.seconds();
   return result;
 }

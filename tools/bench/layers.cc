@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kBatch = 4;
 constexpr int64_t kN = 512;
 
-int64_t Bytes(const Tensor& tensor) { return tensor.num_elements() * static_cast<int64_t>(SizeOf(tensor.dtype())); }
+int64_t Bytes(const Tensor& tensor) { return BytesOf(tensor.num_elements(), tensor.dtype()); }
 
 // X[b, n, d] → Y[b, n, d] and, from a fixed dY, the gradients of X and of every parameter.
 class LayerPass {

@@ -1,0 +1,90 @@
+// Trace: what the time of a computation goes to. Whoever sets OpContext::trace is told of every operation, product,
+// parallel loop and allocation under it:
+//
+//   const auto trace = std::make_shared<Trace>();
+//   {
+//     const ContextScope traced(&OpContext::trace, trace);
+//     loop.Step();
+//   }
+//   for (const TraceEvent& event : trace->Events()) …
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+struct TraceEvent {
+  enum class Kind {
+    // These follow each other on the thread that is traced, without a gap.
+    kForward,   // an op, and whatever was computed for it since the event before
+    kBackward,  // an op's gradients
+    kTape,      // of the graph itself
+    kPhase,     // whatever else, by name: "optimizer"
+    // These lie within those above.
+    kProduct,     // a matrix product, or the fused attention
+    kAllocation,  // of a tensor
+    kLoop,        // a parallel loop, until its last tile is done
+    kTiles,       // a thread's share of a loop; these run beside each other
+  };
+  Kind kind = Kind::kPhase;
+  const char* name = "";
+  std::shared_ptr<const std::string> layer = nullptr;  // as in OpContext
+  Shape shape = {};                                    // of an op's result
+  double begin = 0, end = 0;                           // seconds since the trace began
+  int thread = 0;                                      // of kTiles: 0 is the thread that is traced
+  int64_t multiplications = 0;                         // of kProduct
+  int64_t bytes = 0;  // that an op reads and writes at least: its operands and results; that an allocation asks for
+
+  double seconds() const { return end - begin; }
+};
+
+class Trace {
+ public:
+  double seconds() const { return watch_.seconds(); }
+  // From any thread.
+  void Add(TraceEvent event);
+  // Ends an event that began where the last one of the first four kinds ended. On the thread that is traced.
+  void Mark(TraceEvent event);
+  // All so far, in the order of their end.
+  std::vector<TraceEvent> Events() const;
+
+ private:
+  Stopwatch watch_;
+  double marked_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<TraceEvent> events_;
+};
+
+// Marks the end of an event where something is traced.
+inline void MarkTrace(TraceEvent::Kind kind, const char* name) {
+  if (const auto& trace = CurrentContext().trace) trace->Mark({.kind = kind, .name = name});
+}
+
+// Adds an event of the time that it lives, where something is traced.
+class [[nodiscard]] TraceScope {
+ public:
+  explicit TraceScope(TraceEvent event) : trace_(CurrentContext().trace.get()), event_(std::move(event)) {
+    if (trace_ != nullptr) event_.begin = trace_->seconds();
+  }
+  ~TraceScope() {
+    if (trace_ == nullptr) return;
+    event_.end = trace_->seconds();
+    trace_->Add(std::move(event_));
+  }
+  TraceScope(const TraceScope&) = delete;
+
+ private:
+  Trace* trace_;
+  TraceEvent event_;
+};
+
+}  // namespace crosstalk
