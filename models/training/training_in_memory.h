@@ -1,0 +1,43 @@
+// TrainingInMemory: what a configuration trains, without a run's folder: its model at the first values, its optimizer,
+// its batches, and the loop over them.
+//
+//   const TrainingData data = OpenTrainingData(*config);
+//   TrainingInMemory training(*config, data);
+//   training.loop().Train(100);
+#pragma once
+
+#include <memory>
+
+#include "crosstalk/models/model.h"
+#include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/reducer.h"
+#include "crosstalk/nn/optim/optimizer.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+class TrainingInMemory {
+ public:
+  // `config` is resolved. Refers to `data`.
+  TrainingInMemory(const TrainingConfig& config, const TrainingData& data)
+      : TrainingInMemory(config, data, VocabularyOf(config, data.tokenizer.get()),
+                         MakeLoopOptions(config.optimization)) {}
+  // With another vocabulary than that of the data's tokenizer, as long as it has all its ids.
+  TrainingInMemory(const TrainingConfig& config, const TrainingData& data, const Vocabulary& vocabulary,
+                   const LoopOptions& options);
+
+  const Model& model() const { return *model_; }
+  Loop& loop() { return loop_; }
+
+ private:
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  LocalReducer reducer_;
+  std::unique_ptr<BatchSource> batches_;
+  Loop loop_;
+};
+
+}  // namespace crosstalk
