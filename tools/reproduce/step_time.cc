@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/stopwatch.h"
@@ -49,14 +48,10 @@ Vocabulary BytesOf(int64_t size, const TrainingConfig& config, const Tokenizer& 
 // quicker.
 double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary, const TrainingData& data,
                       const StopSignals& signals) {
-  const std::unique_ptr<Model> model = MakeModel(*ConfigureModel(config, vocabulary), config.optimization.seed);
-  PrepareModel(config.optimization, *model);
-  const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config.optimization, model->Parameters());
-  LocalReducer reducer;
-  const std::unique_ptr<BatchSource> batches = MakeBatches(config, data, reducer.parts());
   LoopOptions options = MakeLoopOptions(config.optimization);
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0};  // a rate that diverges is no matter of time
-  Loop loop(*model, *batches, *optimizer, reducer, options);
+  TrainingInMemory training(config, data, vocabulary, options);
+  Loop& loop = training.loop();
   double quickest = std::numeric_limits<double>::infinity();
   const Stopwatch watch;
   while (loop.step() < kMostPasses && watch.seconds() < kMostSeconds) {
