@@ -31,7 +31,7 @@ MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_J
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
-COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling
+COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling trace
 # What programs that make starts may read from their environment, into which make puts its command line: tests run make.
 PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR \
     OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS

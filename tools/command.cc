@@ -18,10 +18,10 @@
 namespace crosstalk {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(),      EvalCommand(),   FinetuneCommand(), PredictCommand(), ScoreCommand(),
-          GenerateCommand(),   ReportCommand(), ShowCommand(),     InspectCommand(), CompareCommand(),
-          ReproduceCommand(),  ImportCommand(), ExportCommand(),   ForwardCommand(), AttendCommand(),
-          ComplexityCommand(), BenchCommand(),  TokenizeCommand(), OptionsCommand()};
+  return {TrainCommand(),      EvalCommand(),   FinetuneCommand(), PredictCommand(),  ScoreCommand(),
+          GenerateCommand(),   ReportCommand(), ShowCommand(),     InspectCommand(),  CompareCommand(),
+          ReproduceCommand(),  ImportCommand(), ExportCommand(),   ForwardCommand(),  AttendCommand(),
+          ComplexityCommand(), TraceCommand(),  BenchCommand(),    TokenizeCommand(), OptionsCommand()};
 }
 
 namespace {

@@ -43,6 +43,7 @@ Command ExportCommand();
 Command ForwardCommand();
 Command AttendCommand();
 Command ComplexityCommand();
+Command TraceCommand();
 Command BenchCommand();
 Command TokenizeCommand();
 Command OptionsCommand();

@@ -45,6 +45,11 @@ bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/be
 	@$(call check_options,bench)
 	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --json $(BUILD)/bench.json $(options) $(args)
 
+.PHONY: trace
+trace: $(COMMAND)  ## what the time of a training step goes to, by operation and thread: OUT=trace.html and the options of train
+	@$(call check_options,trace)
+	@$(COMMAND) trace $(options) $(args)
+
 .PHONY: bench-scaling
 bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= …
 	@$(call check_options,bench)

@@ -1,0 +1,105 @@
+// `crosstalk trace` as a user runs it, and the sums that it makes of events.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/json.h"
+#include "tests/support/command_checks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+#include "tools/trace/step_trace.h"
+#include "tools/trace/trace_page.h"
+#include "tools/trace/trace_text.h"
+
+namespace crosstalk {
+namespace trace_test {
+
+using Kind = TraceEvent::Kind;
+using testing::Contains;
+
+// Two ops of 10 and 30 ms on two threads. In the second are a product of 20 ms and a loop of as long, in which the
+// other thread works for half of it.
+std::vector<TraceEvent> SomeEvents() {
+  return {{.kind = Kind::kAllocation, .begin = 0.001, .end = 0.002, .bytes = 64},
+          {.kind = Kind::kForward, .name = "relu", .shape = {3, 5}, .begin = 0, .end = 0.010},
+          {.kind = Kind::kTiles, .begin = 0.010, .end = 0.030, .thread = 0},
+          {.kind = Kind::kTiles, .begin = 0.015, .end = 0.025, .thread = 1},
+          {.kind = Kind::kLoop, .begin = 0.010, .end = 0.030},
+          {.kind = Kind::kProduct, .name = "product", .begin = 0.010, .end = 0.030, .multiplications = 1'000'000},
+          {.kind = Kind::kBackward, .name = "matmul", .shape = {7, 5}, .begin = 0.010, .end = 0.040, .bytes = 200}};
+}
+
+TEST(StepTraceTest, SharesAddUp) {
+  const StepTrace trace = MakeStepTrace(SomeEvents(), 2, 0.5);
+  EXPECT_DOUBLE_EQ(trace.seconds, 0.040);
+  EXPECT_EQ(trace.multiplications, 1'000'000);
+  EXPECT_DOUBLE_EQ(trace.ShareOfPeak(), 2e6 / 0.040 / 0.5e9);
+  EXPECT_DOUBLE_EQ(trace.ShareBusy(), (0.020 + 0.020 + 0.010) / 0.080);
+  EXPECT_NEAR(trace.ShareWaiting(), 0.010 / 0.080, 1e-12);
+  EXPECT_DOUBLE_EQ(trace.ShareAlone(), 0.020 / 0.080);
+  EXPECT_EQ(trace.allocations, 1);
+  ASSERT_EQ(trace.ops.size(), 2u);
+  EXPECT_DOUBLE_EQ(trace.ops[0].allocation_seconds, 0.001);
+  EXPECT_DOUBLE_EQ(trace.ops[1].product_seconds, 0.020);
+  EXPECT_DOUBLE_EQ(trace.ops[1].busy_seconds, 0.040);
+}
+
+TEST(StepTraceTest, GroupsAreSortedByTheirTime) {
+  std::vector<TraceEvent> events = SomeEvents();
+  events.push_back({.kind = Kind::kForward, .name = "relu", .shape = {7, 5}, .begin = 0.040, .end = 0.090});
+  const StepTrace trace = MakeStepTrace(events, 2, 0.5);
+  const std::vector<OpGroup> names = GroupOps(trace, GroupBy::kName);
+  ASSERT_EQ(names.size(), 2u);
+  EXPECT_EQ(names[0].name, "relu");
+  EXPECT_EQ(names[0].count, 2);
+  EXPECT_DOUBLE_EQ(names[0].seconds, 0.060);
+  const std::vector<OpGroup> shapes = GroupOps(trace, GroupBy::kNameAndShape);
+  ASSERT_EQ(shapes.size(), 3u);
+  EXPECT_EQ(shapes[0].shape, "[7, 5]");
+  EXPECT_EQ(shapes[1].kind, Kind::kBackward);
+  EXPECT_EQ(shapes[1].bytes, 200);
+  EXPECT_EQ(ProductShareText(trace, shapes[1]), "20.0 %");  // 2 MFLOP in 20 ms, of 0.5 GFLOP/s
+  EXPECT_EQ(ProductShareText(trace, shapes[0]), "");
+}
+
+TEST(StepTraceTest, ThePageHasABarForEachOperation) {
+  const std::string page = TracePage(MakeStepTrace(SomeEvents(), 2, 0.5), "a <model>");
+  EXPECT_TRUE(Contains(page, "A step of a &lt;model&gt;"));
+  EXPECT_TRUE(Contains(page, "<title>relu [3, 5] forward: 10.00 ms</title>"));
+  EXPECT_TRUE(Contains(page, "<title>matmul [7, 5] backward: 30.00 ms, 2.00 MFLOP, 13.3 % of the peak, 200 bytes<"));
+}
+
+TEST(TraceCommandTest, TracesAStepOfTraining) {
+  const TempDir folder;
+  const std::string page = folder.path() + "/trace.html";
+  const CommandResult result =
+      Succeeded(RunCommand({"trace", "--d-model", "32", "--layers", "1", "--heads", "4", "--batch", "2",
+                            "--repetitions", "3", "--tokenizer", "bytes", "--threads", "2", "--json", "--out", page}));
+  const Json trace = ParseJson(result.output, "the trace");
+  EXPECT_NEAR(trace.At("busy").AsDouble() + trace.At("waiting").AsDouble() + trace.At("alone").AsDouble(), 1, 1e-9);
+  EXPECT_GT(trace.At("multiplications").AsInt(), 0);
+  double end = 0;
+  std::set<std::string> names;
+  for (const Json& op : trace.At("ops").AsArray()) {
+    EXPECT_EQ(op.At("begin").AsDouble(), end);
+    end = op.At("end").AsDouble();
+    names.insert(op.At("kind").AsString() + " " + op.At("name").AsString());
+  }
+  EXPECT_EQ(end, trace.At("seconds").AsDouble());
+  for (const char* name : {"step batch", "forward fused_attention", "backward fused_attention", "backward rms_norm",
+                           "step optimizer", "tape walk"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  EXPECT_TRUE(Contains(ReadFile(page), "fused_attention"));
+}
+
+TEST(TraceCommandTest, RefusesWhatItCannotDo) {
+  ExpectExit(RunCommand({"trace", "--repetitions", "0"}), 2, {"--repetitions"});
+  ExpectExit(RunCommand({"trace", "--init-from", "runs/x"}), 2, {"--init-from"});
+}
+
+}  // namespace trace_test
+}  // namespace crosstalk

@@ -1,0 +1,117 @@
+// `crosstalk trace`: what the time of a training step goes to.
+#include "crosstalk/runtime/trace.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/kernels/peak.h"
+#include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/training_in_memory.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
+#include "tools/command.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/report/page.h"
+#include "tools/signals.h"
+#include "tools/trace/step_trace.h"
+#include "tools/trace/trace_page.h"
+#include "tools/trace/trace_text.h"
+#include "tools/training_options.h"
+
+namespace crosstalk {
+
+namespace {
+
+constexpr int64_t kWarmUps = 5;
+
+struct TraceSettings {
+  int64_t repetitions = 20;
+  std::optional<std::string> out;
+  bool json = false;
+};
+
+double PeakGflops(Precision precision) {
+  return precision == Precision::kBFloat16 ? kernels::MeasureBFloat16PeakGflops(NumThreads())
+                                           : kernels::MeasurePeakGflops(NumThreads());
+}
+
+// The one of middle length: a step as it was, whose parts add up.
+std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const StopSignals& signals) {
+  struct Traced {
+    double seconds;
+    std::vector<TraceEvent> events;
+  };
+  std::vector<Traced> steps;
+  Progress progress;
+  for (int64_t i = -kWarmUps; i < repetitions; ++i) {
+    if (signals.Received() != 0) throw Interrupted();
+    const auto trace = std::make_shared<Trace>();
+    const ContextScope traced(&OpContext::trace, trace);
+    loop.Step();
+    if (i >= 0) steps.push_back({trace->seconds(), trace->Events()});
+    progress.Count("step", std::max<int64_t>(0, i + 1), repetitions);
+  }
+  std::sort(steps.begin(), steps.end(), [](const Traced& a, const Traced& b) { return a.seconds < b.seconds; });
+  return std::move(steps[steps.size() / 2].events);
+}
+
+int TraceStep(const OptionTable& options, const TraceSettings& settings) {
+  CROSSTALK_CHECK(settings.repetitions >= 1 && settings.repetitions <= 100'000, "--repetitions: ", settings.repetitions,
+                  " is not between 1 and 100000");
+  if (settings.out) CheckReplaceablePage(*settings.out);
+  TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
+  CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
+                        ": a step takes as long with the first weights; leave it out");
+  chosen.optimization.steps = std::max(chosen.optimization.steps, kWarmUps + settings.repetitions);
+  const ResolvedConfig config(chosen);
+  const StopSignals signals;
+  const TrainingData data = OpenTrainingData(*config, nullptr, [&signals] { return signals.Received() != 0; });
+  TrainingInMemory training(*config, data);
+
+  const Precision precision = config->optimization.precision;
+  const double before = PeakGflops(precision);
+  const std::vector<TraceEvent> events = TraceMedianStep(training.loop(), settings.repetitions, signals);
+  const StepTrace trace = MakeStepTrace(events, NumThreads(), std::max(before, PeakGflops(precision)));
+  if (settings.json) {
+    PrintResult(ToJson(trace));
+  } else {
+    PrintResult(TraceText(trace));
+  }
+  if (settings.out) {
+    WriteFileAtomically(*settings.out, TracePage(trace, StrCat(training.model().Describe(), ", ", Name(precision))));
+    PrintMessage("written: ", *settings.out);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command TraceCommand() {
+  return {
+      "trace", "what the time of a training step goes to",
+      "Trains a few steps in memory, as `crosstalk train` does with the same options, and shows the one of middle "
+      "length: each operation with its result's shape, forward and backward, how much of it is in matrix products and "
+      "at which share of the peak of multiply-adds, and what the threads do meanwhile. The peak is measured in the "
+      "same process. Nothing else should run on the machine.",
+      [](OptionTable& options) -> std::function<int()> {
+        const auto settings = std::make_shared<TraceSettings>();
+        AddTrainingOptions(options);
+        options.Group("Trace");
+        options.Add("--repetitions", &settings->repetitions, "N", "Steps that are traced, after a few for warming up.");
+        options.Add("--out,-o", &settings->out, "FILE", "HTML page, with a bar for each operation.");
+        options.AddFlag("--json", &settings->json, "Sums and every operation as one JSON object on standard output.");
+        options.AddThreads();
+        options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--batch",
+                           "--precision", "--repetitions", "--out"});
+        return [settings, &options] { return TraceStep(options, *settings); };
+      }};
+}
+
+}  // namespace crosstalk

@@ -1,0 +1,19 @@
+// A step's trace as a table of text.
+#pragma once
+
+#include <string>
+
+#include "tools/trace/step_trace.h"
+
+namespace crosstalk {
+
+std::string TraceText(const StepTrace& trace);
+
+// "46.2 ms, 4.03 GFLOP, 39.0 % of the peak".
+std::string TraceSummary(const StepTrace& trace);
+// "12.3 %".
+std::string PercentText(double share);
+// Of the group's products, of the time that they take: "81.2 %", empty where there are none.
+std::string ProductShareText(const StepTrace& trace, const OpGroup& group);
+
+}  // namespace crosstalk
