@@ -98,6 +98,11 @@ TEST(BenchTest, AFilterChoosesByTheNamesInBothPrecisions) {
   };
   EXPECT_EQ(list({"dynamic-24"}), "dynamic-24\ndynamic-24-bf16\ndynamic-24-composed\ndynamic-24-composed-bf16\n");
   EXPECT_EQ(list({"dynamic-24-bf16"}), "dynamic-24-bf16\n");
+  // A name means no other that contains it, as step-bert-talking-12 does.
+  EXPECT_EQ(list({"talking-12", "--precision", "fp32"}), "talking-12\ntalking-12-composed\n");
+  EXPECT_EQ(list({"bert-talking-12,mix-6", "--precision", "fp32"}),
+            "mix-6\nmix-6-composed\nstep-bert-talking-12\nstep-bert-talking-12-composed\nstep-bert-talking-12-512\n"
+            "step-bert-talking-12-512-composed\n");
   EXPECT_EQ(list({"memory-8,mix-6", "--precision", "fp32"}), "mix-6\nmix-6-composed\nmemory-8192\n");
   EXPECT_EQ(list({"memory-8,mix-6", "--precision", "bf16"}), "memory-8192-bf16\n");
 }
@@ -125,7 +130,7 @@ TEST(BenchTest, WritesOneObjectForEachBenchmark) {
 
 TEST(BenchTest, BFloat16StandsBesideFloatAndSaysWhatMultiplied) {
   const TempDir dir;
-  const CommandResult result = Succeeded(RunCommand({"bench", "--filter", "multihead-12", "--batch", "1", "--n", "64",
+  const CommandResult result = Succeeded(RunCommand({"bench", "--filter", "multihead-12", "--batch", "1", "--n", "256",
                                                      "--repetitions", "1", "--threads", "1", "--json", dir / "b.json"},
                                                     {.environment = {"CROSSTALK_BFLOAT16=widened"}}));
   EXPECT_NE(result.output.find("\nbfloat16: widened, in software"), std::string::npos) << result.output;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "crosstalk/kernels/bfloat16.h"
@@ -14,6 +15,7 @@
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/command.h"
+#include "tools/format.h"
 #include "tools/output.h"
 
 namespace crosstalk {
@@ -31,7 +33,7 @@ struct Settings {
 std::vector<BenchCase> AllCases() {
   std::vector<BenchCase> all;
   for (const auto& cases : {LayerBenchCases(), MixingBenchCases(), ProductBenchCases(), MemoryBenchCases(),
-                            StepBenchCases(), DecodeBenchCases()}) {
+                            StepBenchCases(), TrainingBenchCases(), DecodeBenchCases()}) {
     all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;
@@ -43,23 +45,35 @@ struct Chosen {
   std::vector<Precision> precisions;
 };
 
-// Those whose names, NAME or NAME-bf16, contain one of the filter's texts. Without a filter all in float, and in bf16
-// where there is a goal for it. Only those of --precision, if it is given.
+// Whether `name` is `text`, or the same benchmark by the composed path, in bf16 or both.
+bool IsVariantOf(const std::string& text, const std::string& name) {
+  const auto with = [&](const std::string& suffix) { return name == text + suffix; };
+  return with("") || with(kComposedSuffix) || with(kBFloat16Suffix) ||
+         with(std::string(kComposedSuffix) + kBFloat16Suffix);
+}
+
+// Those that one of the filter's texts names, in all variants, or whose names contain one that names none. Without a
+// filter all in float, and in bf16 where there is a goal for it. Only those of --precision, if it is given.
 std::vector<Chosen> ChosenCases(const Settings& settings) {
   const bool all = settings.filter.empty();
   const std::vector<std::string> texts = all ? std::vector<std::string>{""} : SplitList("--filter", settings.filter);
+  std::vector<BenchCase> cases = AllCases();
+  std::set<std::string> names;
+  for (const BenchCase& one : cases) names.insert({one.name, NameIn(Precision::kBFloat16, one.name)});
   std::vector<Chosen> chosen;
-  for (BenchCase& one : AllCases()) {
+  for (BenchCase& one : cases) {
     std::vector<Precision> precisions;
     for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
       const bool in_bfloat16 = precision == Precision::kBFloat16;
       if (in_bfloat16 && !one.in_bfloat16) continue;
       const std::string name = NameIn(precision, one.name);
-      const auto contained = [&](const std::string& text) { return name.find(text) != std::string::npos; };
+      const auto chooses = [&](const std::string& text) {
+        return names.contains(text) ? IsVariantOf(text, name) : name.find(text) != std::string::npos;
+      };
       const bool meant = settings.precision.empty()
                              ? !all || !in_bfloat16 || !one.bfloat16_goal.empty()
                              : precision == ParseName<Precision>("--precision", settings.precision);
-      if (meant && std::any_of(texts.begin(), texts.end(), contained)) precisions.push_back(precision);
+      if (meant && std::any_of(texts.begin(), texts.end(), chooses)) precisions.push_back(precision);
     }
     if (!precisions.empty()) chosen.push_back({std::move(one), std::move(precisions)});
   }
@@ -132,9 +146,10 @@ std::string Row(const BenchResult& r, const std::string& goal, const Compared& w
                 r.peak_gflops, static_cast<double>(r.extra_bytes) / (1 << 20), of_fused.c_str(), times_fp32.c_str());
   if (!r.step.has_value()) return line;
   char step[160];
-  std::snprintf(step, sizeof(step), "%-24s %.3f s a step, %.0f tokens/s, at most %.2f GB resident\n", "",
-                r.step->seconds, r.step->tokens_per_second, 1e-9 * static_cast<double>(r.step->peak_resident_bytes));
-  return std::string(line) + step;
+  std::snprintf(step, sizeof(step), "%-24s %.4f s a step, %.1f %% of the peak, %.0f tokens/s", "", r.step->seconds,
+                100 * r.ShareWhole(), r.step->tokens_per_second);
+  const double resident = 1e-9 * static_cast<double>(r.step->peak_resident_bytes);
+  return StrCat(line, step, resident > 0 ? StrCat(", at most ", FixedText(resident, 2), " GB resident") : "", "\n");
 }
 
 void WriteJson(const std::string& path, const std::vector<BenchResult>& results) {
@@ -207,7 +222,8 @@ constexpr const char* kDescription =
     "Measures how much of what this machine can do the library does: whole attention layers (d = 768, batch 4, 512 "
     "positions), the head mixing alone, the matrix products of a T5 (beside OpenBLAS on one thread), memory against "
     "the number of positions, and whole training steps of a T5 "
-    "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets); layers, mixing, steps and memory up to 2048 "
+    "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets), and of the small models that are trained on a CPU "
+    "with everything in them (train-NAME); layers, mixing, steps and memory up to 2048 "
     "positions also by the composed path (NAME-composed). decode-NAME-ROWS is a step of decoding with so many rows, "
     "the quickest beside the time that reading the weights and the cache takes at the rate at which this process reads "
     "memory. NAME-bf16 is NAME with its products in bfloat16, the two run in turn: of the layers and the step with a "
@@ -251,6 +267,7 @@ Json ToJson(const BenchResult& r) {
   json.Set("simd_target", r.simd_target);
   if (r.step.has_value()) {
     json.Set("seconds", r.step->seconds);
+    json.Set("share", r.ShareWhole());
     json.Set("tokens_per_second", r.step->tokens_per_second);
     json.Set("peak_resident_bytes", r.step->peak_resident_bytes);
   }
@@ -258,35 +275,36 @@ Json ToJson(const BenchResult& r) {
 }
 
 Command BenchCommand() {
-  return {"bench", "speed and memory beside the machine's limit", kDescription,
-          [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<Settings>();
-            options.Group("What");
-            options.Add("--filter", &settings->filter, "TEXTS",
-                        "Only the benchmarks with one of these in their names, separated by commas.");
-            options.AddFlag("--list", &settings->list,
-                            "Print the names of what would be measured, and measure nothing.");
-            options.AddFlag("--scaling", &settings->scaling,
-                            "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, with "
-                            "the time of an operation and of a byte.");
-            options.AddChoice("--precision", &settings->precision, {"fp32", "bf16"},
-                              "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
-                              "there is a goal for it or --filter has its name.");
-            options.Group("Sizes");
-            options.Add("--batch", &settings->bench.batch, "N",
-                        "Examples; else 4, for memory 1, for steps 8, for scaling 2048 / n; rows of decode-NAME-ROWS.");
-            options.Add("--n", &settings->bench.n, "N",
-                        "Queries and memory positions, inputs of a step (targets follow as 114 of 512), positions that "
-                        "decoding has read (else 128), largest n of scaling; memory-N has its own.");
-            options.Group("Running");
-            options.Add("--repetitions", &settings->bench.repetitions, "N",
-                        "Timed runs of each; else what fits in two seconds, from 3 to 50.");
-            options.AddThreads();
-            options.Group("Output");
-            options.Add("--json", &settings->json, "FILE",
-                        "Write the list of results here, anew after each benchmark. Beside the table, not instead.");
-            return [settings] { return Run(*settings); };
-          }};
+  return {
+      "bench", "speed and memory beside the machine's limit", kDescription,
+      [](OptionTable& options) -> std::function<int()> {
+        auto settings = std::make_shared<Settings>();
+        options.Group("What");
+        options.Add("--filter", &settings->filter, "TEXTS",
+                    "Only these benchmarks, by their names; a text that is no name means all that have it in theirs. "
+                    "Separated by commas.");
+        options.AddFlag("--list", &settings->list, "Print the names of what would be measured, and measure nothing.");
+        options.AddFlag("--scaling", &settings->scaling,
+                        "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, with "
+                        "the time of an operation and of a byte.");
+        options.AddChoice("--precision", &settings->precision, {"fp32", "bf16"},
+                          "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
+                          "there is a goal for it or --filter has its name.");
+        options.Group("Sizes");
+        options.Add("--batch", &settings->bench.batch, "N",
+                    "Examples; else 4, for memory 1, for steps 8, for scaling 2048 / n; rows of decode-NAME-ROWS.");
+        options.Add("--n", &settings->bench.n, "N",
+                    "Queries and memory positions, inputs of a step (targets follow as 114 of 512), positions that "
+                    "decoding has read (else 128), largest n of scaling; memory-N has its own.");
+        options.Group("Running");
+        options.Add("--repetitions", &settings->bench.repetitions, "N",
+                    "Timed runs of each; else what fits in two seconds, from 3 to 50.");
+        options.AddThreads();
+        options.Group("Output");
+        options.Add("--json", &settings->json, "FILE",
+                    "Write the list of results here, anew after each benchmark. Beside the table, not instead.");
+        return [settings] { return Run(*settings); };
+      }};
 }
 
 }  // namespace crosstalk

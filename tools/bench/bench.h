@@ -1,5 +1,5 @@
 // Benchmarks: what a case is, what it gives, and how it is timed. The cases are in layers.cc, mixing.cc, gemm.cc,
-// step.cc and decode.cc; the command, with its table and its JSON, is bench.cc.
+// step.cc, training.cc and decode.cc; the command, with its table and its JSON, is bench.cc.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct BenchResult {
   struct Step {
     double seconds = 0;  // forward, backward and update
     double tokens_per_second = 0;
-    int64_t peak_resident_bytes = 0;  // of the process, during one
+    int64_t peak_resident_bytes = 0;  // of the process, during one; 0: not measured
   };
 
   // A step of decoding, which has no backward pass and reads each weight for a few rows: its limit is memory.
@@ -67,6 +67,8 @@ struct BenchResult {
 
   // Of the peak; 1 is the limit.
   double ShareForward() const { return useful_gflop_forward / (forward_ms * 1e-3) / peak_gflops; }
+  // Of a whole step.
+  double ShareWhole() const { return (useful_gflop_forward + useful_gflop_backward) / (whole_ms * 1e-3) / peak_gflops; }
   double ShareBackward() const { return useful_gflop_backward / (backward_ms * 1e-3) / peak_gflops; }
 };
 
@@ -74,7 +76,8 @@ Json ToJson(const BenchResult& result);
 
 struct BenchCase {
   std::string name;
-  std::string goal;  // "82/75": percent of the peak, forward and backward; "2.3 s": of a whole step; empty: none
+  // "82/75": percent of the peak, forward and backward; "75 %": of it, or "2.3 s", for a whole step; empty: none.
+  std::string goal;
   std::function<std::vector<BenchResult>(const BenchSettings& settings)> run;
   // Whether its products are rounded in bf16: it can be measured as NAME-bf16 then.
   bool in_bfloat16 = true;
@@ -89,6 +92,7 @@ std::vector<BenchCase> MixingBenchCases();
 std::vector<BenchCase> ProductBenchCases();
 std::vector<BenchCase> MemoryBenchCases();
 std::vector<BenchCase> StepBenchCases();
+std::vector<BenchCase> TrainingBenchCases();
 std::vector<BenchCase> DecodeBenchCases();
 
 inline constexpr const char* kComposedSuffix = "-composed";

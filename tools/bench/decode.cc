@@ -107,7 +107,8 @@ BenchResult MeasureDecode(const std::string& name, const Model& model, int64_t o
 
 std::vector<BenchCase> DecodeBenchCases() {
   std::vector<BenchCase> cases;
-  const auto add = [&cases](const char* name, const DecodeCase& of, const std::vector<int64_t>& row_counts) {
+  const auto add = [&cases](const char* name, const DecodeCase& of, const std::vector<int64_t>& row_counts,
+                            const char* goal = "1.5") {
     for (const int64_t rows : row_counts) {
       const std::string full = StrCat("decode-", name, "-", rows);
       const auto run = [=](const BenchSettings& settings) {
@@ -120,7 +121,7 @@ std::vector<BenchCase> DecodeBenchCases() {
         }
         return results;
       };
-      cases.push_back({.name = full, .goal = rows == 1 ? "1.5" : "", .run = run});
+      cases.push_back({.name = full, .goal = rows == 1 ? goal : "", .run = run});
     }
   };
   add("t5-768x12", T5Of("multihead", 768, 12), {1, 32});
@@ -128,6 +129,7 @@ std::vector<BenchCase> DecodeBenchCases() {
   add("t5-dynamic-768x12", T5Of("dynamic", 768, 12), {1});
   add("t5-512x6", T5Of("multihead", 512, 6), {1, 32});
   add("lm-256x4", LmOf("talking", 256, 4), {1, 32});
+  add("lm-128x4", LmOf("multihead", 128, 4), {1}, "1.2");
   return cases;
 }
 

@@ -131,6 +131,37 @@ StepCase BertStep(const char* kind, int64_t n, bool albert, AttentionImplementat
   return step;
 }
 
+// Finetuning a small BERT on sentences of SST-2's lengths.
+StepCase FinetuningStep(AttentionImplementation implementation) {
+  BertConfig config;
+  config.vocabulary = 8000;
+  config.d_model = 128;
+  config.d_ff = 512;
+  config.layers = 4;
+  config.max_positions = 128;
+  config.attention = LayerOf("multihead", 8, config.d_model, implementation);
+  config.attention.projection_biases = true;
+  config.attention.scale = 1 / std::sqrt(static_cast<double>(config.attention.d_k));
+  config.heads = {.pooler = true, .classes = 2};
+  StepCase step;
+  step.batch = 32;
+  step.n = 64;
+  step.make_model = [config](int64_t) { return std::make_unique<Bert>(config, 0); };
+  step.make_optimizer = [](Parameters parameters) { return std::make_unique<AdamW>(std::move(parameters)); };
+  step.make_batch = [vocabulary = config.vocabulary](int64_t b, int64_t length, int64_t at) {
+    Batch batch;
+    batch.Add("inputs", RandomIds(b, length, 1, vocabulary, "bench.inputs", at));
+    batch.Add("segments", RandomIds(b, length, 0, 1, "bench.segments", at));
+    batch.Add("labels", RandomIds(b, 1, 0, 2, "bench.labels", at).Reshape({b}));
+    batch.targets = batch.positions = b;
+    batch.tokens = b * length;
+    return batch;
+  };
+  step.learning_rate = 1e-4;
+  step.clip = 1;
+  return step;
+}
+
 class StepPass : private BatchSource {
  public:
   StepPass(const StepCase& step, int64_t batch, int64_t n)
@@ -235,6 +266,7 @@ std::vector<BenchCase> StepBenchCases() {
     add(StrCat("step-bert-talking-12", length), "75/70", "", bert("talking", false));
     add(StrCat("step-albert-12", length), "75/70", "", bert("multihead", true));
   }
+  add("step-finetune-128", "70 %", "", FinetuningStep);
   return cases;
 }
 
