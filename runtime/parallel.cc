@@ -289,15 +289,17 @@ void SetNumThreads(int threads) {
   g_threads.store(threads, std::memory_order_relaxed);
 }
 
+int ThreadsOfLoop() { return t_in_parallel ? 1 : NumThreads(); }
+
 void ParallelFor(int64_t tiles, const std::function<void(int64_t)>& body, TileOrder order, int most_threads) {
-  const int helpers = std::min(NumThreads(), most_threads) - 1;
-  if (helpers <= 0 || tiles <= 1 || t_in_parallel) {
+  const int helpers = std::min(ThreadsOfLoop(), most_threads) - 1;
+  if (helpers <= 0 || tiles <= 1) {
     for (int64_t tile = 0; tile < tiles; ++tile) body(tile);
     return;
   }
+  const TraceScope traced({.kind = TraceEvent::Kind::kLoop});
   const int64_t parts = order == TileOrder::kInOrder ? 1 : std::min<int64_t>(helpers + 1, tiles);
   GetThreadPool().Run(std::make_shared<Loop>(tiles, parts, body, helpers), helpers);
-  const TraceScope traced({.kind = TraceEvent::Kind::kLoop});
 }
 
 void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

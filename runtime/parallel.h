@@ -19,6 +19,8 @@ int AvailableProcessors();
 // Error(kResource), before any tile has begun.
 int NumThreads();
 void SetNumThreads(int threads);  // 1 … 4096, else a usage error
+// Those that a loop begun here would use: 1 within a loop's body.
+int ThreadsOfLoop();
 
 // kInOrder: tiles are begun in order, so that a tile may wait for lower ones, as long as none of them throws.
 // kLocal: each thread begins with a part of the tiles of its own, the same part in each loop, before it helps with the

@@ -47,12 +47,11 @@ struct AmxPairs {
     std::fill(out + pairs * kNR, out + RoundUp(pairs, kStep) * kNR, 0u);
   }
 
-  static HWY_INLINE void TileOf(Arithmetic& arithmetic, RowLayout /*layout*/, int64_t rows, int64_t depth,
-                                const uint32_t* a, const uint32_t* b, int64_t b_depth, float* c, int64_t ldc,
-                                int64_t columns, const Update<float>& update,
-                                const PrefetchSpread<uint32_t>& /*ahead*/) {
+  static HWY_INLINE void TileOf(Arithmetic& arithmetic, const RowTiles<uint32_t>& a, int64_t rows, int64_t depth,
+                                const uint32_t* b, int64_t b_depth, float* c, int64_t ldc, int64_t columns,
+                                const Update<float>& update, const PrefetchSpread<uint32_t>& /*ahead*/) {
     arithmetic.tiles.Clear();
-    for (int64_t p = 0; p < depth; p += kStep) arithmetic.tiles.AddStep(a + p, kRowStride, b + p * b_depth, b_depth);
+    for (int64_t p = 0; p < depth; p += kStep) arithmetic.tiles.AddStep(a.data + p, a.stride, b + p * b_depth, b_depth);
     HWY_ALIGN float sums[kTileBlock * kTileBlock];
     arithmetic.tiles.Store(sums);
     const Tag<float> d;

@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "crosstalk/kernels/gemm/blocked.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
@@ -28,6 +30,8 @@ namespace crosstalk::kernels {
 constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs too much
 constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
 constexpr int64_t kLeastPacked = 1 << 13;  // elements of packed B that a thread packs at a time
+constexpr int64_t kLeastPanels = 4;        // of a thread: fewer are not worth packing A for
+constexpr int64_t kMostOwn = 1 << 17;      // packed elements that each thread has for itself: half a mebibyte of floats
 
 }  // namespace crosstalk::kernels
 #endif
@@ -46,15 +50,43 @@ constexpr int64_t PackedDepth(int64_t depth) {
 template <class Operands>
 constexpr int64_t kSlack = Operands::kNR;  // packing writes whole vectors
 
+// Whether the microkernel reads A where it lies: by row, where no more than four rows of a tile are in the same sets of
+// a first-level cache, in which lines 4 KiB apart meet.
+template <class Operands>
+bool ReadsRowsInPlace(const Product<Operands>& g) {
+  if (!Operands::kInPlace || Operands::LayoutOf(g) != RowLayout::kByRow) return false;
+  constexpr int64_t kSets = 4096;
+  const int64_t places = kSets / std::gcd(g.a.stride * int64_t{sizeof(typename Operands::Packed)}, kSets);
+  return CeilDivide<int64_t>(Operands::kMR, places) <= 4;
+}
+
 // From one tile's packed rows to the next one's.
 template <class Operands>
 int64_t PackedTile(RowLayout layout, int64_t depth) {
   return Operands::kMR * (layout == RowLayout::kByRow ? Operands::kRowStride : PackedDepth<Operands>(depth));
 }
 
+// Room for the rows of A that are packed.
 template <class Operands>
 int64_t PackedBlock(const Product<Operands>& g, int64_t rows, int64_t depth) {
-  return CeilDivide<int64_t>(rows, Operands::kMR) * PackedTile<Operands>(Operands::LayoutOf(g), depth);
+  if (ReadsRowsInPlace<Operands>(g)) return 0;
+  return CeilDivide<int64_t>(rows, Operands::kMR) * PackedTile<Operands>(Operands::LayoutOf(g), depth) +
+         kSlack<Operands>;
+}
+
+// op(A)[first … first + rows, k … k + depth], packed into `room` unless they are read in place.
+template <class Operands, typename Packed = typename Operands::Packed>
+HWY_INLINE RowTiles<Packed> TakeRows(const Product<Operands>& g, int64_t first, int64_t rows, int64_t k, int64_t depth,
+                                     Packed* room) {
+  const RowLayout layout = Operands::LayoutOf(g);
+  if constexpr (Operands::kInPlace) {
+    if (ReadsRowsInPlace<Operands>(g)) {
+      const int64_t stride = g.a.stride;
+      return {g.a.data() + first * stride + k, layout, stride, Operands::kMR * stride};
+    }
+  }
+  Operands::PackA(g, first, rows, k, depth, room);
+  return {room, layout, Operands::kRowStride, PackedTile<Operands>(layout, depth)};
 }
 
 template <class Operands>
@@ -62,27 +94,26 @@ Blocks DepthsOf(const Product<Operands>& g) {
   return Blocks(g.k, kKC, Operands::kTerms);
 }
 
-// The tiles of packed rows over one panel of B, for k … k + depth. `next`: the panel that will be read after it, where
-// it is packed.
+// The tiles of rows over one panel of B, for k … k + depth. `next`: the panel that will be read after it, where it is
+// packed.
 template <class Operands, typename Packed = typename Operands::Packed>
 HWY_INLINE void PanelTiles(typename Operands::Arithmetic& arithmetic, const Product<Operands>& g, int64_t first_row,
-                           int64_t rows, const Packed* a, int64_t first_column, const Packed* b, int64_t b_depth,
-                           int64_t k, int64_t depth, const Packed* next = nullptr) {
+                           int64_t rows, const RowTiles<Packed>& a, int64_t first_column, const Packed* b,
+                           int64_t b_depth, int64_t k, int64_t depth, const Packed* next = nullptr) {
   using T = typename Operands::Sum;
   constexpr int64_t kRows = Operands::kMR, kPanel = Operands::kNR;
   const int64_t all_tiles = CeilDivide(rows, kRows), packed_depth = PackedDepth<Operands>(depth);
   const int64_t step = next == nullptr ? 0 : CeilDivide(kPanel, all_tiles);
   const int64_t columns = std::min(kPanel, g.n - first_column);
-  const RowLayout layout = Operands::LayoutOf(g);
   const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                             g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + first_column};
+  RowTiles<Packed> tile = a;
   for (int64_t r = 0; r < rows; r += kRows) {
-    const int64_t tile = r / kRows;
     // This tile's part of the next panel.
-    const PrefetchSpread<Packed> ahead{next == nullptr ? b : next + tile * step * packed_depth, step};
-    Operands::TileOf(arithmetic, layout, std::min(kRows, rows - r), packed_depth,
-                     a + tile * PackedTile<Operands>(layout, depth), b, b_depth,
+    const PrefetchSpread<Packed> ahead{next == nullptr ? b : next + r / kRows * step * packed_depth, step};
+    Operands::TileOf(arithmetic, tile, std::min(kRows, rows - r), packed_depth, b, b_depth,
                      g.c + (first_row + r) * g.ldc + first_column, g.ldc, columns, update, ahead);
+    tile.data += tile.tile;
   }
 }
 
@@ -99,43 +130,72 @@ bool ReadsInPlace(const Product<Operands>& g) {
   return Operands::kInPlace && g.transpose_b == Transpose::kNo;
 }
 
-// How the work on one packed block of B is shared out: a grid of ranges of row tiles and of B's panels, as equal as can
-// be, a multiple of the threads. None of it changes a bit.
+// How the work on one block of k and of B's columns is shared out, as equally as can be. None of it changes a bit.
 template <class Operands>
 struct Shares {
-  Shares(int64_t m, int64_t most_rows, int64_t all_panels)
-      : tiles(CeilDivide<int64_t>(m, Operands::kMR)), panels(all_panels) {
-    const int64_t threads = NumThreads(), wanted = kTasksPerThread * threads;
-    rows = std::max(CeilDivide(m, most_rows), std::min(wanted, m / kLeastMC));
+  enum class Of {
+    kRows,     // a task has rows; each thread packs all panels of B for itself, once
+    kColumns,  // a task has panels of B, each of which it packs and uses at once; each thread packs all of A, once
+    kGrid,     // a task has rows and panels; the threads pack B together, for all of them
+  };
+
+  // Of a product of more than kFewRows rows, by its largest block.
+  Shares(const Product<Operands>& g, int64_t threads) : tiles(CeilDivide<int64_t>(g.m, Operands::kMR)) {
+    using T = typename Operands::Sum;
+    constexpr int64_t kPanel = Operands::kNR, kUnit = kAlignment / sizeof(typename Operands::Packed);
+    const int64_t panels = CeilDivide(std::min(Blocks(g.n, kNC<T>, kPanel).size, g.n), kPanel);
+    const int64_t depth = std::min(DepthsOf<Operands>(g).size, g.k), panel = kPanel * PackedDepth<Operands>(depth);
+    const int64_t wanted = kTasksPerThread * threads;
+    const int64_t least_rows = CeilDivide<int64_t>(g.m, kMC<T>);
+    const bool by_rows = panels * panel <= kMostOwn && g.m >= kLeastMC * threads;
+    const bool by_columns = PackedBlock<Operands>(g, g.m, depth) <= kMostOwn && panels >= kLeastPanels * threads;
+    if (by_rows && (g.m >= g.n || !by_columns)) {
+      of = Of::kRows;
+      rows = std::max(least_rows, std::min(2 * wanted, 2 * g.m / kLeastMC));
+      own_panels = RoundUp(panels * panel + kSlack<Operands>, kUnit);
+    } else if (by_columns) {
+      of = Of::kColumns;
+      columns = std::min(panels, RoundUp(std::min(2 * wanted, 2 * panels / kLeastPanels), threads));
+      own_panels = RoundUp(panel + kSlack<Operands>, kUnit);
+    } else {
+      of = Of::kGrid;
+      rows = std::max(least_rows, std::min(wanted, g.m / kLeastMC));
+      shared_panels = panels * panel + kSlack<Operands>;
+    }
     if (rows > 1) rows = std::min(tiles, RoundUp(rows, threads));
     // Where there are few rows, columns are shared out as well: A is packed again for each.
-    columns = 2 * rows >= wanted ? 1 : std::clamp<int64_t>(wanted / rows, 1, CeilDivide<int64_t>(panels, 4));
+    if (of == Of::kGrid && 2 * rows < wanted) {
+      columns = std::clamp<int64_t>(wanted / rows, 1, CeilDivide<int64_t>(panels, kLeastPanels));
+    }
+    const int64_t most_rows = std::min<int64_t>(g.m, CeilDivide(tiles, rows) * Operands::kMR);
+    own_rows = RoundUp(PackedBlock<Operands>(g, most_rows, depth), kUnit);
   }
+  int64_t tasks() const { return rows * columns; }
   int64_t FirstRow(int64_t share) const { return tiles * share / rows * Operands::kMR; }
-  int64_t FirstPanel(int64_t share) const { return panels * share / columns; }
-  int64_t tiles, panels;
-  int64_t rows, columns;  // shares of each
+  int64_t FirstPanel(int64_t share, int64_t panels) const { return panels * share / columns; }
+
+  Of of = Of::kGrid;
+  int64_t tiles;                  // of rows
+  int64_t rows = 1, columns = 1;  // shares of each
+  int64_t shared_panels = 0;      // room, in packed elements, for what all threads share
+  int64_t own_panels = 0;         // and for a thread's own
+  int64_t own_rows = 0;
 };
 
 template <class Operands>
-GemmWorkspace WorkspaceOf(const Product<Operands>& g) {
-  using T = typename Operands::Sum;
+GemmWorkspace WorkspaceOf(const Product<Operands>& g, int64_t threads) {
   constexpr int64_t kPanel = Operands::kNR;
   const Blocks depths = DepthsOf<Operands>(g);
   const int64_t depth = std::min(depths.size, g.k), packed_depth = PackedDepth<Operands>(depth);
   if (g.m <= kFewRows) {
     const int64_t packing = ReadsInPlace<Operands>(g) ? int64_t{g.n % kPanel != 0}
                                                       : CeilDivide(CeilDivide(g.n, kPanel), PanelsPerTask<Operands>(g));
-    return {.shared = PackedBlock<Operands>(g, g.m, depths.size) * depths.count + kSlack<Operands>,
-            .task = packed_depth * kPanel + kSlack<Operands>,
+    return {.shared = PackedBlock<Operands>(g, g.m, depths.size) * depths.count,
+            .task = packed_depth * kPanel + kSlack<Operands>,  // whole vectors, as a panel's rows are
             .packing_tasks = packing};
   }
-  const Blocks columns(g.n, kNC<T>, kPanel);
-  const Shares<Operands> shares(g.m, kMC<T>, CeilDivide(std::min(columns.size, g.n), kPanel));
-  const int64_t rows = std::min<int64_t>(g.m, CeilDivide(shares.tiles, shares.rows) * Operands::kMR);
-  return {.shared = packed_depth * RoundUp(columns.size, kPanel) + kSlack<Operands>,
-          .task = PackedBlock<Operands>(g, rows, depth) + kSlack<Operands>,
-          .packing_tasks = shares.rows * shares.columns};
+  const Shares<Operands> shares(g, threads);
+  return {.shared = shares.shared_panels, .task = shares.own_panels + shares.own_rows, .packing_tasks = shares.tasks()};
 }
 
 // Few rows: B is read where it lies, or packed panel by panel, used at once, and never written to memory.
@@ -144,23 +204,24 @@ void FewRowsProduct(const Product<Operands>& g) {
   using Packed = typename Operands::Packed;
   constexpr int64_t kPanel = Operands::kNR;
   const Blocks depths = DepthsOf<Operands>(g);
-  const int64_t panels = CeilDivide(g.n, kPanel);
-  const int64_t block = PackedBlock<Operands>(g, g.m, depths.size);
-  const GemmWorkspace workspace = WorkspaceOf<Operands>(g);
-  PackBuffer<Packed> all_rows(workspace.shared);
+  const int64_t panels = CeilDivide(g.n, kPanel), grain = PanelsPerTask<Operands>(g);
+  const int threads = ThreadsOfLoop();
+  const GemmWorkspace workspace = WorkspaceOf<Operands>(g, threads);
+  PackBuffer<Packed> all_rows(workspace.shared), packed_panels(workspace.OfTasks(threads));
+  std::vector<RowTiles<Packed>> rows;
   for (int64_t i = 0; i < depths.count; ++i) {
-    const int64_t k = i * depths.size;
-    Operands::PackA(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block);
+    const int64_t k = i * depths.size, block = workspace.shared / depths.count;
+    rows.push_back(TakeRows<Operands>(g, 0, g.m, k, std::min(depths.size, g.k - k), all_rows.data() + i * block));
   }
-  ParallelForRange(panels, PanelsPerTask<Operands>(g), [&](int64_t begin, int64_t end) HWY_ATTR {
+  const auto multiply = [&](int64_t task, int slot) HWY_ATTR {
     typename Operands::Arithmetic arithmetic;
     const bool in_place = ReadsInPlace<Operands>(g);
-    const bool packs = !in_place || end * kPanel > g.n;
-    PackBuffer<Packed> panel(packs ? workspace.task : 0);
-    for (int64_t p = begin; p < end; ++p) {
+    // Where B is read in place only its last panel, which is not whole, is packed.
+    Packed* const packed = packed_panels.data() + (in_place ? 0 : slot * workspace.task);
+    for (int64_t p = task * grain; p < std::min(panels, (task + 1) * grain); ++p) {
       for (int64_t i = 0; i < depths.count; ++i) {
         const int64_t k = i * depths.size, depth = std::min(depths.size, g.k - k);
-        const Packed* a = all_rows.data() + i * block;
+        const RowTiles<Packed>& a = rows[static_cast<size_t>(i)];
         if constexpr (Operands::kInPlace) {
           if (in_place && (p + 1) * kPanel <= g.n) {
             PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, g.b.data() + k * g.b.stride + p * kPanel,
@@ -168,44 +229,74 @@ void FewRowsProduct(const Product<Operands>& g) {
             continue;
           }
         }
-        Operands::PackPanel(g, p * kPanel, k, depth, panel.data());
-        PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, panel.data(), kPanel, k, depth);
+        Operands::PackPanel(g, p * kPanel, k, depth, packed);
+        PanelTiles<Operands>(arithmetic, g, 0, g.m, a, p * kPanel, packed, kPanel, k, depth);
       }
     }
-  });
+  };
+  const int64_t tasks = CeilDivide(panels, grain);
+  ParallelForWithScratch(tasks, static_cast<int>(std::min<int64_t>(threads, tasks)), TileOrder::kLocal, multiply);
 }
+
+// What a thread keeps between its tasks on one block.
+template <typename Packed>
+struct ThreadsOwn {
+  RowTiles<Packed> a = {};
+  int64_t row_share = -1;  // whose rows a has
+  bool has_panels = false;
+};
 
 template <class Operands>
 void ManyRowsProduct(const Product<Operands>& g) {
   using T = typename Operands::Sum;
   using Packed = typename Operands::Packed;
+  using Of = typename Shares<Operands>::Of;
   constexpr int64_t kPanel = Operands::kNR;
+  const Shares<Operands> shares(g, ThreadsOfLoop());
+  const int slots = static_cast<int>(std::min<int64_t>(ThreadsOfLoop(), shares.tasks()));
   const Blocks depths = DepthsOf<Operands>(g), column_blocks(g.n, kNC<T>, kPanel);
-  const GemmWorkspace workspace = WorkspaceOf<Operands>(g);
-  PackBuffer<Packed> packed_b(workspace.shared);
+  const int64_t own_room = shares.own_panels + shares.own_rows;
+  PackBuffer<Packed> shared(shares.shared_panels), own(slots * own_room);
   for (int64_t column = 0; column < g.n; column += column_blocks.size) {
     const int64_t panels = CeilDivide(std::min(column_blocks.size, g.n - column), kPanel);
-    const Shares<Operands> shares(g.m, kMC<T>, panels);
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k), panel = kPanel * PackedDepth<Operands>(depth);
-      ParallelForRange(panels, CeilDivide(kLeastPacked, panel), [&](int64_t begin, int64_t end) HWY_ATTR {
-        for (int64_t p = begin; p < end; ++p) {
-          Operands::PackPanel(g, column + p * kPanel, k, depth, packed_b.data() + p * panel);
-        }
-      });
-      const auto multiply = [&](int64_t task) HWY_ATTR {
+      const auto pack = [&](int64_t begin, int64_t end, Packed* out) HWY_ATTR {
+        for (int64_t p = begin; p < end; ++p) Operands::PackPanel(g, column + p * kPanel, k, depth, out + p * panel);
+      };
+      if (shares.of == Of::kGrid) {
+        ParallelForRange(panels, CeilDivide(kLeastPacked, panel),
+                         [&](int64_t begin, int64_t end) HWY_ATTR { pack(begin, end, shared.data()); });
+      }
+      std::vector<ThreadsOwn<Packed>> of_slot(static_cast<size_t>(slots));
+      const auto multiply = [&](int64_t task, int slot) HWY_ATTR {
         typename Operands::Arithmetic arithmetic;
+        ThreadsOwn<Packed>& has = of_slot[static_cast<size_t>(slot)];
         const int64_t row_share = task / shares.columns, column_share = task % shares.columns;
         const int64_t row = shares.FirstRow(row_share);
         const int64_t rows = std::min(g.m, shares.FirstRow(row_share + 1)) - row;
-        PackBuffer<Packed> packed_a(workspace.task);
-        Operands::PackA(g, row, rows, k, depth, packed_a.data());
-        for (int64_t p = shares.FirstPanel(column_share); p < shares.FirstPanel(column_share + 1); ++p) {
-          PanelTiles<Operands>(arithmetic, g, row, rows, packed_a.data(), column + p * kPanel,
-                               packed_b.data() + p * panel, kPanel, k, depth, packed_b.data() + (p + 1) * panel);
+        Packed* const own_panels = own.data() + slot * own_room;
+        if (has.row_share != row_share) {
+          has.a = TakeRows<Operands>(g, row, rows, k, depth, own_panels + shares.own_panels);
+          has.row_share = row_share;
+        }
+        if (shares.of == Of::kRows && !has.has_panels) {
+          pack(0, panels, own_panels);
+          has.has_panels = true;
+        }
+        const Packed* const kept = shares.of == Of::kRows ? own_panels : shared.data();
+        const int64_t end = shares.FirstPanel(column_share + 1, panels);
+        for (int64_t p = shares.FirstPanel(column_share, panels); p < end; ++p) {
+          if (shares.of == Of::kColumns) {
+            Operands::PackPanel(g, column + p * kPanel, k, depth, own_panels);
+            PanelTiles<Operands>(arithmetic, g, row, rows, has.a, column + p * kPanel, own_panels, kPanel, k, depth);
+          } else {
+            PanelTiles<Operands>(arithmetic, g, row, rows, has.a, column + p * kPanel, kept + p * panel, kPanel, k,
+                                 depth, kept + (p + 1) * panel);
+          }
         }
       };
-      ParallelFor(shares.rows * shares.columns, multiply, TileOrder::kLocal);
+      ParallelForWithScratch(shares.tasks(), slots, TileOrder::kLocal, multiply);
     }
   }
 }

@@ -1,6 +1,7 @@
 // The sizes of a blocked product.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "crosstalk/runtime/math.h"
@@ -29,10 +30,13 @@ struct Blocks {
   int64_t size, count;
 };
 
-// Working memory, in packed elements: what all tasks of a product share, and what each of those that pack has beside.
+// Working memory, in packed elements: what all tasks of a product share, and what each thread has beside, of which no
+// more take part than there are tasks that pack.
 struct GemmWorkspace {
   int64_t shared = 0;
   int64_t task = 0;
   int64_t packing_tasks = 0;
+
+  int64_t OfTasks(int64_t threads) const { return task * std::min(threads, packing_tasks); }
 };
 }  // namespace crosstalk::kernels

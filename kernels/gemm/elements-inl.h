@@ -24,8 +24,8 @@ void ElementsProduct(const GemmArguments<T>& g) {
 }
 
 template <typename T>
-GemmWorkspace ElementsWorkspace(const GemmArguments<T>& g) {
-  return IsThin(g) || IsDots(g) ? GemmWorkspace() : WorkspaceOf<Elements<T>>(g);
+GemmWorkspace ElementsWorkspace(const GemmArguments<T>& g, int threads) {
+  return IsThin(g) || IsDots(g) ? GemmWorkspace() : WorkspaceOf<Elements<T>>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

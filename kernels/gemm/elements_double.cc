@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void DoubleProduct(const GemmArguments<double>& g) { ElementsProduct(g); }
-GemmWorkspace DoubleWorkspace(const GemmArguments<double>& g) { return ElementsWorkspace(g); }
+GemmWorkspace DoubleWorkspace(const GemmArguments<double>& g, int threads) { return ElementsWorkspace(g, threads); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -24,7 +24,9 @@ HWY_EXPORT(DoubleProduct);
 HWY_EXPORT(DoubleWorkspace);
 
 void ProductOfElements(const GemmArguments<double>& g) { HWY_DYNAMIC_DISPATCH(DoubleProduct)(g); }
-GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g) { return HWY_DYNAMIC_DISPATCH(DoubleWorkspace)(g); }
+GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g, int threads) {
+  return HWY_DYNAMIC_DISPATCH(DoubleWorkspace)(g, threads);
+}
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void FloatProduct(const GemmArguments<float>& g) { ElementsProduct(g); }
-GemmWorkspace FloatWorkspace(const GemmArguments<float>& g) { return ElementsWorkspace(g); }
+GemmWorkspace FloatWorkspace(const GemmArguments<float>& g, int threads) { return ElementsWorkspace(g, threads); }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -24,7 +24,9 @@ HWY_EXPORT(FloatProduct);
 HWY_EXPORT(FloatWorkspace);
 
 void ProductOfElements(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(FloatProduct)(g); }
-GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(FloatWorkspace)(g); }
+GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g, int threads) {
+  return HWY_DYNAMIC_DISPATCH(FloatWorkspace)(g, threads);
+}
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -61,12 +61,13 @@ void ScaleResult(const GemmArguments<T>& g) {
 template <typename T>
 struct Product {
   void (*multiply)(const GemmArguments<T>& g);
-  GemmWorkspace (*workspace)(const GemmArguments<T>& g);
+  GemmWorkspace (*workspace)(const GemmArguments<T>& g, int threads);
 };
 
 template <typename T>
 Product<T> ProductFor(const GemmArguments<T>& g) {
-  if (g.k == 0 || g.alpha == T(0)) return {ScaleResult<T>, [](const GemmArguments<T>&) { return GemmWorkspace(); }};
+  if (g.k == 0 || g.alpha == T(0))
+    return {ScaleResult<T>, [](const GemmArguments<T>&, int) { return GemmWorkspace(); }};
   if constexpr (std::same_as<T, float>) {
     if (IsRounded(g)) {
       const BFloat16Unit unit = BFloat16UnitInUse();  // settles the SIMD target, too
@@ -150,12 +151,10 @@ void Allocate(const GemmArguments<T>& g, int64_t threads, int64_t products) {
     products *= std::min(threads, slices);
     threads = 1;
   }
-  const GemmWorkspace workspace = ProductFor(whole).workspace(whole);
+  const GemmWorkspace workspace = ProductFor(whole).workspace(whole, static_cast<int>(threads));
   for (int64_t i = 0; i < products; ++i) {
     held.push_back(PackBuffer<T>::FromPool(workspace.shared));
-    for (int64_t task = 0; task < std::min(threads, workspace.packing_tasks); ++task) {
-      held.push_back(PackBuffer<T>::FromPool(workspace.task));
-    }
+    held.push_back(PackBuffer<T>::FromPool(workspace.OfTasks(threads)));
   }
 }
 
@@ -165,10 +164,10 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
+  if (CurrentContext().shapes_only) return Allocate(arguments, NumThreads(), 1);
   const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
                            .name = "product",
                            .multiplications = arguments.m * arguments.n * arguments.k});
-  if (CurrentContext().shapes_only) return Allocate(arguments, NumThreads(), 1);
   ComputeOne(arguments);
 }
 
@@ -197,9 +196,9 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   if (CurrentContext().shapes_only) {
     if (one_by_one) return Allocate(g, NumThreads(), 1);
     return Allocate(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
+  }
   const TraceScope traced(
       {.kind = TraceEvent::Kind::kProduct, .name = "product", .multiplications = count * g.m * g.n * g.k});
-  }
   if (one_by_one) {
     for (int64_t i = 0; i < count; ++i) compute(i);
     return;

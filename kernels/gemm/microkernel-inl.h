@@ -34,9 +34,17 @@ struct Update {
   const T* bias;  // of the tile's first column; null: none, or not yet
 };
 
-// How a tile's rows of A are packed: A[k][R], or A[R][kRowStride] where they are used so little that transposing them
-// would show.
+// How a tile's rows of A lie: packed as A[k][R], or as A[R][stride], packed so where they are used so little that
+// transposing them would show, or where A itself has them.
 enum class RowLayout { kByDepth, kByRow };
+
+template <typename Packed>
+struct RowTiles {
+  const Packed* data;
+  RowLayout layout;
+  int64_t stride;  // of kByRow: from one row to the next
+  int64_t tile;    // from one tile's rows to the next one's
+};
 
 // What the blocked product's operands are packed as, and the tile that multiplies them: Elements<T> (pack-inl.h), as
 // they are; RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one; AmxPairs.
@@ -48,12 +56,12 @@ concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& 
   { Operands::kTerms } -> std::convertible_to<int64_t>;               // terms of a sum in one Packed
   { Operands::kStep } -> std::convertible_to<int64_t>;                // packed operands of a sum are a multiple of it
   { Operands::kMR + Operands::kNR } -> std::convertible_to<int64_t>;  // rows and columns of a tile
-  { Operands::kRowStride } -> std::convertible_to<int64_t>;  // of RowLayout::kByRow, in Packed like all lengths of k
-  { Operands::kInPlace } -> std::convertible_to<bool>;       // B may be read where it lies
+  { Operands::kRowStride } -> std::convertible_to<int64_t>;  // of packed kByRow, in Packed like all lengths of k
+  { Operands::kInPlace } -> std::convertible_to<bool>;       // A and B may be read where they lie
   { Operands::LayoutOf(g) } -> std::same_as<RowLayout>;
   Operands::PackA(g, i, i, i, i, packed);   // op(A)[first, rows, k, depth]
   Operands::PackPanel(g, i, i, i, packed);  // op(B)[k, depth] of kNR columns from the first on
-  Operands::TileOf(arithmetic, RowLayout::kByRow, i, i, packed, packed, i, c, i, i, update, ahead);
+  Operands::TileOf(arithmetic, RowTiles<typename Operands::Packed>(), i, i, packed, i, c, i, i, update, ahead);
 };
 
 // And of the register tile: what it does with a vector of each operand, pass by pass.
@@ -70,9 +78,9 @@ concept RegisterOperands = BlockedOperands<Operands> &&
 // enough, and what surrounds it would take some.
 template <int R, int NV, RowLayout kLayout, class Operands, typename T = typename Operands::Sum,
           typename Packed = typename Operands::Packed>
-HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, const Packed* HWY_RESTRICT b,
-                              int64_t b_depth, T* HWY_RESTRICT c, int64_t ldc, int64_t columns, const Update<T>& update,
-                              PrefetchSpread<Packed> ahead) {
+HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64_t a_stride,
+                              const Packed* HWY_RESTRICT b, int64_t b_depth, T* HWY_RESTRICT c, int64_t ldc,
+                              int64_t columns, const Update<T>& update, PrefetchSpread<Packed> ahead) {
   constexpr int kLanes = kLanesOf<T>;
   const Tag<T> d;
   const Tag<Packed> dp;
@@ -88,6 +96,9 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, const
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) __builtin_prefetch(c + r * ldc + v * kLanes, 1, 2);
   }
+  // Three rows are reached from one address, by the stride once and twice: there are not as many registers as rows.
+  const Packed* a_rows[(R + 2) / 3];
+  for (int i = 0; i < (R + 2) / 3; ++i) a_rows[i] = a + 3 * i * a_stride;
   for (int64_t k = 0; k < depth; ++k) {
     ahead.Next();
     CROSSTALK_UNROLL
@@ -97,13 +108,15 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, const
       for (int v = 0; v < NV; ++v) y[v] = Operands::PartOf(pass, hn::LoadU(dp, b + v * kLanes));
       CROSSTALK_UNROLL
       for (int r = 0; r < R; ++r) {
-        const auto x =
-            Operands::PartOf(pass, hn::Set(dp, a[kLayout == RowLayout::kByRow ? r * Operands::kRowStride : r]));
+        const Packed a_r = kLayout == RowLayout::kByRow ? a_rows[r / 3][r % 3 * a_stride] : a[r];
+        const auto x = Operands::PartOf(pass, hn::Set(dp, a_r));
         CROSSTALK_UNROLL
         for (int v = 0; v < NV; ++v) sum[r][v] = Operands::MulAdd(x, y[v], sum[r][v]);
       }
     }
-    a += kLayout == RowLayout::kByRow ? 1 : R;
+    a += R;
+    CROSSTALK_UNROLL
+    for (int i = 0; i < (R + 2) / 3; ++i) ++a_rows[i];
     b += b_depth;
   }
   const auto alpha = hn::Set(d, update.alpha), beta = hn::Set(d, update.beta);
@@ -148,17 +161,17 @@ HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Ta
 // Microkernel for run-time numbers of rows ≤ R and columns ≤ NR.
 template <class Operands, int R, RowLayout kLayout, typename T = typename Operands::Sum,
           typename Packed = typename Operands::Packed>
-HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, const Packed* b, int64_t b_depth, T* c,
-                             int64_t ldc, int64_t columns, const Update<T>& update,
+HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, int64_t a_stride, const Packed* b,
+                             int64_t b_depth, T* c, int64_t ldc, int64_t columns, const Update<T>& update,
                              const PrefetchSpread<Packed>& ahead) {
   if (rows == R) {
     if (columns > kLanesOf<T>) {
-      Microkernel<R, 2, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Microkernel<R, 2, kLayout, Operands>(depth, a, a_stride, b, b_depth, c, ldc, columns, update, ahead);
     } else {
-      Microkernel<R, 1, kLayout, Operands>(depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      Microkernel<R, 1, kLayout, Operands>(depth, a, a_stride, b, b_depth, c, ldc, columns, update, ahead);
     }
   } else if constexpr (R > 1) {
-    RegisterTile<Operands, R - 1, kLayout>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    RegisterTile<Operands, R - 1, kLayout>(rows, depth, a, a_stride, b, b_depth, c, ldc, columns, update, ahead);
   }
 }
 
@@ -167,13 +180,15 @@ template <class Operands, typename T, typename Packed_, int kRows = HWY_NAMESPAC
 struct RegisterTiles {
   static constexpr int kMR = kRows, kNR = HWY_NAMESPACE::kNR<T>;
   template <class Arithmetic>
-  static HWY_INLINE void TileOf(Arithmetic& /*arithmetic*/, RowLayout layout, int64_t rows, int64_t depth,
-                                const Packed_* a, const Packed_* b, int64_t b_depth, T* c, int64_t ldc, int64_t columns,
+  static HWY_INLINE void TileOf(Arithmetic& /*arithmetic*/, const RowTiles<Packed_>& a, int64_t rows, int64_t depth,
+                                const Packed_* b, int64_t b_depth, T* c, int64_t ldc, int64_t columns,
                                 const Update<T>& update, const PrefetchSpread<Packed_>& ahead) {
-    if (layout == RowLayout::kByRow) {
-      RegisterTile<Operands, kMR, RowLayout::kByRow>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+    if (a.layout == RowLayout::kByRow) {
+      RegisterTile<Operands, kMR, RowLayout::kByRow>(rows, depth, a.data, a.stride, b, b_depth, c, ldc, columns, update,
+                                                     ahead);
     } else {
-      RegisterTile<Operands, kMR, RowLayout::kByDepth>(rows, depth, a, b, b_depth, c, ldc, columns, update, ahead);
+      RegisterTile<Operands, kMR, RowLayout::kByDepth>(rows, depth, a.data, 0, b, b_depth, c, ldc, columns, update,
+                                                       ahead);
     }
   }
 };

@@ -24,8 +24,9 @@ void PairsProduct(const GemmArguments<float>& g) {
 }
 
 template <BFloat16Unit kUnit>
-GemmWorkspace PairsWorkspace(const GemmArguments<float>& g) {
-  return IsThinRounded(g, kUnit) || IsDotsRounded(g, kUnit) ? GemmWorkspace() : WorkspaceOf<RoundedPairs<kUnit>>(g);
+GemmWorkspace PairsWorkspace(const GemmArguments<float>& g, int threads) {
+  return IsThinRounded(g, kUnit) || IsDotsRounded(g, kUnit) ? GemmWorkspace()
+                                                            : WorkspaceOf<RoundedPairs<kUnit>>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

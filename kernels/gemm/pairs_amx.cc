@@ -18,7 +18,9 @@ void TilesProduct(const GemmArguments<float>& g) {
   BlockedProduct<AmxPairs<ModelTiles>>(g);
 }
 
-GemmWorkspace TilesWorkspace(const GemmArguments<float>& g) { return WorkspaceOf<AmxPairs<ModelTiles>>(g); }
+GemmWorkspace TilesWorkspace(const GemmArguments<float>& g, int threads) {
+  return WorkspaceOf<AmxPairs<ModelTiles>>(g, threads);
+}
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -30,7 +32,9 @@ HWY_EXPORT(TilesProduct);
 HWY_EXPORT(TilesWorkspace);
 
 void ProductOfTiles(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(TilesProduct)(g); }
-GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(TilesWorkspace)(g); }
+GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g, int threads) {
+  return HWY_DYNAMIC_DISPATCH(TilesWorkspace)(g, threads);
+}
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

@@ -14,12 +14,12 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 void DotProductsProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kDotProduct>(g); }
-GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& g) {
-  return PairsWorkspace<BFloat16Unit::kDotProduct>(g);
+GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& g, int threads) {
+  return PairsWorkspace<BFloat16Unit::kDotProduct>(g, threads);
 }
 #else  // without the instruction: BFloat16UnitInUse() does not choose it
 void DotProductsProduct(const GemmArguments<float>& /*g*/) { CROSSTALK_DCHECK(false); }
-GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& /*g*/) {
+GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& /*g*/, int /*threads*/) {
   CROSSTALK_DCHECK(false);
   return {};
 }
@@ -35,8 +35,8 @@ HWY_EXPORT(DotProductsProduct);
 HWY_EXPORT(DotProductsWorkspace);
 
 void ProductOfDotProducts(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(DotProductsProduct)(g); }
-GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g) {
-  return HWY_DYNAMIC_DISPATCH(DotProductsWorkspace)(g);
+GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g, int threads) {
+  return HWY_DYNAMIC_DISPATCH(DotProductsWorkspace)(g, threads);
 }
 
 }  // namespace crosstalk::kernels

@@ -13,7 +13,9 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void WidenedProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kWidened>(g); }
 
-GemmWorkspace WidenedWorkspace(const GemmArguments<float>& g) { return PairsWorkspace<BFloat16Unit::kWidened>(g); }
+GemmWorkspace WidenedWorkspace(const GemmArguments<float>& g, int threads) {
+  return PairsWorkspace<BFloat16Unit::kWidened>(g, threads);
+}
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -25,7 +27,9 @@ HWY_EXPORT(WidenedProduct);
 HWY_EXPORT(WidenedWorkspace);
 
 void ProductOfWidened(const GemmArguments<float>& g) { HWY_DYNAMIC_DISPATCH(WidenedProduct)(g); }
-GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g) { return HWY_DYNAMIC_DISPATCH(WidenedWorkspace)(g); }
+GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g, int threads) {
+  return HWY_DYNAMIC_DISPATCH(WidenedWorkspace)(g, threads);
+}
 
 }  // namespace crosstalk::kernels
 #endif  // HWY_ONCE

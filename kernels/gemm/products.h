@@ -9,15 +9,15 @@ namespace crosstalk::kernels {
 
 void ProductOfElements(const GemmArguments<float>& g);
 void ProductOfElements(const GemmArguments<double>& g);
-GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g);
-GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g);
+GemmWorkspace WorkspaceOfElements(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfElements(const GemmArguments<double>& g, int threads);
 
 // Of pairs rounded to bfloat16: widened to float, in dot products where the target has them, in matrix tiles.
 void ProductOfWidened(const GemmArguments<float>& g);
 void ProductOfDotProducts(const GemmArguments<float>& g);
 void ProductOfTiles(const GemmArguments<float>& g);
-GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g);
-GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g);
-GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g);
+GemmWorkspace WorkspaceOfWidened(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfDotProducts(const GemmArguments<float>& g, int threads);
+GemmWorkspace WorkspaceOfTiles(const GemmArguments<float>& g, int threads);
 
 }  // namespace crosstalk::kernels

@@ -76,10 +76,11 @@ void CheckShapes(const std::vector<Product>& shapes) {
 }
 
 // Vectors, odd sizes, k = 0, and the small and the tall-skinny products of attention heads.
-const std::vector<Product> kShapes = {
-    {1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},     {17, 19, 23},  {31, 33, 65},
-    {64, 64, 32},  {1, 300, 65},  {300, 1, 65},  {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12},
-    {513, 24, 24}, {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13},  {49, 35, 521}, {61, 67, 39}};
+const std::vector<Product> kShapes = {{1, 1, 1},     {1, 7, 5},     {7, 1, 5},     {5, 7, 1},     {3, 4, 0},
+                                      {17, 19, 23},  {31, 33, 65},  {64, 64, 32},  {1, 300, 65},  {300, 1, 65},
+                                      {12, 700, 12}, {24, 513, 24}, {48, 300, 48}, {700, 12, 12}, {513, 24, 24},
+                                      {12, 12, 700}, {24, 24, 515}, {13, 48, 301}, {6, 515, 13},  {49, 35, 521},
+                                      {61, 67, 39},  {50, 35, 1024}};
 
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kShapes); }
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
@@ -282,7 +283,8 @@ void CheckBitsOnAnyThreads(const Product& s) {
 
 TEST_P(GemmTest, SameBitsOnAnyThreads) {
   for (const Product& s : {Product{600, 70, 50}, Product{40, 3000, 30}, Product{12, 20000, 12}, Product{20000, 24, 24},
-                           Product{24, 24, 20000}, Product{48, 12, 9000}}) {
+                           Product{24, 24, 20000}, Product{48, 12, 9000}, Product{61, 515, 770}, Product{515, 61, 770},
+                           Product{523, 541, 800}}) {
     CheckBitsOnAnyThreads<float>(s);
     CheckBitsOnAnyThreads<double>(s);
   }

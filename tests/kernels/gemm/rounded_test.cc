@@ -193,7 +193,8 @@ TEST_P(RoundedGemmTest, ARowsBitsDoNotDependOnTheOtherRows) {
 }
 
 TEST_P(RoundedGemmTest, SameBitsOnAnyThreads) {
-  for (const Shape& s : {Shape{600, 70, 51}, {40, 3000, 31}, {12, 20000, 13}, {24, 24, 20001}, {301, 299, 1601}}) {
+  for (const Shape& s :
+       {Shape{600, 70, 51}, {40, 3000, 31}, {12, 20000, 13}, {24, 24, 20001}, {301, 299, 1601}, {61, 515, 771}}) {
     const Problem p(s.m, s.n, s.k, Transpose::kNo, Transpose::kNo);
     ExpectSameBitsOnAnyThreads([&] { return p.Compute(); });
   }
