@@ -3,24 +3,31 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "crosstalk/kernels/reduce.h"
+#include "crosstalk/nn/optim/parameter_loop.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
 
 double GradientNorm(const std::vector<NamedParameter>& parameters) {
-  double sum = 0;
+  std::vector<int64_t> elements;
   for (const NamedParameter& parameter : parameters) {
-    if (!parameter.trainable || !parameter.value.grad().defined()) continue;
-    const Tensor gradient = parameter.value.grad().Contiguous();
+    const bool counts = parameter.trainable && parameter.value.grad().defined();
+    elements.push_back(counts ? parameter.value.grad().num_elements() : 0);
+  }
+  std::vector<double> squares(parameters.size());
+  ForEachParameter(elements, [&](size_t i) {
+    const Tensor gradient = parameters[i].value.grad().Contiguous();
     Launch("gradient norm", gradient.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      sum += kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
+      squares[i] = kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
     });
-  }
-  return std::sqrt(sum);
+  });
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 double ClipScale(double norm, double max_norm) {

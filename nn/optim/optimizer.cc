@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "crosstalk/nn/optim/parameter_loop.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -34,11 +35,12 @@ void Optimizer::Step(double learning_rate, double gradient_scale) {
     Fail(ErrorKind::kNumerical, "optimizer: step ", step_, " was not made: its learning rate is ", learning_rate,
          " and its gradient scale ", gradient_scale, "; both must be finite");
   }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const NamedParameter& parameter = parameters_[i];
-    if (!parameter.value.grad().defined()) continue;
-    Update(i, parameter.value.grad().Contiguous(), learning_rate, gradient_scale);
+  std::vector<int64_t> elements;  // of those that hold a gradient
+  for (const NamedParameter& parameter : parameters_) {
+    elements.push_back(parameter.value.grad().defined() ? parameter.value.value().num_elements() : 0);
   }
+  ForEachParameter(
+      elements, [&](size_t i) { Update(i, parameters_[i].value.grad().Contiguous(), learning_rate, gradient_scale); });
   ++step_;
 }
 
@@ -111,7 +113,7 @@ int64_t Optimizer::StateBytes() const {
   int64_t bytes = 0;
   for (const auto& slots : slots_) {
     for (const NamedTensor& slot : slots) {
-      bytes += slot.tensor.num_elements() * static_cast<int64_t>(SizeOf(slot.tensor.dtype()));
+      bytes += BytesOf(slot.tensor.num_elements(), slot.tensor.dtype());
     }
   }
   return bytes;

@@ -49,6 +49,7 @@ class Optimizer {
 
  private:
   // Updates parameter `i`, whose gradient is defined and contiguous. steps_seen() counts the steps before this one.
+  // Called for several parameters at a time, on any thread.
   virtual void Update(size_t i, const Tensor& gradient, double learning_rate, double gradient_scale) = 0;
 
   std::vector<NamedParameter> parameters_;
