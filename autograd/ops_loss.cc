@@ -121,8 +121,9 @@ void ChunkLogits(const Linear& linear, int64_t begin, int64_t count, T* logits) 
   kernels::Gemm<T>(gemm);
 }
 
+// Returns the logits where all rows are one chunk: backward needs not compute them again.
 template <typename T>
-void LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& options, const LossRows& rows) {
+Tensor LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& options, const LossRows& rows) {
   const int64_t chunk = ChunkRows(linear.classes());
   const Tensor logits = Tensor::Empty({std::min(chunk, linear.rows()), linear.classes()}, DTypeOf<T>);
   for (int64_t begin = 0; begin < linear.rows(); begin += chunk) {
@@ -134,6 +135,7 @@ void LinearForward(const Linear& linear, const kernels::CrossEntropyOptions& opt
                                rows.correct.data<bool>() + begin);
     });
   }
+  return linear.rows() <= chunk ? logits : Tensor();
 }
 
 // Undefined where not needed.
@@ -141,16 +143,18 @@ struct LinearGradients {
   Tensor hidden, table, bias;
 };
 
+// `kept`: LinearForward's logits, which are overwritten; else undefined.
 template <typename T>
-void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& options, const Tensor& log_z, T dloss,
-                    const LinearGradients& d) {
+void LinearBackward(const Linear& linear, const kernels::CrossEntropyOptions& options, const Tensor& log_z,
+                    const Tensor& kept, T dloss, const LinearGradients& d) {
   const int64_t chunk = ChunkRows(linear.classes());
-  const Tensor logits = Tensor::Empty({std::min(chunk, linear.rows()), linear.classes()}, DTypeOf<T>);
+  const Tensor logits =
+      kept.defined() ? kept : Tensor::Empty({std::min(chunk, linear.rows()), linear.classes()}, DTypeOf<T>);
   const Tensor chunk_dbias = d.bias.defined() ? Tensor::Empty({linear.classes()}, DTypeOf<T>) : Tensor();
   T* const dlogits = logits.data<T>();
   for (int64_t begin = 0; begin < linear.rows(); begin += chunk) {
     const int64_t count = std::min(chunk, linear.rows() - begin);
-    ChunkLogits<T>(linear, begin, count, logits.data<T>());
+    if (!kept.defined()) ChunkLogits<T>(linear, begin, count, logits.data<T>());
     Launch([&] {
       kernels::CrossEntropyGradient<T>(count, linear.classes(), logits.data<T>(),
                                        linear.targets.data<int32_t>() + begin, log_z.data<T>() + begin, options, dloss,
@@ -250,15 +254,16 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                          .num_classes = num_classes};
   const LossRows rows(linear.rows(), hidden.dtype());
   CountMultiplications(SaturatingProduct(linear.rows(), linear.classes(), linear.d()));
+  Tensor logits;
   DispatchFloat("linear_cross_entropy", hidden.dtype(),
-                [&](auto zero) { LinearForward<decltype(zero)>(linear, kernel_options, rows); });
+                [&](auto zero) { logits = LinearForward<decltype(zero)>(linear, kernel_options, rows); });
   const Sums sums = SumRows(rows, options.z_loss);
   CrossEntropyResult result;
   result.nll_sum = sums.nll;
   result.count = checked.count;
   result.correct = sums.correct;
   result.loss = MakeOp("linear_cross_entropy", Tensor::Scalar(sums.loss, hidden.dtype()), inputs,
-                       [linear, log_z = rows.log_z, kernel_options](const Tensor& dy, Gradients& gradients) {
+                       [linear, log_z = rows.log_z, logits, kernel_options](const Tensor& dy, Gradients& gradients) {
                          LinearGradients d;
                          if (gradients.Needs(0)) d.hidden = Tensor::Empty(linear.hidden.shape(), dy.dtype());
                          if (gradients.Needs(1)) d.table = Tensor::Empty(linear.table.shape(), dy.dtype());
@@ -268,7 +273,7 @@ CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& ta
                          if (d.table.defined()) d.table.Slice(0, linear.classes(), d.table.size(0)).Fill(0);
                          DispatchFloat("linear_cross_entropy", dy.dtype(), [&](auto zero) {
                            using T = decltype(zero);
-                           LinearBackward<T>(linear, kernel_options, log_z, static_cast<T>(dy.Item()), d);
+                           LinearBackward<T>(linear, kernel_options, log_z, logits, static_cast<T>(dy.Item()), d);
                          });
                          if (d.hidden.defined()) gradients.Add(0, d.hidden);
                          if (d.table.defined()) gradients.Add(1, d.table);

@@ -30,10 +30,10 @@ struct CrossEntropyResult {
 // (Scale(result.loss, 1.0 / …)). The gradient keeps the logits and log Z[rows], nothing else of their size.
 CrossEntropyResult CrossEntropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-// CrossEntropy(scale · hidden[rows, d] · table[classes, d]ᵀ + bias[classes], targets) without ever holding
-// [rows, classes] numbers: rows are taken in chunks; forward keeps log Z[rows], and the gradient computes each chunk's
-// logits again. The table may be bfloat16 (autograd/rounded.h). The bias has an element for each class that counts
-// (num_classes); undefined: none.
+// CrossEntropy(scale · hidden[rows, d] · table[classes, d]ᵀ + bias[classes], targets) without ever holding more than
+// 32 MB of logits: rows are taken in chunks; forward keeps log Z[rows], and the logits of a single chunk, and the
+// gradient computes those of several again. The table may be bfloat16 (autograd/rounded.h). The bias has an element for
+// each class that counts (num_classes); undefined: none.
 CrossEntropyResult LinearCrossEntropy(const Variable& hidden, const Variable& table, const Tensor& targets,
                                       double scale, const CrossEntropyOptions& options = {}, const Variable& bias = {});
 
