@@ -9,7 +9,7 @@
 namespace crosstalk {
 namespace {
 
-constexpr int64_t kTile = 1 << 15;  // elements of a task
+constexpr int64_t kTile = 1 << 13;  // elements of a task
 
 // A contiguous copy of x by convert(count, from, to).
 template <typename To, typename From>

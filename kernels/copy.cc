@@ -10,7 +10,7 @@
 namespace crosstalk::kernels {
 namespace {
 
-constexpr int64_t kCopyTile = 32768;     // elements a tile
+constexpr int64_t kCopyTile = 8192;      // elements a tile
 constexpr int64_t kTransposeBlock = 16;  // 16 elements of 4 bytes: one cache line each way
 
 // y[i · step_y + j] = x[i + j · step_x], i < rows, j < cols: blocks of cache lines, written row by row.

@@ -12,7 +12,7 @@ namespace crosstalk::kernels {
 namespace {
 
 // Rows a tile: about this many logits.
-constexpr int64_t kTile = 65536;
+constexpr int64_t kTile = 8192;
 
 int64_t RowsATile(int64_t classes) { return std::max<int64_t>(1, kTile / std::max<int64_t>(1, classes)); }
 

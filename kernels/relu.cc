@@ -64,7 +64,7 @@ CROSSTALK_DISPATCH(ReluGradientTile)
 namespace crosstalk::kernels {
 namespace {
 
-constexpr int64_t kTile = 32768;  // elements of a task; whole bytes of signs
+constexpr int64_t kTile = 8192;  // elements of a task; whole bytes of signs
 
 }  // namespace
 
