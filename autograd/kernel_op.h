@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "crosstalk/autograd/op.h"
-#include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/shapes_only.h"
 
@@ -13,7 +12,6 @@ namespace crosstalk {
 // What the gradient reads beside dy.
 struct KernelOpSaves {
   bool x = false, y = false;
-  bool rounded_in_bfloat16 = false;  // under that precision x is kept rounded, in half the bytes
 };
 
 // y[shape] = f(x) by forward(x, y), dx = dy · f′ by backward(x, y, dy, dx), on contiguous arrays of float or double;
@@ -31,11 +29,9 @@ Variable KernelOp(const char* name, const Variable& input, const Shape& shape, c
     using T = decltype(zero);
     if (!empty) forward(static_cast<const T*>(x.data<T>()), y.data<T>());
   });
-  const Tensor kept_x = !saves.x ? Tensor() : saves.rounded_in_bfloat16 ? KeptForBackward(x) : x;
   return MakeOp(name, y, {input},
-                [name, backward, empty, shape = x.shape(), kept_x, y = saves.y ? y : Tensor()](const Tensor& dy_strided,
-                                                                                               Gradients& gradients) {
-                  const Tensor x = kept_x.defined() ? Widened(kept_x) : kept_x;
+                [name, backward, empty, shape = x.shape(), x = saves.x ? x : Tensor(), y = saves.y ? y : Tensor()](
+                    const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
                   const Tensor dx = Tensor::Empty(shape, dy.dtype());
                   Launch(name, dy.dtype(), [&](auto zero) {

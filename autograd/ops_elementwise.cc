@@ -17,14 +17,40 @@ using kernels::UnaryOp;
 Variable MapOp(const char* name, UnaryOp f, const Variable& input) {
   const int64_t count = input.value().num_elements();
   const bool reads_y = GradientReadsOutput(f);
-  // Of a hidden layer's activations x is the larger part; their slope is at most 1.13, and changes by 0.8 a unit of x.
-  const bool is_activation = f == UnaryOp::kGelu || f == UnaryOp::kGeluTanh;
   return KernelOp(
-      name, input, input.shape(), {.x = !reads_y, .y = reads_y, .rounded_in_bfloat16 = is_activation},
+      name, input, input.shape(), {.x = !reads_y, .y = reads_y},
       [f, count](const auto* x, auto* y) { kernels::Unary(f, count, x, y); },
       [f, count](const auto* x, const auto* y, const auto* dy, auto* dx) {
         kernels::UnaryGradient(f, count, x, y, dy, dx);
       });
+}
+
+// f(x) and, where the op is recorded, f′(x).
+struct Activated {
+  Tensor value, slope;
+};
+Activated Activate(const char* name, UnaryOp f, const Tensor& given, bool recorded) {
+  const Tensor x = math::Contiguous(given);
+  const Activated result = {Tensor::Empty(x.shape(), x.dtype()),
+                            recorded ? Tensor::Empty(x.shape(), x.dtype()) : Tensor()};
+  Launch(name, x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (recorded) {
+      kernels::Activation<T>(f, x.num_elements(), x.data<T>(), result.value.data<T>(), result.slope.data<T>());
+    } else {
+      kernels::Unary<T>(f, x.num_elements(), x.data<T>(), result.value.data<T>());
+    }
+  });
+  return result;
+}
+
+// y = f(x), dx = dy · f′. What is kept of an activation may be rounded: its slope is at most 1.13.
+Variable ActivationOp(const char* name, UnaryOp f, const Variable& input) {
+  const bool recorded = IsRecorded({input});
+  const Activated result = Activate(name, f, input.value(), recorded);
+  const Tensor slope = recorded ? KeptForBackward(result.slope) : Tensor();
+  return MakeOp(name, result.value, {input},
+                [slope](const Tensor& dy, Gradients& gradients) { gradients.Add(0, math::Mul(dy, Widened(slope))); });
 }
 
 // True where the mask is false.
@@ -38,15 +64,6 @@ Tensor Inverted(const Tensor& mask) {
     for (int64_t i = 0; i < values.num_elements(); ++i) to[i] = from[i] == 0;
   });
   return result;
-}
-
-Tensor GeluTanhOf(const Tensor& x) {
-  const Tensor y = Tensor::Empty(x.shape(), x.dtype());
-  Launch("gated_gelu", x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    kernels::Unary<T>(UnaryOp::kGeluTanh, x.num_elements(), x.data<T>(), y.data<T>());
-  });
-  return y;
 }
 
 }  // namespace
@@ -109,8 +126,8 @@ Variable Sqrt(const Variable& x) { return MapOp("sqrt", UnaryOp::kSqrt, x); }
 Variable Square(const Variable& x) { return MapOp("square", UnaryOp::kSquare, x); }
 Variable Tanh(const Variable& x) { return MapOp("tanh", UnaryOp::kTanh, x); }
 Variable Sigmoid(const Variable& x) { return MapOp("sigmoid", UnaryOp::kSigmoid, x); }
-Variable Gelu(const Variable& x) { return MapOp("gelu", UnaryOp::kGelu, x); }
-Variable GeluTanh(const Variable& x) { return MapOp("gelu_tanh", UnaryOp::kGeluTanh, x); }
+Variable Gelu(const Variable& x) { return ActivationOp("gelu", UnaryOp::kGelu, x); }
+Variable GeluTanh(const Variable& x) { return ActivationOp("gelu_tanh", UnaryOp::kGeluTanh, x); }
 
 Variable Relu(const Variable& input) {
   const Tensor x = math::Contiguous(input.value());
@@ -135,21 +152,16 @@ Variable Relu(const Variable& input) {
 Variable GatedGelu(const Variable& gate, const Variable& x) {
   CROSSTALK_CHECK(gate.shape() == x.shape(), "gated_gelu: gate", gate.shape(), " and x", x.shape(),
                   " must have the same shape");
-  const Tensor a = math::Contiguous(gate.value()), b = x.value();
-  const Tensor kept_a = KeptForBackward(a), kept_b = gate.requires_grad() ? KeptForBackward(b) : Tensor();
-  return MakeOp("gated_gelu", math::Mul(GeluTanhOf(a), b), {gate, x},
-                [kept_a, kept_b](const Tensor& dy, Gradients& gradients) {
-                  const Tensor a = Widened(kept_a);
-                  if (gradients.Needs(1)) gradients.Add(1, math::Mul(dy, GeluTanhOf(a)));
-                  if (!gradients.Needs(0)) return;
-                  const Tensor dgelu = math::Contiguous(math::Mul(dy, Widened(kept_b)));
-                  const Tensor da = Tensor::Empty(a.shape(), a.dtype());
-                  Launch("gated_gelu", a.dtype(), [&](auto zero) {
-                    using T = decltype(zero);
-                    kernels::UnaryGradient<T>(UnaryOp::kGeluTanh, a.num_elements(), a.data<T>(), nullptr,
-                                              dgelu.data<T>(), da.data<T>());
-                  });
-                  gradients.Add(0, da);
+  const bool recorded = IsRecorded({gate, x});
+  const Activated activated = Activate("gated_gelu", UnaryOp::kGeluTanh, gate.value(), recorded);
+  // dx = dy · gelu(gate), dgate = dy · (x · gelu′(gate)).
+  const Tensor of_x = recorded && x.requires_grad() ? KeptForBackward(activated.value) : Tensor();
+  const Tensor of_gate =
+      recorded && gate.requires_grad() ? KeptForBackward(math::Mul(activated.slope, x.value())) : Tensor();
+  return MakeOp("gated_gelu", math::Mul(activated.value, x.value()), {gate, x},
+                [of_x, of_gate](const Tensor& dy, Gradients& gradients) {
+                  if (gradients.Needs(1)) gradients.Add(1, math::Mul(dy, Widened(of_x)));
+                  if (gradients.Needs(0)) gradients.Add(0, math::Mul(dy, Widened(of_gate)));
                 });
 }
 

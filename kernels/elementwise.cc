@@ -11,6 +11,7 @@
 #include "crosstalk/kernels/reference/elementwise.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/kernels/strided_loop.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -27,24 +28,27 @@ enum class RowForm { kVectorVector, kVectorScalar, kScalarVector };
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Φ(x) = erfc(-x/√2) / 2. float: with t = |x|/√2,
-//   t < 1: erf(t) = t · P(t²), a polynomial of degree 6 fitted by Chebyshev interpolation on [0, 1] (error 1.2e-9);
-//   else erfc(t) = e^Q(t), Q of degree 8 fitted on [1, 4.2] (error 3.2e-8 relative); beyond, erfc < 3e-9 counts as 0.
-// erf is within 4 ulp; the lower tail of Φ keeps relative accuracy down to x = -5.9.
+// Φ and φ, the distribution and the density of the normal distribution.
 template <class D>
-HWY_INLINE hn::Vec<D> NormalCdf(D d, hn::Vec<D> x, float /*lane*/) {
-  constexpr float kP[] = {1.128379166f,    -0.3761262667f,    0.1128359472f,  -0.02685421201f,
-                          0.005189087423f, -0.0008016864287f, 7.875875063e-5f};
-  constexpr float kQ[] = {0.000270509475f,  -1.130029426f,    -0.6321801924f,   -0.10974093f,  0.02622497951f,
-                          -0.004689338606f, 0.0005815610807f, -4.422245999e-5f, 1.54306107e-6f};
+struct Normal {
+  hn::Vec<D> distribution, density;
+};
+
+// float: φ(x) = e^(-x²/2) / √(2π), and with a = |x| and u = (a - 4) / (a + 4)
+//   Φ(-a) = e^(-a²/2) · G(u) / (a + 4),
+// G of degree 9 fitted by Chebyshev interpolation for a ≤ 14 (error 1.2e-8 relative), beyond which e^(-a²/2) is 0. What
+// the tails lose of their digits is what a²/2 was rounded by.
+template <class D>
+HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, float /*lane*/) {
+  constexpr float kG[] = {0.7552851383f,    -0.6078966183f, 0.3871366841f,   -0.1865226849f,   0.06040668873f,
+                          -0.007529250703f, -0.0035261837f, 0.001572317879f, 0.0002012617303f, -0.0001201844011f};
   const auto set = [d](float v) HWY_ATTR { return hn::Set(d, v); };
-  const auto t = hn::Mul(hn::Abs(x), set(0.70710678118654752f));
-  const auto erf = hn::Mul(Polynomial(d, kP, hn::Mul(t, t)), t);
-  auto erfc = hn::IfThenElse(hn::Gt(t, set(4.2f)), hn::Zero(d), ExpFull(d, Polynomial(d, kQ, t)));
-  erfc = hn::IfThenElse(hn::Lt(t, set(1.0f)), hn::Sub(set(1.0f), erf), erfc);
-  const auto half_tail = hn::Mul(erfc, set(0.5f));
-  const auto cdf = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), half_tail, hn::Sub(set(1.0f), half_tail));
-  return hn::IfThenElse(hn::IsNaN(x), x, cdf);
+  const auto e = ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5f)));
+  const auto a = hn::Min(hn::Abs(x), set(14));
+  const auto r = hn::Div(set(1), hn::Add(a, set(4)));
+  const auto u = hn::Mul(hn::Sub(a, set(4)), r);
+  const auto tail = hn::Mul(hn::Mul(PolynomialInHalves(d, kG, u), r), e);
+  return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail)), hn::Mul(e, set(0.39894228040143268f))};
 }
 
 // double: erfc(t) = e^(-t²) / (1 + 2t) · G(u), u = (t - 3.75) / (t + 3.75), after Shepherd and Laframboise, "Chebyshev
@@ -53,7 +57,7 @@ HWY_INLINE hn::Vec<D> NormalCdf(D d, hn::Vec<D> x, float /*lane*/) {
 // being the upper half of x's digits, whose square is exact. Both tails are within 8 ulp while they are
 // normal numbers.
 template <class D>
-HWY_INLINE hn::Vec<D> NormalCdf(D d, hn::Vec<D> x, double /*lane*/) {
+HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, double /*lane*/) {
   constexpr double kG[] = {
       1.2375126308378275812,      -0.1402405985855466808,     0.0035854154854637791401,    0.082276738490112036917,
       -0.10880393014171235923,    0.092304321161531155582,    -0.058693398590309412464,    0.028362277400457722541,
@@ -68,26 +72,25 @@ HWY_INLINE hn::Vec<D> NormalCdf(D d, hn::Vec<D> x, double /*lane*/) {
   const auto u = hn::Div(hn::Sub(t, set(3.75)), hn::Add(t, set(3.75)));
   const auto upper = hn::And(magnitude, hn::BitCast(d, hn::Set(du, ~uint64_t{0x7ffffff})));
   const auto lower = hn::Mul(hn::Sub(magnitude, upper), hn::Add(magnitude, upper));
-  const auto density =
-      hn::Mul(ExpFull(d, hn::Mul(hn::Mul(upper, upper), set(-0.5))), ExpFull(d, hn::Mul(lower, set(-0.5))));
+  const auto e = hn::Mul(ExpFull(d, hn::Mul(hn::Mul(upper, upper), set(-0.5))), ExpFull(d, hn::Mul(lower, set(-0.5))));
   const auto scaled = hn::Div(Polynomial(d, kG, u), hn::MulAdd(set(2), t, set(1)));
-  const auto half_tail = hn::Mul(hn::Mul(scaled, set(0.5)), density);
-  const auto cdf = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), half_tail, hn::Sub(set(1), half_tail));
-  return hn::IfThenElse(hn::IsNaN(x), x, cdf);
+  const auto tail = hn::Mul(hn::Mul(scaled, set(0.5)), e);
+  const auto distribution = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(set(1), tail));
+  return {hn::IfThenElse(hn::IsNaN(x), x, distribution),
+          hn::Mul(ExpFull(d, hn::Mul(hn::Mul(x, x), set(-0.5))), set(0.39894228040143268))};
 }
 
+// An activation and its derivative.
 template <class D>
-HWY_INLINE hn::Vec<D> Gelu(D d, hn::Vec<D> x) {
-  return hn::Mul(x, NormalCdf(d, x, hn::TFromD<D>()));
-}
+struct ValueAndSlope {
+  hn::Vec<D> value, slope;
+};
 
-// Φ(x) + x · φ(x), φ the normal density.
+// x · Φ(x); Φ(x) + x · φ(x).
 template <class D>
-HWY_INLINE hn::Vec<D> GeluGradient(D d, hn::Vec<D> x) {
-  using T = hn::TFromD<D>;
-  const auto density =
-      hn::Mul(ExpFull(d, hn::Mul(hn::Mul(x, x), hn::Set(d, T(-0.5)))), hn::Set(d, T(0.39894228040143268)));
-  return hn::MulAdd(x, density, NormalCdf(d, x, T()));
+HWY_INLINE ValueAndSlope<D> Gelu(D d, hn::Vec<D> x) {
+  const auto normal = NormalOf(d, x, hn::TFromD<D>());
+  return {hn::Mul(x, normal.distribution), hn::MulAdd(x, normal.density, normal.distribution)};
 }
 
 // u = √(2/π) (x + 0.044715 x³); x/2 · (1 + tanh u) = x · sigmoid(2u).
@@ -98,13 +101,10 @@ HWY_INLINE hn::Vec<D> GeluTanhArgument(D d, hn::Vec<D> x) {  // 2u
   const auto c3 = hn::Set(d, T(2 * 0.79788456080286536 * 0.044715));
   return hn::Mul(x, hn::MulAdd(hn::Mul(x, x), c3, c1));
 }
+// With s = sigmoid(2u): x · s; s + x · s (1 - s) · (2u)′. Beyond ±100 s is 0 or 1 and the slope of u of no effect; at
+// 100 it is finite.
 template <class D>
-HWY_INLINE hn::Vec<D> GeluTanh(D d, hn::Vec<D> x) {
-  return hn::Mul(x, Sigmoid(d, GeluTanhArgument(d, x)));
-}
-// s + x · s (1 - s) · (2u)′, s = sigmoid(2u). Beyond ±100 s is 0 or 1 and the slope of no effect; at 100 it is finite.
-template <class D>
-HWY_INLINE hn::Vec<D> GeluTanhGradient(D d, hn::Vec<D> x) {
+HWY_INLINE ValueAndSlope<D> GeluTanh(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const auto c1 = hn::Set(d, T(2 * 0.79788456080286536));
   const auto c3 = hn::Set(d, T(3 * 2 * 0.79788456080286536 * 0.044715));
@@ -112,7 +112,7 @@ HWY_INLINE hn::Vec<D> GeluTanhGradient(D d, hn::Vec<D> x) {
   const auto near = hn::Clamp(x, hn::Set(d, T(-100)), hn::Set(d, T(100)));
   const auto slope = hn::MulAdd(hn::Mul(near, near), c3, c1);
   const auto ds = hn::Mul(s, hn::Sub(hn::Set(d, T(1)), s));
-  return hn::MulAdd(hn::Mul(x, ds), slope, s);
+  return {hn::Mul(x, s), hn::MulAdd(hn::Mul(x, ds), slope, s)};
 }
 
 template <typename T>
@@ -133,9 +133,9 @@ void UnaryTile(UnaryOp f, int64_t n, const T* x, T* y) {
     case UnaryOp::kSigmoid:
       return Map1(n, x, y, [&](V v) HWY_ATTR { return Sigmoid(d, v); });
     case UnaryOp::kGelu:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return Gelu(d, v); });
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return Gelu(d, v).value; });
     case UnaryOp::kGeluTanh:
-      return Map1(n, x, y, [&](V v) HWY_ATTR { return GeluTanh(d, v); });
+      return Map1(n, x, y, [&](V v) HWY_ATTR { return GeluTanh(d, v).value; });
   }
 }
 
@@ -161,9 +161,26 @@ void UnaryGradientTile(UnaryOp f, int64_t n, const T* x, const T* y, const T* dy
     case UnaryOp::kSigmoid:  // y (1 - y)
       return Map2(n, y, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, hn::Mul(v, hn::Sub(one, v))); });
     case UnaryOp::kGelu:
-      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluGradient(d, v)); });
     case UnaryOp::kGeluTanh:
-      return Map2(n, x, dy, dx, [&](V v, V g) HWY_ATTR { return hn::Mul(g, GeluTanhGradient(d, v)); });
+      return;  // Activation
+  }
+}
+
+template <typename T>
+void ActivationTile(UnaryOp f, int64_t n, const T* x, T* y, T* slope) {
+  const Tag<T> d;
+  const auto store = [&](const auto& of) HWY_ATTR {
+    ForPlaces<T>(n, [&](auto at) HWY_ATTR {
+      const auto both = of(at.Load(x));
+      at.Store(both.value, y);
+      at.Store(both.slope, slope);
+    });
+  };
+  using V = hn::Vec<Tag<T>>;
+  if (f == UnaryOp::kGelu) {
+    store([&](V v) HWY_ATTR { return Gelu(d, v); });
+  } else {
+    store([&](V v) HWY_ATTR { return GeluTanh(d, v); });
   }
 }
 
@@ -222,6 +239,7 @@ HWY_AFTER_NAMESPACE();
 
 CROSSTALK_DISPATCH(UnaryTile)
 CROSSTALK_DISPATCH(UnaryGradientTile)
+CROSSTALK_DISPATCH(ActivationTile)
 CROSSTALK_DISPATCH(AffineTile)
 CROSSTALK_DISPATCH(AxpyTile)
 CROSSTALK_DISPATCH(BinaryTile)
@@ -231,8 +249,8 @@ namespace crosstalk::kernels {
 namespace {
 
 // Elements a tile: large enough that handing it out costs nothing beside its work, small enough for the L2 cache.
-constexpr int64_t kLightTile = 32768;  // copies and single operations
-constexpr int64_t kHeavyTile = 8192;   // exponentials and the like
+constexpr int64_t kLightTile = 8192;  // copies and single operations
+constexpr int64_t kHeavyTile = 8192;  // exponentials and the like
 
 int64_t TileOf(UnaryOp f) {
   switch (f) {
@@ -268,6 +286,8 @@ void ForRowPieces(const StridedLoop<kOperands>& loop, const Body& body) {
 
 }  // namespace
 
+bool IsActivation(UnaryOp f) { return f == UnaryOp::kGelu || f == UnaryOp::kGeluTanh; }
+
 bool GradientReadsOutput(UnaryOp f) {
   switch (f) {
     case UnaryOp::kExp:
@@ -288,10 +308,18 @@ void Unary(UnaryOp f, int64_t count, const T* x, T* y) {
 
 template <typename T>
 void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx) {
+  CROSSTALK_CHECK(!IsActivation(f), "unary gradient: an activation's is dy times the slope that Activation gives");
   const auto gradient = UnaryGradientTileOnTarget<T>();
   ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) {
     gradient(f, e - b, x == nullptr ? x : x + b, y == nullptr ? y : y + b, dy + b, dx + b);
   });
+}
+
+template <typename T>
+void Activation(UnaryOp f, int64_t count, const T* x, T* y, T* slope) {
+  CROSSTALK_CHECK(IsActivation(f), "activation: of another function UnaryGradient is the gradient");
+  const auto activation = ActivationTileOnTarget<T>();
+  ParallelForRange(count, TileOf(f), [&](int64_t b, int64_t e) { activation(f, e - b, x + b, y + b, slope + b); });
 }
 
 template <typename T>
@@ -357,6 +385,7 @@ void MaskedFill(const Shape& shape, const T* x, const Strides& strides_x, const 
 #define CROSSTALK_INSTANTIATE(T) \
   template void Unary<T>(UnaryOp, int64_t, const T*, T*); \
   template void UnaryGradient<T>(UnaryOp, int64_t, const T*, const T*, const T*, T*); \
+  template void Activation<T>(UnaryOp, int64_t, const T*, T*, T*); \
   template void Affine<T>(int64_t, T, T, const T*, T*); \
   template void Axpy<T>(int64_t, T, const T*, T*); \
   template void Binary<T>(BinaryOp, int64_t, const T*, const T*, T*); \

@@ -24,11 +24,17 @@ enum class UnaryOp {
 template <typename T>
 void Unary(UnaryOp f, int64_t count, const T* x, T* y);
 
-// dx[i] = dy[i] · f′(x[i]). kExp, kSqrt, kTanh and kSigmoid read y = f(x), the others x: the one that is not read may
-// be null.
+bool IsActivation(UnaryOp f);  // kGelu, kGeluTanh
+
+// dx[i] = dy[i] · f′(x[i]), f no activation. kExp, kSqrt, kTanh and kSigmoid read y = f(x), the others x: the one that
+// is not read may be null.
 template <typename T>
 void UnaryGradient(UnaryOp f, int64_t count, const T* x, const T* y, const T* dy, T* dx);
 bool GradientReadsOutput(UnaryOp f);  // true: UnaryGradient reads y; false: it reads x
+
+// y[i] = f(x[i]), slope[i] = f′(x[i]) of an activation, whose derivative takes little beside its value.
+template <typename T>
+void Activation(UnaryOp f, int64_t count, const T* x, T* y, T* slope);
 
 // y[i] = scale · x[i] + shift.
 template <typename T>

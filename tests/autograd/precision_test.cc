@@ -193,6 +193,7 @@ TEST(AsOperandTest, WhatDoesNotMultiplySaysSo) {
   EXPECT_THROW(Exp(operand), Error);
 }
 
+// But for the gate's gradient, dy · (x · gelu′), of which the two parts compute (dy · x) · gelu′.
 TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
   const Tensor dy = Random({5, 31}, 3);
   const auto bits = [&](Variable (*gated)(const Variable&, const Variable&)) {
@@ -201,7 +202,11 @@ TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
     Backward(y, dy);
     return std::vector{Values(y.value()), Values(gate.grad()), Values(x.grad())};
   };
-  EXPECT_EQ(bits(GatedGelu), bits([](const Variable& gate, const Variable& x) { return Mul(GeluTanh(gate), x); }));
+  const auto one = bits(GatedGelu);
+  const auto two = bits([](const Variable& gate, const Variable& x) { return Mul(GeluTanh(gate), x); });
+  EXPECT_EQ(one[0], two[0]);
+  EXPECT_EQ(one[2], two[2]);
+  EXPECT_TRUE(AllClose(one[1], two[1], {0, 3e-7}));
 }
 
 TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {

@@ -193,7 +193,11 @@ std::vector<T> ElementwiseFunctions(int64_t n) {
       for (T& v : in) v = v * v;
     }
     Unary(f, n, in.data(), y.data());
-    UnaryGradient(f, n, in.data(), y.data(), dy.data(), out.Take(n));
+    if (IsActivation(f)) {
+      Activation(f, n, in.data(), y.data(), out.Take(n));
+    } else {
+      UnaryGradient(f, n, in.data(), y.data(), dy.data(), out.Take(n));
+    }
     std::copy(y.begin(), y.end(), out.Take(n));
   }
   return out.values();
