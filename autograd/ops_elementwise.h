@@ -29,8 +29,8 @@ Variable Relu(const Variable& x);      // gradient 0 at 0
 Variable Gelu(const Variable& x);      // x · Φ(x), by erf
 Variable GeluTanh(const Variable& x);  // the tanh approximation: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-// GeluTanh(gate) · x, of equal shapes. Backward computes GeluTanh(gate) again: kept are gate and x alone, in bfloat16
-// (runtime/precision.h) rounded.
+// GeluTanh(gate) · x, of equal shapes. Kept is what the gradients multiply by, GeluTanh(gate) and x · GeluTanh′(gate),
+// in bfloat16 rounded.
 Variable GatedGelu(const Variable& gate, const Variable& x);
 
 // `value` where mask (bool, broadcast to x's shape) is TRUE, x elsewhere. An attention mask in this project is true
