@@ -206,7 +206,7 @@ TEST(GatedGeluTest, InFloatItHasTheBitsOfItsTwoParts) {
   const auto two = bits([](const Variable& gate, const Variable& x) { return Mul(GeluTanh(gate), x); });
   EXPECT_EQ(one[0], two[0]);
   EXPECT_EQ(one[2], two[2]);
-  EXPECT_TRUE(AllClose(one[1], two[1], {0, 3e-7}));
+  EXPECT_TRUE(testing::AllClose(one[1], two[1], {0, 3e-7}));
 }
 
 TEST(GatedGeluTest, OfItsFactorsHalvesAreKeptAndOfAFixedGateOne) {
