@@ -39,6 +39,7 @@ struct BackwardSums {
       if (wanted.mixings[side][kPerPosition]) R_M[side] = arena.Floats(chunks * size * kChunk);
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * size);
     }
+    if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
 
   // Of a chunk of memory; all tasks that share it add to them, in order. Groups are memory_groups.
@@ -46,29 +47,36 @@ struct BackwardSums {
   float* V = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]
   float* R_M[2] = {};  // [b][chunk][in][out][kChunk], by MixingSide
   // Each task's own, summed in order at the end.
-  float* P[2] = {};  // [task][in][out]
+  float* P[2] = {};          // [task][in][out]
+  float* buckets = nullptr;  // [task][h][buckets]
 };
 
-// The order in which the tasks (b, group, block) begin: that of their numbers, but where all heads share K and V. There
-// a batch row's tasks all add to the same sums, one after the other; as many rows as there are threads take turns, so
-// that hardly one waits for another. As a row's own order stays, no bit depends on it.
+// The order in which the tasks (b, group, block) begin. A batch row's tasks add to the same sums, one after the other;
+// as that order stays, no bit depends on which rows are computed beside each other.
 class TaskOrder {
  public:
   TaskOrder(const AttentionPlan& plan, const WantedGradients& wanted, int threads)
       : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
-    // The gradient of a bias is added up row after row.
-    const bool in_turns = plan.memory_groups < plan.groups && !wanted.distances && !wanted.bias;
-    abreast_ = in_turns ? std::min<int64_t>(threads, rows_) : 1;
+    if (wanted.bias) return;          // whose gradient is added up row after row
+    constexpr int64_t kLeastOwn = 4;  // of a thread: with fewer the threads' last rows would end far apart
+    if (rows_ >= kLeastOwn * threads) own_rows_ = rows_ / threads * threads;
+    if (plan.memory_groups < plan.groups) abreast_ = std::clamp<int64_t>(rows_ - own_rows_, 1, threads);
   }
-  // The number of the task that begins i-th.
-  int64_t Task(int64_t i) const {
-    const int64_t first_row = i / (abreast_ * length_) * abreast_, among = i % (abreast_ * length_);
+  // The first batch rows, so many, are a thread's each from their first task to the last: the sums stay in its cache.
+  int64_t own_rows() const { return own_rows_; }
+  int64_t tasks_of_row() const { return length_; }
+  // Those of the others, by their numbers, but where all heads share K and V, so that each would wait for the one
+  // before: there as many rows as there are threads take turns.
+  int64_t other_tasks() const { return (rows_ - own_rows_) * length_; }
+  // The number of the one that begins i-th.
+  int64_t OtherTask(int64_t i) const {
+    const int64_t first_row = own_rows_ + i / (abreast_ * length_) * abreast_, among = i % (abreast_ * length_);
     const int64_t abreast = std::min(abreast_, rows_ - first_row);
     return (first_row + among % abreast) * length_ + among / abreast;
   }
 
  private:
-  int64_t rows_, length_, abreast_ = 1;
+  int64_t rows_, length_, own_rows_ = 0, abreast_ = 1;
 };
 
 struct BackwardScratch {
@@ -106,7 +114,6 @@ struct BackwardScratch {
                                        : 0);
     dropout = arena.Floats(plan.TileFloats(plan.h_v));
     if (wanted.distances) distances = arena.Floats(plan.h * plan.BlockDistances());
-    if (wanted.distances) buckets = arena.Floats(plan.h * s.buckets);
     int64_t largest = 0;
     for (const MixingSide side : kMixingSides) {
       const SideShape& mixes = plan.mixings[side];
@@ -139,7 +146,6 @@ struct BackwardScratch {
   Lanes dU;                    // a tile; in bfloat16, where weights are mixed, in pairs of positions
   float* dropout;              // a tile
   float* distances = nullptr;  // [h][BlockDistances()]
-  float* buckets = nullptr;    // [h][buckets]
   // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
   float* P[2] = {};      // [in][out][kPartialSums]
   Lanes mixing[2];       // [tile][rows]

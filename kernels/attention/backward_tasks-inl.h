@@ -28,7 +28,6 @@ struct BackwardTasks {
   const BackwardSums& sums;
   OrderedReduction &K_order, &V_order;  // [b][memory group][chunk]
   OrderedReduction& bias_order;         // [group][block], for a dense bias
-  OrderedReduction& bucket_order;       // [group], for a relative position bias
 };
 
 // Σ over the block's distances, bucket by bucket: buckets[h][buckets] of the group.
@@ -97,12 +96,19 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
     if (scratch.P[side] != nullptr) SumLanes(size, scratch.P[side], sums.P[side] + task * size);
   }
   if (scratch.distances != nullptr) {
-    SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances, scratch.buckets);
-    const int64_t size = plan.h * s.buckets;
-    float* total = pass.out.bias_table.data + group * size;
-    tasks.bucket_order.WaitFor(group, b * plan.blocks + block);
-    for (int64_t i = 0; i < size; ++i) total[i] += scratch.buckets[i];
-    tasks.bucket_order.Done(group);
+    SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances,
+               sums.buckets + task * plan.h * s.buckets);
+  }
+}
+
+// total[size] = Σ over the tasks of a group, in their order, of their own sums[task][size].
+HWY_INLINE void SumTasks(const AttentionPlan& plan, int64_t group, int64_t size, const float* sums, float* total) {
+  std::fill_n(total, size, 0.0f);
+  for (int64_t b = 0; b < plan.shape.b; ++b) {
+    const float* own = sums + (b * plan.groups + group) * plan.blocks * size;
+    for (int64_t block = 0; block < plan.blocks; ++block, own += size) {
+      for (int64_t i = 0; i < size; ++i) total[i] += own[i];
+    }
   }
 }
 
@@ -148,33 +154,39 @@ void BackwardIn(const BackwardPass& pass) {
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
 
   PackStatic<Terms>(plan, call, packed);
-  ParallelFor(s.b * plan.chunks, [&](int64_t task) {
-    PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks);
-  });
+  ParallelFor(
+      s.b * plan.chunks,
+      [&](int64_t task) { PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks); },
+      TileOrder::kLocal);
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.bias.data + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
-  if (wanted.distances) std::fill_n(out.bias_table.data, s.h * s.buckets, 0.0f);
-  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks, tasks = s.b * plan.groups * plan.blocks;
+  const int64_t memory_chunks = s.b * plan.memory_groups * plan.chunks;
   OrderedReduction K_order(memory_chunks), V_order(memory_chunks),
-      bias_order(wanted.bias ? plan.groups * plan.blocks : 0), bucket_order(wanted.distances ? plan.groups : 0);
-  const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order, bucket_order};
-  const TaskOrder order(plan, wanted, threads);
-  ParallelForWithScratch(tasks, threads, TileOrder::kInOrder, [&](int64_t i, int slot) {
+      bias_order(wanted.bias ? plan.groups * plan.blocks : 0);
+  const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order};
+  const auto run = [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    BackwardTask<Terms>(shared, scratch[static_cast<size_t>(slot)], order.Task(i));
+    BackwardTask<Terms>(shared, scratch[static_cast<size_t>(slot)], task);
+  };
+  const TaskOrder order(plan, wanted, threads);
+  ParallelForWithScratch(order.own_rows(), threads, TileOrder::kLocal, [&](int64_t row, int slot) {
+    for (int64_t i = 0; i < order.tasks_of_row(); ++i) run(row * order.tasks_of_row() + i, slot);
   });
-  ParallelFor(s.b * plan.chunks,
-              [&](int64_t task) { FinishMemoryChunk(plan, call, sums, out, task / plan.chunks, task % plan.chunks); });
+  ParallelForWithScratch(order.other_tasks(), threads, TileOrder::kInOrder,
+                         [&](int64_t i, int slot) { run(order.OtherTask(i), slot); });
+  ParallelFor(
+      s.b * plan.chunks,
+      [&](int64_t task) { FinishMemoryChunk(plan, call, sums, out, task / plan.chunks, task % plan.chunks); },
+      TileOrder::kLocal);
 
   for (const MixingSide side : kMixingSides) {
-    if (!wanted.mixings[side][kStatic]) continue;
-    const int64_t size = plan.mixings[side].size();
-    float* total = MixingOf(out, side, kStatic).data;
-    std::fill_n(total, size, 0.0f);
-    for (int64_t task = 0; task < tasks; ++task) {
-      for (int64_t i = 0; i < size; ++i) total[i] += sums.P[side][task * size + i];
-    }
+    if (!wanted.mixings[side][kStatic]) continue;  // of one group
+    SumTasks(plan, 0, plan.mixings[side].size(), sums.P[side], MixingOf(out, side, kStatic).data);
+  }
+  for (int64_t group = 0; wanted.distances && group < plan.groups; ++group) {
+    const int64_t size = plan.h * s.buckets;
+    SumTasks(plan, group, size, sums.buckets, out.bias_table.data + group * size);
   }
 }
 

@@ -233,9 +233,10 @@ void ForwardIn(const ForwardPass& pass) {
   std::vector<ForwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
   PackStatic<Terms>(plan, call, packed);
-  ParallelFor(plan.shape.b * plan.chunks, [&](int64_t task) {
-    PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks);
-  });
+  ParallelFor(
+      plan.shape.b * plan.chunks,
+      [&](int64_t task) { PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks); },
+      TileOrder::kLocal);
   const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
   ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
