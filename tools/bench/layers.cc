@@ -93,13 +93,13 @@ std::vector<BenchCase> LayerBenchCases() {
   };
   const std::vector<Layer> layers = {
       {"multihead-12", {"90/85", "x1.7"}, {.kind = AttentionKind::kMultihead, .heads = 12}},
-      {"talking-12", {"90/85", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
-      {"talking-24", {"88/78", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
+      {"talking-12", {"90/84", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
+      {"talking-24", {"88/76", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
       {"talking-48", {"86/70", "x1.5"}, {.kind = AttentionKind::kTalking, .heads = 48}},
       {"talking-6-24-6", {}, {.kind = AttentionKind::kTalking, .heads = 24, .key_heads = 6, .value_heads = 6}},
-      {"dynamic-12", {"86/75", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
+      {"dynamic-12", {"86/74", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
       {"dynamic-24", {}, {.kind = AttentionKind::kDynamic, .heads = 24}},
-      {"bilinear-12", {"80/75", "x1.75"}, {.kind = AttentionKind::kBilinear, .heads = 12}},
+      {"bilinear-12", {"88/84", "x1.75"}, {.kind = AttentionKind::kBilinear, .heads = 12}},
   };
   const MeasureFunction measure = [](const std::string& name, const AttentionConfig& config,
                                      const BenchSettings& settings) {
