@@ -47,14 +47,14 @@ std::string TraceText(const StepTrace& trace) {
       "allocation ", PercentText(allocation / trace.seconds), ", ", trace.allocations, " times\n", "threads busy ",
       PercentText(trace.ShareBusy()), ", waiting within loops ", PercentText(trace.ShareWaiting()),
       ", without work while one computes ", PercentText(trace.ShareAlone()), "\n\n");
-  text += Row("%-18s %-9s %-20s %5s %9s %6s %9s %9s %7s\n", "operation", "", "result", "times", "ms", "%", "products %",
+  text += Row("%-20s %-9s %-20s %5s %9s %6s %9s %9s %7s\n", "operation", "", "result", "times", "ms", "%", "products %",
               "of peak %", "busy %");
   const std::vector<OpGroup> groups = GroupOps(trace, GroupBy::kNameAndShape);
   for (size_t i = 0; i < std::min(groups.size(), kMostRows); ++i) {
     const OpGroup& group = groups[i];
     const std::string of_peak = ProductShareText(trace, group);
     text +=
-        Row("%-18s %-9s %-20s %5lld %9.3f %6.1f %10.1f %9s %7.1f\n", group.name.c_str(), Name(group.kind),
+        Row("%-20s %-9s %-20s %5lld %9.3f %6.1f %10.1f %9s %7.1f\n", group.name.c_str(), Name(group.kind),
             group.shape.c_str(), static_cast<long long>(group.count), 1e3 * group.seconds,
             100 * group.seconds / trace.seconds, 100 * group.product_seconds / group.seconds,
             of_peak.substr(0, of_peak.find(' ')).c_str(), 100 * group.busy_seconds / (trace.threads * group.seconds));
@@ -62,7 +62,7 @@ std::string TraceText(const StepTrace& trace) {
   if (groups.size() > kMostRows) {
     double rest = 0;
     for (size_t i = kMostRows; i < groups.size(); ++i) rest += groups[i].seconds;
-    text += Row("%-18s %-9s %-20s %5lld %9.3f %6.1f\n", "others", "", "",
+    text += Row("%-20s %-9s %-20s %5lld %9.3f %6.1f\n", "others", "", "",
                 static_cast<long long>(groups.size() - kMostRows), 1e3 * rest, 100 * rest / trace.seconds);
   }
   return text;
