@@ -61,10 +61,13 @@ const char* TaskObjective(const ModelType& model) {
             "reads one text to write another; t5, bert and albert do");
 }
 
+// Whether a head answers, upon an encoder; else the answer is written, text to text.
+bool AnswersByHead(const TrainingConfig& config) { return ObjectiveOf(config).heads != nullptr; }
+
 int64_t InputLength(const TrainingConfig& config, const TaskType& task) {
   int64_t length = 128;
-  if (config.model.name == "t5" || task.form == TaskForm::kMultipleChoice) length = 512;
-  if (config.model.name != "t5" && task.form == TaskForm::kSpan) length = 384;
+  if (!AnswersByHead(config) || task.form == TaskForm::kMultipleChoice) length = 512;
+  if (AnswersByHead(config) && task.form == TaskForm::kSpan) length = 384;
   return std::min(length, config.model.max_positions.value_or(length));
 }
 
@@ -82,16 +85,16 @@ TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& t
   config.optimization.batch = published.batch;
   config.optimization.learning_rate = published.learning_rate;
   config.model.dropout = 0.1;
-  if (config.model.name == "t5") {
+  if (AnswersByHead(config)) {
+    config.optimization.optimizer = OptimizerKind::kAdamW;
+    config.optimization.schedule = ScheduleKind::kLinear;
+  } else {
     config.optimization.optimizer = OptimizerKind::kAdafactor;
     config.optimization.schedule = ScheduleKind::kConstant;
     config.optimization.frozen = "embedding";
     const bool carries = origin.has_optimizer_state &&
                          ResolvedConfig(origin.config)->optimization.optimizer == OptimizerKind::kAdafactor;
     if (carries) config.optimization.optimizer_start = OptimizerStart::kCarried;
-  } else {
-    config.optimization.optimizer = OptimizerKind::kAdamW;
-    config.optimization.schedule = ScheduleKind::kLinear;
   }
   config.objective.input_length = InputLength(config, *types[0]);
   return config;
