@@ -24,8 +24,8 @@ struct ModelType {
   const char* name;  // "t5": the configuration field `model`, and the member `model` of the JSON
   // What it can be trained on; the first unless the configuration names another.
   std::vector<const char*> objectives;
-  // The options that this model reads and not every model does. Giving one to a model that does not list it is an
-  // error.
+  // The options that this model reads and not every model does: one that a line lists is read by the models alone that
+  // list it. Giving it to another is an error.
   std::vector<MemberId> own;
   // Modules that are a head of some objective: a run that begins with another's weights takes those that both have, and
   // gives its own others initial values.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
@@ -171,6 +173,38 @@ TEST(TrainingConfigTest, AFieldOfAnotherObjectiveIsRefused) {
   config = {};
   config.objective.short_share = 0.5;
   EXPECT_EQ(FieldOf(config), "short_share");
+}
+
+// An option that a model neither reads nor refuses would be dropped without a word. One that a new model does not read
+// belongs in `own` of each model that does.
+TEST(TrainingConfigTest, AModelReadsOrRefusesEachOption) {
+  const auto configured = [](const TrainingConfig& config) {
+    const ResolvedConfig resolved(config);
+    return ConfigureModel(*resolved, VocabularyOf(*resolved, nullptr))->ToJson();
+  };
+  for (const std::string& model : ModelNames()) {
+    TrainingConfig plain;
+    plain.model.name = model;
+    for (const Field<ModelOptions>& field : ModelFields()) {
+      if (field.key == "model") continue;
+      std::vector<Json> values = {3, 0.25, "Xl"};
+      values.insert(values.end(), field.choices.begin(), field.choices.end());
+      const bool matters = std::any_of(values.begin(), values.end(), [&](const Json& value) {
+        TrainingConfig other = plain;
+        try {
+          field.set(other.model, value);
+        } catch (const Error&) {
+          return false;  // not of this field
+        }
+        try {
+          return configured(other) != configured(plain);
+        } catch (const Error&) {
+          return true;
+        }
+      });
+      EXPECT_TRUE(matters) << model << " has no use for " << field.key;
+    }
+  }
 }
 
 // What the chosen optimizer or schedule has no use for is not dropped without a word.
