@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/autograd/ops_loss.h"
+#include "crosstalk/autograd/variable.h"
 #include "crosstalk/models/bert/config.h"
-#include "crosstalk/models/bert/masked_lm_head.h"
 #include "crosstalk/models/decoding/decoder.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/model.h"
+#include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/embedding.h"
+#include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/linear.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/norm.h"
@@ -23,6 +26,27 @@
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
+
+// The masked-LM head: logits = norm(act(x·W + b))·tableᵀ + bias, by the embedding's table or one of its own.
+// dense[d_model, E], norm[E], bias[vocabulary]; untied: decoder.table[rows of the embedding, E].
+class MaskedLmHead : public Module {
+ public:
+  MaskedLmHead(const BertConfig& config, const Child<EmbeddingLayer>& embedding, const Initializer& init);
+
+  // hidden[…, d_model] → logits[…, vocabulary].
+  Variable Logits(const Variable& hidden) const;
+  // hidden[rows, d_model], targets int32[rows]; those that are options.ignore_index count nothing.
+  CrossEntropyResult Loss(const Variable& hidden, const Tensor& targets, const CrossEntropyOptions& options) const;
+
+ private:
+  Variable Transform(const Variable& hidden) const;  // […, E]
+
+  FeedForwardKind activation_;
+  Child<Linear> dense_;
+  Child<NormLayer> norm_;
+  Variable bias_;
+  Child<Classifier> decoder_;
+};
 
 // Loss is that of what the batch asks for; `inputs`, `segments` int32[b, n].
 //   pretraining  `masked_positions`, `masked_targets` int32[b, p] (padding counts nothing) and, with the sentence
@@ -81,6 +105,10 @@ class Bert : public Model {
 
   LossResult PretrainingLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
   LossResult TaskLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
+  // (logits - targets)² of the rows, [b]; logits[b, 1]. Error(kUsage) with `name` unless there are b targets.
+  static Variable SquaredErrors(const char* name, const Variable& logits, const Tensor& targets);
+  // Of logits[b, n, 2] those of starts (end 0) or of ends (end 1), [b, n].
+  static Variable EndLogits(const Variable& logits, int end);
 
   Variable Embed(const Tensor& ids, const Tensor& segments, const ForwardContext& context) const;
   // What a task's head of the pooled output reads.

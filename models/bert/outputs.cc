@@ -9,7 +9,6 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/models/bert/bert.h"
-#include "crosstalk/models/bert/task_loss.h"
 #include "crosstalk/models/published_inputs.h"
 #include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text/pair_encoding.h"

@@ -1,5 +1,4 @@
-#include "crosstalk/models/bert/task_loss.h"
-
+// What a BERT learns of tasks: their heads, and the loss of each.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -94,14 +93,14 @@ Choices ChoicesOf(const Batch& batch) {
 
 }  // namespace
 
-Variable SquaredErrors(const char* name, const Variable& logits, const Tensor& targets) {
+Variable Bert::SquaredErrors(const char* name, const Variable& logits, const Tensor& targets) {
   const int64_t rows = logits.value().num_elements();
   CROSSTALK_CHECK(targets.num_elements() == rows, name, ": ", targets.shape(), " must be one of each of ", rows,
                   " examples");
   return Square(Sub(Reshape(logits, {rows}), Variable(targets.Contiguous().Reshape({rows}).To(logits.dtype()))));
 }
 
-Variable EndLogits(const Variable& logits, int end) {
+Variable Bert::EndLogits(const Variable& logits, int end) {
   return Reshape(Slice(logits, 2, end, end + 1), {logits.size(0), logits.size(1)});
 }
 

@@ -1,6 +1,4 @@
 // The losses of tasks: those of the published outputs, with gradients, and what must not count does not.
-#include "crosstalk/models/bert/task_loss.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
