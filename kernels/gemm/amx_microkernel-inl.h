@@ -57,7 +57,7 @@ struct AmxPairs {
     const Tag<float> d;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t column = 0; column < columns; column += kLanesOf<float>) {
-        StoreUpdated(update, column, hn::Load(d, sums + r * kTileBlock + column), static_cast<size_t>(columns - column),
+        StoreUpdated(update, column, hn::Load(d, sums + r * kTileBlock + column), columns - column,
                      c + r * ldc + column);
       }
     }

@@ -1,7 +1,7 @@
 // The product of very few rows with a transposed B: an element is the dot product of two rows as they lie in memory. A
 // vector holds as many columns of C, so that each adds up in the order of k; B's rows are transposed in registers,
-// which is quicker than memory hands them out. Of elements, or of pairs of bfloat16 (dots_rounded-inl.h). Compiled once
-// per target.
+// which is quicker than memory hands them out. Of elements, or of pairs of bfloat16, where two neighbours are a pair,
+// to the bits of the blocked product. Compiled once per target.
 #if defined(CROSSTALK_GEMM_DOTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_DOTS_INL_H_
 #undef CROSSTALK_GEMM_DOTS_INL_H_
@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
-#include "crosstalk/kernels/gemm/pack-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
@@ -26,24 +25,11 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 constexpr int kDotRows = 4;
 constexpr int kDotGroups = 2;  // vectors of columns side by side: each waits for its own sums only
 
-template <typename T>
+template <ThinOperands Operands, typename T = typename Operands::Sum>
 bool IsDots(const GemmArguments<T>& g) {
-  return kHasThin && g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes;
+  return kHasThin && g.m <= kDotRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kYes &&
+         Operands::CanBeDots(g);
 }
-
-// What dot products need of a policy of operands (microkernel-inl.h): its packed operands as they lie in memory, kTerms
-// of Source each, and A's rows.
-template <class Operands>
-struct DotOperands;
-
-template <typename T>
-struct DotOperands<Elements<T>> {
-  using Source = T;
-  static const T* B(const GemmArguments<T>& g) { return g.b.data(); }
-  // op(A)[…, k … k + depth].
-  void Set(const GemmArguments<T>& g, int64_t k, int64_t /*depth*/) { SetThinRows(g, k, rows); }
-  ThinRow<T> rows[kDotRows];
-};
 
 // Packed operands of 16 bytes, the unit in which vectors are interleaved.
 template <typename Packed>
@@ -86,8 +72,8 @@ HWY_INLINE void AddTerms(const ThinRow<Packed>* a, int64_t k, hn::Vec<Tag<Packed
 // sums[r] += Σ_i a[r][k + i] · b[column · ldb + i · kTerms], i < kDotUnit, each in the order of i; a vector's lanes are
 // columns.
 template <int R, class Operands, typename Packed = typename Operands::Packed, typename Sum = typename Operands::Sum>
-HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename DotOperands<Operands>::Source* b,
-                        int64_t ldb, hn::Vec<Tag<Sum>>* sums) {
+HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename Operands::DotSource* b, int64_t ldb,
+                        hn::Vec<Tag<Sum>>* sums) {
   constexpr int kUnit = kDotUnit<Packed>;
   const Tag<Packed> d;
   hn::Vec<Tag<Packed>> y[kUnit];
@@ -135,7 +121,7 @@ struct RowsAhead {
 // sums[R][G vectors] = Σ_k a[R][k] · b[column · ldb + k], k < depth, each in the order of k. `ahead` is asked for as
 // many lines as are read.
 template <int R, int G, class Operands, typename Packed = typename Operands::Packed,
-          typename Source = typename DotOperands<Operands>::Source, typename T = typename Operands::Sum>
+          typename Source = typename Operands::DotSource, typename T = typename Operands::Sum>
 HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source* HWY_RESTRICT b, int64_t ldb,
                        T* HWY_RESTRICT sums, RowsAhead<Source>* next) {
   constexpr int kLanes = kLanesOf<T>, kUnit = kDotUnit<Packed>, kTerms = Operands::kTerms;
@@ -188,7 +174,7 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source*
 
 // Dots for a run-time number of rows ≤ R.
 template <int R, int G, class Operands, typename Packed = typename Operands::Packed,
-          typename Source = typename DotOperands<Operands>::Source, typename T = typename Operands::Sum>
+          typename Source = typename Operands::DotSource, typename T = typename Operands::Sum>
 HWY_INLINE void DotsOf(int64_t rows, int64_t depth, const ThinRow<Packed>* a, const Source* b, int64_t ldb, T* sums,
                        RowsAhead<Source>* next) {
   if (rows == R) {
@@ -201,44 +187,44 @@ HWY_INLINE void DotsOf(int64_t rows, int64_t depth, const ThinRow<Packed>* a, co
 // The terms [k, k + depth) of columns [column, column + G vectors), of which `columns` are C's: where that is less, the
 // last ones of B are read, and those in front of `column` left out.
 template <int G, class Operands, typename T = typename Operands::Sum>
-HWY_INLINE void DotColumns(const GemmArguments<T>& g, const DotOperands<Operands>& operands, int64_t k, int64_t depth,
-                           int64_t column, int64_t columns) {
-  using Source = typename DotOperands<Operands>::Source;
+HWY_INLINE void DotColumns(const GemmArguments<T>& g, const ThinRow<typename Operands::Packed>* a, int64_t k,
+                           int64_t depth, int64_t column, int64_t columns) {
+  using Source = typename Operands::DotSource;
   constexpr int64_t kLanes = kLanesOf<T>, kWhole = G * kLanes;
   const Tag<T> d;
   const int64_t before = kWhole - columns;  // 0, but for one vector at the end
   T sums[kDotRows * kWhole + kLanes];       // whole vectors are read
-  const Source* const b = DotOperands<Operands>::B(g) + k;
+  const Source* const b = Operands::DotRows(g) + k;
   const int64_t after = column + columns;
   RowsAhead<Source> next = {b + after * g.b.stride, std::min(kWhole, g.n - after), g.b.stride, depth};
-  DotsOf<kDotRows, G, Operands>(g.m, depth, operands.rows, b + (column - before) * g.b.stride, g.b.stride, sums, &next);
+  DotsOf<kDotRows, G, Operands>(g.m, depth, a, b + (column - before) * g.b.stride, g.b.stride, sums, &next);
   const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                             g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column};
   for (int64_t r = 0; r < g.m; ++r) {
     for (int64_t at = 0; at < columns; at += kLanes) {
-      StoreUpdated(update, at, hn::LoadU(d, sums + r * kWhole + before + at), static_cast<size_t>(columns - at),
+      StoreUpdated(update, at, hn::LoadU(d, sums + r * kWhole + before + at), columns - at,
                    g.c + r * g.ldc + column + at);
     }
   }
 }
 
 // Very few rows, and B's rows as they lie.
-template <RegisterOperands Operands, typename T = typename Operands::Sum>
+template <ThinOperands Operands, typename T = typename Operands::Sum>
 void DotsProduct(const GemmArguments<T>& g) {
   constexpr int64_t kLanes = kLanesOf<T>, kPair = kDotGroups * kLanes;
   const Blocks depths(g.k, kKC, Operands::kTerms);
   ParallelForRange(g.n, ThinGrain(g, kPair), [&](int64_t begin, int64_t end) HWY_ATTR {
     [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
-    DotOperands<Operands> operands;
+    typename Operands::ThinRows a;
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k);
-      operands.Set(g, k, depth);
+      a.Set(g, k, depth);
       int64_t column = begin;
       for (; column + kPair <= end; column += kPair) {
-        DotColumns<kDotGroups, Operands>(g, operands, k, depth, column, kPair);
+        DotColumns<kDotGroups, Operands>(g, a.rows, k, depth, column, kPair);
       }
       for (; column < end; column += kLanes) {
-        DotColumns<1, Operands>(g, operands, k, depth, column, std::min(kLanes, end - column));
+        DotColumns<1, Operands>(g, a.rows, k, depth, column, std::min(kLanes, end - column));
       }
     }
   });

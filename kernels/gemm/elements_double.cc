@@ -1,18 +1,21 @@
-// Products in double: elements-inl.h.
+// Products in double: product-inl.h.
 #include "crosstalk/kernels/gemm/products.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/elements_double.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/gemm/elements-inl.h"
+#include "crosstalk/kernels/gemm/pack-inl.h"
+#include "crosstalk/kernels/gemm/product-inl.h"
 #include "crosstalk/kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void DoubleProduct(const GemmArguments<double>& g) { ElementsProduct(g); }
-GemmWorkspace DoubleWorkspace(const GemmArguments<double>& g, int threads) { return ElementsWorkspace(g, threads); }
+void DoubleProduct(const GemmArguments<double>& g) { RegisterProduct<Elements<double>>(g); }
+GemmWorkspace DoubleWorkspace(const GemmArguments<double>& g, int threads) {
+  return RegisterWorkspace<Elements<double>>(g, threads);
+}
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -142,19 +142,24 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64
   }
 }
 
-// The same for the sums of a row's columns column … column + kLanes, of which `rest` are there; `at` is C's.
+// A vector of a row, of which `count` elements are left: it may have more.
 template <typename T>
-HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Tag<T>> sum, size_t rest, T* at) {
+HWY_INLINE hn::Vec<Tag<T>> LoadOfRow(const T* row, int64_t count) {
   const Tag<T> d;
-  const bool whole = rest >= static_cast<size_t>(kLanesOf<T>);
-  const auto load = [&](const T* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : LoadFirst(d, from, rest); };
+  return count >= kLanesOf<T> ? hn::LoadU(d, row) : LoadFirst(d, row, static_cast<size_t>(count));
+}
+
+// Updates C's elements at `at`, a row's from `column` on, of which `count` are left, by their sums.
+template <typename T>
+HWY_INLINE void StoreUpdated(const Update<T>& update, int64_t column, hn::Vec<Tag<T>> sum, int64_t count, T* at) {
+  const Tag<T> d;
   auto y = hn::Mul(hn::Set(d, update.alpha), sum);
-  if (update.beta != T(0)) y = hn::Add(hn::Mul(hn::Set(d, update.beta), load(at)), y);
-  if (update.bias != nullptr) y = hn::Add(y, load(update.bias + column));
-  if (whole) {
+  if (update.beta != T(0)) y = hn::Add(hn::Mul(hn::Set(d, update.beta), LoadOfRow(at, count)), y);
+  if (update.bias != nullptr) y = hn::Add(y, LoadOfRow(update.bias + column, count));
+  if (count >= kLanesOf<T>) {
     hn::StoreU(y, d, at);
   } else {
-    StoreFirst(y, d, at, rest);
+    StoreFirst(y, d, at, static_cast<size_t>(count));
   }
 }
 

@@ -1,4 +1,5 @@
-// How the blocked product packs A and B, so that a tile reads both in order. Compiled once per target.
+// Operands as they are: how the blocked product packs A and B, so that a tile reads both in order, and how products of
+// few rows read them. Compiled once per target.
 #if defined(CROSSTALK_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_PACK_INL_H_
 #undef CROSSTALK_GEMM_PACK_INL_H_
@@ -11,6 +12,7 @@
 #include <cstring>
 
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
+#include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 
@@ -43,6 +45,35 @@ struct Elements : RegisterTiles<Elements<T>, T, T> {
   }
   static void PackA(const GemmArguments<T>& g, int64_t first, int64_t rows, int64_t k, int64_t depth, T* out);
   static void PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out);
+
+  // Products of few rows read both operands where they lie.
+  static bool CanBeThin(const GemmArguments<T>& /*g*/) { return true; }
+  static bool CanBeDots(const GemmArguments<T>& /*g*/) { return true; }
+  struct ThinRows {
+    void Set(const GemmArguments<T>& g, int64_t k, int64_t /*depth*/) {
+      const bool transposed = g.transpose_a == Transpose::kYes;
+      for (int64_t r = 0; r < g.m; ++r) {
+        rows[r] = transposed ? ThinRow<T>{g.a.data() + k * g.a.stride + r, g.a.stride}
+                             : ThinRow<T>{g.a.data() + r * g.a.stride + k, 1};
+      }
+    }
+    ThinRow<T> rows[kThinRows];
+  };
+  static constexpr bool kAsksAhead = false;
+  template <class Use>
+  static void VisitB(const GemmArguments<T>& g, const Use& use) {
+    use(g.b.data());
+  }
+  struct Terms {
+    static HWY_INLINE Part Same(T x) { return hn::Set(Tag<T>(), x); }
+    template <int kRows>
+    static HWY_INLINE Part OfRows(const T* row, int64_t /*ldb*/, int64_t count) {
+      return LoadOfRow(row, count);
+    }
+    static HWY_INLINE Part MulAdd(Part a, Part b, Part sum) { return hn::MulAdd(a, b, sum); }
+  };
+  using DotSource = T;
+  static const T* DotRows(const GemmArguments<T>& g) { return g.b.data(); }
 };
 
 // op(A)[first … first + rows, k … k + depth] in tiles of MR rows.

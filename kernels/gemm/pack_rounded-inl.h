@@ -1,5 +1,6 @@
-// How the blocked product packs operands that it rounds to bfloat16, in pairs of terms (kernels/bfloat16-inl.h). What
-// lies in memory as bfloat16 already is packed as it is. Compiled once per target.
+// Operands that are rounded to bfloat16, in pairs of terms (kernels/bfloat16-inl.h): how the blocked product packs
+// them, and how products of few rows read them. What lies in memory as bfloat16 already is packed as it is. Compiled
+// once per target.
 #if defined(CROSSTALK_GEMM_PACK_ROUNDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
 #undef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
@@ -14,27 +15,21 @@
 #include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/flush_subnormals.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
+#include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/kernels/transpose-inl.h"
 #include "crosstalk/runtime/math.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// A vector of a row, of which `count` elements are left: it may have more.
-HWY_INLINE FloatVector LoadFloats(const float* row, int64_t count) {
-  const Tag<float> d;
-  return count >= kLanesOf<float> ? hn::LoadU(d, row) : LoadFirst(d, row, static_cast<size_t>(count));
-}
-HWY_INLINE FloatVector LoadRounded(const float* row, int64_t count) {
-  return RoundedToBFloat16(LoadFloats(row, count));
-}
+HWY_INLINE FloatVector LoadRounded(const float* row, int64_t count) { return RoundedToBFloat16(LoadOfRow(row, count)); }
 HWY_INLINE FloatVector LoadRounded(const uint16_t* row, int64_t count) { return LoadHalvesWidened(row, count); }
 
 // Lane l: the pair of first[l] and second[l], or of first[l] and 0 where there is no second row.
 template <BFloat16Unit kUnit>
 HWY_INLINE PairVector PairRows(const float* first, const float* second, int64_t count) {
-  return Pairs<kUnit>::Round(LoadFloats(first, count),
-                             second == nullptr ? hn::Zero(Tag<float>()) : LoadFloats(second, count));
+  return Pairs<kUnit>::Round(LoadOfRow(first, count),
+                             second == nullptr ? hn::Zero(Tag<float>()) : LoadOfRow(second, count));
 }
 template <BFloat16Unit kUnit>
 HWY_INLINE PairVector PairRows(const uint16_t* first, const uint16_t* second, int64_t count) {
@@ -98,6 +93,42 @@ HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, in
 template <BFloat16Unit kUnit>
 constexpr int kPairRows = kUnit == BFloat16Unit::kWidened ? std::min(kMR<float>, 6) : kMR<float>;
 
+// Pairs of terms as a unit multiplies them: A's, the same in all lanes, and B's, of two rows as they lie in memory or
+// of one and zeros.
+template <BFloat16Unit kUnit>
+struct ThinPairs {
+  static HWY_INLINE ThinPairs Same(uint32_t pair) { return {hn::Set(Tag<uint32_t>(), pair)}; }
+  template <int kRows, typename Source>
+  static HWY_INLINE ThinPairs OfRows(const Source* rows, int64_t ldb, int64_t count) {
+    return {PairRows<kUnit>(rows, kRows == 2 ? rows + ldb : nullptr, count)};
+  }
+  static HWY_INLINE FloatVector MulAdd(const ThinPairs& a, const ThinPairs& b, FloatVector sum) {
+    return Pairs<kUnit>::MulAdd(a.pairs, b.pairs, sum);
+  }
+  PairVector pairs;
+};
+// Never joined, as they would only be separated again.
+template <>
+struct ThinPairs<BFloat16Unit::kWidened> {
+  static HWY_INLINE ThinPairs Same(uint32_t pair) {
+    const auto pairs = hn::Set(Tag<uint32_t>(), pair);
+    return {FirstOfPairs(pairs), SecondOfPairs(pairs)};
+  }
+  template <int kRows, typename Source>
+  static HWY_INLINE ThinPairs OfRows(const Source* rows, int64_t ldb, int64_t count) {
+    const FloatVector first = LoadRounded(rows, count);
+    if constexpr (kRows == 1) return {first, hn::Zero(Tag<float>())};
+    return {first, LoadRounded(rows + ldb, count)};
+  }
+  static HWY_INLINE FloatVector MulAdd(const ThinPairs& a, const ThinPairs& b, FloatVector sum) {
+    return hn::MulAdd(a.first, b.first, hn::MulAdd(a.second, b.second, sum));
+  }
+  FloatVector first, second;
+};
+
+// Pairs of a row of A in one block of k.
+constexpr int64_t kPairsOfBlock = kKC / 2 + 1;
+
 // Operands rounded to bfloat16.
 template <BFloat16Unit kUnit>
 struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairRows<kUnit>> {
@@ -126,6 +157,31 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
   static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
     g.b.Visit([&](const auto* b) HWY_ATTR { PackColumns<kUnit, Base::kNR>(g, b, first, k, depth, out); });
   }
+
+  // Products of few rows pair A's neighbours, and read B where it lies: in dot products two neighbours are a pair, if
+  // they are bfloat16 already.
+  static bool CanBeThin(const GemmArguments<float>& g) { return g.transpose_a == Transpose::kNo; }
+  static bool CanBeDots(const GemmArguments<float>& g) { return CanBeThin(g) && g.b.is_bfloat16(); }
+  struct ThinRows {
+    void Set(const GemmArguments<float>& g, int64_t k, int64_t depth) {
+      for (int64_t r = 0; r < g.m; ++r) {
+        uint32_t* const row = pairs + r * kPairsOfBlock;
+        g.a.Visit([&](const auto* a) HWY_ATTR { PairNeighbours<kUnit>(a + r * g.a.stride + k, depth, row); });
+        rows[r] = {row, 1};
+      }
+    }
+    ThinRow<uint32_t> rows[kThinRows];
+    uint32_t pairs[kThinRows * kPairsOfBlock];
+  };
+  // A row's run of halves ends before the processor has learnt to read ahead in it.
+  static constexpr bool kAsksAhead = true;
+  template <class Use>
+  static void VisitB(const GemmArguments<float>& g, const Use& use) {
+    g.b.Visit(use);
+  }
+  using Terms = ThinPairs<kUnit>;
+  using DotSource = uint16_t;
+  static const uint16_t* DotRows(const GemmArguments<float>& g) { return g.b.bfloat16(); }
 
  private:
   // op(A)[first … first + rows, k … k + depth] in tiles of MR rows.

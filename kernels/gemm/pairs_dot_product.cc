@@ -1,4 +1,4 @@
-// Products of pairs of bfloat16 by the instruction for their dot products: pairs-inl.h.
+// Products of pairs of bfloat16 by the instruction for their dot products: product-inl.h.
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/products.h"
 
@@ -6,16 +6,17 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_dot_product.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/gemm/pairs-inl.h"
+#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/product-inl.h"
 #include "crosstalk/runtime/check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
-void DotProductsProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kDotProduct>(g); }
+void DotProductsProduct(const GemmArguments<float>& g) { RegisterProduct<RoundedPairs<BFloat16Unit::kDotProduct>>(g); }
 GemmWorkspace DotProductsWorkspace(const GemmArguments<float>& g, int threads) {
-  return PairsWorkspace<BFloat16Unit::kDotProduct>(g, threads);
+  return RegisterWorkspace<RoundedPairs<BFloat16Unit::kDotProduct>>(g, threads);
 }
 #else  // without the instruction: BFloat16UnitInUse() does not choose it
 void DotProductsProduct(const GemmArguments<float>& /*g*/) { CROSSTALK_DCHECK(false); }

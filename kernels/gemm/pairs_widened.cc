@@ -1,4 +1,4 @@
-// Products of pairs of bfloat16 that are widened to float: pairs-inl.h.
+// Products of pairs of bfloat16 that are widened to float: product-inl.h.
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/gemm/products.h"
 
@@ -6,15 +6,16 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_widened.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/gemm/pairs-inl.h"
+#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void WidenedProduct(const GemmArguments<float>& g) { PairsProduct<BFloat16Unit::kWidened>(g); }
+void WidenedProduct(const GemmArguments<float>& g) { RegisterProduct<RoundedPairs<BFloat16Unit::kWidened>>(g); }
 
 GemmWorkspace WidenedWorkspace(const GemmArguments<float>& g, int threads) {
-  return PairsWorkspace<BFloat16Unit::kWidened>(g, threads);
+  return RegisterWorkspace<RoundedPairs<BFloat16Unit::kWidened>>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -1,5 +1,6 @@
 // The product of very few rows, which is nothing but reading B: row after row as it lies in memory, so that the memory
-// hands it out in long runs, with the sums of all columns in the first-level cache. Compiled once per target.
+// hands it out in long runs, with the sums of all columns in the first-level cache. Of elements, or of pairs that are
+// rounded to bfloat16 in registers on the way, to the bits of the blocked product. Compiled once per target.
 #if defined(CROSSTALK_GEMM_THIN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_THIN_INL_H_
 #undef CROSSTALK_GEMM_THIN_INL_H_
@@ -8,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -27,82 +29,97 @@ constexpr int64_t kThinSize = 128;  // of k and n, at least
 // the same bits.
 constexpr bool kHasThin = HWY_TARGET != HWY_SSE4 && HWY_TARGET != HWY_SCALAR;
 
-template <typename T>
+// One packed row of A: operand k at data + k · stride.
+template <typename Packed>
+struct ThinRow {
+  const Packed* data;
+  int64_t stride;
+};
+
+// What a policy of operands (microkernel-inl.h) has for products of few rows, this one and dots-inl.h's.
+template <class Operands>
+concept ThinOperands = RegisterOperands<Operands> &&
+    requires(const GemmArguments<typename Operands::Sum>& g, typename Operands::ThinRows& a, int64_t i) {
+  { Operands::CanBeThin(g) } -> std::same_as<bool>;
+  { Operands::CanBeDots(g) } -> std::same_as<bool>;
+  a.Set(g, i, i);  // op(A)[…, k … k + depth]
+  { a.rows[i] } -> std::same_as<ThinRow<typename Operands::Packed>&>;
+  { Operands::kAsksAhead } -> std::convertible_to<bool>;  // for the rows of B that are read next
+  Operands::VisitB(g, [](const auto* /*b*/) {});          // with B's elements, of the type that they have
+  typename Operands::Terms;  // vectors of packed operands: Same(x) in all lanes, OfRows<terms>(b, ldb, count), MulAdd
+  { Operands::DotRows(g) } -> std::same_as<const typename Operands::DotSource*>;  // B^T's, kTerms are a packed operand
+};
+
+template <ThinOperands Operands, typename T = typename Operands::Sum>
 bool IsThin(const GemmArguments<T>& g) {
-  return kHasThin && g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo;
+  return kHasThin && g.m <= kThinRows && g.n >= kThinSize && g.k >= kThinSize && g.transpose_b == Transpose::kNo &&
+         Operands::CanBeThin(g);
 }
 
 // Rows of B that are read side by side, each a stream of its own: what a load and a store of the sums is shared by.
 constexpr int kStreams = 8;
 
-// One row of A: element k at data + k · stride.
-template <typename T>
-struct ThinRow {
-  const T* data;
-  int64_t stride;
-};
-
-// sums[R][columns] += Σ_k a[R][k] · b[k, columns], k < depth, each in the order of k.
-template <int R, typename T>
-HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<T>* a, const T* HWY_RESTRICT b, int64_t ldb, int64_t columns,
-                          T* HWY_RESTRICT sums, int64_t sums_stride) {
-  constexpr int kLanes = kLanesOf<T>;
+// sums[R][columns] += Σ_k a[R][k] · b[k, columns], k < depth, each in the order of k. Whole vectors of sums are read
+// and written.
+template <int R, class Operands, typename Source, typename Packed = typename Operands::Packed,
+          typename T = typename Operands::Sum>
+HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source* HWY_RESTRICT b, int64_t ldb,
+                          int64_t columns, T* HWY_RESTRICT sums, int64_t sums_stride) {
+  using Terms = typename Operands::Terms;
+  constexpr int kLanes = kLanesOf<T>, kTerms = Operands::kTerms;
   const Tag<T> d;
-  const auto add = [&](auto streams, int64_t k) HWY_ATTR {
-    constexpr int kRows = decltype(streams)::value;
-    T x[R][kRows];
+  // Packed operands k … of so many rows of B each.
+  const auto add = [&](auto operands, auto rows_of_each, int64_t k) HWY_ATTR {
+    constexpr int kOperands = decltype(operands)::value, kRows = decltype(rows_of_each)::value;
+    constexpr int kNext = kOperands * kTerms;
+    constexpr int64_t kLine = 64 / int64_t{sizeof(Source)};
+    Packed x[R][kOperands];
     for (int r = 0; r < R; ++r) {
-      for (int i = 0; i < kRows; ++i) x[r][i] = a[r].data[(k + i) * a[r].stride];
+      for (int i = 0; i < kOperands; ++i) x[r][i] = a[r].data[(k + i) * a[r].stride];
     }
-    const T* const rows = b + k * ldb;
-    const auto one = [&](int64_t column, auto load, auto store) HWY_ATTR {
+    const Source* const rows = b + k * kTerms * ldb;
+    const bool more = Operands::kAsksAhead && (k + 2 * kOperands) * kTerms <= depth;
+    const auto one = [&](int64_t column, auto count) HWY_ATTR {
       hn::Vec<Tag<T>> sum[R];
       CROSSTALK_UNROLL
-      for (int r = 0; r < R; ++r) sum[r] = load(sums + r * sums_stride + column);
+      for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, sums + r * sums_stride + column);
       CROSSTALK_UNROLL
-      for (int i = 0; i < kRows; ++i) {
-        const auto y = load(rows + i * ldb + column);
+      for (int i = 0; i < kOperands; ++i) {
+        const auto y = Terms::template OfRows<kRows>(rows + i * kTerms * ldb + column, ldb, count);
         CROSSTALK_UNROLL
-        for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, x[r][i]), y, sum[r]);
+        for (int r = 0; r < R; ++r) sum[r] = Terms::MulAdd(Terms::Same(x[r][i]), y, sum[r]);
       }
       CROSSTALK_UNROLL
-      for (int r = 0; r < R; ++r) store(sum[r], sums + r * sums_stride + column);
+      for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, sums + r * sums_stride + column);
     };
-    int64_t column = 0;
-    for (; column + kLanes <= columns; column += kLanes) {
-      one(
-          column, [&](const T* from) HWY_ATTR { return hn::LoadU(d, from); },
-          [&](auto values, T* to) HWY_ATTR { hn::StoreU(values, d, to); });
+    const int64_t rest = columns % kLanes;
+    for (int64_t column = 0; column < columns - rest; column += kLanes) {
+      if (more && column % kLine == 0) {
+        CROSSTALK_UNROLL
+        for (int i = 0; i < kNext; ++i) __builtin_prefetch(rows + (kNext + i) * ldb + column, 0, 2);
+      }
+      one(column, std::integral_constant<int64_t, kLanes>());
     }
-    if (column == columns) return;
-    const auto rest = static_cast<size_t>(columns - column);
-    one(
-        column, [&](const T* from) HWY_ATTR { return LoadFirst(d, from, rest); },
-        [&](auto values, T* to) HWY_ATTR { StoreFirst(values, d, to, rest); });
+    if (rest > 0) one(columns - rest, rest);
   };
+  constexpr int kOfStreams = kStreams / kTerms;
+  using One = std::integral_constant<int, 1>;
+  using All = std::integral_constant<int, kTerms>;
   int64_t k = 0;
-  for (; k + kStreams <= depth; k += kStreams) add(std::integral_constant<int, kStreams>(), k);
-  for (; k < depth; ++k) add(std::integral_constant<int, 1>(), k);
+  for (; k + kOfStreams <= depth / kTerms; k += kOfStreams) add(std::integral_constant<int, kOfStreams>(), All(), k);
+  for (; k < depth / kTerms; ++k) add(One(), All(), k);
+  if (depth % kTerms != 0) add(One(), One(), k);
 }
 
 // AddThin for a run-time number of rows ≤ R.
-template <int R, typename T>
-HWY_INLINE void AddThinOf(int64_t rows, int64_t depth, const ThinRow<T>* a, const T* b, int64_t ldb, int64_t columns,
-                          T* sums, int64_t sums_stride) {
+template <int R, class Operands, typename Source, typename Packed = typename Operands::Packed,
+          typename T = typename Operands::Sum>
+HWY_INLINE void AddThinOf(int64_t rows, int64_t depth, const ThinRow<Packed>* a, const Source* b, int64_t ldb,
+                          int64_t columns, T* sums, int64_t sums_stride) {
   if (rows == R) {
-    AddThin<R>(depth, a, b, ldb, columns, sums, sums_stride);
+    AddThin<R, Operands>(depth, a, b, ldb, columns, sums, sums_stride);
   } else if constexpr (R > 1) {
-    AddThinOf<R - 1>(rows, depth, a, b, ldb, columns, sums, sums_stride);
-  }
-}
-
-// The rows of op(A) from k on.
-template <typename T>
-void SetThinRows(const GemmArguments<T>& g, int64_t k, ThinRow<T>* rows) {
-  const bool transposed = g.transpose_a == Transpose::kYes;
-  for (int64_t r = 0; r < g.m; ++r) {
-    rows[r] = transposed ? ThinRow<T>{g.a.data() + k * g.a.stride + r, g.a.stride}
-                         : ThinRow<T>{g.a.data() + r * g.a.stride + k, 1};
+    AddThinOf<R - 1, Operands>(rows, depth, a, b, ldb, columns, sums, sums_stride);
   }
 }
 
@@ -114,30 +131,33 @@ int64_t ThinGrain(const GemmArguments<T>& g, int64_t unit) {
   return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads())), unit);
 }
 
-// Very few rows, and B as it lies. The sums of a task's columns are on the stack.
-template <typename T>
+// Very few rows, and B as it lies. What a task needs is on the stack: its columns' sums, and the rows of A.
+template <ThinOperands Operands, typename T = typename Operands::Sum>
 void ThinProduct(const GemmArguments<T>& g) {
-  constexpr int64_t kSums = 16384 / int64_t{sizeof(T)}, kRoom = kSums + 16;  // whole vectors are read
+  constexpr int64_t kSums = 16384 / int64_t{sizeof(T)}, kRoom = kSums + kThinRows * 16;
   const Tag<T> d;
   constexpr int kLanes = kLanesOf<T>;
-  const Blocks depths(g.k, kKC, 1);
+  const Blocks depths(g.k, kKC, Operands::kTerms);
   const int64_t grain = std::min(ThinGrain<T>(g, kNR<T>), kSums / g.m / kNR<T> * kNR<T>);
   ParallelForRange(g.n, grain, [&](int64_t begin, int64_t end) HWY_ATTR {
+    [[maybe_unused]] const typename Operands::Arithmetic arithmetic;
     alignas(kAlignment) T sums[kRoom];
-    const int64_t columns = end - begin;
+    typename Operands::ThinRows a;
+    const int64_t columns = end - begin, stride = RoundUp<int64_t>(columns, 16);
     for (int64_t k = 0; k < g.k; k += depths.size) {
       const int64_t depth = std::min(depths.size, g.k - k);
-      ThinRow<T> a[kThinRows];
-      SetThinRows(g, k, a);
-      std::fill_n(sums, g.m * columns, T(0));
-      AddThinOf<kThinRows>(g.m, depth, a, g.b.data() + k * g.b.stride + begin, g.b.stride, columns, sums, columns);
+      a.Set(g, k, depth);
+      std::fill_n(sums, g.m * stride, T(0));
+      Operands::VisitB(g, [&](const auto* b) HWY_ATTR {
+        AddThinOf<kThinRows, Operands>(g.m, depth, a.rows, b + k * g.b.stride + begin, g.b.stride, columns, sums,
+                                       stride);
+      });
       const Update<T> update = {g.alpha, k == 0 ? g.beta : T(1),
                                 g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + begin};
       for (int64_t r = 0; r < g.m; ++r) {
         T* const c = g.c + r * g.ldc + begin;
         for (int64_t column = 0; column < columns; column += kLanes) {
-          const auto rest = static_cast<size_t>(columns - column);
-          StoreUpdated(update, column, hn::LoadU(d, sums + r * columns + column), rest, c + column);
+          StoreUpdated(update, column, hn::LoadU(d, sums + r * stride + column), columns - column, c + column);
         }
       }
     }
