@@ -1,5 +1,5 @@
 // Matrix tiles of bfloat16, as AMX has them (Intel, since Sapphire Rapids): registers of 16 rows of 64 bytes, and one
-// instruction that multiplies two of them. Pointers and asm only; what packs for them is in pack_rounded-inl.h.
+// instruction that multiplies two of them. Pointers and asm only; what packs for them is in pairs-inl.h.
 //
 // A step adds the products of 16 pairs of terms. TDPBF16PS sums up the even terms and the odd ones apart, from zero,
 // and then adds both:

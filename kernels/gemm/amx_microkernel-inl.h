@@ -12,7 +12,7 @@
 
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
-#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/pairs-inl.h"
 #include "crosstalk/runtime/math.h"
 
 HWY_BEFORE_NAMESPACE();

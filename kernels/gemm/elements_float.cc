@@ -5,7 +5,7 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/elements_float.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/gemm/pack-inl.h"
+#include "crosstalk/kernels/gemm/elements-inl.h"
 #include "crosstalk/kernels/gemm/product-inl.h"
 #include "crosstalk/kernels/simd.h"
 

@@ -46,8 +46,8 @@ struct RowTiles {
   int64_t tile;    // from one tile's rows to the next one's
 };
 
-// What the blocked product's operands are packed as, and the tile that multiplies them: Elements<T> (pack-inl.h), as
-// they are; RoundedPairs<unit> (pack_rounded-inl.h), two terms of a sum rounded to bfloat16 in one; AmxPairs.
+// What the blocked product's operands are packed as, and the tile that multiplies them: Elements<T> (elements-inl.h),
+// as they are; RoundedPairs<unit> (pairs-inl.h), two terms of a sum rounded to bfloat16 in one; AmxPairs.
 template <class Operands>
 concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& g,
                                    typename Operands::Arithmetic& arithmetic, typename Operands::Packed* packed,

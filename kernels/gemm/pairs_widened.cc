@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/gemm/pairs_widened.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
-#include "crosstalk/kernels/gemm/pack_rounded-inl.h"
+#include "crosstalk/kernels/gemm/pairs-inl.h"
 #include "crosstalk/kernels/gemm/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,11 +1,11 @@
 // Operands that are rounded to bfloat16, in pairs of terms (kernels/bfloat16-inl.h): how the blocked product packs
 // them, and how products of few rows read them. What lies in memory as bfloat16 already is packed as it is. Compiled
 // once per target.
-#if defined(CROSSTALK_GEMM_PACK_ROUNDED_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
-#undef CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
+#if defined(CROSSTALK_GEMM_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_PAIRS_INL_H_
+#undef CROSSTALK_GEMM_PAIRS_INL_H_
 #else
-#define CROSSTALK_GEMM_PACK_ROUNDED_INL_H_
+#define CROSSTALK_GEMM_PAIRS_INL_H_
 #endif
 
 #include <algorithm>

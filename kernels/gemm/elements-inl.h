@@ -1,10 +1,10 @@
 // Operands as they are: how the blocked product packs A and B, so that a tile reads both in order, and how products of
 // few rows read them. Compiled once per target.
-#if defined(CROSSTALK_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef CROSSTALK_GEMM_PACK_INL_H_
-#undef CROSSTALK_GEMM_PACK_INL_H_
+#if defined(CROSSTALK_GEMM_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef CROSSTALK_GEMM_ELEMENTS_INL_H_
+#undef CROSSTALK_GEMM_ELEMENTS_INL_H_
 #else
-#define CROSSTALK_GEMM_PACK_INL_H_
+#define CROSSTALK_GEMM_ELEMENTS_INL_H_
 #endif
 
 #include <algorithm>
