@@ -22,14 +22,17 @@ void CheckNumber(const std::string& key, double value, const FieldRange& range) 
   CROSSTALK_CHECK_FIELD(value <= range.high, key, Text(value), " is more than ", Text(range.high));
 }
 
-void CheckString(const std::string& key, const std::string& value, const std::vector<std::string>& choices) {
+void CheckChoice(const std::string& key, const std::string& value, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  FailField(ErrorKind::kUsage, key, Quoted(value), " is none of ", Join(choices, ", "), DidYouMean(value, choices));
+}
+
+void CheckKept(const std::string& key, const std::string& value) {
   constexpr size_t kLongest = 4096;  // as a path is
   CROSSTALK_CHECK_FIELD(value.size() <= kLongest, key, Quoted(value), " is longer than ", kLongest, " bytes");
   // JSON, which keeps configurations, has no other text.
   CROSSTALK_CHECK_FIELD(FindInvalidUtf8(value) == std::string::npos, key, Quoted(value),
                         " is not UTF-8 text; rename the file or folder, or make a link with another name to it");
-  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
-  FailField(ErrorKind::kUsage, key, Quoted(value), " is none of ", Join(choices, ", "), DidYouMean(value, choices));
 }
 
 void CheckType(const std::string& key, const Json& value, FieldType type) {

@@ -10,9 +10,9 @@
 //     return table;
 //   }
 //
-// A value is a string, an integer, a floating-point number, true or false, an enum with names (enum_names.h), or an
-// std::optional of one of these, where none means that the default follows from other fields. In files a value may also
-// be a part with a table of its own (MakeObjectField), or a set of names (MakeNamesField).
+// A value is a string, an integer, a floating-point number, true or false, an enum with names (enum_names.h), a list of
+// these (std::vector), or an std::optional of one, where none means that the default follows from other fields. In
+// files a value may also be a part with a table of its own (MakeObjectField), or a set of names (MakeNamesField).
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,7 @@ struct FieldReaders {
 struct FieldOptions {
   const char* placeholder = "";  // what stands for the value in the help: "N", "PATH"
   std::string help;              // sentences, with the unit
-  FieldRange range = {};         // of a number
+  FieldRange range = {};         // of a number, or of each in a list
   AffectsResult affects_result = AffectsResult::kYes;
   std::vector<std::string> choices = {};  // of a string; an enum brings its own
   FieldReaders read_by = {};
@@ -95,7 +95,8 @@ template <typename Config>
 struct Field {
   std::string key;    // "d_model": in files and errors; --d-model on a command line
   std::string group;  // the title under which the help shows it
-  FieldType type;
+  FieldType type;     // of a list: of each in it
+  bool list = false;
   bool optional = false;
   std::vector<std::string> choices;
   FieldOptions options;
@@ -114,12 +115,17 @@ namespace internal {
 template <typename T>
 struct FieldTraits {
   using Value = T;
-  static constexpr bool kOptional = false;
+  static constexpr bool kOptional = false, kList = false;
 };
 template <typename T>
 struct FieldTraits<std::optional<T>> {
   using Value = T;
-  static constexpr bool kOptional = true;
+  static constexpr bool kOptional = true, kList = false;
+};
+template <typename T>
+struct FieldTraits<std::vector<T>> {
+  using Value = T;
+  static constexpr bool kOptional = false, kList = true;
 };
 
 template <typename T>
@@ -132,7 +138,9 @@ constexpr FieldType TypeOf() {
 }
 
 void CheckNumber(const std::string& key, double value, const FieldRange& range);
-void CheckString(const std::string& key, const std::string& value, const std::vector<std::string>& choices);
+void CheckChoice(const std::string& key, const std::string& value, const std::vector<std::string>& choices);
+// Whether a file can keep it: UTF-8, and no longer than a path is.
+void CheckKept(const std::string& key, const std::string& value);
 // Error(kUsage): "d_model: must be an integer, but is a string".
 void CheckType(const std::string& key, const Json& value, FieldType type);
 
@@ -160,7 +168,7 @@ T FromFieldJson(const std::string& key, const Json& json, const FieldOptions& op
     CheckNumber(key, json.AsDouble(), options.range);
     return json.AsDouble();
   } else {
-    CheckString(key, json.AsString(), options.choices);
+    if (!options.choices.empty()) CheckChoice(key, json.AsString(), options.choices);
     return json.AsString();
   }
 }
@@ -176,6 +184,7 @@ Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
   Field<Config> field;
   field.key = key;
   field.type = internal::TypeOf<Value>();
+  field.list = Traits::kList;
   field.optional = Traits::kOptional;
   field.choices = options.choices;
   if constexpr (NamedEnum<Value>) field.choices = NamesOf<Value>();
@@ -186,6 +195,10 @@ Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
     const Member& member = std::invoke(place, const_cast<Config&>(config));
     if constexpr (Traits::kOptional) {
       return member ? internal::ToFieldJson(*member) : Json();
+    } else if constexpr (Traits::kList) {
+      Json list = Json::MakeArray();
+      for (const Value& one : member) list.Append(internal::ToFieldJson(one));
+      return list;
     } else {
       return internal::ToFieldJson(member);
     }
@@ -198,7 +211,14 @@ Field<Config> MakeFieldAt(std::string key, Place place, FieldOptions options) {
         return;
       }
     }
-    member = internal::FromFieldJson<Value>(key, json, options);
+    if constexpr (Traits::kList) {
+      internal::CheckType(key, json, FieldType::kNames);
+      Member list;
+      for (const Json& one : json.AsArray()) list.push_back(internal::FromFieldJson<Value>(key, one, options));
+      member = std::move(list);
+    } else {
+      member = internal::FromFieldJson<Value>(key, json, options);
+    }
   };
   return field;
 }
@@ -213,13 +233,8 @@ template <typename Config, typename Part>
 FieldTable<Config> FieldsOfPart(const FieldTable<Part>& parts, Part Config::*part) {
   FieldTable<Config> fields;
   for (const Field<Part>& inner : parts) {
-    Field<Config> field{inner.key,
-                        inner.group,
-                        inner.type,
-                        inner.optional,
-                        inner.choices,
-                        inner.options,
-                        inner.member + MemberOf<Config>(part)};
+    Field<Config> field{inner.key,      inner.group,   inner.type,    inner.list,
+                        inner.optional, inner.choices, inner.options, inner.member + MemberOf<Config>(part)};
     field.get = [get = inner.get, part](const Config& config) { return get(config.*part); };
     field.set = [set = inner.set, part](Config& config, const Json& value) { set(config.*part, value); };
     fields.push_back(std::move(field));
@@ -232,8 +247,8 @@ template <typename Config, typename Base>
 FieldTable<Config> FieldsOfBase(const FieldTable<Base>& base) {
   FieldTable<Config> fields;
   for (const Field<Base>& inner : base) {
-    fields.push_back({inner.key, inner.group, inner.type, inner.optional, inner.choices, inner.options, inner.member,
-                      inner.get, inner.set});
+    fields.push_back({inner.key, inner.group, inner.type, inner.list, inner.optional, inner.choices, inner.options,
+                      inner.member, inner.get, inner.set});
   }
   return fields;
 }
@@ -352,7 +367,7 @@ Field<Config> MakeNamesField(std::string key, Part Config::*part,
     for (const auto& [name, member] : names) config.*part.*member = false;
     for (const Json& one : json.AsArray()) {
       internal::CheckType(key, one, FieldType::kString);
-      internal::CheckString(key, one.AsString(), choices);
+      internal::CheckChoice(key, one.AsString(), choices);
       for (const auto& [name, member] : names) {
         if (one.AsString() == name) config.*part.*member = true;
       }
@@ -361,11 +376,15 @@ Field<Config> MakeNamesField(std::string key, Part Config::*part,
   return field;
 }
 
-// Ranges and choices of every field. Error(kUsage) of the first that is at fault.
+// Ranges and choices of every field, and whether a file can keep its text. Error(kUsage) of the first that is at fault.
 template <typename Config>
 void CheckFields(const FieldTable<Config>& table, const Config& config) {
   Config scratch;
-  for (const Field<Config>& field : table) field.set(scratch, field.get(config));
+  for (const Field<Config>& field : table) {
+    const Json value = field.get(config);
+    field.set(scratch, value);
+    if (value.is_string()) internal::CheckKept(field.key, value.AsString());
+  }
 }
 
 // Whether what the field's `read_by` names reads it. Where that has no value yet, it may.

@@ -28,6 +28,7 @@ struct Config {
   Colour colour = Colour::kRed;
   std::optional<double> scale;
   Part part;
+  std::vector<int64_t> shades = {1, 2};
   int64_t shade = 2;  // in no row of Fields()
   int64_t extra = 5;  // in no row of Fields()
 };
@@ -43,6 +44,7 @@ const FieldTable<Config>& Fields() {
         MakeField("name", &Config::name, {.placeholder = "TEXT", .help = "Name."}),
         MakeField("size", &Config::size, {.help = "Size.", .choices = {"small", "large"}}),
         MakeField("colour", &Config::colour, {.help = "Colour."}),
+        MakeField("shades", &Config::shades, {.placeholder = "LIST", .help = "Shades.", .range = {0, 9}}),
         MakeField("scale", &Config::scale, {.placeholder = "X", .help = "Scale."})};
     for (Field<Config>& field : FieldsOfPart(inner, &Config::part)) all.push_back(field);
     return all;
@@ -57,26 +59,20 @@ TEST(FieldTest, AConfigurationSurvivesJson) {
   config.part.depth = 4;
   const Json json = FieldsToJson(Fields(), config);
   EXPECT_EQ(json.Dump(), R"({"width": 7, "rate": 0.5, "loud": false, "name": "x", "size": "small", "colour": "blue", )"
-                         R"("scale": null, "depth": 4})");
+                         R"("shades": [1, 2], "scale": null, "depth": 4})");
   EXPECT_EQ(FieldsToJson(Fields(), FieldsFromJson(Fields(), json, "test")), json);
 }
 
 TEST(FieldTest, ValuesOfAnotherTypeOutOfRangeOrNoChoiceAreErrorsOfTheirField) {
-  const std::vector<std::pair<const char*, Json>> faults = {{"width", 0},
-                                                            {"width", 2.5},
-                                                            {"width", "7"},
-                                                            {"width", Json()},
-                                                            {"rate", 1.5},
-                                                            {"rate", -0.1},
-                                                            {"loud", 1},
-                                                            {"name", 3},
-                                                            {"size", "medium"},
-                                                            {"name", std::string(5000, 'x')},
-                                                            {"colour", std::string(1'000'000, 'x')},
-                                                            {"colour", "rde"},
-                                                            {"depth", 9},
-                                                            {"scale", "x"},
-                                                            {"width", std::numeric_limits<int64_t>::max()}};
+  const std::vector<std::pair<const char*, Json>> faults = {
+      {"width", 0},       {"width", 2.5},
+      {"width", "7"},     {"width", Json()},
+      {"rate", 1.5},      {"rate", -0.1},
+      {"loud", 1},        {"name", 3},
+      {"size", "medium"}, {"colour", std::string(1'000'000, 'x')},
+      {"colour", "rde"},  {"depth", 9},
+      {"scale", "x"},     {"width", std::numeric_limits<int64_t>::max()},
+      {"shades", 1},      {"shades", Json::MakeArray({2, -1})}};
   for (const auto& [key, value] : faults) {
     for (const Field<Config>& field : Fields()) {
       if (field.key != key) continue;
@@ -157,6 +153,20 @@ TEST(FieldTest, AConfigurationMadeInCodeIsCheckedToo) {
   EXPECT_NO_THROW(CheckFields(Fields(), config));
   config.part.depth = 100;
   EXPECT_THROW(CheckFields(Fields(), config), Error);
+}
+
+TEST(FieldTest, ATextThatAFileCannotKeepIsAnErrorOfItsField) {
+  for (const std::string& text : {std::string(5000, 'x'), std::string("caf\xE9")}) {
+    Config config;
+    config.name = text;
+    try {
+      CheckFields(Fields(), config);
+      ADD_FAILURE() << Quoted(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.field(), "name");
+      EXPECT_LT(std::string(error.what()).size(), 500u);
+    }
+  }
 }
 
 }  // namespace
