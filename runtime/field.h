@@ -68,6 +68,10 @@ struct FieldOptions {
   bool may_be_missing = false;
   // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
   bool of_the_origin = false;
+  // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
+  // its place, and if it is a list is given once or more.
+  const char* names = "";
+  bool required = false;  // an error on a command line and in its configuration file where it is missing
 };
 
 // Which member of its configuration a field is: so that code can say &Config::d_model where it means the row. Of an
@@ -260,9 +264,10 @@ FieldTable<Config> Grouped(const char* group, FieldTable<Config> rows) {
   return rows;
 }
 
-template <typename Config>
-FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second) {
+template <typename Config, typename... More>
+FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second, More... more) {
   std::move(second.begin(), second.end(), std::back_inserter(first));
+  if constexpr (sizeof...(more) > 0) return Joined(std::move(first), std::move(more)...);
   return first;
 }
 

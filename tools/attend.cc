@@ -1,7 +1,5 @@
 // `crosstalk attend`: one attention layer on a user's own tensors, for checking against any other framework.
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,17 +16,35 @@ namespace {
 struct AttendSettings {
   std::string input;
   std::string output;
-  std::optional<std::string> implementation;
+  std::optional<AttentionImplementation> implementation;
   double scale = 1.0;
   bool no_weights = false;
   bool allow_non_finite = false;
   std::string precision = "fp32";
 };
 
+FieldTable<AttendSettings> AttendFields() {
+  using S = AttendSettings;
+  return {
+      MakeOption("IN", &S::input, "FILE", "Safetensors file to read.", {.required = true}),
+      MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
+      MakeOption("--implementation", &S::implementation, "",
+                 "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes from "
+                 "the composed one), or composed (the paper's pseudocode in einsum); by default fused in float and "
+                 "composed in double."),
+      MakeOption("--scale", &S::scale, "S", "Factor on the dot products of queries and keys."),
+      MakeOption("--no-weights", &S::no_weights, "", "Leave W out of the results."),
+      MakeOption("--allow-non-finite", &S::allow_non_finite, "",
+                 "Compute and write also where an input or a result holds a NaN or an infinity; say which results do."),
+      MakeOption("--precision", &S::precision, "",
+                 "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                 "the results' type.",
+                 {.choices = {"fp32", "bf16", "double", "float"}})};
+}
+
 int RunAttend(const AttendSettings& settings) {
   AttentionTensorsOptions options;
-  if (settings.implementation)
-    options.implementation = ParseName<AttentionImplementation>("implementation", *settings.implementation);
+  options.implementation = settings.implementation;
   options.scale = settings.scale;
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
@@ -72,27 +88,7 @@ constexpr const char* kAttendDescription =
 
 Command AttendCommand() {
   return {"attend", "one attention layer on your own tensors", kAttendDescription,
-          [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<AttendSettings>();
-            options.Add("IN", &settings->input, "FILE", "Safetensors file to read.", OptionTable::Required::kYes);
-            options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
-                        OptionTable::Required::kYes);
-            options.Add("--implementation", &settings->implementation, "NAME",
-                        "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes "
-                        "from the composed one), or composed (the paper's pseudocode in einsum); by default fused in "
-                        "float and composed in double.");
-            options.Add("--scale", &settings->scale, "S", "Factor on the dot products of queries and keys.");
-            options.AddFlag("--no-weights", &settings->no_weights, "Leave W out of the results.");
-            options.AddFlag("--allow-non-finite", &settings->allow_non_finite,
-                            "Compute and write also where an input or a result holds a NaN or an infinity; say which "
-                            "results do.");
-            options.AddChoice(
-                "--precision", &settings->precision, {"fp32", "bf16", "double", "float"},
-                "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                "the results' type.");
-            options.AddThreads();
-            return [settings] { return RunAttend(*settings); };
-          }};
+          OptionsOf(AttendFields, RunAttend, Computes::kYes)};
 }
 
 }  // namespace crosstalk

@@ -56,16 +56,14 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 
 }  // namespace
 
-void AddPrecision(OptionTable& options, std::string* precision) {
-  options.AddChoice("--precision", precision, {"fp32", "bf16"},
-                    "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
-}
-
-void AddChosenModel(OptionTable& options, ChosenModel* chosen) {
-  options.Add("--run", &chosen->run, "FOLDER", "The run.");
-  options.Add("--checkpoint", &chosen->checkpoint, "WHICH",
-              "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other.");
-  AddPrecision(options, &chosen->precision);
+const FieldTable<ChosenModel>& ChosenModelFields() {
+  using S = ChosenModel;
+  static const FieldTable<S> table = {
+      MakeOption("--run", &S::run, "FOLDER", "The run."),
+      MakeOption("--checkpoint", &S::checkpoint, "WHICH",
+                 "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other."),
+      PrecisionField(&S::precision)};
+  return table;
 }
 
 TrainedModel LoadChosenModel(const ChosenModel& chosen) {
@@ -79,8 +77,8 @@ TrainedModel LoadChosenModel(const ChosenModel& chosen) {
   return trained;
 }
 
-void TakePrecision(const std::string& asked, Model& model) {
-  if (!asked.empty()) model.SetPrecision(ParseName<Precision>("precision", asked));
+void TakePrecision(std::optional<Precision> asked, Model& model) {
+  if (asked) model.SetPrecision(*asked);
   if (model.precision() == Precision::kBFloat16) model.RoundWeights();
 }
 

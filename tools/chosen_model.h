@@ -2,29 +2,35 @@
 // default the best of a run on tasks, as its scores.json is, and the last of any other.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/runtime/precision.h"
 #include "tools/option_table.h"
 
 namespace crosstalk {
 
 struct ChosenModel {
   std::string run;
-  std::string checkpoint;  // empty: the default
-  std::string precision;   // empty: that of the run
+  std::string checkpoint;              // empty: the default
+  std::optional<Precision> precision;  // none: that of the run
 };
+const FieldTable<ChosenModel>& ChosenModelFields();
 
-// --precision; empty: as the model was trained.
-void AddPrecision(OptionTable& options, std::string* precision);
-void AddChosenModel(OptionTable& options, ChosenModel* chosen);
+// --precision; none: as the model was trained.
+template <typename Settings>
+Field<Settings> PrecisionField(std::optional<Precision> Settings::*precision) {
+  return MakeOption("--precision", precision, "",
+                    "Operands of matrix products: float, or rounded to bfloat16; as the run was trained by default.");
+}
 
 // In the precision that is asked for (TakePrecision). Says which damaged checkpoints were passed over. Error(kData)
 // where the best is damaged or missing.
 TrainedModel LoadChosenModel(const ChosenModel& chosen);
 
-// Gives a model that is not trained the precision that is asked for; empty: leaves it its own. In bfloat16 its weights
+// Gives a model that is not trained the precision that is asked for; none: leaves it its own. In bfloat16 its weights
 // are rounded once, instead of at each use.
-void TakePrecision(const std::string& asked, Model& model);
+void TakePrecision(std::optional<Precision> asked, Model& model);
 
 }  // namespace crosstalk

@@ -1,12 +1,11 @@
 // What a subcommand is, and the list of them. A subcommand is one file, tools/NAME.cc, that defines its factory:
 //
+//   FieldTable<ComplexitySettings> ComplexityFields() {
+//     return {MakeOption("--n", &ComplexitySettings::n, "N", "Number of queries.")};
+//   }
 //   Command ComplexityCommand() {
 //     return {"complexity", "cost of an attention layer", "Prints the parameters and …",
-//             [](OptionTable& options) -> std::function<int()> {
-//               auto settings = std::make_shared<Settings>();
-//               options.Add("--n", &settings->n, "N", "number of queries");
-//               return [settings] { return Run(*settings); };
-//             }};
+//             OptionsOf(ComplexityFields, RunComplexity, Computes::kNo)};
 //   }
 #pragma once
 
@@ -26,6 +25,18 @@ struct Command {
   // Error becomes its kind's exit code, std::bad_alloc 5, and the message goes to standard error.
   std::function<std::function<int()>(OptionTable& options)> declare;
 };
+
+// The declaration of a command whose options are the rows of its settings and, where it computes, --threads and --simd.
+enum class Computes { kNo, kYes };
+template <typename Settings>
+std::function<std::function<int()>(OptionTable& options)> OptionsOf(FieldTable<Settings> (*fields)(),
+                                                                    int (*run)(const Settings&), Computes computes) {
+  return [=](OptionTable& options) -> std::function<int()> {
+    options.AddFields(fields());
+    if (computes == Computes::kYes) options.AddThreads();
+    return [=, &options] { return run(options.Over(fields())); };
+  };
+}
 
 Command TrainCommand();
 Command EvalCommand();

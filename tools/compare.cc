@@ -2,7 +2,6 @@
 // same for all, and so are the seeds.
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,13 +42,27 @@ std::vector<std::string> FieldsOfKinds() {
 }
 
 struct CompareSettings {
-  TrainingConfig config;
-  std::string kinds = "multihead,talking,dynamic,bilinear";
+  TrainingConfig config = {.optimization = {.steps = 600}};
+  std::vector<AttentionKind> kinds = {AttentionKind::kMultihead, AttentionKind::kTalking, AttentionKind::kDynamic,
+                                      AttentionKind::kBilinear};
   std::string vary;  // "heads=2,4"; empty: the kinds of attention
   std::vector<uint64_t> seeds = {1, 2, 3};
   std::string out = "runs/compare";
   bool json = false;
 };
+
+FieldTable<CompareSettings> ComparisonFields() {
+  using S = CompareSettings;
+  return Grouped<S>(
+      "Comparison",
+      {MakeOption("--kinds", &S::kinds, "LIST", "Kinds of attention to compare."),
+       MakeOption("--vary", &S::vary, "FIELD=LIST",
+                  "Values of an option of train to compare instead, as in heads=2,4,8 or learning_rate=0.001,0.003."),
+       MakeOption("--seeds", &S::seeds, "LIST", "Seeds: each kind or value is trained once with each.",
+                  {.range = kSeedRange}),
+       MakeOption("--out", &S::out, "FOLDER", "Where the runs and the table go."),
+       MakeOption("--json", &S::json, "", "The table as one JSON object on standard output.")});
+}
 
 // One trained model.
 struct RunResult {
@@ -193,15 +206,15 @@ std::vector<SettingResult> VariedSettings(const CompareSettings& settings, const
 }
 
 std::vector<SettingResult> KindSettings(const CompareSettings& settings) {
-  const std::vector<std::string> kinds = SplitList("--kinds", settings.kinds);
-  CheckDistinct("--kinds", kinds);  // the same run twice would count as two, with no spread between them
   std::vector<SettingResult> results;
-  for (const std::string& kind : kinds) {
+  std::vector<std::string> names;
+  for (const AttentionKind kind : settings.kinds) {
     SettingResult& result = results.emplace_back();
     result.config = settings.config;
-    result.config.model.attention.kind = ParseName<AttentionKind>("kinds", kind);
-    result.value = result.folder = kind;
+    result.config.model.attention.kind = kind;
+    result.value = result.folder = names.emplace_back(Name(kind));
   }
+  CheckDistinct("--kinds", names);  // the same run twice would count as two, with no spread between them
   return results;
 }
 
@@ -211,21 +224,22 @@ std::vector<SettingResult> SettingsToCompare(const OptionTable& options, const C
   std::vector<SettingResult> results;
   if (settings.vary.empty()) {
     for (const std::string& key : FieldsOfKinds()) {
-      CROSSTALK_CHECK(!options.Gives(OptionOf(key)), OptionOf(key),
+      CROSSTALK_CHECK(!options.Given(OptionOf(key)), OptionOf(key),
                       ": the kinds of --kinds differ in it; with --vary, ",
                       "which compares something else, it holds for all runs");
     }
     results = KindSettings(settings);
     *field_key = "attention";
   } else {
-    CROSSTALK_CHECK(!options.Gives("--kinds"),
-                    "--kinds: --vary compares something else; --vary attention=", settings.kinds, " compares kinds");
+    const std::string* const kinds = options.Given("--kinds");
+    CROSSTALK_CHECK(kinds == nullptr, "--kinds: --vary compares something else; --vary attention=", *kinds,
+                    " compares kinds");
     const size_t sign = settings.vary.find('=');
     CROSSTALK_CHECK(sign != std::string::npos, "--vary: ", Quoted(settings.vary),
                     " has no =; a field and its values are expected, as in heads=2,4,8");
     const Field<TrainingConfig>& field = VariedField(settings.vary.substr(0, sign));
     const bool offered = std::find(kNotOffered.begin(), kNotOffered.end(), field.key) == kNotOffered.end();
-    CROSSTALK_CHECK(!offered || !options.Gives(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
+    CROSSTALK_CHECK(!offered || !options.Given(OptionOf(field.key)), OptionOf(field.key), ": --vary gives its values");
     results = VariedSettings(settings, field, settings.vary.substr(sign + 1));
     *field_key = field.key;
   }
@@ -254,10 +268,11 @@ std::string FootNote(const CompareSettings& settings, const std::vector<SettingR
                 "; a layer's cost is for n = m = ", shared(length) ? StrCat(length(config)) : "its input_length");
 }
 
-int Compare(const OptionTable& options, CompareSettings& settings) {
+int Compare(const OptionTable& options) {
+  CompareSettings settings = options.Over(ComparisonFields());
   settings.config = options.Over(TrainingFields(), settings.config);
   MakePathsAbsolute(&settings.config);
-  CheckSeeds(settings.seeds);
+  CheckDistinct("--seeds", settings.seeds);
   std::string field;
   std::vector<SettingResult> results = SettingsToCompare(options, settings, &field);
 
@@ -320,20 +335,12 @@ Command CompareCommand() {
       "them over the same seeds, each with its 95 % interval. The options of the kinds of attention then hold for all "
       "runs.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<CompareSettings>();
-        settings->config.optimization.steps = 600;
-        AddTrainingOptions(options, settings->config, kNotOffered);
-        options.Group("Comparison");
-        options.Add("--kinds", &settings->kinds, "LIST", StrCat("Some of ", Join(NamesOf<AttentionKind>(), ", "), "."));
-        options.Add("--vary", &settings->vary, "FIELD=LIST",
-                    "Values of an option of train to compare instead, as in heads=2,4,8 or learning_rate=0.001,0.003.");
-        options.Add("--seeds", &settings->seeds, "LIST", "Seeds: each kind or value is trained once with each.");
-        options.Add("--out", &settings->out, "FOLDER", "Where the runs and the table go.");
-        options.AddFlag("--json", &settings->json, "The table as one JSON object on standard output.");
+        AddTrainingOptions(options, CompareSettings().config, kNotOffered);
+        options.AddFields(ComparisonFields());
         options.AddThreads();
         options.ShowFirst({"--data", "--model", "--heads", "--d-model", "--layers", "--steps", "--batch", "--vary",
                            "--seeds", "--out"});
-        return [settings, &options] { return Compare(options, *settings); };
+        return [&options] { return Compare(options); };
       }};
 }
 

@@ -20,9 +20,21 @@ struct EvalSettings {
   ChosenModel chosen;
   std::string data;
   std::optional<int64_t> batch;
-  std::optional<int64_t> batches;
+  std::optional<int64_t> eval_batches;
   bool json = false;
 };
+
+FieldTable<EvalSettings> EvalFields() {
+  using S = EvalSettings;
+  return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
+                {MakeOption("--data", &S::data, "PATH",
+                            "Text to measure on, all of it: a file or folder; the run's held-out part by default. Of a "
+                            "run on tasks, a folder with their files."),
+                 MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
+                 MakeOption("--eval-batches", &S::eval_batches, "N",
+                            "Batches, at most; by default as in training, or all of --data."),
+                 MakeOption("--json", &S::json, "", "Result as one JSON object.")});
+}
 
 // What a run is measured on, and what that is called.
 struct Measured {
@@ -37,7 +49,7 @@ Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, co
       own_text ? OpenCorpus(*config).validation : OpenTextSource(settings.data);
   // A text of the user's is measured whole, the run's own as far as in training.
   const EvaluationExtent extent =
-      own_text || settings.batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
+      own_text || settings.eval_batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
   const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
   if (!warning.empty()) PrintMessage("warning: ", warning);
   return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch"};
@@ -56,7 +68,7 @@ int Eval(const EvalSettings& settings) {
     config.optimization.batch = *settings.batch;
     config.optimization.accumulate = 1;
   }
-  if (settings.batches) config.run.eval_batches = *settings.batches;
+  if (settings.eval_batches) config.run.eval_batches = *settings.eval_batches;
   const ResolvedConfig resolved(config);
   const Measured measured = ObjectiveOf(*resolved).learns_tasks() ? OpenTaskRows(settings, *resolved, trained)
                                                                   : OpenText(settings, resolved, trained);
@@ -78,26 +90,14 @@ int Eval(const EvalSettings& settings) {
 }  // namespace
 
 Command EvalCommand() {
-  return {
-      "eval", "held-out measures of a run, on its own held-out text or on yours",
-      "Loads a checkpoint of a run and measures it on held-out text as training does: ln(PPL) is the mean negative "
-      "log-likelihood, in nats, of a target token. Beside an accuracy stands that of the best constant guess: the "
-      "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
-      [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<EvalSettings>();
-        AddChosenModel(options, &settings->chosen);
-        options.Add(
-            "--data", &settings->data, "PATH",
-            "Text to measure on, all of it: a file or folder; the run's held-out part by default. Of a run on tasks, "
-            "a folder with their files.");
-        options.NameField("task_data", "--data");
-        options.Add("--batch", &settings->batch, "N", "Examples a batch; as in training by default.");
-        options.Add("--eval-batches", &settings->batches, "N",
-                    "Batches, at most; by default as in training, or all of --data.");
-        options.AddFlag("--json", &settings->json, "Result as one JSON object.");
-        options.AddThreads();
-        return [settings] { return Eval(*settings); };
-      }};
+  return {"eval", "held-out measures of a run, on its own held-out text or on yours",
+          "Loads a checkpoint of a run and measures it on held-out text as training does: ln(PPL) is the mean negative "
+          "log-likelihood, in nats, of a target token. Beside an accuracy stands that of the best constant guess: the "
+          "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
+          [](OptionTable& options) -> std::function<int()> {
+            options.NameField("task_data", "--data");
+            return OptionsOf(EvalFields, Eval, Computes::kYes)(options);
+          }};
 }
 
 }  // namespace crosstalk

@@ -1,8 +1,6 @@
 // `crosstalk export`: a model of ours as its publishers' framework reads it.
 #include "crosstalk/models/interop/export.h"
 
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "tools/command.h"
@@ -15,16 +13,28 @@ namespace {
 struct ExportSettings {
   std::string model;
   std::string out;
-  std::string dtype = "keep";
+  ExportDType dtype = ExportDType::kKeep;
   bool with_extensions = false;
 };
+
+FieldTable<ExportSettings> ExportFields() {
+  using S = ExportSettings;
+  return {
+      MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.", {.required = true}),
+      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not be there, or be empty.",
+                 {.required = true}),
+      MakeOption("--dtype", &S::dtype, "",
+                 "Type of the weights. keep: that in which they were imported, where it holds every value, else "
+                 "float32. Rounding is to the nearest, ties to even."),
+      MakeOption("--with-extensions", &S::with_extensions, "", "Write also what the published form has no place for.")};
+}
 
 int Export(const ExportSettings& settings) {
   const StopSignals signals;
   const AnyModel any = LoadAnyModel(settings.model, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   ExportOptions options;
-  options.dtype = ParseName<ExportDType>("dtype", settings.dtype);
+  options.dtype = settings.dtype;
   options.stop = [] { return StopSignals::Received() != 0; };
   options.extensions = settings.with_extensions ? Extensions::kWrite : Extensions::kRefuse;
   const ExportResult result = ExportModel(any, settings.out, options);
@@ -49,20 +59,7 @@ constexpr const char* kExportDescription =
 
 Command ExportCommand() {
   return {"export", "a model as a Hugging Face folder", kExportDescription,
-          [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<ExportSettings>();
-            options.Add("MODEL", &settings->model, "MODEL", "A run, a checkpoint or an imported model.",
-                        OptionTable::Required::kYes);
-            options.Add("--out,-o", &settings->out, "FOLDER", "Folder to make; it must not be there, or be empty.",
-                        OptionTable::Required::kYes);
-            options.AddChoice(
-                "--dtype", &settings->dtype, NamesOf<ExportDType>(),
-                "Type of the weights. keep: that in which they were imported, where it holds every value, "
-                "else float32. Rounding is to the nearest, ties to even.");
-            options.AddFlag("--with-extensions", &settings->with_extensions,
-                            "Write also what the published form has no place for.");
-            return [settings] { return Export(*settings); };
-          }};
+          OptionsOf(ExportFields, Export, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -46,6 +46,27 @@ struct FinetuneSettings {
   bool json = false;
 };
 
+Field<FinetuneSettings> FromField() {
+  return MakeOption("--from", &FinetuneSettings::from, "MODEL", "A run's folder, a checkpoint or an imported model.");
+}
+
+FieldTable<FinetuneSettings> FinetuneRunFields() {
+  using S = FinetuneSettings;
+  return Grouped<S>(
+      "Run", {MakeOption("--epochs", &S::epochs, "X",
+                         "Passes over the examples; as published for the model and the task by default. --steps says "
+                         "how long a run is as well.",
+                         {.range = {1e-9, 1e6}}),
+              MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default."),
+              MakeOption("--seeds", &S::seeds, "LIST",
+                         "Seeds: a run for each, in --out/seed-N, and in --out/scores.json the mean and spread over "
+                         "all that the folder has.",
+                         {.range = kSeedRange}),
+              MakeOption("--dry-run", &S::dry_run, "",
+                         "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
+              MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
+}
+
 // The folder of each run.
 std::vector<std::string> FoldersOf(const FinetuneSettings& settings) {
   if (settings.out.empty()) return {};
@@ -86,11 +107,11 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   const bool carries = given.optimization.optimizer_start == OptimizerStart::kCarried;  // asked for
   CROSSTALK_CHECK_FIELD(!given.objective.task_data.empty(), "task_data",
                         "is missing: the folder with the tasks' files");
-  CROSSTALK_CHECK(settings.seeds.empty() || !options.Gives("--seed"),
+  CROSSTALK_CHECK(settings.seeds.empty() || !options.Given("--seed"),
                   "--seeds and --seed both say the seeds; give one");
   CROSSTALK_CHECK(settings.seeds.empty() || !settings.out.empty(),
                   "--seeds needs --out: the folder that gets a run for each");
-  CheckSeeds(settings.seeds);
+  CheckDistinct("--seeds", settings.seeds);
   if (!task.empty()) SplitList("--task", task);
   ParseTasks(task);
   const TrainedModel origin = OutlineOf(settings);
@@ -102,8 +123,6 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   if (!carries && settings.config.optimization.optimizer != published.optimization.optimizer)
     settings.config.optimization.optimizer_start = OptimizerStart::kFresh;
   if (settings.epochs) length = {.epochs = *settings.epochs, .steps = 0, .warmup = length.warmup};
-  CROSSTALK_CHECK(!settings.epochs || (length.epochs > 0 && length.epochs <= 1e6), "--epochs: ", length.epochs,
-                  " is not above 0 and at most 1e6");
   CROSSTALK_CHECK(!settings.epochs || settings.config.optimization.steps == 0,
                   "--epochs and --steps both say how long; give one");
   settings.config.optimization.init_from = settings.from;
@@ -115,7 +134,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
     return CountTrainingExamples(settings.config, data);
   };
   SetSteps(length, count_examples, &settings.config);
-  if (settings.config.model.d_model < kSmallestPublished && !options.Gives("--learning-rate")) {
+  if (settings.config.model.d_model < kSmallestPublished && !options.Given("--learning-rate")) {
     PrintMessage(
         "note: the default --learning-rate of ", *settings.config.optimization.learning_rate,
         " is published for models of 60 million parameters and more; one of a million wants ten times as much");
@@ -133,7 +152,8 @@ int DryRunOf(FinetuneSettings settings) {
   return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
 }
 
-int Finetune(const OptionTable& options, FinetuneSettings& settings) {
+int Finetune(const OptionTable& options) {
+  FinetuneSettings settings = options.Over({FromField()}, options.Over(FinetuneRunFields()));
   Resolve(options, settings);
   if (settings.dry_run) return DryRunOf(settings);
   const bool many = !settings.seeds.empty();
@@ -200,27 +220,15 @@ Command FinetuneCommand() {
       "scores.json, and report.html.\n"
       "The same command goes on with what was interrupted. With --seeds each has a run of its own.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<FinetuneSettings>();
-        options.Add("--from", &settings->from, "MODEL", "A run's folder, a checkpoint or an imported model.");
+        options.AddFields<FinetuneSettings>({FromField()});
         options.NameField("init_from", "--from");
         AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation"});
-        options.Group("Run");
-        options.Add("--epochs", &settings->epochs, "X",
-                    "Passes over the examples; as published for the model and the task by default. --steps says "
-                    "how long a run is as well.");
-        options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default.");
-        options.Add(
-            "--seeds", &settings->seeds, "LIST",
-            "Seeds: a run for each, in --out/seed-N, and in --out/scores.json the mean and spread over all that the "
-            "folder has.");
-        options.AddFlag("--dry-run", &settings->dry_run,
-                        "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
-        options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
+        options.AddFields(FinetuneRunFields());
         options.AddThreads();
         for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);
         options.ShowFirst({"--from", "--task", "--task-data", "--epochs", "--steps", "--batch", "--learning-rate",
                            "--out", "--seeds", "--dry-run"});
-        return [settings, &options] { return Finetune(options, *settings); };
+        return [&options] { return Finetune(options); };
       }};
 }
 

@@ -1,8 +1,6 @@
 // `crosstalk forward`: a model on a user's own ids, for checking it against any other framework.
 #include <cmath>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,10 +23,25 @@ struct ForwardSettings {
   std::string inputs;
   std::string output;
   std::string precision = "fp32";
-  std::optional<std::string> implementation;
+  std::optional<AttentionImplementation> implementation;
   bool gradients = false;
   bool all = false;
 };
+
+FieldTable<ForwardSettings> ForwardFields() {
+  using S = ForwardSettings;
+  return {
+      MakeOption("MODEL", &S::model, "MODEL", "A published model's folder, a run or a checkpoint.", {.required = true}),
+      MakeOption("--inputs,-i", &S::inputs, "FILE", "Safetensors file to read.", {.required = true}),
+      MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
+      MakeOption("--precision", &S::precision, "",
+                 "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                 "the results' type, and by the composed implementation of attention.",
+                 {.choices = {"fp32", "bf16", "double", "float"}}),
+      MakeOption("--gradients", &S::gradients, "", "Also the gradient of the loss for each parameter."),
+      MakeOption("--all", &S::all, "", "Also what each layer computes."),
+      MakeOption("--implementation", &S::implementation, "", "Of attention; the model's own by default.")};
+}
 
 // A file of inputs may hold the prompts of a generation too, which have rows of their own.
 constexpr std::string_view kPromptPrefix = "gen_";
@@ -84,11 +97,9 @@ int Forward(const ForwardSettings& settings) {
                   "--output: ", settings.output, " is the file to read; name another");
   AnyModelOptions options;
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
-  if (settings.implementation) {
-    options.implementation = ParseName<AttentionImplementation>("implementation", *settings.implementation);
-    if (*options.implementation == AttentionImplementation::kFused && options.dtype == DType::kFloat64) {
-      PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
-    }
+  options.implementation = settings.implementation;
+  if (options.implementation == AttentionImplementation::kFused && options.dtype == DType::kFloat64) {
+    PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
   }
   const AnyModel any = LoadAnyModel(settings.model, options);
   any.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
@@ -144,25 +155,7 @@ constexpr const char* kForwardDescription =
 
 Command ForwardCommand() {
   return {"forward", "a model on your own ids, for checking against other frameworks", kForwardDescription,
-          [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<ForwardSettings>();
-            options.Add("MODEL", &settings->model, "MODEL", "A published model's folder, a run or a checkpoint.",
-                        OptionTable::Required::kYes);
-            options.Add("--inputs,-i", &settings->inputs, "FILE", "Safetensors file to read.",
-                        OptionTable::Required::kYes);
-            options.Add("--output,-o", &settings->output, "FILE", "Safetensors file to write.",
-                        OptionTable::Required::kYes);
-            options.AddChoice(
-                "--precision", &settings->precision, {"fp32", "bf16", "double", "float"},
-                "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                "the results' type, and by the composed implementation of attention.");
-            options.AddFlag("--gradients", &settings->gradients, "Also the gradient of the loss for each parameter.");
-            options.AddFlag("--all", &settings->all, "Also what each layer computes.");
-            options.Add("--implementation", &settings->implementation, "NAME",
-                        "Of attention: fused or composed; the model's own by default.");
-            options.AddThreads();
-            return [settings] { return Forward(*settings); };
-          }};
+          OptionsOf(ForwardFields, Forward, Computes::kYes)};
 }
 
 }  // namespace crosstalk

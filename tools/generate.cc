@@ -36,10 +36,60 @@ struct GenerateSettings {
   std::optional<int64_t> max_length;
   std::optional<double> temperature;
   SearchOptions search;
-  std::string normalisation = "power";
   bool early_stopping = false;
   bool json = false;
 };
+
+FieldTable<GenerateSettings> GenerateFields() {
+  using S = GenerateSettings;
+  const auto search = [](auto SearchOptions::*member) {
+    return [member](S& settings) -> decltype(auto) { return (settings.search.*member); };
+  };
+  return Joined(
+      {MakeOption("MODEL", &S::model, "MODEL",
+                  "A run, a checkpoint, an imported model, or a published model's folder.")},
+      FieldsOfPart(ChosenModelFields(), &S::chosen),
+      Grouped<S>(
+          "What to write for",
+          {MakeOption("--text", &S::text, "TEXT",
+                      "One text; - reads it from standard input. A language model begins one of its own by default."),
+           MakeOption("--texts", &S::texts, "FILE",
+                      "A text in each line; - reads standard input. An empty line is a text too: a language model "
+                      "begins one of its own, and a T5 refuses it."),
+           MakeOption("--inputs", &S::inputs, "FILE",
+                      "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; all but "
+                      "padding by default.")}),
+      Grouped<S>(
+          "How",
+          {MakeOption("--max-length", &S::max_length, "N",
+                      "Tokens to write, at most, the end token among them; 200 by default. Of a text with blanks, "
+                      "tokens for each of them, the sentinels between them and the end not counted; 20 by default."),
+           MakeOption("--temperature", &S::temperature, "X",
+                      "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5 and "
+                      "with beams."),
+           MakeOption<S>(
+               "--top-k", [](S& settings) -> int64_t& { return settings.search.sampling.top_k; }, "N",
+               "Choose among the N likeliest tokens; 0: all."),
+           MakeOption<S>(
+               "--top-p", [](S& settings) -> double& { return settings.search.sampling.top_p; }, "SHARE",
+               "Choose among the fewest tokens that have this probability together."),
+           MakeOption<S>("--seed", search(&SearchOptions::seed), "N", "Decides what is drawn.", {.range = kSeedRange}),
+           MakeOption<S>("--beams", search(&SearchOptions::beams), "N",
+                         StrCat("Hypotheses that a beam search keeps, 1 to ", kMostBeams, "; 1: no beam search.")),
+           MakeOption<S>("--length-penalty", search(&SearchOptions::length_penalty), "X",
+                         "α of the scores, at least 0, which compares sums; the larger, the longer the answers."),
+           MakeOption<S>("--length-normalisation", search(&SearchOptions::normalisation), "",
+                         "What sums are divided by: length^α (power), or ((5 + length) / 6)^α (gnmt, T5's)."),
+           MakeOption("--early-stopping", &S::early_stopping, "",
+                      "End a beam search when as many answers have ended as there are beams; else it goes on until "
+                      "what is open can hardly win."),
+           MakeOption<S>("--answers", search(&SearchOptions::answers), "N",
+                         StrCat("Of each input: the best of the beams, or as many that are drawn, 1 to ", kMostBeams,
+                                "; best first."))}),
+      Grouped<S>("Running", {MakeOption<S>("--batch", search(&SearchOptions::batch), "N",
+                                           "Inputs that are computed together, at most. Never changes a bit."),
+                             MakeOption("--json", &S::json, "", "One JSON object a line.")}));
+}
 
 // A model that is to write, and with what.
 struct Writing {
@@ -76,7 +126,7 @@ Writing Load(const GenerateSettings& settings) {
 // Options that change nothing beside the others are mistakes.
 void CheckOptionsHaveEffect(const GenerateSettings& settings, const SearchOptions& options) {
   const auto check = [&](const char* name, bool has_effect, const char* needs) {
-    CROSSTALK_CHECK(has_effect || !settings.options->Gives(name), name, needs);
+    CROSSTALK_CHECK(has_effect || !settings.options->Given(name), name, needs);
   };
   const bool draws = options.sampling.temperature > 0;
   constexpr const char* kNeedsTemperature =
@@ -96,7 +146,6 @@ SearchOptions OptionsFor(const GenerateSettings& settings, const SearchOptions& 
   options.max_length = settings.max_length.value_or(defaults.max_length);
   const double temperature = options.beams > 1 ? 0 : defaults.sampling.temperature;
   options.sampling.temperature = settings.temperature.value_or(temperature);
-  options.normalisation = ParseName<LengthNormalisation>("length_normalisation", settings.normalisation);
   options.early_stopping = settings.early_stopping ? EarlyStopping::kYes : EarlyStopping::kNo;
   options.Validate();
   CheckOptionsHaveEffect(settings, options);
@@ -269,53 +318,12 @@ constexpr const char* kGenerateDescription =
 }  // namespace
 
 Command GenerateCommand() {
-  return {
-      "generate", "let a trained model write: go on with a text, fill its blanks, or answer it", kGenerateDescription,
-      [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<GenerateSettings>();
-        settings->options = &options;
-        SearchOptions& search = settings->search;
-        options.Add("MODEL", &settings->model, "MODEL",
-                    "A run, a checkpoint, an imported model, or a published model's folder.");
-        AddChosenModel(options, &settings->chosen);
-        options.Group("What to write for");
-        options.Add("--text", &settings->text, "TEXT",
-                    "One text; - reads it from standard input. A language model begins one of its own by default.");
-        options.Add("--texts", &settings->texts, "FILE",
-                    "A text in each line; - reads standard input. An empty line is a text too: a language model begins "
-                    "one of its own, and a T5 refuses it.");
-        options.Add("--inputs", &settings->inputs, "FILE",
-                    "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; all but "
-                    "padding by default.");
-        options.Group("How");
-        options.Add("--max-length", &settings->max_length, "N",
-                    "Tokens to write, at most, the end token among them; 200 by default. Of a text with blanks, tokens "
-                    "for each of them, the sentinels between them and the end not counted; 20 by default.");
-        options.Add("--temperature", &settings->temperature, "X",
-                    "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5 and "
-                    "with beams.");
-        options.Add("--top-k", &search.sampling.top_k, "N", "Choose among the N likeliest tokens; 0: all.");
-        options.Add("--top-p", &search.sampling.top_p, "SHARE",
-                    "Choose among the fewest tokens that have this probability together.");
-        options.Add("--seed", &search.seed, "N", "Decides what is drawn.");
-        options.Add("--beams", &search.beams, "N",
-                    StrCat("Hypotheses that a beam search keeps, 1 to ", kMostBeams, "; 1: no beam search."));
-        options.Add("--length-penalty", &search.length_penalty, "X",
-                    "α of the scores, at least 0, which compares sums; the larger, the longer the answers.");
-        options.AddChoice("--length-normalisation", &settings->normalisation, NamesOf<LengthNormalisation>(),
-                          "What sums are divided by: length^α (power), or ((5 + length) / 6)^α (gnmt, T5's).");
-        options.AddFlag("--early-stopping", &settings->early_stopping,
-                        "End a beam search when as many answers have ended as there are beams; else it goes on "
-                        "until what is open can hardly win.");
-        options.Add("--answers", &search.answers, "N",
-                    StrCat("Of each input: the best of the beams, or as many that are drawn, 1 to ", kMostBeams,
-                           "; best first."));
-        options.Group("Running");
-        options.Add("--batch", &search.batch, "N", "Inputs that are computed together, at most. Never changes a bit.");
-        options.AddFlag("--json", &settings->json, "One JSON object a line.");
-        options.AddThreads();
-        return [settings] { return Generate(*settings); };
-      }};
+  return {"generate", "let a trained model write: go on with a text, fill its blanks, or answer it",
+          kGenerateDescription, [](OptionTable& options) -> std::function<int()> {
+            options.AddFields(GenerateFields());
+            options.AddThreads();
+            return [&options] { return Generate(options.Over(GenerateFields(), {.options = &options})); };
+          }};
 }
 
 }  // namespace crosstalk

@@ -1,9 +1,6 @@
 // `crosstalk import`: a published model as one of ours.
 #include "crosstalk/models/interop/import.h"
 
-#include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "crosstalk/runtime/text.h"
@@ -20,6 +17,17 @@ struct ImportSettings {
   std::string out;
   std::string attention = "multihead";
 };
+
+FieldTable<ImportSettings> ImportFields() {
+  using S = ImportSettings;
+  return {
+      MakeOption("FOLDER", &S::folder, "FOLDER", "The published model's folder.", {.required = true}),
+      MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not be there, or be empty.",
+                 {.required = true}),
+      MakeOption("--attention", &S::attention, "",
+                 "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to finetune from.",
+                 {.choices = {"multihead", "talking", "logits", "weights"}})};
+}
 
 int Import(const ImportSettings& settings) {
   const StopSignals signals;
@@ -48,17 +56,7 @@ constexpr const char* kImportDescription =
 
 Command ImportCommand() {
   return {"import", "a published model (a Hugging Face folder) as one of ours", kImportDescription,
-          [](OptionTable& options) -> std::function<int()> {
-            auto settings = std::make_shared<ImportSettings>();
-            options.Add("FOLDER", &settings->folder, "FOLDER", "The published model's folder.",
-                        OptionTable::Required::kYes);
-            options.Add("--out,-o", &settings->out, "MODEL", "Folder to make; it must not be there, or be empty.",
-                        OptionTable::Required::kYes);
-            options.AddChoice("--attention", &settings->attention, {"multihead", "talking", "logits", "weights"},
-                              "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to "
-                              "finetune from.");
-            return [settings] { return Import(*settings); };
-          }};
+          OptionsOf(ImportFields, Import, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -1,7 +1,5 @@
 // `crosstalk inspect`: what the heads of a model say to each other: attention maps of a text, and the head projections.
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,11 +32,33 @@ struct InspectSettings {
   std::string model;
   std::optional<std::string> text, second, target;
   std::optional<std::string> out, tensors;
-  std::string precision;  // empty: that of the run
+  std::optional<Precision> precision;  // none: that of the run
   int64_t max_tokens = InspectedText().max_tokens;
   int64_t max_heads = MapsOptions().most_heads;
   bool json = false;
 };
+
+FieldTable<InspectSettings> InspectFields() {
+  using S = InspectSettings;
+  return Joined(
+      {MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint, an imported model, or a published model's folder.",
+                  {.required = true})},
+      Grouped<S>("What to look at",
+                 {MakeOption("--text", &S::text, "TEXT", "The text that the model reads; - reads standard input."),
+                  MakeOption("--second", &S::second, "TEXT", "The second segment of a BERT or an ALBERT."),
+                  MakeOption("--target", &S::target, "TEXT",
+                             "What a T5's decoder is to write; the model's own answer by default."),
+                  MakeOption("--max-tokens", &S::max_tokens, "N",
+                             "Tokens of a text, at most; the page grows with their square."),
+                  MakeOption("--max-heads", &S::max_heads, "N", "Heads of a layer in the page, at most.",
+                             {.range = AtLeast(1)}),
+                  PrecisionField(&S::precision)}),
+      Grouped<S>("What is written",
+                 {MakeOption("--out,-o", &S::out, "FILE", "HTML page."),
+                  MakeOption("--tensors", &S::tensors, "FILE", "Safetensors file with the maps."),
+                  MakeOption("--json", &S::json, "",
+                             "The numbers of the head projections as one JSON object on standard output.")}));
+}
 
 AnyModel Load(const InspectSettings& settings) {
   const std::string& path = settings.model;
@@ -105,12 +125,11 @@ int Inspect(const InspectSettings& settings) {
                   "--out, --tensors and --json say where to write; give one");
   CROSSTALK_CHECK(settings.text || !settings.tensors, "--tensors needs --text: maps are of a text");
   CROSSTALK_CHECK(settings.text || (!settings.second && !settings.target), "--second and --target belong to a --text");
-  CROSSTALK_CHECK(settings.max_heads >= 1, "--max-heads: ", settings.max_heads, " is less than 1");
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
   if (settings.out) CheckReplaceablePage(*settings.out);
   const AnyModel any = Load(settings);
   // Weights are not rounded: the projections are shown as they were trained.
-  if (!settings.precision.empty()) any.model->SetPrecision(ParseName<Precision>("precision", settings.precision));
+  if (settings.precision) any.model->SetPrecision(*settings.precision);
   std::optional<Batch> inputs;
   std::optional<AttentionMaps> maps;
   if (settings.text) {
@@ -159,28 +178,7 @@ constexpr const char* kInspectDescription =
 
 Command InspectCommand() {
   return {"inspect", "what the heads say to each other: attention maps of a text, head projections",
-          kInspectDescription, [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<InspectSettings>();
-            options.Add("MODEL", &settings->model, "MODEL",
-                        "A run, a checkpoint, an imported model, or a published model's folder.",
-                        OptionTable::Required::kYes);
-            options.Group("What to look at");
-            options.Add("--text", &settings->text, "TEXT", "The text that the model reads; - reads standard input.");
-            options.Add("--second", &settings->second, "TEXT", "The second segment of a BERT or an ALBERT.");
-            options.Add("--target", &settings->target, "TEXT",
-                        "What a T5's decoder is to write; the model's own answer by default.");
-            options.Add("--max-tokens", &settings->max_tokens, "N",
-                        "Tokens of a text, at most; the page grows with their square.");
-            options.Add("--max-heads", &settings->max_heads, "N", "Heads of a layer in the page, at most.");
-            AddPrecision(options, &settings->precision);
-            options.Group("What is written");
-            options.Add("--out,-o", &settings->out, "FILE", "HTML page.");
-            options.Add("--tensors", &settings->tensors, "FILE", "Safetensors file with the maps.");
-            options.AddFlag("--json", &settings->json,
-                            "The numbers of the head projections as one JSON object on standard output.");
-            options.AddThreads();
-            return [settings] { return Inspect(*settings); };
-          }};
+          kInspectDescription, OptionsOf(InspectFields, Inspect, Computes::kYes)};
 }
 
 }  // namespace crosstalk

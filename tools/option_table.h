@@ -1,13 +1,12 @@
-// OptionTable: the options of one subcommand. What a command declares here is what parsing, `--help`, `--config FILE`
-// and the nearest-name hint of an unknown option all work from.
+// OptionTable: the options of one subcommand. The rows of its settings (runtime/field.h) are what parsing, `--help`,
+// `--config FILE` and the nearest-name hint of an unknown option all work from.
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -16,70 +15,59 @@
 
 namespace crosstalk {
 
-// Names are "--d-model"; several separated by commas are synonyms ("--output,-o"); one without dashes is a positional
-// argument. `placeholder` is what stands for the value in the help ("N", "FILE"), `help` one sentence with the unit.
-// A target's value at declaration is the default; it is written when the command line is parsed, and must live until
-// then. An option may be given once, but for a list.
+// The key of an option's field: max_length of "--max-length", output of "--output,-o", MODEL of "MODEL".
+std::string OptionKey(const std::string& names);
+
+// A row of a command's settings by its names on the command line: "--max-length"; "--output,-o"; or, without dashes,
+// "MODEL", an argument that is known by its place, and as a list is given once or more. `more`: what else it says.
+template <typename Settings, typename Place>
+Field<Settings> MakeOption(const char* names, Place place, const char* placeholder, std::string help,
+                           FieldOptions more = {}) {
+  more.names = names;
+  more.placeholder = placeholder;
+  more.help = std::move(help);
+  return MakeFieldAt<Settings>(OptionKey(names), place, std::move(more));
+}
+template <typename Settings, typename Member>
+Field<Settings> MakeOption(const char* names, Member Settings::*member, const char* placeholder, std::string help,
+                           FieldOptions more = {}) {
+  return MakeOption<Settings, Member Settings::*>(names, member, placeholder, std::move(help), std::move(more));
+}
+
+// A row of key d_model is the option --d-model. A list's values are separated by commas. true or false is a flag: on
+// the command line its name alone, in a configuration file true or false. An option may be given once.
 class OptionTable {
  public:
-  OptionTable();
-  ~OptionTable();
+  OptionTable() = default;
   OptionTable(const OptionTable&) = delete;
   OptionTable& operator=(const OptionTable&) = delete;
 
-  enum class Required { kNo, kYes };
-
-  // Starts a titled group in the help.
-  void Group(const std::string& title);
-
-  void Add(const std::string& names, std::string* value, const std::string& placeholder, const std::string& help,
-           Required required = Required::kNo);
-  void Add(const std::string& names, int64_t* value, const std::string& placeholder, const std::string& help,
-           Required required = Required::kNo);
-  void Add(const std::string& names, uint64_t* value, const std::string& placeholder, const std::string& help,
-           Required required = Required::kNo);
-  void Add(const std::string& names, double* value, const std::string& placeholder, const std::string& help,
-           Required required = Required::kNo);
-  void Add(const std::string& names, std::optional<std::string>* value, const std::string& placeholder,
-           const std::string& help);
-  void Add(const std::string& names, std::optional<int64_t>* value, const std::string& placeholder,
-           const std::string& help);
-  void Add(const std::string& names, std::optional<double>* value, const std::string& placeholder,
-           const std::string& help);
-  // "1,2,3"
-  void Add(const std::string& names, std::vector<uint64_t>* value, const std::string& placeholder,
-           const std::string& help);
-  // A positional argument that is given once or more: RUN….
-  void AddList(const std::string& name, std::vector<std::string>* values, const std::string& placeholder,
-               const std::string& help);
-  // One of `choices`; any other is a usage error that names the nearest.
-  void AddChoice(const std::string& names, std::string* value, const std::vector<std::string>& choices,
-                 const std::string& help);
-  // A row of a configuration's table as an option: --d-model for d_model. What it says is what the row says. Rows whose
-  // keys are in `except` are left out.
+  // All rows but those whose keys are in `except`. What they say is what help and documentation show; the values of
+  // `defaults` are shown as defaults.
   template <typename Config>
-  void AddFields(const FieldTable<Config>& fields, const Config& defaults,
+  void AddFields(const FieldTable<Config>& fields, const Config& defaults = {},
                  const std::vector<std::string>& except = {}) {
     for (const Field<Config>& field : fields) {
       if (std::find(except.begin(), except.end(), field.key) != except.end()) continue;
-      if (!field.group.empty()) Group(field.group);
-      AddField(field.key, field.type, field.choices, field.options, field.get(defaults), [set = field.set](Json value) {
+      if (!field.group.empty()) group_ = field.group;
+      const auto check = [set = field.set](const Json& value) {
         Config scratch;
         set(scratch, value);
-        return value;
-      });
+      };
+      AddEntry({.key = field.key, .type = field.type, .list = field.list, .check = check}, field.choices, field.options,
+               field.get(defaults));
     }
   }
   // Once parsed: `base` with the fields that the command line gives, or else --config FILE.
   template <typename Config>
-  Config Over(const FieldTable<Config>& fields, Config base) const {
+  Config Over(const FieldTable<Config>& fields, Config base = {}) const {
     for (const Field<Config>& field : fields) {
-      if (const Json* const value = GivenField(field.key)) field.set(base, *value);
+      for (const Entry& entry : entries_) {
+        if (entry.key == field.key && entry.value) field.set(base, *entry.value);
+      }
     }
     return base;
   }
-  // Takes no value; sets *value to true. In a configuration file: true or false.
-  void AddFlag(const std::string& name, bool* value, const std::string& help);
   // "--threads N" and "--simd NAME", of every command that computes: applied before it runs. Not given: all processors,
   // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();
@@ -94,8 +82,8 @@ class OptionTable {
   // line does not give. Throws Error(kUsage).
   enum class Outcome { kRun, kHelp, kHelpAll };
   Outcome Parse(const std::vector<std::string>& arguments);
-  // The text of an option as the command line gave it; none where it did not.
-  std::optional<std::string> Given(const std::string& name) const;
+  // The text of an option as the command line, or else --config FILE, gives it; null where neither does.
+  const std::string* Given(const std::string& name) const;
   enum class HelpLength { kFirst, kAll };
   std::string Help(const std::string& command, const std::string& description, HelpLength length) const;
 
@@ -111,17 +99,47 @@ class OptionTable {
   std::string MessageOf(const Error& error) const;
   // Of a field that the command calls by another name: errors of `field` name the option `name`.
   void NameField(const std::string& field, const std::string& name);
-  // Whether the command line, or --config FILE, gives the option of this name.
-  bool Gives(const std::string& name) const;
 
  private:
-  void AddField(const std::string& key, FieldType type, const std::vector<std::string>& choices,
-                const FieldOptions& field, const Json& default_value, std::function<Json(Json)> checked);
-  // Null where it is not given.
-  const Json* GivenField(const std::string& key) const;
+  struct Entry {
+    std::string key;  // "d_model": in a configuration file and in errors
+    FieldType type = FieldType::kString;
+    bool list = false;
+    std::function<void(const Json& value)> check;  // Error(kUsage) of the field unless it can have the value
+    std::vector<std::string> names = {};           // "--output", "-o"; an argument's has no dashes
+    std::string group = {};
+    std::string placeholder = {};  // empty: a flag
+    std::string help = {};
+    std::string default_text = {};
+    bool required = false;
+    bool first = true;  // --help shows it, and not only --help=all
+    bool hidden = false;
+    std::vector<std::string> texts = {};  // as the command line gives it, or else the configuration file
+    std::optional<Json> value = {};       // the same as the field's value
 
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+    bool positional() const { return names[0][0] != '-'; }
+    bool repeats() const { return list && positional(); }
+    bool flag() const { return placeholder.empty(); }
+    // "--output", or of an argument "FILE": what an error says is missing.
+    const std::string& shown() const { return positional() ? placeholder : names[0]; }
+  };
+
+  void AddEntry(Entry entry, const std::vector<std::string>& choices, const FieldOptions& options,
+                const Json& default_value);
+  const Entry* FindEntry(const std::string& name) const;
+  Outcome ReadCommandLine(const std::vector<std::string>& arguments);
+  void ReadConfigFile(const std::string& path);
+  // Makes the value of the texts. Errors name the option `name`.
+  static void TakeTexts(const std::string& name, Entry* entry);
+  // The option that sets a field; "" where there is none.
+  std::string OptionOf(const std::string& field) const;
+  // A message with options in the places of fields: of words with an underscore, those that begin a line of a list, and
+  // after "Try" of any.
+  std::string WithOptionNames(const std::string& text) const;
+
+  std::string group_ = "Options";
+  std::vector<Entry> entries_;
+  std::vector<std::pair<std::string, std::string>> field_names_;  // fields that options of another name set
 };
 
 // The parts of a list that commas separate, for the option `name`. Usage error where there is nothing, in all or in a

@@ -1,6 +1,5 @@
 // `crosstalk options`: every option of every subcommand, from the tables that the command line is parsed by.
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "crosstalk/runtime/check.h"
@@ -15,6 +14,12 @@ struct OptionsSettings {
   std::string command;
   bool markdown = false;
 };
+
+FieldTable<OptionsSettings> OptionsFields() {
+  using S = OptionsSettings;
+  return {MakeOption("COMMAND", &S::command, "COMMAND", "A subcommand."),
+          MakeOption("--markdown", &S::markdown, "", "Tables with help and defaults: docs/options.md.")};
+}
 
 // "|" would end a cell of the table.
 std::string MarkdownCell(const std::string& text) { return Join(Split(text, '|'), "\\|"); }
@@ -68,12 +73,7 @@ int ListOptions(const OptionsSettings& settings) {
 Command OptionsCommand() {
   return {"options", "list every option of every subcommand",
           "Prints the names of the options, one a line; of one subcommand if it is named.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<OptionsSettings>();
-            options.Add("COMMAND", &settings->command, "COMMAND", "A subcommand.");
-            options.AddFlag("--markdown", &settings->markdown, "Tables with help and defaults: docs/options.md.");
-            return [settings] { return ListOptions(*settings); };
-          }};
+          OptionsOf(OptionsFields, ListOptions, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -1,7 +1,5 @@
 // `crosstalk predict`: a finetuned model's answers to a task, in its official files.
 #include <algorithm>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,27 +21,42 @@ namespace {
 
 struct PredictSettings {
   ChosenModel chosen;
-  std::string task, task_data;
-  std::string split = "dev";
+  std::vector<std::string> task;
+  std::string task_data;
+  TaskSplit split = TaskSplit::kDev;
   std::optional<double> no_answer_threshold;
   std::string out;
   bool json = false;
 };
 
+FieldTable<PredictSettings> PredictFields() {
+  using S = PredictSettings;
+  return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
+                {MakeOption("--task", &S::task, "NAMES", "Tasks; those that it was finetuned on by default."),
+                 MakeOption("--task-data", &S::task_data, "FOLDER",
+                            "Folder with their files; that of the finetuning by default."),
+                 MakeOption("--split", &S::split, "", "Which rows."),
+                 MakeOption("--no-answer-threshold", &S::no_answer_threshold, "X",
+                            "SQuAD 2.0: above it an answer is that there is none; by default the best one for rows "
+                            "that have answers, and 0.5 for others."),
+                 MakeOption("--out", &S::out, "FOLDER", "Where the answers go."),
+                 MakeOption("--json", &S::json, "", "Files and measures as one JSON object on standard output.")});
+}
+
 bool MayLackAnswers(const TaskType* type) { return type->may_lack_answers; }
 
 // Answers a task's file and writes the answers; their paths are added to `files`.
 TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& trained, const TaskType& type,
-                      const std::string& folder, TaskSplit split, Json* files) {
-  const std::optional<std::string> path = FindTaskFile(type, folder, split);
-  CROSSTALK_CHECK(path.has_value(), "--task-data ", folder, ": has no ", settings.split, " file of ", type.name);
-  const std::vector<TaskRow> rows = type.read(type, *path, split);
+                      const std::string& folder, Json* files) {
+  const std::optional<std::string> path = FindTaskFile(type, folder, settings.split);
+  CROSSTALK_CHECK(path.has_value(), "--task-data ", folder, ": has no ", Name(settings.split), " file of ", type.name);
+  const std::vector<TaskRow> rows = type.read(type, *path, settings.split);
   Progress progress;
   const Observer observer = {
       .stop = [] { return StopSignals::Received() != 0; },
       .progress = [&](int64_t done, int64_t total) { progress.Count(StrCat(type.name, ": answer"), done, total); }};
-  TaskResult result = AnswerTask(trained.config, *trained.model, *trained.tokenizer, type, split, rows, observer,
-                                 settings.no_answer_threshold);
+  TaskResult result = AnswerTask(trained.config, *trained.model, *trained.tokenizer, type, settings.split, rows,
+                                 observer, settings.no_answer_threshold);
   CROSSTALK_CHECK(!settings.no_answer_threshold || !type.may_lack_answers || result.no_answer_threshold,
                   "--no-answer-threshold: ", trained.model->Describe(),
                   ", writes its answers, and does not say how sure it is that there is none");
@@ -61,10 +74,8 @@ int Predict(const PredictSettings& settings) {
   if (!ObjectiveOf(trained.config).learns_tasks()) {
     Fail(ErrorKind::kUsage, trained.checkpoint, ": was not trained on tasks; finetune it first");
   }
-  if (!settings.task.empty()) SplitList("--task", settings.task);
-  const std::string names = settings.task.empty() ? trained.config.objective.tasks : settings.task;
+  const std::string names = settings.task.empty() ? trained.config.objective.tasks : Join(settings.task, ",");
   const std::string folder = settings.task_data.empty() ? trained.config.objective.task_data : settings.task_data;
-  const TaskSplit split = ParseName<TaskSplit>("split", settings.split);
   const std::vector<const TaskType*> tasks = ParseTasks(names);
   CROSSTALK_CHECK(!settings.no_answer_threshold || std::any_of(tasks.begin(), tasks.end(), MayLackAnswers),
                   "--no-answer-threshold is of tasks whose questions may lack an answer, and not of ", names);
@@ -75,7 +86,7 @@ int Predict(const PredictSettings& settings) {
   std::vector<TaskResult> results;
   try {
     for (const TaskType* type : tasks) {
-      results.push_back(AnswerFile(settings, trained, *type, folder, split, &files));
+      results.push_back(AnswerFile(settings, trained, *type, folder, &files));
     }
   } catch (const Interrupted&) {
     PrintMessage("interrupted; ", files.AsArray().size(), " files are written");
@@ -93,21 +104,7 @@ Command PredictCommand() {
   return {"predict", "answer a task with a finetuned model, in the task's official files",
           "Answers every row of a task's train, dev or test file with a checkpoint of a finetuned run, its best one by "
           "default, and writes the answers in the official format to --out/SPLIT. `crosstalk score` scores them.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<PredictSettings>();
-            AddChosenModel(options, &settings->chosen);
-            options.Add("--task", &settings->task, "NAMES", "Tasks; those that it was finetuned on by default.");
-            options.Add("--task-data", &settings->task_data, "FOLDER",
-                        "Folder with their files; that of the finetuning by default.");
-            options.AddChoice("--split", &settings->split, NamesOf<TaskSplit>(), "Which rows.");
-            options.Add("--no-answer-threshold", &settings->no_answer_threshold, "X",
-                        "SQuAD 2.0: above it an answer is that there is none; by default the best one for rows that "
-                        "have answers, and 0.5 for others.");
-            options.Add("--out", &settings->out, "FOLDER", "Where the answers go.");
-            options.AddFlag("--json", &settings->json, "Files and measures as one JSON object on standard output.");
-            options.AddThreads();
-            return [settings] { return Predict(*settings); };
-          }};
+          OptionsOf(PredictFields, Predict, Computes::kYes)};
 }
 
 }  // namespace crosstalk

@@ -1,7 +1,5 @@
 // `crosstalk report`: what runs did, as one HTML file.
 #include <algorithm>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +22,14 @@ struct ReportSettings {
   std::string out;
   int64_t samples = kReportSamples;
 };
+
+FieldTable<ReportSettings> ReportFields() {
+  using S = ReportSettings;
+  return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, a folder of runs, or a table.", {.required = true}),
+          MakeOption("--out", &S::out, "FILE", "The page; RUN/report.html by default, and report.html of several."),
+          MakeOption("--samples", &S::samples, "N", "Samples of what each run's model writes; 0: none.",
+                     {.range = {0, 20}})};
+}
 
 // The folder of a reproduction's table: that of its table.json, which has its page beside it. Empty for anything else.
 std::string TableFolder(const std::string& path) {
@@ -54,8 +60,6 @@ int Report(const ReportSettings& settings) {
     CROSSTALK_CHECK(settings.runs.size() == 1, path, ": a table has a page of its own; give it alone");
     return ReportTable(table, settings.out);
   }
-  CROSSTALK_CHECK(settings.samples >= 0 && settings.samples <= 20, "--samples: ", settings.samples,
-                  " is not between 0 and 20");
   const std::vector<RunRecord> runs = ReadRuns(settings.runs);
   CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than the ", kMostRuns,
                   " that a report can show on each other");
@@ -89,15 +93,7 @@ Command ReportCommand() {
           "table of `crosstalk "
           "reproduce`, its folder or table.json, it is the page that was made with it. The file needs no network and "
           "no other file. `crosstalk train` and `crosstalk finetune` write RUN/report.html at their end.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<ReportSettings>();
-            options.AddList("RUN", &settings->runs, "RUN", "A run's folder, a folder of runs, or a table.");
-            options.Add("--out", &settings->out, "FILE",
-                        "The page; RUN/report.html by default, and report.html of several.");
-            options.Add("--samples", &settings->samples, "N", "Samples of what each run's model writes; 0: none.");
-            options.AddThreads();
-            return [settings] { return Report(*settings); };
-          }};
+          OptionsOf(ReportFields, Report, Computes::kYes)};
 }
 
 }  // namespace crosstalk

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +44,35 @@ struct ReproduceSettings {
   std::string print_scale;
 };
 
+FieldTable<ReproduceSettings> ReproduceFields() {
+  using S = ReproduceSettings;
+  return Joined(
+      Grouped<S>(
+          "What",
+          {MakeOption("--table", &S::table, "N", "1 to 10, or all."),
+           MakeOption("--scale", &S::scale, "NAME",
+                      StrCat("One of ", Join(ScaleNames(), ", "), ", or a file like theirs.")),
+           MakeOption("--seeds", &S::seeds, "N", "Seeds 1 to N; the scale's number by default.",
+                      {.range = {1, 10'000}}),
+           MakeOption("--data", &S::data, "PATH", "Text to train on; the scale's or the built-in corpus by default."),
+           MakeOption("--task-data", &S::task_data, "FOLDER",
+                      "Folder with the tasks' files, as finetune takes it. A task without files is left out.")}),
+      Grouped<S>(
+          "Where",
+          {MakeOption("--out", &S::out, "FOLDER",
+                      "Where the table goes; of several, each in table-N. runs/reproduce-SCALE/table-N by default."),
+           MakeOption(
+               "--cells", &S::cells, "FOLDER",
+               "Where the runs go, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.")}),
+      Grouped<S>("How",
+                 {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
+                  MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
+                  MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
+                  MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
+                  MakeOption("--print-scale", &S::print_scale, "NAME", "Print a scale's file, to be copied, and end."),
+                  MakeOption("--json", &S::json, "", "The table, or what it would take, as one JSON object.")}));
+}
+
 // A call: what its options mean together.
 struct Call {
   Scale scale;
@@ -74,7 +102,6 @@ Call MakeCall(const ReproduceSettings& settings) {
   call.scale = LoadScale(settings.scale);
   call.tables = TablesOf(settings.table);
   call.seeds = settings.seeds.value_or(call.scale.seeds);
-  CROSSTALK_CHECK(call.seeds >= 1 && call.seeds <= 10000, "--seeds: ", call.seeds, " is not between 1 and 10000");
   // A mistyped one would leave out every task, and be found out when all is trained.
   CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
                   "--task-data: ", Quoted(settings.task_data), " is no folder");
@@ -111,7 +138,7 @@ std::string CommandLines(const OptionTable& options, const ReproduceSettings& se
   if (!call.options.data.empty()) words.insert(words.end(), {"--data", call.options.data});
   if (!call.options.task_data.empty()) words.insert(words.end(), {"--task-data", call.options.task_data});
   for (const char* name : {"--threads", "--simd"}) {
-    if (const std::optional<std::string> text = options.Given(name)) words.insert(words.end(), {name, *text});
+    if (const std::string* const text = options.Given(name)) words.insert(words.end(), {name, *text});
   }
   std::string line;
   for (const std::string& word : words) line += ShellQuoted(word) + " ";
@@ -245,30 +272,9 @@ Command ReproduceCommand() {
       "schedulers that spread them over machines with a common folder; a cell that another process computes is "
       "skipped.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<ReproduceSettings>();
-        options.Group("What");
-        options.Add("--table", &settings->table, "N", "1 to 10, or all.");
-        options.Add("--scale", &settings->scale, "NAME",
-                    StrCat("One of ", Join(ScaleNames(), ", "), ", or a file like theirs."));
-        options.Add("--seeds", &settings->seeds, "N", "Seeds 1 to N; the scale's number by default.");
-        options.Add("--data", &settings->data, "PATH",
-                    "Text to train on; the scale's or the built-in corpus by default.");
-        options.Add("--task-data", &settings->task_data, "FOLDER",
-                    "Folder with the tasks' files, as finetune takes it. A task without files is left out.");
-        options.Group("Where");
-        options.Add("--out", &settings->out, "FOLDER",
-                    "Where the table goes; of several, each in table-N. runs/reproduce-SCALE/table-N by default.");
-        options.Add("--cells", &settings->cells, "FOLDER",
-                    "Where the runs go, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.");
-        options.Group("How");
-        options.AddFlag("--dry-run", &settings->dry_run, "Say only what it would take.");
-        options.AddFlag("--list", &settings->list, "Print a command for each cell, one a line.");
-        options.Add("--cell", &settings->cell, "K", "Only the cell of that line.");
-        options.AddFlag("--assemble", &settings->assemble, "Train nothing: the table of the cells that are there.");
-        options.Add("--print-scale", &settings->print_scale, "NAME", "Print a scale's file, to be copied, and end.");
-        options.AddFlag("--json", &settings->json, "The table, or what it would take, as one JSON object.");
+        options.AddFields(ReproduceFields());
         options.AddThreads();
-        return [settings, &options] { return Reproduce(options, *settings); };
+        return [&options] { return Reproduce(options, options.Over(ReproduceFields())); };
       }};
 }
 

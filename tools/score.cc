@@ -1,9 +1,7 @@
 // `crosstalk score`: the official measures of predictions, without a model.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -31,6 +29,24 @@ struct ScoreSettings {
   bool text = false;
   bool json = false;
 };
+
+FieldTable<ScoreSettings> ScoreFields() {
+  using S = ScoreSettings;
+  return {MakeOption("--task", &S::task, "NAME", "The task: " + Join(TaskNames(), ", ") + "."),
+          MakeOption("--benchmark", &S::benchmark, "NAME",
+                     "All tasks of glue or superglue and their average; --gold and --predictions are folders."),
+          MakeOption("--gold", &S::gold, "PATH", "The task's file with labels, or a folder of tasks: its dev set.",
+                     {.required = true}),
+          MakeOption("--predictions", &S::predictions, "PATH",
+                     "The predictions, or a folder that has them under their official name.", {.required = true}),
+          MakeOption(
+              "--text", &S::text, "",
+              "Predictions are a text-to-text model's words: a line for each row, or a .json of a text for each id."),
+          MakeOption("--na-probs", &S::na_probs, "FILE",
+                     "SQuAD 2.0: a JSON of a number for each id, how sure the model is that there is no answer."),
+          MakeOption("--na-prob-thresh", &S::na_prob_thresh, "X", "SQuAD 2.0: above this there is none; 1 by default."),
+          MakeOption("--json", &S::json, "", "Result as one JSON object.")};
+}
 
 struct TaskScore {
   const TaskType* type;
@@ -215,26 +231,7 @@ Command ScoreCommand() {
           "script, under that script's names. Predictions are in the task's official form, whoever made them: "
           "SQuAD's JSON of a text for each id, GLUE's TSV, SuperGLUE's JSONL. docs/scores.md has each task's measures "
           "and what a missing prediction counts.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<ScoreSettings>();
-            options.Add("--task", &settings->task, "NAME", "The task: " + Join(TaskNames(), ", ") + ".");
-            options.Add("--benchmark", &settings->benchmark, "NAME",
-                        "All tasks of glue or superglue and their average; --gold and --predictions are folders.");
-            options.Add("--gold", &settings->gold, "PATH",
-                        "The task's file with labels, or a folder of tasks: its dev set.", OptionTable::Required::kYes);
-            options.Add("--predictions", &settings->predictions, "PATH",
-                        "The predictions, or a folder that has them under their official name.",
-                        OptionTable::Required::kYes);
-            options.AddFlag("--text", &settings->text,
-                            "Predictions are a text-to-text model's words: a line for each row, or a .json of a text "
-                            "for each id.");
-            options.Add("--na-probs", &settings->na_probs, "FILE",
-                        "SQuAD 2.0: a JSON of a number for each id, how sure the model is that there is no answer.");
-            options.Add("--na-prob-thresh", &settings->na_prob_thresh, "X",
-                        "SQuAD 2.0: above this there is none; 1 by default.");
-            options.AddFlag("--json", &settings->json, "Result as one JSON object.");
-            return [settings] { return Score(*settings); };
-          }};
+          OptionsOf(ScoreFields, Score, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -77,17 +77,6 @@ std::string SummaryText(const Json& summary, int64_t runs) {
 
 }  // namespace
 
-void CheckSeeds(const std::vector<uint64_t>& seeds) {
-  CheckDistinct("--seeds", seeds);
-  for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (field.key != "seed") continue;
-    for (const uint64_t seed : seeds) {
-      CROSSTALK_CHECK(static_cast<double>(seed) <= field.options.range.high, "--seeds: ", seed, " is more than ",
-                      field.options.range.high);
-    }
-  }
-}
-
 std::string InputsOf(const Json& run_file) {
   const auto text = [](const Json& json, const char* key) -> std::string {
     const Json* const value = json.is_object() ? json.Find(key) : nullptr;

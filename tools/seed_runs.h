@@ -10,9 +10,6 @@
 
 namespace crosstalk {
 
-// Usage error of --seeds where one stands there twice or is more than a configuration's seed can be.
-void CheckSeeds(const std::vector<uint64_t>& seeds);
-
 // What decides a run's bits beside its configuration, as its run.json has it: the text or rows, and the weights that it
 // began with.
 std::string InputsOf(const Json& run_file);

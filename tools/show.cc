@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +32,12 @@ struct ShowSettings {
   std::vector<std::string> runs;
   bool json = false;
 };
+
+FieldTable<ShowSettings> ShowFields() {
+  using S = ShowSettings;
+  return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, or a folder of runs.", {.required = true}),
+          MakeOption("--json", &S::json, "", "One JSON object a run and line.")};
+}
 
 size_t SparklineWidth() {
   winsize size{};
@@ -189,16 +193,10 @@ int Show(const ShowSettings& settings) {
 }  // namespace
 
 Command ShowCommand() {
-  return {
-      "show", "a run's story in the terminal: configuration, curves, scores",
-      "Prints what a run is, how far it is, its curves as sparklines, its best and last scores, where it was resumed, "
-      "and what to do next. Reads the run's files and nothing else.",
-      [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<ShowSettings>();
-        options.AddList("RUN", &settings->runs, "RUN", "A run's folder, or a folder of runs.");
-        options.AddFlag("--json", &settings->json, "One JSON object a run and line.");
-        return [settings] { return Show(*settings); };
-      }};
+  return {"show", "a run's story in the terminal: configuration, curves, scores",
+          "Prints what a run is, how far it is, its curves as sparklines, its best and last scores, where it was "
+          "resumed, and what to do next. Reads the run's files and nothing else.",
+          OptionsOf(ShowFields, Show, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -1,7 +1,6 @@
 // `crosstalk tokenize`: text to ids and back, by any tokenizer that a model can have.
 #include <charconv>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -33,8 +32,25 @@ struct TokenizeSettings {
   bool json = false;
   bool decode = false;
   std::optional<int64_t> max_length;
-  std::string truncation = Name(Truncation::kLongestFirst);
+  Truncation truncation = Truncation::kLongestFirst;
 };
+
+FieldTable<TokenizeSettings> TokenizeFields() {
+  using S = TokenizeSettings;
+  return {
+      MakeOption("input", &S::input, "FILE", "The lines; - is standard input."),
+      MakeOption("--tokenizer", &S::tokenizer, "PATH",
+                 "bytes; a vocab.txt, tokenizer.json or .model; or a folder that holds one: a published model's, a "
+                 "run's or a checkpoint's."),
+      MakeOption("--pair", &S::pair, "", "Each line has two texts, with a tab between them."),
+      MakeOption("--special", &S::special, "",
+                 "Adds what a model reads around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),
+      MakeOption("--max-length", &S::max_length, "N", "Tokens a line, at most; the rest is cut off."),
+      MakeOption("--truncation", &S::truncation, "", "What --max-length cuts: none makes too long a line an error."),
+      MakeOption("--json", &S::json, "", "An object a line."),
+      MakeOption("--decode", &S::decode, "",
+                 "Turns lines of ids into text, without special tokens; with --json {\"text\"}.")};
+}
 
 // Lines of a file or of standard input, each with its place for messages.
 class Lines {
@@ -88,7 +104,7 @@ EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings,
   }
   PairOptions options;
   options.max_length = settings.max_length;
-  options.truncation = ParseName<Truncation>("truncation", settings.truncation);
+  options.truncation = settings.truncation;
   EncodedPair pair = EncodePair(tokenizer, first, second, options);
   if (!settings.special) std::erase_if(pair.tokens, [](const EncodedPair::Token& token) { return token.text < 0; });
   return pair;
@@ -176,23 +192,7 @@ Command TokenizeCommand() {
           "{\"ids\", \"tokens\", \"offsets\", \"segments\"}. A token's offsets are the bytes of its own text that it "
           "stands for, begin and end; those of a special token that is added are 0 and 0. Special tokens that stand "
           "in a text are recognised as the tokenizer's publisher has it.",
-          [](OptionTable& options) -> std::function<int()> {
-            const auto settings = std::make_shared<TokenizeSettings>();
-            options.Add("input", &settings->input, "FILE", "The lines; - is standard input.");
-            options.Add("--tokenizer", &settings->tokenizer, "PATH",
-                        "bytes; a vocab.txt, tokenizer.json or .model; or a folder that holds one: a published "
-                        "model's, a run's or a checkpoint's.");
-            options.AddFlag("--pair", &settings->pair, "Each line has two texts, with a tab between them.");
-            options.AddFlag("--special", &settings->special,
-                            "Adds what a model reads around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>.");
-            options.Add("--max-length", &settings->max_length, "N", "Tokens a line, at most; the rest is cut off.");
-            options.AddChoice("--truncation", &settings->truncation, NamesOf<Truncation>(),
-                              "What --max-length cuts: none makes too long a line an error.");
-            options.AddFlag("--json", &settings->json, "An object a line.");
-            options.AddFlag("--decode", &settings->decode,
-                            "Turns lines of ids into text, without special tokens; with --json {\"text\"}.");
-            return [settings] { return Tokenize(*settings); };
-          }};
+          OptionsOf(TokenizeFields, Tokenize, Computes::kNo)};
 }
 
 }  // namespace crosstalk

@@ -48,6 +48,17 @@ struct TrainSettings {
   bool json = false;
 };
 
+FieldTable<TrainSettings> TrainSettingsFields() {
+  using S = TrainSettings;
+  return Grouped<S>(
+      "Run", {MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default."),
+              MakeOption("--resume", &S::resume, "WHAT",
+                         "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none."),
+              MakeOption("--dry-run", &S::dry_run, "",
+                         "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
+              MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
+}
+
 ResumeOptions MakeResumeOptions(TrainSettings& settings) {
   ResumeOptions resume;
   if (settings.resume == "none") return resume;
@@ -182,7 +193,8 @@ std::string FrozenText(const Model& model) {
   return frozen == 0 ? "" : StrCat(", ", CountText(frozen), " of them frozen");
 }
 
-int Train(const OptionTable& options, TrainSettings& settings) {
+int Train(const OptionTable& options) {
+  TrainSettings settings = options.Over(TrainSettingsFields());
   const ResumeOptions resume = MakeResumeOptions(settings);
   TrainingConfig chosen = resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(options)
                                                                        : ConfigToResume(options, resume, settings.out);
@@ -234,19 +246,12 @@ Command TrainCommand() {
       "--init-from begins a new run with another's weights: model, tokenizer and objective are the origin's, all "
       "else this run's own.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<TrainSettings>();
         AddTrainingOptions(options);
-        options.Group("Run");
-        options.Add("--out", &settings->out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.");
-        options.Add("--resume", &settings->resume, "WHAT",
-                    "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.");
-        options.AddFlag("--dry-run", &settings->dry_run,
-                        "Print the resolved configuration, parameters, memory and multiplications; train nothing.");
-        options.AddFlag("--json", &settings->json, "Result as one JSON object on standard output.");
+        options.AddFields(TrainSettingsFields());
         options.AddThreads();
         options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--steps", "--batch",
                            "--seed", "--out", "--resume", "--dry-run"});
-        return [settings, &options] { return Train(options, *settings); };
+        return [&options] { return Train(options); };
       }};
 }
 

@@ -55,6 +55,9 @@ struct DataConfig {
   int64_t vocabulary = 1000;
 };
 
+// Of every seed.
+inline constexpr FieldRange kSeedRange = {0, 9.2e18};
+
 struct OptimizationConfig {
   std::string init_from;
   OptimizerStart optimizer_start = OptimizerStart::kFresh;

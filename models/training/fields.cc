@@ -169,7 +169,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
        MakeField("seed", &Config::seed,
                  {.placeholder = "N",
                   .help = "Decides initial values, the order and making of examples, and dropout.",
-                  .range = {0, 9.2e18}})});
+                  .range = kSeedRange})});
 }
 
 FieldTable<RunConfig> RunFields() {

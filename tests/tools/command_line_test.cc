@@ -159,6 +159,11 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"train", "--steps", "1e3"}, "--steps"},
       {{"train", "--steps", "99999999999999999999"}, "out of range"},
       {{"train", "--seed", "-1"}, "--seed"},
+      {{"compare", "--seeds", "1,-1"}, "--seeds: -1 is less than 0"},
+      {{"compare", "--kinds", "talkin"}, "--kinds: \"talkin\" is none of "},
+      {{"report", "x", "--samples", "25"}, "--samples: 25 is more than 20"},
+      {{"bench", "--n", "0"}, "--n: 0 is less than 1"},
+      {{"reproduce", "--table", "1", "--seeds", "0"}, "--seeds: 0 is less than 1"},
       {{"train", "--learning-rate", "nan"}, "--learning-rate"},
       {{"train", "--learning-rate", "-0.5"}, "--learning-rate"},
       {{"train", "--threads", "0"}, "--threads"},
@@ -264,6 +269,15 @@ TEST(CommandLineTest, ConfigurationFileIsReadAndTheCommandLineOverridesIt) {
   EXPECT_EQ(again.output, result.output);
 }
 
+TEST(CommandLineTest, AConfigurationFileSaysAListAsOneOrAsTheCommandLineWould) {
+  const TempDir dir;
+  const CommandResult listed = Succeeded(RunCommand({"bench", "--list", "--filter", "talking-12,decode-lm"}));
+  for (const char* filter : {R"(["talking-12", "decode-lm"])", R"("talking-12,decode-lm")"}) {
+    WriteBytes(dir / "c.json", StrCat(R"({"list": true, "filter": )", filter, "}"));
+    EXPECT_EQ(Succeeded(RunCommand({"bench", "--config", dir / "c.json"})).output, listed.output) << filter;
+  }
+}
+
 TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
   const TempDir dir;
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -273,6 +287,7 @@ TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
       {R"({"d_model": "wide"})", "d_model: "},
       {R"([1, 2])", "c.json"},
       {R"({"d_model": 32)", "c.json"},
+      {R"({"threads": 5000})", "c.json: threads: 5000 is more than 4096"},
   };
   for (const auto& [text, says] : cases) {
     WriteBytes(dir / "c.json", text);

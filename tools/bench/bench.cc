@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -23,12 +22,51 @@ namespace {
 
 struct Settings {
   BenchSettings bench;
-  std::string filter;
-  std::string precision;
+  std::vector<std::string> filter;
+  std::optional<Precision> precision;
   std::optional<std::string> json;
   bool list = false;
   bool scaling = false;
 };
+
+FieldTable<Settings> BenchFields() {
+  using S = Settings;
+  using B = BenchSettings;
+  return Joined(
+      Grouped<S>(
+          "What",
+          {MakeOption("--filter", &S::filter, "TEXTS",
+                      "Only these benchmarks, by their names; a text that is no name means all that have it in theirs. "
+                      "Separated by commas."),
+           MakeOption("--list", &S::list, "", "Print the names of what would be measured, and measure nothing."),
+           MakeOption("--scaling", &S::scaling, "",
+                      "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, "
+                      "with the time of an operation and of a byte."),
+           MakeOption("--precision", &S::precision, "",
+                      "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
+                      "there is a goal for it or --filter has its name.")}),
+      Grouped<S>(
+          "Output",
+          {MakeOption("--json", &S::json, "FILE",
+                      "Write the list of results here, anew after each benchmark. Beside the table, not instead.")}),
+      FieldsOfPart(
+          Joined(
+              Grouped<B>(
+                  "Sizes",
+                  {MakeOption(
+                       "--batch", &B::batch, "N",
+                       "Examples; else 4, for memory 1, for steps 8, for scaling 2048 / n; rows of decode-NAME-ROWS.",
+                       {.range = {1, 100'000}}),
+                   MakeOption(
+                       "--n", &B::n, "N",
+                       "Queries and memory positions, inputs of a step (targets follow as 114 of 512), positions that "
+                       "decoding has read (else 128), largest n of scaling; memory-N has its own.",
+                       {.range = {1, 1'000'000}})}),
+              Grouped<B>("Running", {MakeOption("--repetitions", &B::repetitions, "N",
+                                                "Timed runs of each; else what fits in two seconds, from 3 to 50.",
+                                                {.range = {1, 1'000'000}})})),
+          &S::bench));
+}
 
 std::vector<BenchCase> AllCases() {
   std::vector<BenchCase> all;
@@ -56,7 +94,6 @@ bool IsVariantOf(const std::string& text, const std::string& name) {
 // filter all in float, and in bf16 where there is a goal for it. Only those of --precision, if it is given.
 std::vector<Chosen> ChosenCases(const Settings& settings) {
   const bool all = settings.filter.empty();
-  const std::vector<std::string> texts = all ? std::vector<std::string>{""} : SplitList("--filter", settings.filter);
   std::vector<BenchCase> cases = AllCases();
   std::set<std::string> names;
   for (const BenchCase& one : cases) names.insert({one.name, NameIn(Precision::kBFloat16, one.name)});
@@ -70,21 +107,18 @@ std::vector<Chosen> ChosenCases(const Settings& settings) {
       const auto chooses = [&](const std::string& text) {
         return names.contains(text) ? IsVariantOf(text, name) : name.find(text) != std::string::npos;
       };
-      const bool meant = settings.precision.empty()
-                             ? !all || !in_bfloat16 || !one.bfloat16_goal.empty()
-                             : precision == ParseName<Precision>("--precision", settings.precision);
-      if (meant && std::any_of(texts.begin(), texts.end(), chooses)) precisions.push_back(precision);
+      const bool meant =
+          settings.precision ? precision == *settings.precision : !all || !in_bfloat16 || !one.bfloat16_goal.empty();
+      if (meant && (all || std::any_of(settings.filter.begin(), settings.filter.end(), chooses))) {
+        precisions.push_back(precision);
+      }
     }
     if (!precisions.empty()) chosen.push_back({std::move(one), std::move(precisions)});
   }
-  CROSSTALK_CHECK(!chosen.empty(), "--filter: no benchmark", settings.precision.empty() ? "" : " in ",
-                  settings.precision, " has ", Quoted(settings.filter), " in its name; --list shows them all");
+  CROSSTALK_CHECK(!chosen.empty(), "--filter: no benchmark",
+                  settings.precision ? StrCat(" in ", Name(*settings.precision)) : "", " has ",
+                  Quoted(Join(settings.filter, ",")), " in its name; --list shows them all");
   return chosen;
-}
-
-void CheckRange(const char* option, const std::optional<int64_t>& value, int64_t most) {
-  CROSSTALK_CHECK(value.value_or(1) >= 1 && value.value_or(1) <= most, option, ": must be 1 … ", most, ", got ",
-                  value.value_or(1));
 }
 
 std::string PlatformLine() {
@@ -189,9 +223,6 @@ void RunCases(const std::vector<Chosen>& cases, const Settings& settings) {
 }
 
 int Run(const Settings& settings) {
-  CheckRange("--batch", settings.bench.batch, 100'000);
-  CheckRange("--n", settings.bench.n, 1'000'000);
-  CheckRange("--repetitions", settings.bench.repetitions, 1'000'000);
   CROSSTALK_CHECK(!settings.scaling || (settings.filter.empty() && !settings.list),
                   "--scaling measures one layer: it takes neither --filter nor --list");
   const std::vector<Chosen> cases = ChosenCases(settings);
@@ -206,7 +237,7 @@ int Run(const Settings& settings) {
   PrintResult(PlatformLine());
   if (settings.scaling) {
     BenchSettings bench = settings.bench;
-    if (!settings.precision.empty()) bench.precisions = {ParseName<Precision>("--precision", settings.precision)};
+    if (settings.precision) bench.precisions = {*settings.precision};
     if (bench.precisions.front() == Precision::kBFloat16) PrintResult(BFloat16Line());
     const std::vector<BenchResult> results = RunScaling(bench);
     if (settings.json.has_value()) WriteJson(*settings.json, results);
@@ -275,36 +306,8 @@ Json ToJson(const BenchResult& r) {
 }
 
 Command BenchCommand() {
-  return {
-      "bench", "speed and memory beside the machine's limit", kDescription,
-      [](OptionTable& options) -> std::function<int()> {
-        auto settings = std::make_shared<Settings>();
-        options.Group("What");
-        options.Add("--filter", &settings->filter, "TEXTS",
-                    "Only these benchmarks, by their names; a text that is no name means all that have it in theirs. "
-                    "Separated by commas.");
-        options.AddFlag("--list", &settings->list, "Print the names of what would be measured, and measure nothing.");
-        options.AddFlag("--scaling", &settings->scaling,
-                        "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, with "
-                        "the time of an operation and of a byte.");
-        options.AddChoice("--precision", &settings->precision, {"fp32", "bf16"},
-                          "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
-                          "there is a goal for it or --filter has its name.");
-        options.Group("Sizes");
-        options.Add("--batch", &settings->bench.batch, "N",
-                    "Examples; else 4, for memory 1, for steps 8, for scaling 2048 / n; rows of decode-NAME-ROWS.");
-        options.Add("--n", &settings->bench.n, "N",
-                    "Queries and memory positions, inputs of a step (targets follow as 114 of 512), positions that "
-                    "decoding has read (else 128), largest n of scaling; memory-N has its own.");
-        options.Group("Running");
-        options.Add("--repetitions", &settings->bench.repetitions, "N",
-                    "Timed runs of each; else what fits in two seconds, from 3 to 50.");
-        options.AddThreads();
-        options.Group("Output");
-        options.Add("--json", &settings->json, "FILE",
-                    "Write the list of results here, anew after each benchmark. Beside the table, not instead.");
-        return [settings] { return Run(*settings); };
-      }};
+  return {"bench", "speed and memory beside the machine's limit", kDescription,
+          OptionsOf(BenchFields, Run, Computes::kYes)};
 }
 
 }  // namespace crosstalk
