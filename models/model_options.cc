@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "crosstalk/nn/attention/projections.h"
+
 namespace crosstalk {
 namespace {
 
@@ -24,9 +26,10 @@ const FieldTable<AttentionOptions>& AttentionFields() {
                 {.placeholder = "N", .help = "Size of a key, d_k; d_model / h_k by default.", .range = kSize}),
       MakeField("value_size", &Options::value_size,
                 {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
-      MakeField(
-          "dynamic", &Options::dynamic,
-          {.placeholder = "LIST", .help = "Dynamic projections beside the kind's own: some of Xl,Ml,Xw,Mw, or none."})};
+      MakeField("dynamic", &Options::dynamic,
+                {.placeholder = "LIST",
+                 .help = StrCat("Dynamic projections beside the kind's own: some of ", Join(DynamicNames(), ","),
+                                ", or none.")})};
   return table;
 }
 

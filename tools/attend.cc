@@ -4,8 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/attention_file.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -63,31 +66,38 @@ int RunAttend(const AttendSettings& settings) {
   return 0;
 }
 
-constexpr const char* kAttendDescription =
-    "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. Which "
-    "tensors are there decides the kind of attention; brackets are shapes, b is a batch:\n"
-    "\n"
-    "X[b,n,d_X] queries; M[b,m,d_M] memory (without it M is X: self-attention)\n"
-    "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; beside them, any of\n"
-    "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n"
-    "P_Xl[d_X,h_k,h] P_Ml[d_M,h_k,h] P_Xw[d_X,h,h_v] P_Mw[d_M,h,h_v] dynamic projections\n"
-    "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections, all or none\n"
-    "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
-    "none of these: dot-product attention, where d_X = d_M = d_Y\n"
-    "mask[b,n,m] BOOL, true = attend; a query that may attend to nothing gets zeros\n"
-    "bias[h,n,m] is added to the logits, after P_l and before the mask\n"
-    "dY[b,n,d_Y] is the gradient of Y, and asks for all the others'\n"
-    "\n"
-    "Results: Y[b,n,d_Y]; W[b,n,m,h], the weights after the softmax; and where dY is given the gradient of every "
-    "floating-point input, named d and its name (dX, dP_q, …; dX holds both parts where M is X). Inputs are F32 or "
-    "F64; they are converted to --precision, which is also the type of the results. A file whose tensors do not fit "
-    "together is refused with exit code 3, a NaN or an infinity in an input or a result with exit code 4 (but for a "
-    "bias of -infinity, which hides a pair as the mask does).";
+std::string AttendDescription() {
+  std::vector<std::string> dynamic;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (IsDynamic(projection)) dynamic.push_back(Join(Split(projection.paper, ' '), ""));
+  }
+  return StrCat(
+      "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. Which "
+      "tensors are there decides the kind of attention; brackets are shapes, b is a batch:\n"
+      "\n"
+      "X[b,n,d_X] queries; M[b,m,d_M] memory (without it M is X: self-attention)\n"
+      "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; beside them, any of\n"
+      "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n",
+      Join(dynamic, " "),
+      " dynamic projections\n"
+      "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections, all or none\n"
+      "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
+      "none of these: dot-product attention, where d_X = d_M = d_Y\n"
+      "mask[b,n,m] BOOL, true = attend; a query that may attend to nothing gets zeros\n"
+      "bias[h,n,m] is added to the logits, after P_l and before the mask\n"
+      "dY[b,n,d_Y] is the gradient of Y, and asks for all the others'\n"
+      "\n"
+      "Results: Y[b,n,d_Y]; W[b,n,m,h], the weights after the softmax; and where dY is given the gradient of every "
+      "floating-point input, named d and its name (dX, dP_q, …; dX holds both parts where M is X). Inputs are F32 or "
+      "F64; they are converted to --precision, which is also the type of the results. A file whose tensors do not fit "
+      "together is refused with exit code 3, a NaN or an infinity in an input or a result with exit code 4 (but for a "
+      "bias of -infinity, which hides a pair as the mask does).");
+}
 
 }  // namespace
 
 Command AttendCommand() {
-  return {"attend", "one attention layer on your own tensors", kAttendDescription,
+  return {"attend", "one attention layer on your own tensors", AttendDescription(),
           OptionsOf(AttendFields, RunAttend, Computes::kYes)};
 }
 

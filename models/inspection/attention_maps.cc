@@ -50,17 +50,14 @@ AttentionMaps MapAttention(const Model& model, const Tokenizer& tokenizer, const
     const bool of_decoder = decodes && capture.layer.starts_with("decoder.");
     map.queries = PlaceOf(maps, of_decoder ? kDecoderInput : kInput);
     map.memory = PlaceOf(maps, of_decoder && !crosses ? kDecoderInput : kInput);
-    const auto add = [](std::vector<NamedTensor>* to, const char* name, const Tensor& tensor) {
+    const auto add = [](std::vector<NamedTensor>* to, const std::string& name, const Tensor& tensor) {
       if (tensor.defined()) to->push_back({name, tensor.Select(0, 0).Contiguous()});
     };
     add(&map.tensors, "J", capture.J);
     add(&map.tensors, "L", capture.L);
     add(&map.tensors, "W", capture.W);
     add(&map.tensors, "U", capture.U);
-    add(&map.dynamic, "R_Xl", capture.R_Xl);
-    add(&map.dynamic, "R_Ml", capture.R_Ml);
-    add(&map.dynamic, "R_Xw", capture.R_Xw);
-    add(&map.dynamic, "R_Mw", capture.R_Mw);
+    for (const auto& [name, tensor] : capture.dynamic) add(&map.dynamic, name, tensor);
     maps.layers.push_back(std::move(map));
   };
   const ContextScope captured(&OpContext::capture, &take);

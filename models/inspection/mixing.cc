@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -36,6 +38,16 @@ const AttentionProjection* HeadProjection(std::string_view parameter) {
     if (projection.mixing != nullptr && projection.name() == name) return &projection;
   }
   return nullptr;
+}
+
+// The static projection that is added to what a dynamic one generates.
+std::string StaticBeside(const AttentionProjection& dynamic) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.between == dynamic.between && projection.source == ProjectionSource::kStatic) {
+      return std::string(projection.name());
+    }
+  }
+  return "";
 }
 
 // "encoder.block_0.self_attention" of "encoder.block_0.self_attention.P_l".
@@ -126,8 +138,8 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
     if (layers.empty() || layers.back().layer != layer) layers.push_back({layer, {}, {}});
     const Tensor& value = parameter.value.value();
     if (IsDynamic(*projection)) {
-      layers.back().dynamic.push_back({std::string(DynamicName(*projection)),
-                                       RootMeanSquare(SumOfSquares(value), value.num_elements()), std::nullopt});
+      layers.back().dynamic.push_back({std::string(DynamicName(*projection)), StaticBeside(*projection),
+                                       RootMeanSquare(SumOfSquares(value), value.num_elements())});
     } else {
       layers.back().matrices.push_back(MatrixOf(std::string(projection->name()), value));
     }
@@ -163,27 +175,27 @@ void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& fo
     double squares = 0;
     int64_t count = 0;
   };
-  std::map<std::pair<std::string, std::string>, Sum> sums;  // by layer and name
-  size_t expected = 0;
-  for (const LayerMixing& layer : *layers) expected += layer.dynamic.size();
+  std::map<std::pair<std::string, std::string>, Sum> sums;  // by layer and name, "R_Xl"
+  std::set<std::string> waiting;                            // layers that have not been applied
+  for (const LayerMixing& layer : *layers) {
+    if (!layer.dynamic.empty()) waiting.insert(layer.layer);
+  }
   {
     const ContextScope no_grad = NoGrad();
     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
-      const std::pair<const char*, const Tensor*> generated[] = {
-          {"Xl", &capture.R_Xl}, {"Ml", &capture.R_Ml}, {"Xw", &capture.R_Xw}, {"Mw", &capture.R_Mw}};
-      for (const auto& [name, tensor] : generated) {
-        if (!tensor->defined()) continue;
+      waiting.erase(capture.module);
+      for (const auto& [name, tensor] : capture.dynamic) {
         Sum& sum = sums[{capture.module, name}];
-        sum.squares += SumOfSquares(*tensor);
-        sum.count += tensor->num_elements();
+        sum.squares += SumOfSquares(tensor);
+        sum.count += tensor.num_elements();
       }
     };
     const ContextScope captured(&OpContext::capture, &take);
-    forward([&] { return sums.size() >= expected; });
+    forward([&] { return waiting.empty(); });
   }
   for (LayerMixing& layer : *layers) {
     for (DynamicMixing& dynamic : layer.dynamic) {
-      const auto found = sums.find({layer.layer, dynamic.name});
+      const auto found = sums.find({layer.layer, "R_" + dynamic.name});
       if (found != sums.end()) dynamic.generated = RootMeanSquare(found->second.squares, found->second.count);
     }
   }

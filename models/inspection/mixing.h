@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,11 +50,12 @@ struct MixingMatrix {
   MatrixAnalysis analysis;
 };
 
-// A dynamic projection of a layer: "Xl", "Ml", "Xw" or "Mw".
+// A dynamic projection of a layer.
 struct DynamicMixing {
-  std::string name;
-  double parameters = 0;            // root mean square of the elements of P_Xl
-  std::optional<double> generated;  // of R_Xl = X·P_Xl, over what was measured: MeasureDynamicMixing
+  std::string name;                      // "Xl" of P_Xl
+  std::string beside;                    // the static projection between the same heads: "P_l"
+  double parameters = 0;                 // root mean square of the elements of P_Xl
+  std::optional<double> generated = {};  // of R_Xl = X·P_Xl, over what was measured: MeasureDynamicMixing
 };
 
 struct LayerMixing {
@@ -73,7 +73,7 @@ inline constexpr int64_t kAllCubes = std::numeric_limits<int64_t>::max();
 std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes = kAllCubes);
 
 // Runs `forward` on the model that `layers` are of, and fills in the sizes of the dynamic projections that it
-// generates, over all that it applies. `done` tells it when each of them has been measured.
+// generates, over all that it applies. `done` tells it when each layer that has one has been applied.
 void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
                           std::vector<LayerMixing>* layers);
 

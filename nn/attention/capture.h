@@ -10,7 +10,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -31,11 +33,9 @@ struct AttentionCapture {
   Tensor L;  // [b, h, n, m]
   Tensor W;  // [b, h, n, m]
   Tensor U;  // [b, h_v, n, m]; undefined where nothing mixes the weights: it is W
-  // The dynamic projections: a matrix for each query, or for each memory position.
-  Tensor R_Xl;  // [b, n, h_k, h]
-  Tensor R_Ml;  // [b, m, h_k, h]
-  Tensor R_Xw;  // [b, n, h, h_v]
-  Tensor R_Mw;  // [b, m, h, h_v]
+  // Of each dynamic projection that the layer has, a matrix for each query or memory position: "R_Xl"[b, n, h_k, h],
+  // "R_Ml"[b, m, h_k, h], "R_Xw"[b, n, h, h_v], "R_Mw"[b, m, h, h_v].
+  std::vector<NamedTensor> dynamic = {};
 };
 
 }  // namespace crosstalk

@@ -9,6 +9,8 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
@@ -72,8 +74,6 @@ Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, 
   return to.defined() ? to : from;
 }
 
-Tensor ValueOf(const Variable& x) { return x.defined() ? x.value() : Tensor(); }
-
 }  // namespace
 
 ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture) {
@@ -100,10 +100,10 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
     capture->L = L.value();
     capture->W = W.value();
     if (s.MixesWeights()) capture->U = U.value();
-    capture->R_Xl = ValueOf(call.R_Xl);
-    capture->R_Ml = ValueOf(call.R_Ml);
-    capture->R_Xw = ValueOf(call.R_Xw);
-    capture->R_Mw = ValueOf(call.R_Mw);
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (!IsDynamic(projection) || !(call.*projection.generated).defined()) continue;
+      capture->dynamic.push_back({StrCat("R_", DynamicName(projection)), (call.*projection.generated).value()});
+    }
   }
   if (call.dropout_rate > 0) U = Dropout(U, call.dropout_rate, call.dropout_key);
   const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, call.V})

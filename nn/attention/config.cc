@@ -95,14 +95,6 @@ bool Mixes(const HeadMixing& mixing, HeadsBetween between) {
   return false;
 }
 
-std::vector<std::string> DynamicNames() {
-  std::vector<std::string> names;
-  for (const AttentionProjection& projection : kAttentionProjections) {
-    if (IsDynamic(projection)) names.emplace_back(DynamicName(projection));
-  }
-  return names;
-}
-
 std::vector<std::string> DynamicNamesOf(const HeadMixing& mixing) {
   std::vector<std::string> names;
   for (const AttentionProjection& projection : kAttentionProjections) {

@@ -45,12 +45,18 @@ bool IsPresent(const AttentionProjection& projection, const AttentionConfig& con
   }
 }
 
-bool IsDynamic(const AttentionProjection& projection) {
-  return projection.mixing != nullptr && projection.source != ProjectionSource::kStatic;
-}
+bool IsDynamic(const AttentionProjection& projection) { return projection.generated != nullptr; }
 
 std::string_view DynamicName(const AttentionProjection& projection) {
   return projection.name().substr(std::string_view("P_").size());
+}
+
+std::vector<std::string> DynamicNames() {
+  std::vector<std::string> names;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (IsDynamic(projection)) names.emplace_back(DynamicName(projection));
+  }
+  return names;
 }
 
 Shape ShapeOf(const AttentionProjection& projection, const AttentionConfig& config) {

@@ -4,12 +4,14 @@
 // nn/attention/composed.cc and, to be fast, a place in the kernel's table: docs/adding_an_attention.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/nn/attention/config.h"
 #include "crosstalk/nn/attention/types.h"
 #include "crosstalk/nn/init.h"
@@ -17,8 +19,7 @@
 
 namespace crosstalk {
 
-// What a tensor multiplies, which is what it costs. A head projection of X or M is dynamic: its product is one matrix
-// [h_k, h] or [h, h_v] per query or memory position, which then multiplies J or W.
+// What a tensor multiplies, which is what it costs. What a dynamic projection generates then multiplies J or W.
 enum class ProjectionSource {
   kX,       // the queries X: n products
   kM,       // the memory M: m products
@@ -54,6 +55,9 @@ struct AttentionProjection {
   std::string_view fan;
   double factor;
   HasKernel kernel;  // whether the fused kernel computes it
+  // Of a head projection of X or M, which is dynamic: the matrices that it generates, [h_k, h] or [h, h_v] for each
+  // query or memory position. Else null.
+  Variable kernels::AttentionOperands<Variable>::*generated = nullptr;
 
   std::string_view name() const { return bracket.substr(0, bracket.find('[')); }
 };
@@ -64,6 +68,7 @@ struct AttentionProjection {
 // whether and how they factor does not depend on how the same width is cut into heads.
 namespace attention_projections {
 using P = AttentionParameters;
+using C = kernels::AttentionOperands<Variable>;
 using H = HeadMixing;
 using S = ProjectionSource;
 using B = HeadsBetween;
@@ -73,17 +78,17 @@ inline constexpr HasKernel kYes = HasKernel::kYes;
 
 // clang-format off
 inline constexpr AttentionProjection kTable[] = {
-    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor kernel
+    // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor kernel generated
     {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1,   kYes},
     {"P_k[d_M, h_k, d_k]",  "P_k[d_M, d_k, h_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
     {"P_v[d_M, h_v, d_v]",  "P_v[d_M, d_v, h_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
     {"P_o[h_v, d_v, d_Y]",  "P_o[d_Y, d_v, h_v]",  &P::P_o,  kProjected, kAlways, nullptr,   B::kNone,    S::kO,      2, "h_v, d_v",  1,   kYes},
     {"P_l[h_k, h]",         "P_l[h_k, h]",         &P::P_l,  kProjected, kMixing, &H::P_l,   B::kLogits,  S::kStatic, 1, "h_k",       1,   kYes},
     {"P_w[h, h_v]",         "P_w[h, h_v]",         &P::P_w,  kProjected, kMixing, &H::P_w,   B::kWeights, S::kStatic, 1, "h",         1,   kYes},
-    {"P_Xl[d_X, h_k, h]",   "P_Xl[d_X, h_k, h]",   &P::P_Xl, kProjected, kMixing, &H::P_Xl,  B::kLogits,  S::kX,      1, "d_X, h_k",  0.1, kYes},
-    {"P_Ml[d_M, h_k, h]",   "P_Ml[d_M, h_k, h]",   &P::P_Ml, kProjected, kMixing, &H::P_Ml,  B::kLogits,  S::kM,      1, "d_M, h_k",  0.1, kYes},
-    {"P_Xw[d_X, h, h_v]",   "P_Xw[d_X, h, h_v]",   &P::P_Xw, kProjected, kMixing, &H::P_Xw,  B::kWeights, S::kX,      1, "d_X, h",    0.1, kYes},
-    {"P_Mw[d_M, h, h_v]",   "P_Mw[d_M, h, h_v]",   &P::P_Mw, kProjected, kMixing, &H::P_Mw,  B::kWeights, S::kM,      1, "d_M, h",    0.1, kYes},
+    {"P_Xl[d_X, h_k, h]",   "P_Xl[d_X, h_k, h]",   &P::P_Xl, kProjected, kMixing, &H::P_Xl,  B::kLogits,  S::kX,      1, "d_X, h_k",  0.1, kYes, &C::R_Xl},
+    {"P_Ml[d_M, h_k, h]",   "P_Ml[d_M, h_k, h]",   &P::P_Ml, kProjected, kMixing, &H::P_Ml,  B::kLogits,  S::kM,      1, "d_M, h_k",  0.1, kYes, &C::R_Ml},
+    {"P_Xw[d_X, h, h_v]",   "P_Xw[d_X, h, h_v]",   &P::P_Xw, kProjected, kMixing, &H::P_Xw,  B::kWeights, S::kX,      1, "d_X, h",    0.1, kYes, &C::R_Xw},
+    {"P_Mw[d_M, h, h_v]",   "P_Mw[d_M, h, h_v]",   &P::P_Mw, kProjected, kMixing, &H::P_Mw,  B::kWeights, S::kM,      1, "d_M, h",    0.1, kYes, &C::R_Mw},
     {"P[d_X, h, d_M]",      "P[d_X, d_M, h]",      &P::P,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_M",  1,   kYes},
     {"Q[h, d_M, d_Y]",      "Q[d_M, d_Y, h]",      &P::Q,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kO,      2, "h, d_M",    1,   kYes},
     {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
@@ -92,16 +97,19 @@ inline constexpr AttentionProjection kTable[] = {
     {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
 };
 // clang-format on
+static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
+  return (p.generated != nullptr) == (p.mixing != nullptr && p.source != S::kStatic);
+}));
 }  // namespace attention_projections
 
 using AttentionProjections = std::span<const AttentionProjection>;
 inline constexpr AttentionProjections kAttentionProjections = attention_projections::kTable;
 
 bool IsPresent(const AttentionProjection& projection, const AttentionConfig& config);
-// X[…]·P → a matrix per query or memory position: a head projection that is generated from X or M.
 bool IsDynamic(const AttentionProjection& projection);
 // "Xl" of P_Xl: what a list of dynamic projections calls it.
 std::string_view DynamicName(const AttentionProjection& projection);
+std::vector<std::string> DynamicNames();
 
 // Sizes in storage order; std and matrix as the table has them.
 Shape ShapeOf(const AttentionProjection& projection, const AttentionConfig& config);

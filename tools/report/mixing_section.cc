@@ -183,7 +183,7 @@ std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial, 
   for (const LayerPair& pair : pairs) {
     for (size_t i = 0; i < pair.now->dynamic.size(); ++i) {
       const DynamicMixing& now = pair.now->dynamic[i];
-      const MixingMatrix* const beside = pair.now->Find(now.name.ends_with("l") ? "P_l" : "P_w");
+      const MixingMatrix* const beside = pair.now->Find(now.beside);
       std::vector<TableCell> row = {pair.now->layer, "R_" + now.name, ShortNumber(now.parameters)};
       if (has_initial) {
         row.emplace_back(pair.before == nullptr || i >= pair.before->dynamic.size()

@@ -81,6 +81,7 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   std::vector<LayerMixing> layers = MixingOf(model);
   ASSERT_EQ(layers[0].dynamic.size(), 4u);
   EXPECT_EQ(layers[0].dynamic[0].name, "Xl");
+  EXPECT_EQ(layers[0].dynamic[0].beside, "P_l");
   EXPECT_FALSE(layers[0].dynamic[0].generated);
   const auto forward = [&] {  // over two batches
     for (const uint32_t stream : {1u, 3u}) {
@@ -100,8 +101,10 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
     const ContextScope no_grad = NoGrad();
     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
       if (capture.module != "decoder.block_1.cross_attention") return;
-      for (const float x : capture.R_Mw.ToVector<float>()) squares += static_cast<double>(x) * static_cast<double>(x);
-      count += capture.R_Mw.num_elements();
+      ASSERT_EQ(capture.dynamic.at(3).name, "R_Mw");
+      const Tensor& R_Mw = capture.dynamic[3].tensor;
+      for (const float x : R_Mw.ToVector<float>()) squares += static_cast<double>(x) * static_cast<double>(x);
+      count += R_Mw.num_elements();
     };
     const ContextScope captured(&OpContext::capture, &take);
     forward();
@@ -109,6 +112,7 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   ASSERT_EQ(count, 2 * 2 * 7 * 3 * 5);  // of each memory position, [h, h_v]
   EXPECT_EQ(layers[5].layer, "decoder.block_1.cross_attention");
   EXPECT_EQ(layers[5].dynamic[3].name, "Mw");
+  EXPECT_EQ(layers[5].dynamic[3].beside, "P_w");
   EXPECT_NEAR(*layers[5].dynamic[3].generated, std::sqrt(squares / static_cast<double>(count)), 1e-12);
 }
 
