@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/task_results.h"
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/chosen_model.h"
@@ -80,7 +80,7 @@ int Predict(const PredictSettings& settings) {
   CROSSTALK_CHECK(!settings.no_answer_threshold || std::any_of(tasks.begin(), tasks.end(), MayLackAnswers),
                   "--no-answer-threshold is of tasks whose questions may lack an answer, and not of ", names);
   const StopSignals signals;
-  CreateDirectories(settings.out);  // before what may take long
+  CreateOutFolder(settings.out);  // before what may take long
   PrintMessage("answers by ", trained.checkpoint, " (step ", trained.step, ")");
   Json files = Json::MakeArray();
   std::vector<TaskResult> results;

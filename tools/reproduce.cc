@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -155,7 +156,7 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
     KeepRecords(call.scale, *table, call.seeds, call.options);
     const TableResult result = CollectTable(call.scale, *table, call.seeds, call.options);
     const std::string folder = call.FolderOf(*table);
-    CreateDirectories(folder);
+    CreateOutFolder(folder);
     const Json json = ToJson(result);
     const std::string markdown = Markdown(result);
     WriteFileAtomically(folder + "/table.md", markdown);

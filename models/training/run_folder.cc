@@ -82,13 +82,17 @@ auto MakeAsOut(const Make& make) {
 
 }  // namespace
 
+void CreateOutFolder(const std::string& path) {
+  MakeAsOut([&] { CreateDirectories(path); });
+}
+
 RunLock::RunLock(const std::string& folder) : RunLock(WithoutTrailingSlash(folder), Created::kNo) {
-  MakeAsOut([&] { CreateDirectories(ParentOf(folder_)); });
+  CreateOutFolder(ParentOf(folder_));
   Lock();
 }
 
 std::unique_ptr<RunLock> RunLock::OfNewFolder(const std::string& parent, const std::string& name) {
-  MakeAsOut([&] { CreateDirectories(parent); });
+  CreateOutFolder(parent);
   for (int number = 1;; ++number) {
     const std::string path = StrCat(parent, "/", name, "-", number);
     if (!MakeAsOut([&] { return CreateDirectory(path); })) continue;

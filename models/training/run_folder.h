@@ -23,6 +23,9 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // Of run.json, and of a checkpoint's config.json and state.json.
 inline constexpr int kRunFormat = 2;
 
+// CreateDirectories whose errors are of the field "out", with what to do.
+void CreateOutFolder(const std::string& path);
+
 class RunFolder {
  public:
   // Touches nothing.

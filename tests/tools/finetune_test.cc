@@ -283,6 +283,8 @@ TEST_F(FinetuneTest, ErrorsNameTheOption) {
   refused({"predict", "--run", dir_ / "run", "--out", dir_ / "x", "--no-answer-threshold", "0.5"},
           "--no-answer-threshold is of tasks whose questions may lack an answer, and not of stories");
   refused({"predict", "--run", dir_ / "run", "--out", dir_ / "x", "--task", "stories,"}, "--task: \"stories,\" ends");
+  ExpectExit(RunCommand({"predict", "--run", dir_ / "run", "--out", "/proc/none/x"}), 1,
+             {"--out: /proc/none: cannot create the directory: ", "; choose another folder"});
   EXPECT_FALSE(std::filesystem::exists(dir_ / "x"));
 }
 

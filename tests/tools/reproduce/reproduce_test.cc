@@ -477,6 +477,8 @@ TEST_F(ReproduceTest, ErrorsNameTheOption) {
   ExpectExit(RunCommand({"reproduce", "--table", "1", "--data", dir_ / "nowhere.txt", "--out", dir_ / "x"}), 3,
              {"nowhere.txt"});
   EXPECT_FALSE(fs::exists(dir_ / "x"));
+  ExpectExit(RunCommand({"reproduce", "--table", "1", "--assemble", "--out", "/proc/none/x"}), 1,
+             {"--out: /proc/none: cannot create the directory: ", "; choose another folder"});
 }
 
 }  // namespace reproduce_test
