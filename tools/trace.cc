@@ -37,6 +37,15 @@ struct TraceSettings {
   bool json = false;
 };
 
+FieldTable<TraceSettings> TraceFields() {
+  using S = TraceSettings;
+  return Grouped<S>(
+      "Trace", {MakeOption("--repetitions", &S::repetitions, "N", "Steps that are traced, after a few for warming up.",
+                           {.range = {1, 100'000}}),
+                MakeOption("--out,-o", &S::out, "FILE", "HTML page, with a bar for each operation."),
+                MakeOption("--json", &S::json, "", "Sums and every operation as one JSON object on standard output.")});
+}
+
 double PeakGflops(Precision precision) {
   return precision == Precision::kBFloat16 ? kernels::MeasureBFloat16PeakGflops(NumThreads())
                                            : kernels::MeasurePeakGflops(NumThreads());
@@ -62,9 +71,8 @@ std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const S
   return std::move(steps[steps.size() / 2].events);
 }
 
-int TraceStep(const OptionTable& options, const TraceSettings& settings) {
-  CROSSTALK_CHECK(settings.repetitions >= 1 && settings.repetitions <= 100'000, "--repetitions: ", settings.repetitions,
-                  " is not between 1 and 100000");
+int TraceStep(const OptionTable& options) {
+  const TraceSettings settings = options.Over(TraceFields());
   if (settings.out) CheckReplaceablePage(*settings.out);
   TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
   CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
@@ -101,16 +109,12 @@ Command TraceCommand() {
       "at which share of the peak of multiply-adds, and what the threads do meanwhile. The peak is measured in the "
       "same process. Nothing else should run on the machine.",
       [](OptionTable& options) -> std::function<int()> {
-        const auto settings = std::make_shared<TraceSettings>();
         AddTrainingOptions(options);
-        options.Group("Trace");
-        options.Add("--repetitions", &settings->repetitions, "N", "Steps that are traced, after a few for warming up.");
-        options.Add("--out,-o", &settings->out, "FILE", "HTML page, with a bar for each operation.");
-        options.AddFlag("--json", &settings->json, "Sums and every operation as one JSON object on standard output.");
+        options.AddFields(TraceFields());
         options.AddThreads();
         options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--batch",
                            "--precision", "--repetitions", "--out"});
-        return [settings, &options] { return TraceStep(options, *settings); };
+        return [&options] { return TraceStep(options); };
       }};
 }
 
