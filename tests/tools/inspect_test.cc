@@ -275,7 +275,7 @@ TEST(MixingSectionTest, MatricesOf768HeadsAreDrawnOfBlocksWithinThePage) {
 
 TEST(MixingSectionTest, SaysWhyThereIsNoStartAndWhatWasNotMeasured) {
   RunMixing mixing;
-  mixing.current = {"step <7>", {{"encoder.block_0.self_attention", {}, {{"Xl", 0.125, std::nullopt}}}}};
+  mixing.current = {"step <7>", {{"encoder.block_0.self_attention", {}, {{"Xl", "P_l", 0.125, std::nullopt}}}}};
   mixing.no_initial = "the origin & its weights are gone";
   mixing.not_measured = "the text is lost";
   const std::string html = MixingSection(mixing);
