@@ -16,6 +16,7 @@
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/tensor.h"
+#include "crosstalk/runtime/trace.h"
 #include "crosstalk/runtime/version.h"
 
 // Variables, gradients, differentiable operations, einsum in the paper's notation.

@@ -15,9 +15,8 @@
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
-#include "crosstalk/runtime/visibility.h"
 
-namespace CROSSTALK_PUBLIC crosstalk {
+namespace crosstalk {
 
 class TrainingInMemory {
  public:
