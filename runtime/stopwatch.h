@@ -3,7 +3,9 @@
 
 #include <chrono>
 
-namespace crosstalk {
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
 
 class Stopwatch {
  public:
