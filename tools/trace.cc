@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/kernels/peak.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
+#include "tools/bench/bench.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -44,11 +44,6 @@ FieldTable<TraceSettings> TraceFields() {
                            {.range = {1, 100'000}}),
                 MakeOption("--out,-o", &S::out, "FILE", "HTML page, with a bar for each operation."),
                 MakeOption("--json", &S::json, "", "Sums and every operation as one JSON object on standard output.")});
-}
-
-double PeakGflops(Precision precision) {
-  return precision == Precision::kBFloat16 ? kernels::MeasureBFloat16PeakGflops(NumThreads())
-                                           : kernels::MeasurePeakGflops(NumThreads());
 }
 
 // The one of middle length: a step as it was, whose parts add up.

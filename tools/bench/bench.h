@@ -74,6 +74,9 @@ struct BenchResult {
 
 Json ToJson(const BenchResult& result);
 
+// What steps of so many tokens take, from the results' times.
+void SetStepTimes(double tokens, std::vector<BenchResult>* results);
+
 struct BenchCase {
   std::string name;
   // "82/75": percent of the peak, forward and backward; "75 %": of it, or "2.3 s", for a whole step; empty: none.

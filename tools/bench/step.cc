@@ -232,10 +232,7 @@ std::vector<BenchResult> MeasureStep(const std::string& name, const StepCase& st
   const auto multiplications = static_cast<double>(ForwardMultiplications(step, batch, n));
   std::vector<BenchResult> results = MeasurePasses(
       name, settings, multiplications, {.run = [&] { return pass.Run(); }, .measure_memory = measure_memory});
-  for (BenchResult& result : results) {
-    result.step->seconds = 1e-3 * result.whole_ms;
-    result.step->tokens_per_second = tokens / result.step->seconds;
-  }
+  SetStepTimes(tokens, &results);
   return results;
 }
 

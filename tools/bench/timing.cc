@@ -22,6 +22,13 @@ constexpr double kSecondsPerCase = 2.0;
 
 }  // namespace
 
+void SetStepTimes(double tokens, std::vector<BenchResult>* results) {
+  for (BenchResult& result : *results) {
+    result.step->seconds = 1e-3 * result.whole_ms;
+    result.step->tokens_per_second = tokens / result.step->seconds;
+  }
+}
+
 Tensor RandomTensor(const Shape& shape, const char* purpose) {
   Tensor tensor = Tensor::Empty(shape, DType::kFloat32);
   FillNormal(tensor, {.seed = 0, .stream = StreamId(purpose)}, 0.0, 1.0);

@@ -82,10 +82,7 @@ std::vector<BenchResult> MeasureTraining(const std::string& name, TrainingConfig
   const StepCost cost = EstimateStep(resolved, VocabularyOf(*resolved, data.tokenizer.get()));
   std::vector<BenchResult> results = MeasurePasses(name, settings, static_cast<double>(cost.forward_multiplications),
                                                    {.run = run, .measure_memory = measure_memory});
-  for (BenchResult& result : results) {
-    result.step->seconds = 1e-3 * result.whole_ms;
-    result.step->tokens_per_second = tokens / result.step->seconds;
-  }
+  SetStepTimes(tokens, &results);
   return results;
 }
 
