@@ -12,8 +12,8 @@ hint=
 if [ $# -gt 3 ]; then
   help=$("$4" "$5" --help=all)
   # "  --d-model N   Width": takes a value. "  --json   Print": takes none.
-  options=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(,-[^ ]*\)* [^ -].*/\1/p' | tr 'a-z\n-' 'A-Z _')
-  flags=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(,-[^ ]*\)*\(  .*\)*$/\1/p' | tr 'a-z\n-' 'A-Z _')
+  options=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)* [^ -].*/\1/p' | tr 'a-z\n-' 'A-Z _')
+  flags=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)*\(  .*\)*$/\1/p' | tr 'a-z\n-' 'A-Z _')
   hint="; $4 $5 --help=all lists the options"
 fi
 for name in $given; do

@@ -123,6 +123,8 @@ TEST_F(MakeVariablesTest, OneThatIsNoOptionOfTheCommandIsAnErrorWithTheNearestNa
   if (build.rfind(source, 0) == 0) build = build.substr(source.size());
   const std::string options = "BUILD=\"$CROSSTALK_BUILD\" -o '" + build + "/crosstalk' ARGS=--help ";
   EXPECT_NE(Make(options + "train LEARNING_RATE=0.1").find("Usage: crosstalk train"), std::string::npos);
+  // --out has a second name, -o.
+  EXPECT_NE(Make(options + "trace OUT=trace.html").find("Usage: crosstalk trace"), std::string::npos);
   for (const auto& [arguments, message] :
        {std::pair("train LEARNING_RATE=0.1 D_MODLE=64",
                   "make train: nothing reads the variable D_MODLE; did you mean D_MODEL?"),
