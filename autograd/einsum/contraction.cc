@@ -283,8 +283,8 @@ Tensor Contract(const Tensor& a, const Labels& labels_a, const Tensor& b, const 
   Tensor c = Tensor::Empty(problem.result_shape, dtype);
   DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
-    Run<T>(problem.axes, plan, T(0), operand_a, operand_b, c.data<T>());
+    const auto plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
+    Run<T>(problem.axes, *plan, T(0), operand_a, operand_b, c.data<T>());
   });
   return c;
 }
@@ -298,10 +298,10 @@ void AddContraction(const Tensor& a, const Labels& labels_a, const Tensor& b, co
   if (problem.empty) return;
   DispatchFloat("einsum", dtype, [&](auto zero) {
     using T = decltype(zero);
-    const ContractPlan plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
-    const bool in_place = AddsInPlace(problem.axes, plan);
+    const auto plan = PlanContraction(problem.axes, sizeof(T), CurrentContext().sum_order);
+    const bool in_place = AddsInPlace(problem.axes, *plan);
     const Tensor c = in_place ? sum : Tensor::Empty(problem.result_shape, dtype);
-    Run<T>(problem.axes, plan, in_place ? T(1) : T(0), operand_a, operand_b, c.data<T>());
+    Run<T>(problem.axes, *plan, in_place ? T(1) : T(0), operand_a, operand_b, c.data<T>());
     if (!in_place) AddInPlace(sum, c);
   });
 }
@@ -311,7 +311,7 @@ std::string DescribeContraction(const Tensor& a, const Labels& labels_a, const T
   const Problem problem = MakeProblem(a, labels_a, b, labels_b, result);
   if (problem.empty) return "nothing to do";
   const ContractPlan plan =
-      PlanContraction(problem.axes, static_cast<int>(SizeOf(a.dtype())), CurrentContext().sum_order);
+      *PlanContraction(problem.axes, static_cast<int>(SizeOf(a.dtype())), CurrentContext().sum_order);
   if (plan.method == ContractPlan::Method::kMultiplyAndSum) return "elementwise product";
   const int64_t m = GroupSize(problem.axes, plan.rows);
   const int64_t n = GroupSize(problem.axes, plan.columns);

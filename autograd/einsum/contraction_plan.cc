@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "crosstalk/runtime/memo.h"
+
 namespace crosstalk::math {
 namespace {
 
@@ -246,9 +248,7 @@ void SearchGemm(Search& search, ContractPlan plan) {
   }
 }
 
-}  // namespace
-
-ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order) {
+ContractPlan BestPlan(const std::vector<Axis>& axes, int element_size, SumOrder order) {
   Search search{axes, CountElements(axes), element_size / 4.0, order, {}, {}, {}, {}, {}};
   for (int i = 0; i < static_cast<int>(axes.size()); ++i) {
     switch (axes[static_cast<size_t>(i)].kind) {
@@ -282,6 +282,18 @@ ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size, Su
     SearchGemm(search, plan);
   }
   return search.best;
+}
+
+}  // namespace
+
+std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order) {
+  MemoKey key;
+  key.Add(element_size).Add(static_cast<int64_t>(order));
+  for (const Axis& axis : axes) {
+    key.Add(static_cast<int64_t>(axis.kind)).Add(axis.size).Add(axis.a).Add(axis.b).Add(axis.c);
+  }
+  thread_local Memo<ContractPlan> plans;
+  return plans.Get(key, [&] { return BestPlan(axes, element_size, order); });
 }
 
 std::vector<Axis> EffectiveAxes(const std::vector<Axis>& axes, const ContractPlan& plan) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,7 @@ int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group
 
 // `axes` in the order of c, inner axes after them. element_size: 4 or 8 bytes. SumOrder::kBatchInvariant: each element
 // of c is the sum of one product, over the inner axes in their order.
-ContractPlan PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order);
+std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order);
 
 // The strides that a, b and c have after the copies of `plan`, in place of those in `axes`. Copied operands: looped
 // axes first, then the two groups of the product. c has one slice of all its elements for each looped inner index.

@@ -9,6 +9,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/memo.h"
 #include "crosstalk/runtime/shapes_only.h"
 
 namespace crosstalk {
@@ -49,21 +50,32 @@ Variable InOrder(const Variable& x, const Labels& from, const Labels& to) {
   return Permute(x, order);
 }
 
-Variable Evaluate(const EinsumEquation& equation, const std::vector<Variable>& operands) {
-  std::vector<Shape> shapes;
+// `equation` is called for what an error says.
+template <class Equation>
+void CheckOperands(const std::vector<Variable>& operands, const Equation& equation) {
+  const auto bracket = [&](size_t i) {
+    const EinsumEquation whole = equation();
+    return i < whole.operands.size() ? ToString(whole.operands[i]) : std::string();
+  };
   for (size_t i = 0; i < operands.size(); ++i) {
-    CROSSTALK_CHECK(operands[i].defined(), "einsum: operand ", i + 1,
-                    i < equation.operands.size() ? ", " + ToString(equation.operands[i]) + "," : "",
-                    " is an undefined Variable (in '", ToString(equation), "')");
-    shapes.push_back(operands[i].shape());
+    const auto named = [&] { return bracket(i).empty() ? "" : ", " + bracket(i) + ","; };
+    CROSSTALK_CHECK(operands[i].defined(), "einsum: operand ", i + 1, named(), " is an undefined Variable (in '",
+                    ToString(equation()), "')");
     const DType dtype = ResultDType(operands[i].dtype());
     CROSSTALK_CHECK(IsFloating(dtype) && dtype == ResultDType(operands[0].dtype()),
-                    "einsum: ", i < equation.operands.size() ? ToString(equation.operands[i]) : "an operand", " is ",
-                    dtype,
-                    IsFloating(dtype) ? StrCat(", but ", ToString(equation.operands[0]), " is ", operands[0].dtype())
+                    "einsum: ", bracket(i).empty() ? "an operand" : bracket(i), " is ", dtype,
+                    IsFloating(dtype) ? StrCat(", but ", bracket(0), " is ", operands[0].dtype())
                                       : std::string(": only float32 and float64 can be contracted"));
   }
-  const EinsumPlan plan = PlanEinsum(equation, shapes);
+}
+
+std::vector<Shape> ShapesOf(const std::vector<Variable>& operands) {
+  std::vector<Shape> shapes;
+  for (const Variable& operand : operands) shapes.push_back(operand.shape());
+  return shapes;
+}
+
+Variable Evaluate(const EinsumPlan& plan, const std::vector<Variable>& operands) {
   std::vector<Variable> values = operands;
   std::vector<Labels> labels = plan.operands;
   for (const EinsumStep& step : plan.steps) {
@@ -104,7 +116,15 @@ Dim::Dim(std::string name) : name_(std::move(name)) {
 }
 
 Variable Einsum(std::string_view equation, const std::vector<Variable>& operands) {
-  return Evaluate(ParseEinsum(equation), operands);
+  CheckOperands(operands, [&] { return ParseEinsum(equation); });
+  MemoKey key(equation);
+  for (const Variable& operand : operands) {
+    key.Add(operand.shape().rank());
+    for (const int64_t size : operand.shape()) key.Add(size);
+  }
+  thread_local Memo<EinsumPlan> plans;
+  const auto plan = plans.Get(key, [&] { return PlanEinsum(ParseEinsum(equation), ShapesOf(operands)); });
+  return Evaluate(*plan, operands);
 }
 
 Variable Einsum(const std::vector<Dim>& result, const std::vector<EinsumOperand>& operands) {
@@ -116,7 +136,8 @@ Variable Einsum(const std::vector<Dim>& result, const std::vector<EinsumOperand>
     equation.operands.push_back(ToBracket(StrCat("operand_", i + 1), operands[i].dims));
     values.push_back(operands[i].value);
   }
-  return Evaluate(equation, values);
+  CheckOperands(values, [&] { return equation; });
+  return Evaluate(PlanEinsum(equation, ShapesOf(values)), values);
 }
 
 int64_t EinsumMultiplications(std::string_view equation, const std::vector<Shape>& shapes) {
