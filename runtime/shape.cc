@@ -107,25 +107,43 @@ bool IsNumber(std::string_view text) {
 
 }  // namespace
 
-Bracket ParseBracket(std::string_view text) {
+namespace {
+
+// A Bracket whose names lie in the text that it was read from.
+struct BracketView {
+  std::string_view tensor;
+  std::vector<std::string_view> indices;
+};
+
+BracketView ReadBracket(std::string_view text) {
   const std::string_view trimmed = Trim(text);
   const size_t open = trimmed.find('[');
   CROSSTALK_CHECK(open != std::string_view::npos && trimmed.back() == ']', "'", text,
                   "' is not of the form NAME[dim, dim, …]");
-  Bracket bracket;
+  BracketView bracket;
   bracket.tensor = Trim(trimmed.substr(0, open));
   CROSSTALK_CHECK(IsName(bracket.tensor), "'", text, "' does not begin with a tensor's name");
   std::string_view inside = trimmed.substr(open + 1, trimmed.size() - open - 2);
   if (Trim(inside).empty()) return bracket;
+  bracket.indices.reserve(kMaxRank);
   while (true) {
     const size_t comma = inside.find(',');
     const std::string_view index = Trim(inside.substr(0, comma));
     CROSSTALK_CHECK(IsName(index) || IsNumber(index), "'", index, "' in '", text, "' is not a dimension's name");
-    bracket.indices.emplace_back(index);
+    bracket.indices.push_back(index);
     if (comma == std::string_view::npos) return bracket;
     inside.remove_prefix(comma + 1);
   }
 }
+
+}  // namespace
+
+Bracket ParseBracket(std::string_view text) {
+  const BracketView view = ReadBracket(text);
+  return {std::string(view.tensor), {view.indices.begin(), view.indices.end()}};
+}
+
+std::string Dims::Entry::Source() const { return shape.rank() == 0 ? source : StrCat(source, " = ", shape); }
 
 const Dims::Entry* Dims::Find(std::string_view name) const {
   for (const Entry& entry : entries_) {
@@ -135,22 +153,22 @@ const Dims::Entry* Dims::Find(std::string_view name) const {
 }
 
 Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
-  const Bracket bracket = ParseBracket(bracket_text);
+  const BracketView bracket = ReadBracket(bracket_text);
   CROSSTALK_CHECK(static_cast<int>(bracket.indices.size()) == shape.rank(), where_, ": ", bracket_text, " has ",
                   bracket.indices.size(), " dimensions, but the tensor given is ", shape);
   for (int i = 0; i < shape.rank(); ++i) {
-    const std::string& name = bracket.indices[i];
+    const std::string_view name = bracket.indices[static_cast<size_t>(i)];
     if (IsNumber(name)) {
-      CROSSTALK_CHECK(shape[i] == std::stoll(name), where_, ": ", bracket_text, " = ", shape, " has ", shape[i],
-                      " where ", name, " is fixed");
+      CROSSTALK_CHECK(shape[i] == std::stoll(std::string(name)), where_, ": ", bracket_text, " = ", shape, " has ",
+                      shape[i], " where ", name, " is fixed");
       continue;
     }
     if (const Entry* earlier = Find(name)) {
       CROSSTALK_CHECK(earlier->size == shape[i], where_, ": ", bracket_text, " = ", shape, " has ", name, "=", shape[i],
-                      ", but ", name, "=", earlier->size, " in ", earlier->source);
+                      ", but ", name, "=", earlier->size, " in ", earlier->Source());
       continue;
     }
-    entries_.push_back({name, shape[i], StrCat(bracket_text, " = ", shape)});
+    entries_.push_back({std::string(name), shape[i], std::string(bracket_text), shape});
   }
   return *this;
 }
@@ -158,10 +176,10 @@ Dims& Dims::Bind(std::string_view bracket_text, const Shape& shape) {
 Dims& Dims::Set(std::string_view name, int64_t size, std::string_view source) {
   if (const Entry* earlier = Find(name)) {
     CROSSTALK_CHECK(earlier->size == size, where_, ": ", name, "=", size, " from ", source, ", but ", name, "=",
-                    earlier->size, " in ", earlier->source);
+                    earlier->size, " in ", earlier->Source());
     return *this;
   }
-  entries_.push_back({std::string(name), size, std::string(source)});
+  entries_.push_back({std::string(name), size, std::string(source), {}});
   return *this;
 }
 

@@ -87,7 +87,9 @@ class Dims {
   struct Entry {
     std::string name;
     int64_t size;
-    std::string source;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
+    std::string source;          // "Q[b, n, d_k, h_k]", or what Set was given
+    Shape shape;                 // of the tensor; none for Set
+    std::string Source() const;  // "Q[b, n, d_k, h_k] = [2, 5, 64, 8]"
   };
   const Entry* Find(std::string_view name) const;
 
