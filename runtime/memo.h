@@ -13,10 +13,13 @@
 
 namespace crosstalk {
 
-// Arguments as bytes.
+// Arguments as bytes, of which no two lists have the same.
 class MemoKey {
  public:
-  explicit MemoKey(std::string_view text = {}) : bytes_(text) { bytes_ += '\0'; }
+  explicit MemoKey(std::string_view text = {}) {
+    Add(static_cast<int64_t>(text.size()));
+    bytes_ += text;
+  }
   MemoKey& Add(int64_t number) {
     bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
     return *this;

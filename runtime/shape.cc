@@ -105,10 +105,6 @@ bool IsNumber(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
 }
 
-}  // namespace
-
-namespace {
-
 // A Bracket whose names lie in the text that it was read from.
 struct BracketView {
   std::string_view tensor;

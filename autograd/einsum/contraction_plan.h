@@ -51,7 +51,7 @@ int64_t GroupSize(const std::vector<Axis>& axes, const std::vector<int>& group);
 int64_t GroupStride(const std::vector<Axis>& axes, const std::vector<int>& group, int64_t Axis::*stride);
 
 // `axes` in the order of c, inner axes after them. element_size: 4 or 8 bytes. SumOrder::kBatchInvariant: each element
-// of c is the sum of one product, over the inner axes in their order.
+// of c is the sum of one product, over the inner axes in their order. A plan that was made before is looked up.
 std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axes, int element_size, SumOrder order);
 
 // The strides that a, b and c have after the copies of `plan`, in place of those in `axes`. Copied operands: looped

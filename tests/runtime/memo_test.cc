@@ -24,6 +24,9 @@ TEST(MemoTest, MakesAValueOncePerKey) {
 
 TEST(MemoTest, KeysOfOtherLengthsDiffer) {
   EXPECT_NE(MemoKey("a").Add(0).bytes(), MemoKey("a").bytes());
+  const std::string zero(sizeof(int64_t), '\0');
+  EXPECT_NE(MemoKey("a" + zero).bytes(), MemoKey("a").Add(0).bytes());
+  EXPECT_NE(MemoKey(std::string("a") + '\0' + zero).bytes(), MemoKey("a").Add(0).bytes());
   EXPECT_NE(MemoKey("a").Add(1).Add(2).bytes(), MemoKey("a").Add(2).Add(1).bytes());
 }
 
