@@ -16,12 +16,12 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/reproduce/cells.h"
-#include "tools/reproduce/paper_tables.h"
 #include "tools/reproduce/plan.h"
 #include "tools/reproduce/results.h"
 #include "tools/reproduce/results_page.h"
 #include "tools/reproduce/results_text.h"
 #include "tools/reproduce/scale.h"
+#include "tools/reproduce/tables.h"
 #include "tools/signals.h"
 #include "tools/training_options.h"
 
@@ -77,24 +77,24 @@ FieldTable<ReproduceSettings> ReproduceFields() {
 // A call: what its options mean together.
 struct Call {
   Scale scale;
-  std::vector<const PaperTable*> tables;
+  std::vector<const Table*> tables;
   int64_t seeds = 1;
   std::string out;
   CellsOptions options;
   std::vector<Cell> cells;
 
-  std::string FolderOf(const PaperTable& table) const {
+  std::string FolderOf(const Table& table) const {
     return tables.size() == 1 ? out : StrCat(out, "/table-", table.number);
   }
 };
 
-std::vector<const PaperTable*> TablesOf(const std::string& name) {
-  std::vector<const PaperTable*> tables;
-  for (const PaperTable& table : PaperTables()) {
+std::vector<const Table*> TablesOf(const std::string& name) {
+  std::vector<const Table*> tables;
+  for (const Table& table : Tables()) {
     if (name == "all" || name == StrCat(table.number)) tables.push_back(&table);
   }
   CROSSTALK_CHECK(!tables.empty(), "--table: ", name.empty() ? "is missing" : Quoted(name) + " is none of them",
-                  "; the paper's are 1 to ", PaperTables().size(), ", or all");
+                  "; the paper's are 1 to ", Tables().size(), ", or all");
   return tables;
 }
 
@@ -152,7 +152,7 @@ std::string CommandLines(const OptionTable& options, const ReproduceSettings& se
 Json Assemble(const ReproduceSettings& settings, const Call& call) {
   Json all = Json::MakeArray();
   std::string text;
-  for (const PaperTable* table : call.tables) {
+  for (const Table* table : call.tables) {
     KeepRecords(call.scale, *table, call.seeds, call.options);
     const TableResult result = CollectTable(call.scale, *table, call.seeds, call.options);
     const std::string folder = call.FolderOf(*table);

@@ -139,7 +139,7 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
 
 std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.optimization.seed); }
 
-Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, TrainingConfig config, int64_t seed,
+Cell MakeCell(const Scale& scale, const Table& table, const TableRow& row, TrainingConfig config, int64_t seed,
               const CellsOptions& options) {
   Cell cell = {.name = table.CellName(row)};
   cell.folder = StrCat(options.folder, "/", cell.name, "/seed-", seed);
@@ -152,12 +152,12 @@ Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, 
   return cell;
 }
 
-std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const PaperTable*>& tables, int64_t seeds,
+std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const Table*>& tables, int64_t seeds,
                           const CellsOptions& options) {
   std::vector<Cell> cells;
   for (int64_t seed = 1; seed <= seeds; ++seed) {
     std::set<std::string> names;
-    for (const PaperTable* table : tables) {
+    for (const Table* table : tables) {
       const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, *table);
       for (size_t i = 0; i < configs.size(); ++i) {
         if (!names.insert(table->CellName(table->rows[i])).second) continue;

@@ -44,12 +44,12 @@ struct Cell {
   std::string Title() const;  // "t5-talking-24x32, seed 1"
 };
 
-Cell MakeCell(const Scale& scale, const PaperTable& table, const PaperRow& row, TrainingConfig config, int64_t seed,
+Cell MakeCell(const Scale& scale, const Table& table, const TableRow& row, TrainingConfig config, int64_t seed,
               const CellsOptions& options);
 
 // The cells of the tables, each once although several tables may have it; seed by seed, so that an early look compares
 // all rows. All configurations are checked: Error(kUsage) of the field at fault.
-std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const PaperTable*>& tables, int64_t seeds,
+std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const Table*>& tables, int64_t seeds,
                           const CellsOptions& options);
 
 // The folder with the files of a finetuning's tasks; none where there are none.

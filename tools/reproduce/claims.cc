@@ -45,7 +45,7 @@ std::string ClaimResult::VerdictText() const {
   return "not measured";
 }
 
-ClaimResult TestClaim(const PaperClaim& claim, const PaperMeasure& measure,
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
                       const std::function<BySeed(const std::string& row)>& values) {
   ClaimResult result = {.claim = &claim, .measure = measure};
   const double strict_level = 1 - (1 - kClaimLevel) / static_cast<double>(claim.pairs.size());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/tables.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
@@ -32,8 +32,8 @@ struct PairResult {
 };
 
 struct ClaimResult {
-  const PaperClaim* claim = nullptr;
-  PaperMeasure measure;
+  const TableClaim* claim = nullptr;
+  TableMeasure measure;
   std::vector<PairResult> pairs;
   Verdict verdict = Verdict::kNotMeasured;
   int64_t seeds = 0;  // the fewest that a pair has
@@ -42,7 +42,7 @@ struct ClaimResult {
 };
 
 // values(row): of the measure, by seed.
-ClaimResult TestClaim(const PaperClaim& claim, const PaperMeasure& measure,
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
                       const std::function<BySeed(const std::string& row)>& values);
 
 }  // namespace crosstalk

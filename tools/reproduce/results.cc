@@ -46,8 +46,8 @@ void TakePretraining(const PretrainingRecord& record, CellResult* result) {
   result->model_parameters = record.parameters;
 }
 
-void TakeScores(const FinetuningRecord& record, const std::vector<PaperMeasure>& measures, CellResult* result) {
-  for (const PaperMeasure& measure : measures) {
+void TakeScores(const FinetuningRecord& record, const std::vector<TableMeasure>& measures, CellResult* result) {
+  for (const TableMeasure& measure : measures) {
     const auto task = record.scores.find(measure.task);
     if (task == record.scores.end()) continue;
     const auto value = task->second.find(measure.of);
@@ -58,12 +58,12 @@ void TakeScores(const FinetuningRecord& record, const std::vector<PaperMeasure>&
 }
 
 // The tasks that the scale finetunes on and that are no column of the paper's table.
-std::vector<PaperMeasure> MoreMeasures(const Scale& scale, const PaperTable& table) {
-  std::vector<PaperMeasure> measures = table.measures;
+std::vector<TableMeasure> MoreMeasures(const Scale& scale, const Table& table) {
+  std::vector<TableMeasure> measures = table.measures;
   for (const ScaleFinetuning& finetuning : scale.models.at(table.model).finetunings) {
     for (const std::string& task : Split(finetuning.tasks, ',')) {
       const bool there =
-          std::any_of(measures.begin(), measures.end(), [&](const PaperMeasure& one) { return one.task == task; });
+          std::any_of(measures.begin(), measures.end(), [&](const TableMeasure& one) { return one.task == task; });
       if (!there)
         measures.push_back({.name = task, .label = task, .task = task, .of = "score", .mean_of = {}, .digits = 2});
     }
@@ -84,7 +84,7 @@ std::string StateOf(const Cell& cell) {
 
 class Collector {
  public:
-  Collector(const Scale& scale, const PaperTable& table, const CellsOptions& options, TableResult* result)
+  Collector(const Scale& scale, const Table& table, const CellsOptions& options, TableResult* result)
       : scale_(scale), table_(table), options_(options), result_(*result) {}
 
   void Collect(RowResult* row, const TrainingConfig& config, int64_t seeds) {
@@ -178,7 +178,7 @@ class Collector {
   }
 
   const Scale& scale_;
-  const PaperTable& table_;
+  const Table& table_;
   const CellsOptions& options_;
   TableResult& result_;
   std::string fingerprint_;                               // of the first pretraining
@@ -187,7 +187,7 @@ class Collector {
 
 }  // namespace
 
-BySeed RowResult::ValuesOf(const PaperMeasure& measure) const {
+BySeed RowResult::ValuesOf(const TableMeasure& measure) const {
   BySeed values;
   for (const CellResult& cell : cells) {
     double sum = 0;
@@ -204,7 +204,7 @@ BySeed RowResult::ValuesOf(const PaperMeasure& measure) const {
   return values;
 }
 
-bool TableResult::IsMeasured(const PaperMeasure& measure) const {
+bool TableResult::IsMeasured(const TableMeasure& measure) const {
   return std::any_of(rows.begin(), rows.end(), [&](const RowResult& row) { return !row.ValuesOf(measure).empty(); });
 }
 
@@ -214,7 +214,7 @@ int64_t TableResult::MostSeeds() const {
   return static_cast<int64_t>(most);
 }
 
-void KeepRecords(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options) {
+void KeepRecords(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options) {
   const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
   for (size_t i = 0; i < configs.size(); ++i) {
     const std::string folder = options.folder + "/" + table.CellName(table.rows[i]);
@@ -224,7 +224,7 @@ void KeepRecords(const Scale& scale, const PaperTable& table, int64_t seeds, con
   }
 }
 
-TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options) {
+TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options) {
   TableResult result;
   result.table = &table;
   result.scale = scale.name;
@@ -243,8 +243,8 @@ TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t se
     collector.Collect(&row, configs[i], seeds);
     result.rows.push_back(std::move(row));
   }
-  for (const PaperClaim& claim : table.claims) {
-    for (const PaperMeasure& measure : table.measures) {
+  for (const TableClaim& claim : table.claims) {
+    for (const TableMeasure& measure : table.measures) {
       if (std::find(claim.measures.begin(), claim.measures.end(), measure.name) == claim.measures.end()) continue;
       result.claims.push_back(TestClaim(claim, measure, [&](const std::string& name) {
         for (const RowResult& row : result.rows) {

@@ -11,8 +11,8 @@
 
 #include "tools/reproduce/cells.h"
 #include "tools/reproduce/claims.h"
-#include "tools/reproduce/paper_tables.h"
 #include "tools/reproduce/scale.h"
+#include "tools/reproduce/tables.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
@@ -27,7 +27,7 @@ struct CellResult {
 };
 
 struct RowResult {
-  const PaperRow* row = nullptr;
+  const TableRow* row = nullptr;
   AttentionConfig layer;
   AttentionCost cost;               // on one example, n = m
   std::vector<CellResult> cells;    // whose pretraining is finished, by seed
@@ -35,7 +35,7 @@ struct RowResult {
   std::optional<double> step_time;  // seconds: the median over the cells
 
   // Values of one measure, by seed; mean_of where all of its parts are measured.
-  BySeed ValuesOf(const PaperMeasure& measure) const;
+  BySeed ValuesOf(const TableMeasure& measure) const;
 };
 
 // A cell of which something is not measured, and why.
@@ -44,25 +44,25 @@ struct MissingCell {
 };
 
 struct TableResult {
-  const PaperTable* table = nullptr;
+  const Table* table = nullptr;
   std::string scale, scale_about, scale_fingerprint;
   int64_t length = 0;                  // n = m of the costs
   int64_t steps = 0;                   // of pretraining
-  std::vector<PaperMeasure> measures;  // the table's, then other tasks of the scale
+  std::vector<TableMeasure> measures;  // the table's, then other tasks of the scale
   std::vector<RowResult> rows;
   std::vector<ClaimResult> claims;
   std::vector<MissingCell> missing;
   // Of the runs that count: what they saw and what computed them, each value once, in order.
   std::set<std::string> data, versions, simd_bits, processors;
 
-  bool IsMeasured(const PaperMeasure& measure) const;
+  bool IsMeasured(const TableMeasure& measure) const;
   int64_t MostSeeds() const;
 };
 
 // Writes result.json of the table's finished cells that have none, those of other seeds too.
-void KeepRecords(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options);
+void KeepRecords(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options);
 
 // Seeds 1 to `seeds` are asked for; others that are there count too.
-TableResult CollectTable(const Scale& scale, const PaperTable& table, int64_t seeds, const CellsOptions& options);
+TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options);
 
 }  // namespace crosstalk

@@ -48,7 +48,7 @@ struct Intervals {
 };
 
 // Differences from the first row between runs of the same seed, beside the paper's.
-Intervals DifferencesOf(const TableResult& result, const PaperMeasure& measure) {
+Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) {
   const RowResult& first = result.rows[0];
   Intervals chart;
   chart.options.title = StrCat(measure.label, ", less that of ", first.row->name);
@@ -102,7 +102,7 @@ std::string ClaimsHtml(const TableResult& result) {
 }  // namespace
 
 std::string ResultsFigure(const TableResult& result) {
-  for (const PaperMeasure& measure : result.measures) {
+  for (const TableMeasure& measure : result.measures) {
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) return StandaloneSvg(chart.options, chart.rows);
   }
@@ -110,7 +110,7 @@ std::string ResultsFigure(const TableResult& result) {
 }
 
 std::string ResultsPage(const TableResult& result) {
-  const PaperTable& table = *result.table;
+  const Table& table = *result.table;
   Page page(StrCat("Table ", table.number, ": ", table.title));
   page.SetKind("Crosstalk: the paper's tables");
   page.SetLead(StrCat("Talking-Heads Attention, section ", table.section, ", at scale ", result.scale, "."));
@@ -118,7 +118,7 @@ std::string ResultsPage(const TableResult& result) {
   page.AddSection("Table", Html(MeasuresTable(result), StrCat("Table ", table.number)) +
                                (table.note.empty() ? "" : Paragraph(table.note)));
   std::string charts;
-  for (const PaperMeasure& measure : result.measures) {
+  for (const TableMeasure& measure : result.measures) {
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
   }

@@ -22,9 +22,9 @@ std::string PrintedText(double value, int digits) {
 }
 
 // One digit more than the paper prints shows what rounds.
-int OurDigits(const PaperMeasure& measure) { return LowerIsBetter(measure) ? 4 : 2; }
+int OurDigits(const TableMeasure& measure) { return LowerIsBetter(measure) ? 4 : 2; }
 
-std::string OursText(const PaperMeasure& measure, const BySeed& by_seed) {
+std::string OursText(const TableMeasure& measure, const BySeed& by_seed) {
   if (by_seed.empty()) return "";
   const MeanAndDeviation summary = Summarise(ValuesOf(by_seed));
   const int digits = OurDigits(measure);
@@ -32,7 +32,7 @@ std::string OursText(const PaperMeasure& measure, const BySeed& by_seed) {
                 " (", by_seed.size(), ")");
 }
 
-std::string PaperText(const PaperRow& row, const std::string& key, int digits) {
+std::string PaperText(const TableRow& row, const std::string& key, int digits) {
   const std::optional<double> value = row.Printed(key);
   if (!value) return "";
   std::string text = PrintedText(*value, digits);
@@ -56,7 +56,7 @@ std::optional<double> RelativeTime(const TableResult& result, const RowResult& r
   return *row.step_time / *first;
 }
 
-std::optional<double> PrintedRelativeTime(const TableResult& result, const PaperRow& row) {
+std::optional<double> PrintedRelativeTime(const TableResult& result, const TableRow& row) {
   const std::optional<double> first = result.rows[0].row->Printed("step_time"), own = row.Printed("step_time");
   if (!first || !own) return std::nullopt;
   return *own / *first;
@@ -89,7 +89,7 @@ std::string NumberText(const std::optional<double>& value) { return value ? Json
 TextTable MeasuresTable(const TableResult& result) {
   TextTable table;
   table.header = {"row", "heads here"};
-  for (const PaperMeasure& measure : result.measures) {
+  for (const TableMeasure& measure : result.measures) {
     const bool here = result.IsMeasured(measure), there = IsPrinted(result, measure.name);
     if (here) table.header.push_back(measure.label);
     if (there) table.header.push_back(StrCat("paper: ", measure.label));
@@ -101,7 +101,7 @@ TextTable MeasuresTable(const TableResult& result) {
     const bool alike = layer.form == AttentionForm::kBilinear || (layer.h_k == layer.h && layer.h == layer.h_v);
     const std::string heads = alike ? StrCat(layer.h) : StrCat(layer.h_k, ", ", layer.h, ", ", layer.h_v);
     std::vector<std::string> cells = {row.row->name, layer.d_k > 0 ? StrCat(heads, " × ", layer.d_k) : heads};
-    for (const PaperMeasure& measure : result.measures) {
+    for (const TableMeasure& measure : result.measures) {
       if (result.IsMeasured(measure)) cells.push_back(OursText(measure, row.ValuesOf(measure)));
       if (!IsPrinted(result, measure.name)) continue;
       cells.push_back(PaperText(*row.row, measure.name, measure.digits));
@@ -190,7 +190,7 @@ std::string ClaimsNote() {
 }
 
 std::string Markdown(const TableResult& result) {
-  const PaperTable& table = *result.table;
+  const Table& table = *result.table;
   std::string text = StrCat("# Table ", table.number, ": ", table.title, "\n\n");
   for (const std::string& note : RunNotes(result)) text += note + "\n";
   text += "\n" + MarkdownTable(MeasuresTable(result));
@@ -208,7 +208,7 @@ std::string Markdown(const TableResult& result) {
 
 std::string Csv(const TableResult& result) {
   std::vector<std::string> header = {"row"};
-  for (const PaperMeasure& measure : result.measures) {
+  for (const TableMeasure& measure : result.measures) {
     for (const char* part : {"_mean", "_deviation", "_seeds", "_paper"}) header.push_back(measure.name + part);
   }
   for (const char* name : {"layer_parameters", "layer_parameters_paper", "layer_multiplications", "model_parameters",
@@ -218,7 +218,7 @@ std::string Csv(const TableResult& result) {
   std::string text = CsvLine(header);
   for (const RowResult& row : result.rows) {
     std::vector<std::string> cells = {row.row->name};
-    for (const PaperMeasure& measure : result.measures) {
+    for (const TableMeasure& measure : result.measures) {
       const std::vector<double> values = ValuesOf(row.ValuesOf(measure));
       const MeanAndDeviation summary = Summarise(values);
       cells.push_back(values.empty() ? "" : Json(summary.mean).Dump());
@@ -243,7 +243,7 @@ namespace {
 
 Json RowJson(const TableResult& result, const RowResult& row) {
   Json measures = Json::MakeObject();
-  for (const PaperMeasure& measure : result.measures) {
+  for (const TableMeasure& measure : result.measures) {
     const BySeed by_seed = row.ValuesOf(measure);
     const std::vector<double> values = ValuesOf(by_seed);
     const MeanAndDeviation summary = Summarise(values);

@@ -204,7 +204,7 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
   return best;
 }
 
-TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const PaperRow& row) {
+TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row) {
   const auto model = scale.models.find(table.model);
   CROSSTALK_CHECK(model != scale.models.end(), "scale ", scale.name, ": has no ", table.model, ", which table ",
                   table.number, " is of");
@@ -241,9 +241,9 @@ TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const Pa
   return config;
 }
 
-std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& table) {
+std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table) {
   std::vector<TrainingConfig> configs;
-  for (const PaperRow& row : table.rows) {
+  for (const TableRow& row : table.rows) {
     configs.push_back(ConfigOfRow(scale, table, row));
     for (size_t i = 0; i + 1 < configs.size(); ++i) {
       CROSSTALK_CHECK_FIELD(ToJson(configs[i]) != ToJson(configs.back()), "heads_ratio", "rows ", table.rows[i].name,

@@ -10,7 +10,7 @@
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
-#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/tables.h"
 
 namespace crosstalk {
 
@@ -51,9 +51,9 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product);
 // A row of a table at a scale: its attention, with heads scaled such that all heads' keys together keep their share of
 // the model's width. Error(kUsage) of the field heads_ratio where they cannot, or the ratio of key heads, softmax heads
 // and value heads would be lost.
-TrainingConfig ConfigOfRow(const Scale& scale, const PaperTable& table, const PaperRow& row);
+TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row);
 // The same for all rows of a table. Error(kUsage) of heads_ratio where two of them would be the same.
-std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const PaperTable& table);
+std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table);
 
 // The layer that a row is about: in a model where only one place has attention of the row's kind, that place's.
 AttentionConfig LayerOfRow(const TrainingConfig& config);

@@ -10,16 +10,16 @@
 namespace crosstalk {
 namespace claims_test {
 
-const PaperMeasure kPerplexity = {.name = "ln_ppl", .label = "ln(PPL)"};
-const PaperMeasure kAccuracy = {.name = "masked_accuracy", .label = "masked accuracy"};
+const TableMeasure kPerplexity = {.name = "ln_ppl", .label = "ln(PPL)"};
+const TableMeasure kAccuracy = {.name = "masked_accuracy", .label = "masked accuracy"};
 
 class ClaimTest : public ::testing::Test {
  protected:
-  ClaimResult Test(const PaperMeasure& measure = kPerplexity) {
+  ClaimResult Test(const TableMeasure& measure = kPerplexity) {
     return TestClaim(claim_, measure, [this](const std::string& row) { return values_[row]; });
   }
 
-  PaperClaim claim_ = {.text = "a below b", .source = "1", .measures = {"ln_ppl"}, .pairs = {{"a", "b"}}};
+  TableClaim claim_ = {.text = "a below b", .source = "1", .measures = {"ln_ppl"}, .pairs = {{"a", "b"}}};
   std::map<std::string, BySeed> values_;
 };
 

@@ -9,7 +9,7 @@
 
 #include "crosstalk/models/training/step_cost.h"
 #include "tests/support/messages.h"
-#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/tables.h"
 
 namespace crosstalk {
 namespace scale_test {
@@ -58,7 +58,7 @@ Cost ExpectedCost(const std::string& row) {
 TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
   const Scale paper = LoadScale("paper");
   int rows = 0;
-  for (const PaperTable& table : PaperTables()) {
+  for (const Table& table : Tables()) {
     const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < configs.size(); ++i, ++rows) {
       const std::string& name = table.rows[i].name;
@@ -78,7 +78,7 @@ TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
 TEST(PaperScaleTest, EveryConfigurationIsComputable) {
   const Scale paper = LoadScale("paper");
   std::map<std::string, StepCost> costs;
-  for (const PaperTable& table : PaperTables()) {
+  for (const Table& table : Tables()) {
     const std::vector<TrainingConfig> configs = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < configs.size(); ++i) {
       StepCost& cost = costs[table.CellName(table.rows[i])];
@@ -94,10 +94,10 @@ TEST(PaperScaleTest, EveryConfigurationIsComputable) {
   EXPECT_EQ(costs["t5-multihead-12x64"].parameters, 32128 * 768LL + blocks + norms + biases);
 }
 
-TEST(PaperTablesTest, TablesThatShareARowMeanTheSame) {
+TEST(TablesTest, TablesThatShareARowMeanTheSame) {
   const Scale paper = LoadScale("paper");
   std::map<std::string, std::string> configs;
-  for (const PaperTable& table : PaperTables()) {
+  for (const Table& table : Tables()) {
     const std::vector<TrainingConfig> of_rows = ConfigsOfRows(paper, table);
     for (size_t i = 0; i < of_rows.size(); ++i) {
       const auto place = configs.emplace(table.CellName(table.rows[i]), ToJson(of_rows[i]).Dump()).first;
@@ -122,7 +122,7 @@ TEST(ScaleTest, RowsKeepTheirMeaningAtAnotherWidth) {
       {"pretraining": {"d_model": 256}, "finetuning": []}}})",
                                               "scale"),
                                     "scale");
-  const PaperTable& first = PaperTables()[0];
+  const Table& first = Tables()[0];
   const std::vector<std::vector<int64_t>> expected = {{2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},    {8, 8, 8, 32, 32},
                                                       {16, 16, 16, 16, 16}, {2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},
                                                       {8, 8, 8, 32, 32},    {16, 16, 16, 16, 16}, {8, 8, 8, 64, 64}};
@@ -132,7 +132,7 @@ TEST(ScaleTest, RowsKeepTheirMeaningAtAnotherWidth) {
         << first.rows[i].name;
   }
   EXPECT_EQ(LayerOfRow(ConfigOfRow(scale, first, first.rows[9])).h, 4);
-  const PaperTable& second = PaperTables()[1];
+  const Table& second = Tables()[1];
   const AttentionConfig rectangular = LayerOfRow(ConfigOfRow(scale, second, second.rows[3]));  // 6, 24, 24
   EXPECT_EQ(rectangular.h_k, 2);
   EXPECT_EQ(rectangular.h, 8);
@@ -145,7 +145,7 @@ TEST(ScaleTest, EveryScaleHasEveryTable) {
   for (const std::string& name : ScaleNames()) {
     const Scale scale = LoadScale(name);
     EXPECT_EQ(scale.name, name);
-    for (const PaperTable& table : PaperTables()) {
+    for (const Table& table : Tables()) {
       for (const TrainingConfig& config : ConfigsOfRows(scale, table)) ResolvedConfig checked(config);
     }
   }
@@ -158,11 +158,11 @@ Scale WithT5(const std::string& members) {
 
 TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
   const Scale scale = WithT5(R"("pretraining": {"d_model": 64}, "finetuning": [])");
-  testing::ExpectError([&] { ConfigsOfRows(scale, PaperTables()[0]); }, ErrorKind::kUsage,
+  testing::ExpectError([&] { ConfigsOfRows(scale, Tables()[0]); }, ErrorKind::kUsage,
                        {"multihead-6x128 and multihead-12x64"});
   // 6 and 24 heads become 2 and 6, which are not four times as many.
   const Scale other = WithT5(R"("pretraining": {"d_model": 192}, "finetuning": [])");
-  testing::ExpectError([&] { ConfigsOfRows(other, PaperTables()[1]); }, ErrorKind::kUsage, {"another ratio"});
+  testing::ExpectError([&] { ConfigsOfRows(other, Tables()[1]); }, ErrorKind::kUsage, {"another ratio"});
 }
 
 TEST(ScaleTest, WhatAFileSaysWrongIsNamed) {

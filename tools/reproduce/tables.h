@@ -17,16 +17,16 @@ inline constexpr int64_t kPaperWidth = 768;
 
 // A column: a measure of pretraining by its name in metrics.jsonl ("ln_ppl"), a task's (`task` and `of`, a name of
 // scores.json), or the mean of other columns. Shares are in per cent, as the paper has them.
-struct PaperMeasure {
+struct TableMeasure {
   std::string name, label;
   std::string task, of;
   std::vector<std::string> mean_of;
   int digits = 3;  // behind the point, that the paper prints at least
 };
 // Perplexity is the only one of which less is better.
-bool LowerIsBetter(const PaperMeasure& measure);
+bool LowerIsBetter(const TableMeasure& measure);
 
-struct PaperRow {
+struct TableRow {
   std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike
   Json config;              // fields of a training configuration at width 768
   Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
@@ -36,27 +36,27 @@ struct PaperRow {
 };
 
 // "a pair's first row is better than its second, on this measure", for all pairs.
-struct PaperClaim {
+struct TableClaim {
   std::string text, source;
   std::vector<std::string> measures;  // the claim is tested on each that was measured
   std::vector<std::pair<std::string, std::string>> pairs;
 };
 
-struct PaperTable {
+struct Table {
   int number = 0;
   std::string title, section, model, note;
-  std::vector<PaperMeasure> measures;
-  std::vector<PaperRow> rows;
-  std::vector<PaperClaim> claims;
+  std::vector<TableMeasure> measures;
+  std::vector<TableRow> rows;
+  std::vector<TableClaim> claims;
 
   // Where the cells of a row are, in all tables that have it: "t5-talking-24x32".
-  std::string CellName(const PaperRow& row) const { return model + "-" + row.name; }
+  std::string CellName(const TableRow& row) const { return model + "-" + row.name; }
 };
 
 // In the paper's order.
-const std::vector<PaperTable>& PaperTables();
+const std::vector<Table>& Tables();
 
 // Tables of that form. Error(kData) with `source` for what is not one, or names a row or measure that is not there.
-std::vector<PaperTable> PaperTablesFromJson(const Json& json, const std::string& source);
+std::vector<Table> TablesFromJson(const Json& json, const std::string& source);
 
 }  // namespace crosstalk

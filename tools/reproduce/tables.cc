@@ -1,4 +1,4 @@
-#include "tools/reproduce/paper_tables.h"
+#include "tools/reproduce/tables.h"
 
 #include <algorithm>
 
@@ -19,9 +19,9 @@ std::vector<std::string> StringsOf(const JsonReader& reader, const char* key) {
   return strings;
 }
 
-PaperMeasure MeasureFrom(const Json& json, const std::string& source) {
+TableMeasure MeasureFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
-  PaperMeasure measure = {.name = reader.String("name"), .label = reader.String("label")};
+  TableMeasure measure = {.name = reader.String("name"), .label = reader.String("label")};
   measure.digits = static_cast<int>(reader.Int("digits", 0, 9));
   if (reader.Has("task")) {
     measure.task = reader.String("task");
@@ -32,20 +32,20 @@ PaperMeasure MeasureFrom(const Json& json, const std::string& source) {
   return measure;
 }
 
-PaperRow RowFrom(const Json& json, const std::string& source) {
+TableRow RowFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
-  PaperRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = reader.Value("paper")};
+  TableRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = reader.Value("paper")};
   if (reader.Has("paper_label")) row.label_lost = reader.String("paper_label") == "lost";
   reader.RejectUnread();
   return row;
 }
 
-PaperClaim ClaimFrom(const Json& json, const PaperTable& table, const std::string& source) {
+TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& source) {
   const JsonReader reader(json, source);
-  PaperClaim claim = {
+  TableClaim claim = {
       .text = reader.String("text"), .source = reader.String("source"), .measures = StringsOf(reader, "measures")};
   const auto known = [&](const std::string& row) {
-    return std::any_of(table.rows.begin(), table.rows.end(), [&](const PaperRow& one) { return one.name == row; });
+    return std::any_of(table.rows.begin(), table.rows.end(), [&](const TableRow& one) { return one.name == row; });
   };
   for (const Json& pair : reader.Array("pairs")) {
     const Json::Array& names = pair.AsArray();
@@ -55,7 +55,7 @@ PaperClaim ClaimFrom(const Json& json, const PaperTable& table, const std::strin
     claim.pairs.emplace_back(names[0].AsString(), names[1].AsString());
   }
   for (const std::string& name : claim.measures) {
-    const auto is_it = [&](const PaperMeasure& one) { return one.name == name; };
+    const auto is_it = [&](const TableMeasure& one) { return one.name == name; };
     if (std::none_of(table.measures.begin(), table.measures.end(), is_it)) {
       reader.FailAt("measures", "table ", table.number, ": ", Quoted(name), " is none of its measures");
     }
@@ -66,21 +66,21 @@ PaperClaim ClaimFrom(const Json& json, const PaperTable& table, const std::strin
 
 }  // namespace
 
-bool LowerIsBetter(const PaperMeasure& measure) { return measure.name == "ln_ppl"; }
+bool LowerIsBetter(const TableMeasure& measure) { return measure.name == "ln_ppl"; }
 
-std::optional<double> PaperRow::Printed(const std::string& key) const {
+std::optional<double> TableRow::Printed(const std::string& key) const {
   const Json* value = paper.Find(key);
   return value != nullptr && value->is_number() ? std::optional<double>(value->AsDouble()) : std::nullopt;
 }
 
-std::vector<PaperTable> PaperTablesFromJson(const Json& json, const std::string& source) {
+std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
   reader.String("source");
   const JsonReader measures = reader.Object("measures");
-  std::vector<PaperTable> tables;
+  std::vector<Table> tables;
   for (const Json& one : reader.Array("tables")) {
     const JsonReader fields(one, source);
-    PaperTable table;
+    Table table;
     table.number = static_cast<int>(fields.Int("number", 1, 1000));
     table.title = fields.String("title");
     table.section = fields.String("section");
@@ -96,8 +96,8 @@ std::vector<PaperTable> PaperTablesFromJson(const Json& json, const std::string&
   return tables;
 }
 
-const std::vector<PaperTable>& PaperTables() {
-  static const std::vector<PaperTable> tables = PaperTablesFromJson(ParseJson(kTables, "tables.json"), "tables.json");
+const std::vector<Table>& Tables() {
+  static const std::vector<Table> tables = TablesFromJson(ParseJson(kTables, "tables.json"), "tables.json");
   return tables;
 }
 
