@@ -24,16 +24,22 @@ struct GroupPair {
   std::string measure;
   const SeedGroup *of, *less;
   BySeed differences;
+  std::optional<Interval> interval;
 };
 
 std::vector<GroupPair> GroupPairs(const std::vector<SeedGroup>& groups) {
   std::vector<GroupPair> pairs;
   for (const std::string& measure : MeasuresOf(groups)) {
+    std::vector<BySeed> values;
+    for (const SeedGroup& group : groups) values.push_back(group.ValuesOf(measure));
+    const Scatter scatter = ScatterOf(values);
     for (size_t i = 0; i < groups.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
-        BySeed differences = PairedDifferences(groups[i].ValuesOf(measure), groups[j].ValuesOf(measure));
+        BySeed differences = PairedDifferences(values[i], values[j]);
         std::erase_if(differences, [](const auto& one) { return !std::isfinite(one.second); });
-        if (!differences.empty()) pairs.push_back({measure, &groups[i], &groups[j], std::move(differences)});
+        if (differences.empty()) continue;
+        const std::optional<Interval> interval = IntervalOfDifferences(differences, scatter, kDifferencesLevel);
+        pairs.push_back({measure, &groups[i], &groups[j], std::move(differences), interval});
       }
     }
   }
@@ -76,7 +82,7 @@ std::string MeanText(const std::string& measure, const BySeed& values) {
 TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
   TextTable table = {{"held-out", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
   for (const GroupPair& pair : GroupPairs(groups)) {
-    const std::optional<Interval> interval = IntervalOfDifferences(pair.differences, kDifferencesLevel);
+    const std::optional<Interval>& interval = pair.interval;
     table.rows.push_back(
         {MeasureLabel(pair.measure), pair.of->name, pair.less->name,
          MeasureText(pair.measure, Summarise(ValuesOf(pair.differences)).mean),
@@ -90,14 +96,15 @@ TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
 std::string DifferencesNote() {
   return "Each difference is between runs of the same seed: their mean, and its two-sided 95 % interval by Student's "
          "t, "
-         "which takes two seeds or more. Each interval stands alone: of twenty pairs without a difference one is "
-         "expected to miss 0.";
+         "which takes two seeds or more. How far runs scatter is taken from all settings together. Each interval "
+         "stands "
+         "alone: of twenty pairs without a difference one is expected to miss 0.";
 }
 
 Json DifferencesJson(const std::vector<SeedGroup>& groups) {
   Json list = Json::MakeArray();
   for (const GroupPair& pair : GroupPairs(groups)) {
-    const std::optional<Interval> interval = IntervalOfDifferences(pair.differences, kDifferencesLevel);
+    const std::optional<Interval>& interval = pair.interval;
     Json by_seed = Json::MakeObject();
     for (const auto& [seed, difference] : pair.differences) by_seed.Set(StrCat(seed), difference);
     list.Append(Json::MakeObject({{"measure", pair.measure},

@@ -2,10 +2,83 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
+namespace {
+
+struct Observation {
+  size_t setting;
+  uint64_t seed;
+  double value;
+};
+
+std::vector<Observation> Observations(const std::vector<BySeed>& settings) {
+  std::vector<Observation> observed;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    for (const auto& [seed, value] : settings[i]) {
+      if (std::isfinite(value)) observed.push_back({i, seed, value});
+    }
+  }
+  return observed;
+}
+
+// Settings that share seeds, also through others, belong together; between two parts nothing can be compared.
+int64_t ConnectedParts(const std::vector<Observation>& observed) {
+  std::map<size_t, size_t> part_of;  // setting → the least setting of its part
+  for (const Observation& one : observed) part_of[one.setting] = one.setting;
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<uint64_t, size_t> least;  // by seed
+    for (const Observation& one : observed) {
+      const size_t part = part_of[one.setting];
+      size_t& known = least.emplace(one.seed, part).first->second;
+      known = std::min(known, part);
+    }
+    for (const Observation& one : observed) {
+      if (least[one.seed] >= part_of[one.setting]) continue;
+      part_of[one.setting] = least[one.seed];
+      changed = true;
+    }
+  }
+  std::set<size_t> parts;
+  for (const auto& [setting, part] : part_of) parts.insert(part);
+  return static_cast<int64_t>(parts.size());
+}
+
+// What is left of each value without its setting's and its seed's part: each in turn is taken out as a mean until
+// nothing changes, which is the least-squares fit. Where every setting has every seed it takes one round.
+std::vector<double> AdditiveResiduals(const std::vector<Observation>& observed, double size) {
+  constexpr int kMostRounds = 10'000;
+  std::vector<double> residuals;
+  for (const Observation& one : observed) residuals.push_back(one.value);
+  const auto take_out = [&](auto key_of) {
+    std::map<uint64_t, std::pair<double, double>> sums;  // sum and count
+    for (size_t i = 0; i < observed.size(); ++i) {
+      auto& [sum, count] = sums[key_of(observed[i])];
+      sum += residuals[i];
+      ++count;
+    }
+    double most = 0;
+    for (size_t i = 0; i < observed.size(); ++i) {
+      const auto& [sum, count] = sums[key_of(observed[i])];
+      residuals[i] -= sum / count;
+      most = std::max(most, std::abs(sum / count));
+    }
+    return most;
+  };
+  for (int round = 0; round < kMostRounds; ++round) {
+    const double by_setting = take_out([](const Observation& one) { return static_cast<uint64_t>(one.setting); });
+    const double by_seed = take_out([](const Observation& one) { return one.seed; });
+    if (std::max(by_setting, by_seed) <= 1e-14 * size) break;
+  }
+  return residuals;
+}
+
+}  // namespace
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -51,15 +124,6 @@ double StudentCentralQuantile(double level, int64_t degrees) {
   return high;
 }
 
-Interval IntervalOfMean(const std::vector<double>& values, double level) {
-  CROSSTALK_DCHECK(values.size() >= 2);
-  const MeanAndDeviation summary = Summarise(values);
-  const double n = static_cast<double>(values.size());
-  const double half =
-      StudentCentralQuantile(level, static_cast<int64_t>(values.size()) - 1) * summary.deviation / std::sqrt(n);
-  return {summary.mean - half, summary.mean + half};
-}
-
 std::vector<double> ValuesOf(const BySeed& by_seed) {
   std::vector<double> values;
   for (const auto& [seed, value] : by_seed) values.push_back(value);
@@ -74,12 +138,34 @@ BySeed PairedDifferences(const BySeed& a, const BySeed& b) {
   return differences;
 }
 
-std::optional<Interval> IntervalOfDifferences(const BySeed& differences, double level) {
+Scatter ScatterOf(const std::vector<BySeed>& settings) {
+  const std::vector<Observation> observed = Observations(settings);
+  double size = 0;
+  std::set<size_t> rows;
+  std::set<uint64_t> seeds;
+  for (const Observation& one : observed) {
+    size = std::max(size, std::abs(one.value));
+    rows.insert(one.setting);
+    seeds.insert(one.seed);
+  }
+  Scatter scatter;
+  scatter.degrees = static_cast<int64_t>(observed.size()) - static_cast<int64_t>(rows.size() + seeds.size()) +
+                    ConnectedParts(observed);
+  if (scatter.degrees < 1) return scatter;
+  double squares = 0;
+  for (const double residual : AdditiveResiduals(observed, size)) squares += residual * residual;
+  scatter.variance = squares / static_cast<double>(scatter.degrees);
+  if (std::sqrt(scatter.variance) <= 1e-9 * size) scatter.variance = 0;  // but for their rounding
+  return scatter;
+}
+
+std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const Scatter& scatter, double level) {
+  if (differences.empty() || scatter.degrees < 1 || !(scatter.variance > 0)) return std::nullopt;
   const std::vector<double> values = ValuesOf(differences);
-  const MeanAndDeviation summary = Summarise(values);
-  // The same but for their rounding.
-  if (values.size() < 2 || summary.deviation <= 1e-9 * std::abs(summary.mean)) return std::nullopt;
-  return IntervalOfMean(values, level);
+  const double mean = Summarise(values).mean;
+  const double error = std::sqrt(2 * scatter.variance / static_cast<double>(values.size()));
+  const double half = StudentCentralQuantile(level, scatter.degrees) * error;
+  return Interval{mean - half, mean + half};
 }
 
 }  // namespace crosstalk

@@ -26,16 +26,25 @@ double StudentCentralQuantile(double level, int64_t degrees);
 struct Interval {
   double low = 0, high = 0;
 };
-// The two-sided interval of the mean of normally distributed values at that level, by Student's t. At least two values.
-Interval IntervalOfMean(const std::vector<double>& values, double level);
 
 // What was measured of runs that differ in their seed alone.
 using BySeed = std::map<uint64_t, double>;
 std::vector<double> ValuesOf(const BySeed& by_seed);
 // a - b for each seed that both have: the same seed gives two settings the same text in the same order.
 BySeed PairedDifferences(const BySeed& a, const BySeed& b);
-// Of the mean of such differences, two-sided. None of fewer than two seeds, nor of differences that are all the same:
-// those are of a measure with few steps, such as an accuracy of few rows, and say nothing of the spread.
-std::optional<Interval> IntervalOfDifferences(const BySeed& differences, double level);
+
+// How far runs scatter when what their setting does and what their seed does to all settings is taken out.
+struct Scatter {
+  double variance = 0;
+  int64_t degrees = 0;  // of freedom
+};
+// The residuals of value(setting, seed) = a(setting) + b(seed), fitted by least squares to the finite values that are
+// there: (settings - 1)·(seeds - 1) degrees where all are. Of two settings it is half the variance of the paired
+// differences. Every setting is taken to scatter alike.
+Scatter ScatterOf(const std::vector<BySeed>& settings);
+// Two-sided, of the mean of differences between two of these settings, by Student's t with the scatter's degrees. None
+// without a difference or a degree, nor where nothing scatters: then the measure has few steps, such as an accuracy of
+// few rows, and says nothing of the spread.
+std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const Scatter& scatter, double level);
 
 }  // namespace crosstalk

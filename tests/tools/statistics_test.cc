@@ -39,34 +39,61 @@ TEST(StudentTest, ProbabilityIsTheInverseOfTheQuantile) {
   }
 }
 
-// 1, 2, 6: mean 3, deviation √7, of three values t(0.95, 2) = 4.3026527.
-TEST(IntervalTest, IsTheMeanAndStudentsShareOfItsError) {
-  const Interval interval = IntervalOfMean({1, 2, 6}, 0.95);
+// Differences 1, 2, 6: mean 3, deviation √7, of three values t(0.95, 2) = 4.3026527.
+TEST(IntervalTest, OfTwoSettingsIsStudentsIntervalOfTheirDifferences) {
+  const BySeed a = {{1, 2.0}, {2, 5.0}, {3, 13.0}}, b = {{1, 1.0}, {2, 3.0}, {3, 7.0}};
+  const Scatter scatter = ScatterOf({a, b});
+  EXPECT_EQ(scatter.degrees, 2);
+  EXPECT_NEAR(scatter.variance, 7.0 / 2, 1e-12);
+  const std::optional<Interval> interval = IntervalOfDifferences(PairedDifferences(a, b), scatter, 0.95);
   const double half = 4.302652729749464 * std::sqrt(7.0 / 3);
-  EXPECT_NEAR(interval.low, 3 - half, 1e-12);
-  EXPECT_NEAR(interval.high, 3 + half, 1e-12);
+  ASSERT_TRUE(interval);
+  EXPECT_NEAR(interval->low, 3 - half, 1e-12);
+  EXPECT_NEAR(interval->high, 3 + half, 1e-12);
 }
 
 TEST(PairedDifferencesTest, OnlySeedsThatBothHaveCount) {
-  const BySeed differences = PairedDifferences({{1, 3.0}, {2, 5.0}, {7, 1.0}}, {{1, 1.0}, {2, 1.5}, {8, 1.0}});
-  EXPECT_EQ(differences, (BySeed{{1, 2.0}, {2, 3.5}}));
-  const std::optional<Interval> interval = IntervalOfDifferences(differences, 0.95);
-  ASSERT_TRUE(interval);
-  EXPECT_EQ(interval->low, IntervalOfMean({2.0, 3.5}, 0.95).low);
-  EXPECT_EQ(interval->high, IntervalOfMean({2.0, 3.5}, 0.95).high);
+  const BySeed a = {{1, 3.0}, {2, 5.0}, {7, 1.0}}, b = {{1, 1.0}, {2, 1.5}, {8, 1.0}};
+  EXPECT_EQ(PairedDifferences(a, b), (BySeed{{1, 2.0}, {2, 3.5}}));
+  // A seed of one setting alone says nothing of the scatter: differences 2 and 3.5, half their variance.
+  const Scatter scatter = ScatterOf({a, b});
+  EXPECT_EQ(scatter.degrees, 1);
+  EXPECT_NEAR(scatter.variance, 0.5 * 1.125, 1e-12);
+}
+
+// Three settings and three seeds whose parts add up exactly, but for ±e in four of the nine values: residuals that the
+// fit leaves as they are.
+TEST(ScatterTest, IsWhatSettingsAndSeedsDoNotExplain) {
+  const double e = 0.25;
+  std::vector<BySeed> settings = {
+      {{1, 1 + e}, {2, 11 - e}, {3, 101}}, {{1, 2 - e}, {2, 12 + e}, {3, 102}}, {{1, 5}, {2, 15}, {3, 105}}};
+  Scatter scatter = ScatterOf(settings);
+  EXPECT_EQ(scatter.degrees, 4);
+  EXPECT_NEAR(scatter.variance, 4 * e * e / 4, 1e-12);
+  settings[2].erase(2);  // seven degrees used of eight values; what is left has the same residuals
+  scatter = ScatterOf(settings);
+  EXPECT_EQ(scatter.degrees, 3);
+  EXPECT_NEAR(scatter.variance, 4 * e * e / 3, 1e-10);
+  settings.push_back({{1, 5.0}, {2, std::nan("")}});  // one more setting with one finite value
+  EXPECT_EQ(ScatterOf(settings).degrees, 3);
+}
+
+// Two pairs of settings without a common seed: each has its own seeds' parts, and one degree.
+TEST(ScatterTest, PartsThatShareNoSeedAreFittedApart) {
+  const Scatter scatter =
+      ScatterOf({{{1, 1.0}, {2, 2.0}}, {{1, 1.0}, {2, 4.0}}, {{5, 1.0}, {6, 2.0}}, {{5, 7.0}, {6, 8.0}}});
+  EXPECT_EQ(scatter.degrees, 2);
+  EXPECT_NEAR(scatter.variance, 1.0 / 2, 1e-12);  // residuals ±1/2 of the first two settings
 }
 
 // 0.1 + 0.2 - 0.3 is 5.6e-17: differences that are the same but for their rounding.
 TEST(PairedDifferencesTest, WithoutASpreadThereIsNoInterval) {
-  EXPECT_FALSE(IntervalOfDifferences({{1, 0.5}}, 0.95));
-  EXPECT_FALSE(IntervalOfDifferences({{1, 0.1 + 0.2}, {2, 0.3}}, 0.95));
-  EXPECT_FALSE(IntervalOfDifferences({}, 0.95));
-}
-
-TEST(IntervalTest, OfEqualValuesIsAPoint) {
-  const Interval interval = IntervalOfMean({0.5, 0.5}, 0.95);
-  EXPECT_EQ(interval.low, 0.5);
-  EXPECT_EQ(interval.high, 0.5);
+  const auto interval = [](const BySeed& a, const BySeed& b) {
+    return IntervalOfDifferences(PairedDifferences(a, b), ScatterOf({a, b}), 0.95);
+  };
+  EXPECT_FALSE(interval({{1, 0.5}}, {{1, 0.0}}));
+  EXPECT_FALSE(interval({{1, 0.1 + 0.2}, {2, 0.3}}, {{1, 0.0}, {2, 0.0}}));
+  EXPECT_FALSE(interval({}, {}));
 }
 
 }  // namespace statistics_test

@@ -186,12 +186,14 @@ TEST(CompareTest, VariesAnyFieldAndPairsSeeds) {
   const auto score = [&json](size_t setting, size_t run) {
     return json.At("results").AsArray()[setting].At("runs").AsArray()[run].At("ln_ppl").AsDouble();
   };
+  std::vector<BySeed> settings(2);
   BySeed differences;
   for (size_t run = 0; run < 3; ++run) {
+    for (const size_t setting : {0, 1}) settings[setting][run + 1] = score(setting, run);
     differences[run + 1] = score(1, run) - score(0, run);
     EXPECT_EQ(pair.At("by_seed").At(StrCat(run + 1)).AsDouble(), differences[run + 1]);
   }
-  const std::optional<Interval> interval = IntervalOfDifferences(differences, 0.95);
+  const std::optional<Interval> interval = IntervalOfDifferences(differences, ScatterOf(settings), 0.95);
   ASSERT_TRUE(interval);
   EXPECT_EQ(pair.At("interval_95"), Json::MakeArray({interval->low, interval->high}));
   // Each run is the one that train makes.

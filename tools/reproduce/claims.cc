@@ -9,13 +9,13 @@ namespace crosstalk {
 namespace {
 
 PairResult TestPair(const std::string& better, const std::string& worse, double strict_level, double sign,
-                    const std::function<BySeed(const std::string& row)>& values) {
+                    const Scatter& scatter, const std::function<BySeed(const std::string& row)>& values) {
   PairResult pair = {.better = better, .worse = worse};
   pair.gains = PairedDifferences(values(better), values(worse));
   for (auto& [seed, gain] : pair.gains) gain *= sign;
   pair.mean = Summarise(ValuesOf(pair.gains)).mean;
-  pair.at_95 = IntervalOfDifferences(pair.gains, kClaimLevel);
-  pair.at_most = IntervalOfDifferences(pair.gains, strict_level);
+  pair.at_95 = IntervalOfDifferences(pair.gains, scatter, kClaimLevel);
+  pair.at_most = IntervalOfDifferences(pair.gains, scatter, strict_level);
   return pair;
 }
 
@@ -45,13 +45,13 @@ std::string ClaimResult::VerdictText() const {
   return "not measured";
 }
 
-ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure, const Scatter& scatter,
                       const std::function<BySeed(const std::string& row)>& values) {
   ClaimResult result = {.claim = &claim, .measure = measure};
   const double strict_level = 1 - (1 - kClaimLevel) / static_cast<double>(claim.pairs.size());
   const double sign = LowerIsBetter(measure) ? -1 : 1;
   for (const auto& [better, worse] : claim.pairs) {
-    result.pairs.push_back(TestPair(better, worse, strict_level, sign, values));
+    result.pairs.push_back(TestPair(better, worse, strict_level, sign, scatter, values));
     const int64_t seeds = static_cast<int64_t>(result.pairs.back().gains.size());
     result.seeds = result.pairs.size() == 1 ? seeds : std::min(result.seeds, seeds);
   }

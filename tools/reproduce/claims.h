@@ -27,7 +27,7 @@ struct PairResult {
   std::string better, worse;        // rows, as claimed
   BySeed gains;                     // by how much the first is better: as claimed if above 0
   double mean = 0;                  // of them
-  std::optional<Interval> at_95;    // as IntervalOfDifferences has it
+  std::optional<Interval> at_95;    // of the mean, as IntervalOfDifferences has it
   std::optional<Interval> at_most;  // at the level 1 - 0.05/(number of pairs)
 };
 
@@ -41,8 +41,8 @@ struct ClaimResult {
   std::string VerdictText() const;  // "holds", "undecided at 3 seeds"
 };
 
-// values(row): of the measure, by seed.
-ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
+// values(row): of the measure, by seed. scatter: that of the measure over all rows of the table.
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure, const Scatter& scatter,
                       const std::function<BySeed(const std::string& row)>& values);
 
 }  // namespace crosstalk

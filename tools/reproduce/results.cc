@@ -208,6 +208,12 @@ bool TableResult::IsMeasured(const TableMeasure& measure) const {
   return std::any_of(rows.begin(), rows.end(), [&](const RowResult& row) { return !row.ValuesOf(measure).empty(); });
 }
 
+Scatter TableResult::ScatterOf(const TableMeasure& measure) const {
+  std::vector<BySeed> values;
+  for (const RowResult& row : rows) values.push_back(row.ValuesOf(measure));
+  return crosstalk::ScatterOf(values);
+}
+
 int64_t TableResult::MostSeeds() const {
   size_t most = 0;
   for (const RowResult& row : rows) most = std::max(most, row.cells.size());
@@ -246,7 +252,7 @@ TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, 
   for (const TableClaim& claim : table.claims) {
     for (const TableMeasure& measure : table.measures) {
       if (std::find(claim.measures.begin(), claim.measures.end(), measure.name) == claim.measures.end()) continue;
-      result.claims.push_back(TestClaim(claim, measure, [&](const std::string& name) {
+      result.claims.push_back(TestClaim(claim, measure, result.ScatterOf(measure), [&](const std::string& name) {
         for (const RowResult& row : result.rows) {
           if (row.row->name == name) return row.ValuesOf(measure);
         }

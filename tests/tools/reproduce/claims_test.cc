@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace crosstalk {
 namespace claims_test {
@@ -16,7 +17,9 @@ const TableMeasure kAccuracy = {.name = "masked_accuracy", .label = "masked accu
 class ClaimTest : public ::testing::Test {
  protected:
   ClaimResult Test(const TableMeasure& measure = kPerplexity) {
-    return TestClaim(claim_, measure, [this](const std::string& row) { return values_[row]; });
+    std::vector<BySeed> rows;
+    for (const auto& [row, values] : values_) rows.push_back(values);
+    return TestClaim(claim_, measure, ScatterOf(rows), [this](const std::string& row) { return values_[row]; });
   }
 
   TableClaim claim_ = {.text = "a below b", .source = "1", .measures = {"ln_ppl"}, .pairs = {{"a", "b"}}};
@@ -58,6 +61,21 @@ TEST_F(ClaimTest, DifferencesThatAreAllTheSameDecideNothing) {
   EXPECT_EQ(Test(kAccuracy).VerdictText(), "undecided at 3 seeds");
 }
 
+// Two seeds have one degree of freedom in a pair of rows, t = 12.7, and ten in a table of eleven, t = 2.23.
+TEST_F(ClaimTest, TheRowsOfATableSayTogetherHowFarRunsScatter) {
+  values_ = {{"a", {{1, 2.00}, {2, 2.02}}}, {"b", {{1, 2.05}, {2, 2.08}}}};
+  EXPECT_EQ(Test().VerdictText(), "undecided at 2 seeds");
+  for (int row = 0; row < 9; ++row) {
+    const double scatter = row % 2 == 0 ? 0.005 : -0.005;
+    values_["row " + std::to_string(row)] = {{1, 3.0 + row}, {2, 3.025 + row + scatter}};
+  }
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.VerdictText(), "holds");
+  // Seed 2 is above seed 1 by 0.03 in six rows and by 0.02 in five: the differences' variance is 6·5/11·0.01²/10.
+  const double error = std::sqrt(6.0 * 5 / 11 * 1e-4 / 10 / 2);
+  EXPECT_NEAR(result.pairs[0].at_95->low, 0.055 - 2.2281388519649385 * error, 1e-9);
+}
+
 TEST_F(ClaimTest, DifferencesOfBothSignsDecideNothing) {
   values_ = {{"a", {{1, 2.0}, {2, 2.3}}}, {"b", {{1, 2.1}, {2, 2.2}}}};
   EXPECT_EQ(Test().VerdictText(), "undecided at 2 seeds");
@@ -70,10 +88,11 @@ TEST_F(ClaimTest, WithoutACommonSeedNothingIsMeasured) {
 
 // A pair that is 95 % against the claim refutes it alone, but not as one of two.
 TEST_F(ClaimTest, OneOfSeveralPairsRefutesAtAStricterLevel) {
-  // Differences of a and b: mean -1, of three values; t·s/√3 = 0.9 at 95 %, 1.30 at 97.5 %.
-  const double s = 0.9 * std::sqrt(3.0) / 4.302652729749464;
+  // Of a against b and c: residuals ±2s/3, ±s/3, ±s/3 of seeds 1 and 3, so s²·12/9 over four degrees, s²/3. The
+  // differences' mean is -1, and t·√(2/3·s²/3) = 0.9 at 95 % (t = 2.776), 1.13 at 97.5 % (t = 3.495).
+  const double s = 0.9 / (2.776445105197794 * std::sqrt(2.0) / 3);
   values_ = {{"a", {{1, 1 - s}, {2, 1.0}, {3, 1 + s}}}, {"b", {{1, 0.0}, {2, 0.0}, {3, 0.0}}}};
-  values_["c"] = {{1, 5.0}, {2, 5.1}, {3, 5.2}};
+  values_["c"] = {{1, 5.0}, {2, 5.0}, {3, 5.0}};
   EXPECT_EQ(Test().verdict, Verdict::kDoesNotHold);
   claim_.pairs.emplace_back("b", "c");
   const ClaimResult result = Test();
