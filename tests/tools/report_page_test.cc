@@ -66,7 +66,7 @@ TEST(PageTest, NamesNothingOutsideItself) {
 TEST(ThinnedTest, FewPointsStayAsTheyAre) {
   const Curve curve = Thinned({"", {3, 1, 2}, {30, 10, 20}}, 2);
   ASSERT_EQ(curve.points.size(), 3U);
-  EXPECT_FALSE(curve.thinned);
+  EXPECT_FALSE(curve.has_band);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(curve.points[i].y, 10.0 * static_cast<double>(i + 1));
 }
 
@@ -77,7 +77,7 @@ TEST(ThinnedTest, ManyPointsKeepTheirRangeAndMean) {
     series.y.push_back(i == 77'777 ? 1000 : i == 5 ? -1000 : i % 2);
   }
   const Curve curve = Thinned(series, 100);
-  EXPECT_TRUE(curve.thinned);
+  EXPECT_TRUE(curve.has_band);
   ASSERT_EQ(curve.points.size(), 100U);
   double low = 0, high = 0;
   for (const CurvePoint& point : curve.points) {
@@ -126,6 +126,17 @@ TEST(AxisTest, BetweenWholeNumbersThereAreNone) {
   }
 }
 
+TEST(AxisTest, DoublingStepsStandAtEvenDistances) {
+  const Axis axis(4, 64, AxisScale::kDoubling, 5);
+  ASSERT_EQ(axis.ticks().size(), 5U);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(axis.ticks()[i].label, std::to_string(4 << i));
+    EXPECT_NEAR(axis.ticks()[i].place, 0.25 * static_cast<double>(i), 1e-12);
+  }
+  EXPECT_GE(Axis(5, 7, AxisScale::kDoubling, 5).ticks().size(), 2U);
+  EXPECT_GE(Axis(0, 7, AxisScale::kDoubling, 5).ticks().size(), 2U);
+}
+
 TEST(AxisTest, ShortNumbersHaveFiveDigits) {
   EXPECT_EQ(ShortNumber(4.193005999959684), "4.193");
   EXPECT_EQ(ShortNumber(184'216.4), "184216");
@@ -142,6 +153,17 @@ TEST(LineChartTest, HasEachValueInItsTableAndInItsLegend) {
     EXPECT_TRUE(Contains(html, value)) << value;
   }
   EXPECT_EQ(LineChart({.title = "nothing"}, {{"a", {1, 2}, {kNaN, kNaN}}}), "");
+}
+
+TEST(LineChartTest, DrawsTheRangeOfASeriesThatHasOne) {
+  const std::vector<Series> series = {
+      {.name = "a", .x = {4, 8, 32}, .y = {2, 3, 4}, .low = {1.5, 3, 3.5}, .high = {2.5, 3, 5}}};
+  const std::string html = LineChart({.title = "y", .x_scale = AxisScale::kDoubling}, series);
+  EXPECT_EQ(Count(html, "class=\"band "), 1U);
+  EXPECT_TRUE(Contains(html, "data-low=\"1.5 3 3.5\" data-high=\"2.5 3 5\"")) << html;
+  EXPECT_TRUE(Contains(html, "2 (1.5 to 2.5)")) << html;
+  EXPECT_TRUE(Contains(html, "data-x-log=\"1\"")) << html;
+  EXPECT_EQ(Count(LineChart({.title = "y"}, {{"a", {1, 2}, {3, 4}}}), "class=\"band "), 0U);
 }
 
 TEST(LineChartTest, StaysSmallWhateverTheNumberOfSteps) {

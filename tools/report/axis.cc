@@ -41,12 +41,20 @@ std::string ShortNumber(double value) {
 }
 
 Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), high_(high) {
-  log_ = low > 0 && (scale == AxisScale::kLog || (scale == AxisScale::kLogIfWide && high / low > 100));
+  const bool doubling = scale == AxisScale::kDoubling;
+  log_ = low > 0 && (doubling || scale == AxisScale::kLog || (scale == AxisScale::kLogIfWide && high / low > 100));
   const double size = std::max(std::abs(low_), std::abs(high_));
   if (!(high_ - low_ > 1e-9 * size)) {
     const double margin = scale == AxisScale::kWhole ? std::max(1.0, 1e-9 * size) : low_ == 0 ? 1 : 0.05 * size;
     low_ -= margin;
     high_ += margin;
+  }
+  if (log_ && doubling) {
+    for (double value = std::exp2(std::ceil(std::log2(low_) - 1e-9)); value <= high_ * (1 + 1e-9); value *= 2) {
+      ticks_.push_back({Place(value), TickLabel(value, value < 1 ? 4 : 0)});
+    }
+    if (ticks_.size() >= 2) return;
+    ticks_.clear();
   }
   if (log_) {
     const int first = static_cast<int>(std::ceil(std::log10(low_) - 1e-9));

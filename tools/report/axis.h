@@ -13,6 +13,7 @@ enum class AxisScale {
   kLinear,
   kWhole,      // of whole numbers, such as steps: no ticks between them
   kLog,        // of positive values; others are not drawn
+  kDoubling,   // of positive values, a tick at each power of two
   kLogIfWide,  // where all values are positive and the largest is more than 100 times the least
 };
 

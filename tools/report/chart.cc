@@ -71,7 +71,7 @@ std::string Legend(const LineChartOptions& options, const ChartDrawing& drawing)
     html += StrCat("<li data-colour=\"", i % 8, "\" data-x=\"",
                    List(curve.points, [&](const CurvePoint& point) { return number(point.x); }), "\" data-y=\"",
                    List(curve.points, [&](const CurvePoint& point) { return number(point.y); }), "\"");
-    if (curve.thinned) {
+    if (curve.has_band) {
       html += StrCat(" data-low=\"", List(curve.points, [&](const CurvePoint& point) { return number(point.low); }),
                      "\" data-high=\"", List(curve.points, [&](const CurvePoint& point) { return number(point.high); }),
                      "\"");
@@ -98,9 +98,10 @@ std::string Frame(const LineChartOptions& options, const ChartDrawing& drawing) 
   html += StrCat("<span class=\"wide-tick\">", EscapeHtml(widest + options.unit), "</span></div>\n");
   html += StrCat("<div class=\"plot\" tabindex=\"0\" role=\"img\" aria-label=\"", EscapeHtml(Summary(options, drawing)),
                  "\" data-x-label=\"", EscapeHtml(options.x_label), "\" data-x-low=\"", drawing.x.low(),
-                 "\" data-x-high=\"", drawing.x.high(), "\" data-y-low=\"", drawing.y.low(), "\" data-y-high=\"",
-                 drawing.y.high(), "\" data-y-log=\"", drawing.y.is_log() ? "1" : "", "\" data-unit=\"",
-                 EscapeHtml(options.unit), "\">\n<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" ",
+                 "\" data-x-high=\"", drawing.x.high(), "\" data-x-log=\"", drawing.x.is_log() ? "1" : "",
+                 "\" data-y-low=\"", drawing.y.low(), "\" data-y-high=\"", drawing.y.high(), "\" data-y-log=\"",
+                 drawing.y.is_log() ? "1" : "", "\" data-unit=\"", EscapeHtml(options.unit),
+                 "\">\n<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" ",
                  "aria-hidden=\"true\" focusable=\"false\">\n", drawing.svg, "</svg>");
   for (const ReferenceLine& line : options.references) {
     html +=
@@ -162,7 +163,7 @@ std::string AxesText(const LineChartOptions& options, const ChartDrawing& drawin
   if (!options.y_label.empty()) parts.push_back(options.y_label);
   if (drawing.y.is_log()) parts.push_back("logarithmic");
   for (const Curve& curve : drawing.curves) {
-    if (!curve.thinned) continue;
+    if (!curve.has_band) continue;
     parts.push_back("line: mean, band: range");
     break;
   }

@@ -28,6 +28,7 @@ struct LineChartOptions {
   std::string title;
   std::string x_label = "step";
   std::string y_label;  // "nats a token"; may be empty
+  AxisScale x_scale = AxisScale::kWhole;
   bool y_from_zero = false;
   AxisScale y_scale = AxisScale::kLinear;
   double factor = 1;  // values are shown times this: 100 for shares in per cent

@@ -13,7 +13,9 @@ Curve Thinned(const Series& series, size_t most) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return series.x[a] < series.x[b]; });
   Curve curve;
   if (order.empty()) return curve;
-  curve.thinned = order.size() > 2 * most;
+  const bool thinned = order.size() > 2 * most;
+  const bool ranges = series.low.size() == series.y.size() && series.high.size() == series.y.size();
+  curve.has_band = thinned || (ranges && series.low != series.high);
   const double first = series.x[order.front()], width = series.x[order.back()] - first;
   const auto column_of = [&](double x) {
     const double place = width > 0 ? (x - first) / width * static_cast<double>(most) : 0;
@@ -28,16 +30,17 @@ Curve Thinned(const Series& series, size_t most) {
       continue;
     }
     const double here = std::floor(column_of(x));
-    if (!curve.thinned || gap || here != column) {
-      curve.points.push_back({x, y, y, y, gap});
+    const double low = ranges ? series.low[i] : y, high = ranges ? series.high[i] : y;
+    if (!thinned || gap || here != column) {
+      curve.points.push_back({x, y, low, high, gap});
       count = 1;
     } else {
       CurvePoint& point = curve.points.back();
       point.x = x;
       ++count;
       point.y += (y - point.y) / count;
-      point.low = std::min(point.low, y);
-      point.high = std::max(point.high, y);
+      point.low = std::min(point.low, low);
+      point.high = std::max(point.high, high);
     }
     gap = false;
     column = here;

@@ -6,10 +6,12 @@
 
 namespace crosstalk {
 
-// NaN and infinities in y are gaps.
+// NaN and infinities in y are gaps. `low` and `high`, where they are given: the range of what y is the mean of, such as
+// runs of several seeds.
 struct Series {
   std::string name;
   std::vector<double> x, y;
+  std::vector<double> low = {}, high = {};
 };
 
 // One point that is drawn: of several that fall together their mean, between the least and the largest.
@@ -21,10 +23,10 @@ struct CurvePoint {
 
 struct Curve {
   std::vector<CurvePoint> points;  // by x
-  bool thinned = false;            // some stand for several
+  bool has_band = false;           // some stand for several values
 };
 
-// As it is if it has at most 2·most points, else in at most `most` columns of equal width.
+// As the series is if it has at most 2·most points, else in at most `most` columns of equal width.
 Curve Thinned(const Series& series, size_t most);
 
 }  // namespace crosstalk

@@ -68,7 +68,7 @@ Paths PathsOf(const Curve& curve, const Axis& x, const Axis& y) {
   const auto visible = [&](double value) { return !y.is_log() || value > 0; };
   std::string upper, lower;  // of the stretch without a gap that is being drawn; lower from its end
   const auto close_band = [&] {
-    if (!upper.empty() && curve.thinned) paths.band += StrCat("M", upper.substr(1), lower, "Z");
+    if (!upper.empty() && curve.has_band) paths.band += StrCat("M", upper.substr(1), lower, "Z");
     upper.clear();
     lower.clear();
   };
@@ -83,7 +83,7 @@ Paths PathsOf(const Curve& curve, const Axis& x, const Axis& y) {
     paths.line += StrCat(pen && !point.begins ? "L" : "M", px, " ", py);
     pen = true;
     if (marked) paths.dots += StrCat("M", px, " ", py, "h0");
-    if (curve.thinned) {
+    if (curve.has_band) {
       const double low = visible(point.low) ? point.low : y.low();
       upper += StrCat("L", px, " ", Down(y.Place(point.high)));
       lower = StrCat("L", px, " ", Down(y.Place(low)), lower);
@@ -113,7 +113,9 @@ ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series
   Range x, y;
   for (const Series& one : series) {
     Series scaled = one;
-    for (double& value : scaled.y) value *= options.factor;
+    for (std::vector<double>* values : {&scaled.y, &scaled.low, &scaled.high}) {
+      for (double& value : *values) value *= options.factor;
+    }
     drawing.curves.push_back(Thinned(scaled, columns));
     drawing.names.push_back(one.name);
     for (const CurvePoint& point : drawing.curves.back().points) {
@@ -136,7 +138,7 @@ ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series
     const bool at_zero = options.y_from_zero && y.low == 0;
     drawing.y = Axis(at_zero ? 0 : y.low - margin, y.high + margin, AxisScale::kLinear, 5);
   }
-  drawing.x = Axis(x.low, x.high, AxisScale::kWhole, 5);
+  drawing.x = Axis(x.low, x.high, options.x_scale, 5);
 
   std::string svg;
   for (const Tick& tick : drawing.y.ticks()) {

@@ -57,10 +57,13 @@
       };
     }).filter((one) => one.xs.length > 0);
     if (series.length === 0) continue;
-    const {xLow, xHigh, yLow, yHigh, yLog, unit = '', xLabel} = plot.dataset;
-    const placeX = (x) => (x - xLow) / (xHigh - xLow);
-    const scaleY = yLog ? Math.log : (y) => y;
-    const placeY = (y) => (scaleY(y) - scaleY(Number(yLow))) / (scaleY(Number(yHigh)) - scaleY(Number(yLow)));
+    const {xLow, xHigh, xLog, yLow, yHigh, yLog, unit = '', xLabel} = plot.dataset;
+    const placeIn = (low, high, log) => {
+      const scale = log ? Math.log : (value) => value;
+      const first = scale(Number(low)), last = scale(Number(high));
+      return (value) => (scale(value) - first) / (last - first);
+    };
+    const placeX = placeIn(xLow, xHigh, xLog), placeY = placeIn(yLow, yHigh, yLog);
     const points = [...new Set(series.flatMap((one) => one.xs))].sort((a, b) => a - b);
     makeSlider(plot, points.length - 1);
     const atLast = atText.textContent;
@@ -100,7 +103,7 @@
 
     plot.addEventListener('pointermove', (event) => {
       const box = plot.getBoundingClientRect();
-      show(nearest(points, Number(xLow) + (event.clientX - box.left) / box.width * (xHigh - xLow)));
+      show(nearest(points.map(placeX), (event.clientX - box.left) / box.width));
     });
     plot.addEventListener('pointerleave', hide);
     plot.addEventListener('blur', hide);
