@@ -1,4 +1,4 @@
-// examples/shakespeare.json is the run that README.md measures: the usual settings of a small character model.
+// examples/shakespeare/letters.json is the run that README.md measures: the usual settings of a small character model.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ TEST(ShakespeareTest, TheConfigurationIsTheOneThatIsMeasured) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "To be, or not to be: that is the question.\n";
   WriteBytes(dir / "text.txt", text);
-  const std::string config = std::string(source) + "/examples/shakespeare.json";
+  const std::string config = std::string(source) + "/examples/shakespeare/letters.json";
   const std::vector<std::string> words = {"train",        "--config",       config,      "--data", dir / "text.txt",
                                           "--validation", dir / "text.txt", "--dry-run", "--json"};
   const CommandResult result = RunCommand(words);

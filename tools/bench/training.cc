@@ -15,7 +15,7 @@
 namespace crosstalk {
 namespace {
 
-// examples/shakespeare.json, on the built-in text.
+// examples/shakespeare/letters.json, on the built-in text.
 TrainingConfig Letters() {
   TrainingConfig config;
   config.data.tokenizer = "characters";
