@@ -22,6 +22,7 @@
 #include "tools/reproduce/results_text.h"
 #include "tools/reproduce/scale.h"
 #include "tools/reproduce/tables.h"
+#include "tools/reproduce/verification.h"
 #include "tools/signals.h"
 #include "tools/training_options.h"
 
@@ -41,6 +42,8 @@ struct ReproduceSettings {
   bool list = false;
   bool dry_run = false;
   bool assemble = false;
+  std::optional<int64_t> verify;
+  int64_t verify_seed = 0;
   bool json = false;
   std::string print_scale;
 };
@@ -65,13 +68,19 @@ FieldTable<ReproduceSettings> ReproduceFields() {
            MakeOption(
                "--cells", &S::cells, "FOLDER",
                "Where the runs go, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.")}),
-      Grouped<S>("How",
-                 {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
-                  MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
-                  MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
-                  MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
-                  MakeOption("--print-scale", &S::print_scale, "NAME", "Print a scale's file, to be copied, and end."),
-                  MakeOption("--json", &S::json, "", "The table, or what it would take, as one JSON object.")}));
+      Grouped<S>(
+          "How",
+          {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
+           MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
+           MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
+           MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
+           MakeOption("--verify", &S::verify, "N",
+                      "Compute N of the cells that are there anew, in --out/verification, and compare them to the bit.",
+                      {.range = {1, 1'000'000}}),
+           MakeOption("--verify-seed", &S::verify_seed, "SEED", "Which cells --verify draws.",
+                      {.range = {0, 1'000'000'000}}),
+           MakeOption("--print-scale", &S::print_scale, "NAME", "Print a scale's file, to be copied, and end."),
+           MakeOption("--json", &S::json, "", "The table, or what it would take, as one JSON object.")}));
 }
 
 // A call: what its options mean together.
@@ -220,14 +229,44 @@ int RunCells(const ReproduceSettings& settings, const Call& call, const std::vec
 int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   if (!settings.print_scale.empty()) {
     PrintResult(ScaleText(settings.print_scale));
+int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopSignals& signals) {
+  for (const Table* table : call.tables) KeepRecords(call.scale, *table, call.seeds, call.options);
+  const std::vector<Cell> chosen =
+      CellsToVerify(call.cells, *settings.verify, static_cast<uint64_t>(settings.verify_seed));
+  CROSSTALK_CHECK(!chosen.empty(), "--verify: ", call.options.folder, " holds no finished cell of this scale");
+  if (static_cast<int64_t>(chosen.size()) < *settings.verify) {
+    PrintMessage("only ", chosen.size(), chosen.size() == 1 ? " cell is" : " cells are", " finished: all of them");
+  }
+  const std::string folder = AbsolutePath("out", call.out) + "/verification";
+  std::vector<Verification> verified;
+  bool same = true;
+  for (const Cell& cell : chosen) {
+    PrintMessage(Bold(StrCat("[", verified.size() + 1, "/", chosen.size(), "] ", cell.Title())));
+    Verification& one = verified.emplace_back();
+    if (!Verify(cell, folder, signals, &one)) {
+      PrintMessage("interrupted; the same command goes on from here");
+      return 128 + signals.Received();
+    }
+    same = same && one.differences.empty();
+    PrintMessage(cell.Title(), ": ", one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "));
+  }
+  if (settings.json) {
+    PrintResult(Json::MakeObject({{"verified", ToJson(verified)}}));
+  } else {
+    PrintResult(VerificationText(verified));
+  }
+  return same ? 0 : static_cast<int>(ErrorKind::kFailure);
+}
+
     return 0;
   }
   const Call call = MakeCall(settings);
   const int64_t cells = static_cast<int64_t>(call.cells.size());
-  CROSSTALK_CHECK(
-      static_cast<int>(settings.list) + settings.dry_run + settings.assemble + settings.cell.has_value() <= 1 ||
-          (settings.dry_run && settings.cell && !settings.list && !settings.assemble),
-      "--list, --dry-run, --assemble and --cell each say what to do; give one");
+  CROSSTALK_CHECK(static_cast<int>(settings.list) + settings.dry_run + settings.assemble + settings.cell.has_value() +
+                              settings.verify.has_value() <=
+                          1 ||
+                      (settings.dry_run && settings.cell && !settings.list && !settings.assemble && !settings.verify),
+                  "--list, --dry-run, --assemble, --verify and --cell each say what to do; give one");
   CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
                   "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
                   ", the cells that --list lists");
@@ -245,6 +284,7 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   const Plan plan = MakePlan(chosen, signals);
   if (settings.dry_run) {
     if (settings.json) {
+  if (settings.verify) return VerifyCells(settings, call, signals);
       PrintResult(ToJson(plan));
     } else {
       PrintResult(PlanText(plan));

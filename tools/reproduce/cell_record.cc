@@ -7,6 +7,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/sha256.h"
 #include "tools/run_metrics.h"
 
 namespace crosstalk {
@@ -14,7 +15,8 @@ namespace crosstalk {
 namespace {
 
 constexpr int kFormat = 1;
-constexpr char kPretraining[] = "pretraining", kFinetunings[] = "finetunings", kConfiguration[] = "configuration";
+constexpr char kPretraining[] = "pretraining", kFinetunings[] = "finetunings", kConfiguration[] = "configuration",
+               kModelDigest[] = "model_sha256";
 
 // Where files lie is another thing on another machine; what is in them has a fingerprint.
 TrainingConfig WithoutPaths(TrainingConfig config) {
@@ -63,10 +65,13 @@ Json ConfigDifferences(const TrainingConfig& finetuning, const TrainingConfig& p
   return json;
 }
 
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
 Json ToJson(const PretrainingRecord& record) {
   return Json::MakeObject({{"values", Numbers(record.values)},
                            {"step_seconds", record.step_seconds ? Json(*record.step_seconds) : Json()},
                            {"parameters", record.parameters},
+                           {kModelDigest, TextOrNull(record.model_sha256)},
                            {"data", record.data},
                            {"data_fingerprint", record.data_fingerprint},
                            {"simd_bits", record.simd_bits},
@@ -82,6 +87,7 @@ Json ToJson(const FinetuningRecord& record, const TrainingConfig& pretraining) {
   for (const auto& [task, values] : record.scores) scores.Set(task, Numbers(values));
   return Json::MakeObject({{"scores", scores},
                            {"data_fingerprint", record.data_fingerprint},
+                           {kModelDigest, TextOrNull(record.model_sha256)},
                            {"scale", record.of_scale.value_or(Json())},
                            {kConfiguration, ConfigDifferences(record.config, pretraining)}});
 }
@@ -100,6 +106,7 @@ class RecordReader {
       if (!(*record.step_seconds >= 0)) reader.FailAt("step_seconds", "is below 0");
     }
     record.parameters = reader.Int("parameters", 1, int64_t{1} << 50);
+    record.model_sha256 = ModelDigest(reader);
     record.data = Text(reader, "data");
     record.data_fingerprint = Text(reader, "data_fingerprint");
     record.simd_bits = Text(reader, "simd_bits");
@@ -124,6 +131,7 @@ class RecordReader {
       record.scores[task] = FiniteNumbers(scores, task);
     }
     record.data_fingerprint = Text(reader, "data_fingerprint");
+    record.model_sha256 = ModelDigest(reader);
     if (const Json& of_scale = reader.Value("scale"); !of_scale.is_null()) record.of_scale = of_scale;
     Json config = crosstalk::ToJson(pretraining);
     reader.Object(kConfiguration);  // it is an object
@@ -136,6 +144,16 @@ class RecordReader {
  private:
   TrainingConfig Config(const Json& json, const std::string& of) const {
     return TrainingConfigFromJson(json, StrCat(source_, ": configuration of ", of));
+  }
+
+  // A result of an earlier version has none.
+  static std::string ModelDigest(const JsonReader& reader) {
+    if (!reader.Has(kModelDigest) || reader.Value(kModelDigest).is_null()) return "";
+    const std::string digest = reader.String(kModelDigest);
+    if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      reader.FailAt(kModelDigest, "is not 64 hexadecimal digits");
+    }
+    return digest;
   }
 
   static double Finite(const JsonReader& reader, const std::string& key, const Json& value) {
@@ -211,6 +229,7 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
   record.data_fingerprint = reader.String("data_fingerprint");
   record.simd_bits = reader.String("simd_bits");
   record.parameters = reader.Int("parameters");
+  record.model_sha256 = Sha256OfFile(folder.ModelFile());
   for (const Json& session : reader.Array("sessions")) {
     const JsonReader fields(session, folder.RunFile());
     record.versions.insert(fields.String("version"));
@@ -229,6 +248,7 @@ FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::option
   record.of_scale = of_scale;
   const Json run = folder.ReadRunFile();
   record.data_fingerprint = JsonReader(run, folder.RunFile()).String("data_fingerprint");
+  record.model_sha256 = Sha256OfFile(folder.ModelFile());
   const Json scores = ReadJsonFile(folder.ScoresFile());
   const JsonReader reader(scores, folder.ScoresFile());
   const JsonReader tasks = reader.Object("tasks");

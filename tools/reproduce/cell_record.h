@@ -20,6 +20,7 @@ struct PretrainingRecord {
   std::string simd_bits;
   std::set<std::string> versions, processors;  // of its sessions
   int64_t parameters = 0;                      // of the model
+  std::string model_sha256;                    // of model.safetensors; empty in a result that does not say
   std::map<std::string, double> values;        // at the last step, by measure: "ln_ppl"
   std::vector<double> curve_steps, curve;      // held-out ln(PPL)
   std::optional<double> step_seconds;          // median
@@ -29,6 +30,7 @@ struct FinetuningRecord {
   TrainingConfig config;         // without its paths
   std::optional<Json> of_scale;  // what the scale said of it; none where that is not known
   std::string data_fingerprint;
+  std::string model_sha256;  // of model.safetensors; empty in a result that does not say
   std::map<std::string, std::map<std::string, double>> scores;  // by task, by measure: "score"
 };
 

@@ -1,0 +1,36 @@
+// Finished cells computed anew, apart from what is there, and compared: no tolerance.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/json.h"
+#include "tools/reproduce/cell_record.h"
+#include "tools/reproduce/cells.h"
+
+namespace crosstalk {
+
+struct Verification {
+  std::string cell;                      // "t5-talking-24x32, seed 1"
+  std::string model_sha256;              // of the pretrained model, as it was computed anew
+  std::vector<std::string> differences;  // "ln_ppl: 2.1 there, 2.2 here"; empty: the same to the bit
+};
+
+// What two records of a cell say otherwise, of all but the time and the machine: the digests of the models, what was
+// measured of them, and the text. A record without digests is compared by its values.
+std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRecord& here);
+
+// `count` of the cells whose results are there, drawn with the seed, all where there are no more; in their order.
+std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed);
+
+// Computes the cell in `folder`, which must not be the cells' own, and compares it with the cell's result. What a call
+// that was interrupted has left there is gone on with; what is equal is removed. False: a signal ended it. Error where
+// the cell cannot be computed here.
+bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification);
+
+// A table, and [{"cell", "same", "model_sha256", "differences"}, …].
+std::string VerificationText(const std::vector<Verification>& verified);
+Json ToJson(const std::vector<Verification>& verified);
+
+}  // namespace crosstalk
