@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/file_calls.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 
@@ -20,6 +23,16 @@ namespace {
 constexpr char kLockName[] = "lock";
 constexpr char kCheckpointsName[] = "checkpoints";
 constexpr int kLockAttempts = 100;
+
+// 0, or why not. HolderOf holds a lock for a moment: one that is gone soon was such a look.
+int LockDescriptor(int descriptor) {
+  constexpr int kLooks = 4;
+  for (int look = 0;; ++look) {
+    if (RetryInterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return 0;
+    if (errno != EWOULDBLOCK || look == kLooks) return errno;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
 
 }  // namespace
 
@@ -115,14 +128,35 @@ void RunLock::Lock() {
       if (errno == ENOENT && attempt < kLockAttempts) continue;
       FailWriting("create", LockFile(), errno);
     }
-    if (RetryInterrupted([&] { return flock(descriptor_, LOCK_EX | LOCK_NB); }) != 0) {
-      const int error = errno;
+    if (const int error = LockDescriptor(descriptor_); error != 0) {
       Release();
       CROSSTALK_CHECK(error != EWOULDBLOCK, folder_,
                       ": another process is training there; wait for it, or choose another folder");
       FailWriting("lock", LockFile(), error);
     }
   }
+  WriteHolder();
+}
+
+// For people who look who works where; a lock whose holder cannot be written down is one all the same.
+void RunLock::WriteHolder() const {
+  char host[256] = "";
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  const std::string holder = StrCat(host[0] == '\0' ? "unknown" : host, ", process ", getpid(), "\n");
+  if (ftruncate(descriptor_, 0) != 0) return;
+  [[maybe_unused]] const ssize_t written = pwrite(descriptor_, holder.data(), holder.size(), 0);
+}
+
+std::optional<std::string> RunLock::HolderOf(const std::string& folder) {
+  const int descriptor = OpenFile(folder + "/" + kLockName, O_RDONLY, 0);
+  if (descriptor < 0) return std::nullopt;
+  const bool held = RetryInterrupted([&] { return flock(descriptor, LOCK_SH | LOCK_NB); }) != 0 && errno == EWOULDBLOCK;
+  char text[512];
+  const ssize_t size = held ? pread(descriptor, text, sizeof text, 0) : 0;
+  close(descriptor);
+  if (!held) return std::nullopt;
+  const std::string holder(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  return holder.empty() ? "another process" : Excerpt(holder.substr(0, holder.find('\n')));
 }
 
 void RunLock::Release() {

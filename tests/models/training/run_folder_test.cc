@@ -4,7 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -60,6 +65,31 @@ TEST(RunFolderTest, AnotherFormatIsRefused) {
   }
   WriteBytes(folder.RunFile(), Json::MakeObject({{"format", kRunFormat}}).Dump());
   EXPECT_NO_THROW(folder.ReadRunFile());
+}
+
+TEST(RunLockTest, SaysWhoHoldsIt) {
+  const TempDir dir;
+  EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
+  auto lock = std::make_unique<RunLock>(dir / "run");
+  const std::optional<std::string> holder = RunLock::HolderOf(dir / "run");
+  ASSERT_TRUE(holder);
+  EXPECT_TRUE(holder->ends_with(", process " + std::to_string(getpid()))) << *holder;
+  WriteFileAtomically(dir / "run/file", "");  // so that the folder stays
+  lock.reset();
+  EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
+}
+
+// A look at who holds a lock never makes it look taken.
+TEST(RunLockTest, LooksDoNotKeepOthersOut) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "file", "");
+  std::atomic<bool> done = false;
+  std::thread looks([&] {
+    for (; !done; std::this_thread::sleep_for(std::chrono::microseconds(200))) RunLock::HolderOf(dir.path());
+  });
+  for (int i = 0; i < 200; ++i) EXPECT_NO_THROW(RunLock(dir.path()));
+  done = true;
+  looks.join();
 }
 
 TEST(RunLockTest, NewFoldersCountUp) {
