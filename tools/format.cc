@@ -1,5 +1,6 @@
 #include "tools/format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -21,6 +22,23 @@ std::string DurationText(double seconds) {
                   static_cast<int>(whole % 3600 / 60));
   }
   return text;
+}
+
+std::string EstimateText(double seconds) {
+  struct Unit {
+    double seconds;
+    const char* name;
+  };
+  constexpr Unit kUnits[] = {{365 * 86400.0, "years"}, {86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+  Unit unit = {1e-3, "ms"};
+  for (const Unit& one : kUnits) {
+    if (seconds < 1.5 * one.seconds) continue;
+    unit = one;
+    break;
+  }
+  const double count = std::max(1.0, seconds / unit.seconds);
+  const double rounding = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 1));
+  return StrCat(CountText(std::llround(std::round(count / rounding) * rounding)), " ", unit.name);
 }
 
 std::string CountText(int64_t count) {

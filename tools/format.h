@@ -8,6 +8,8 @@ namespace crosstalk {
 
 // "43 s", "2 min 05 s", "3 h 12 min".
 std::string DurationText(double seconds);
+// "8 ms", "3 days", "180 years": an estimate has no more than two digits that mean anything.
+std::string EstimateText(double seconds);
 // "1,234,567".
 std::string CountText(int64_t count);
 // "1 step", "4,000 steps".

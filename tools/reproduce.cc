@@ -21,6 +21,7 @@
 #include "tools/reproduce/results_page.h"
 #include "tools/reproduce/results_text.h"
 #include "tools/reproduce/scale.h"
+#include "tools/reproduce/status.h"
 #include "tools/reproduce/tables.h"
 #include "tools/reproduce/verification.h"
 #include "tools/signals.h"
@@ -41,6 +42,7 @@ struct ReproduceSettings {
   std::optional<int64_t> cell;
   bool list = false;
   bool dry_run = false;
+  bool status = false;
   bool assemble = false;
   std::optional<int64_t> verify;
   int64_t verify_seed = 0;
@@ -73,6 +75,7 @@ FieldTable<ReproduceSettings> ReproduceFields() {
           {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
            MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
            MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
+           MakeOption("--status", &S::status, "", "Say how far each cell is, and where it runs."),
            MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
            MakeOption("--verify", &S::verify, "N",
                       "Compute N of the cells that are there anew, in --out/verification, and compare them to the bit.",
@@ -215,6 +218,7 @@ int RunCells(const ReproduceSettings& settings, const Call& call, const std::vec
   }
   Assemble(settings, call);
   if (stopped) {
+    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells)));
     PrintMessage("interrupted; the same command goes on from here");
     return 128 + signals.Received();
   }
@@ -262,11 +266,10 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
   }
   const Call call = MakeCall(settings);
   const int64_t cells = static_cast<int64_t>(call.cells.size());
-  CROSSTALK_CHECK(static_cast<int>(settings.list) + settings.dry_run + settings.assemble + settings.cell.has_value() +
-                              settings.verify.has_value() <=
-                          1 ||
-                      (settings.dry_run && settings.cell && !settings.list && !settings.assemble && !settings.verify),
-                  "--list, --dry-run, --assemble, --verify and --cell each say what to do; give one");
+  const int asked = static_cast<int>(settings.list) + settings.dry_run + settings.status + settings.assemble +
+                    settings.verify.has_value() + settings.cell.has_value();
+  CROSSTALK_CHECK(asked <= 1 || (asked == 2 && settings.dry_run && settings.cell),
+                  "--list, --dry-run, --status, --assemble, --verify and --cell each say what to do; give one");
   CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
                   "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
                   ", the cells that --list lists");
@@ -277,6 +280,15 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
   if (settings.assemble) {
     Assemble(settings, call);
     return 0;
+  if (settings.status) {
+    const Status status = StatusOf(call.cells);
+    if (settings.json) {
+      PrintResult(ToJson(status));
+    } else {
+      PrintResult(StatusText(status));
+    }
+    return 0;
+  }
   }
   std::vector<Cell> chosen = call.cells;
   if (settings.cell) chosen = {call.cells[static_cast<size_t>(*settings.cell - 1)]};

@@ -1,7 +1,6 @@
 #include "tools/reproduce/plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -157,24 +156,6 @@ class Planner {
   std::vector<Row> rows_;  // as those of the plan
   std::map<std::string, FinetuningPlan> finetunings_;
 };
-
-// "8 ms", "3 days", "180 years": an estimate has no more than two digits that mean anything.
-std::string EstimateText(double seconds) {
-  struct Unit {
-    double seconds;
-    const char* name;
-  };
-  constexpr Unit kUnits[] = {{365 * 86400.0, "years"}, {86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}};
-  Unit unit = {1e-3, "ms"};
-  for (const Unit& one : kUnits) {
-    if (seconds < 1.5 * one.seconds) continue;
-    unit = one;
-    break;
-  }
-  const double count = std::max(1.0, seconds / unit.seconds);
-  const double rounding = std::pow(10, std::max(0.0, std::floor(std::log10(count)) - 1));
-  return StrCat(CountText(std::llround(std::round(count / rounding) * rounding)), " ", unit.name);
-}
 
 int64_t SumOf(const Plan& plan, int64_t RowPlan::*member) {
   int64_t sum = 0;
