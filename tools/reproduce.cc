@@ -33,7 +33,7 @@ namespace {
 
 struct ReproduceSettings {
   std::string table;
-  std::string scale = "smoke";
+  std::optional<std::string> scale;
   std::optional<int64_t> seeds;
   std::string out;
   std::string cells;
@@ -55,9 +55,11 @@ FieldTable<ReproduceSettings> ReproduceFields() {
   return Joined(
       Grouped<S>(
           "What",
-          {MakeOption("--table", &S::table, "N", "1 to 10, or all."),
+          {MakeOption("--table", &S::table, "NAME",
+                      StrCat("One of ", Join(TableNames(), ", "), ", or all: each of the paper's.")),
            MakeOption("--scale", &S::scale, "NAME",
-                      StrCat("One of ", Join(ScaleNames(), ", "), ", or a file like theirs.")),
+                      StrCat("One of ", Join(ScaleNames(), ", "),
+                             ", or a file like theirs; by default smoke, and small for heads.")),
            MakeOption("--seeds", &S::seeds, "N", "Seeds 1 to N; the scale's number by default.",
                       {.range = {1, 10'000}}),
            MakeOption("--data", &S::data, "PATH", "Text to train on; the scale's or the built-in corpus by default."),
@@ -73,9 +75,9 @@ FieldTable<ReproduceSettings> ReproduceFields() {
       Grouped<S>(
           "How",
           {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
+           MakeOption("--status", &S::status, "", "Say how far each cell is, and where it runs."),
            MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
            MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
-           MakeOption("--status", &S::status, "", "Say how far each cell is, and where it runs."),
            MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
            MakeOption("--verify", &S::verify, "N",
                       "Compute N of the cells that are there anew, in --out/verification, and compare them to the bit.",
@@ -96,24 +98,24 @@ struct Call {
   std::vector<Cell> cells;
 
   std::string FolderOf(const Table& table) const {
-    return tables.size() == 1 ? out : StrCat(out, "/table-", table.number);
+    return tables.size() == 1 ? out : StrCat(out, "/table-", table.name);
   }
 };
 
 std::vector<const Table*> TablesOf(const std::string& name) {
   std::vector<const Table*> tables;
   for (const Table& table : Tables()) {
-    if (name == "all" || name == StrCat(table.number)) tables.push_back(&table);
+    if (name == table.name || (name == "all" && table.IsOfPaper())) tables.push_back(&table);
   }
   CROSSTALK_CHECK(!tables.empty(), "--table: ", name.empty() ? "is missing" : Quoted(name) + " is none of them",
-                  "; the paper's are 1 to ", Tables().size(), ", or all");
+                  "; there are ", Join(TableNames(), ", "), ", and all of the paper's as all");
   return tables;
 }
 
 Call MakeCall(const ReproduceSettings& settings) {
   Call call;
-  call.scale = LoadScale(settings.scale);
   call.tables = TablesOf(settings.table);
+  call.scale = LoadScale(settings.scale.value_or(call.tables[0]->scale));
   call.seeds = settings.seeds.value_or(call.scale.seeds);
   // A mistyped one would leave out every task, and be found out when all is trained.
   CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
@@ -122,7 +124,7 @@ Call MakeCall(const ReproduceSettings& settings) {
   const std::string shared = "runs/reproduce-" + call.scale.name;
   const bool one = call.tables.size() == 1;
   call.out = !settings.out.empty() ? AbsolutePath("out", settings.out)
-             : one                 ? StrCat(shared, "/table-", call.tables[0]->number)
+             : one                 ? StrCat(shared, "/table-", call.tables[0]->name)
                                    : shared;
   call.options = {.folder = AbsolutePath("cells", settings.cells),
                   .data = AbsolutePath("data", settings.data),
@@ -141,10 +143,11 @@ std::string ThisProgram() {
 // The command of each cell, a line each, with absolute paths: it can be run from anywhere.
 std::string CommandLines(const OptionTable& options, const ReproduceSettings& settings, const Call& call) {
   const std::vector<std::string> names = ScaleNames();
-  const bool named = std::find(names.begin(), names.end(), settings.scale) != names.end();
+  const std::string scale = settings.scale.value_or(call.tables[0]->scale);
+  const bool named = std::find(names.begin(), names.end(), scale) != names.end();
   std::vector<std::string> words = {ThisProgram(), "reproduce",
                                     "--table",     settings.table,
-                                    "--scale",     named ? settings.scale : AbsolutePath("scale", settings.scale),
+                                    "--scale",     named ? scale : AbsolutePath("scale", scale),
                                     "--seeds",     StrCat(call.seeds),
                                     "--out",       AbsolutePath("out", call.out),
                                     "--cells",     AbsolutePath("cells", call.options.folder)};
@@ -184,7 +187,7 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
     }
     text += (text.empty() ? "" : "\n") + markdown;
     all.Append(json);
-    PrintMessage("table ", table->number, ": ", folder, "/table.md, table.csv, table.json, report.html",
+    PrintMessage("table ", table->name, ": ", folder, "/table.md, table.csv, table.json, report.html",
                  figure.empty() ? "" : ", figure.svg");
   }
   if (settings.json) {
@@ -215,10 +218,10 @@ int RunCells(const ReproduceSettings& settings, const Call& call, const std::vec
       case CellEnd::kLocked:
         locked.push_back(cell.Title());
     }
+    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells)));
   }
   Assemble(settings, call);
   if (stopped) {
-    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells)));
     PrintMessage("interrupted; the same command goes on from here");
     return 128 + signals.Received();
   }
@@ -230,9 +233,6 @@ int RunCells(const ReproduceSettings& settings, const Call& call, const std::vec
   return 0;
 }
 
-int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
-  if (!settings.print_scale.empty()) {
-    PrintResult(ScaleText(settings.print_scale));
 int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopSignals& signals) {
   for (const Table* table : call.tables) KeepRecords(call.scale, *table, call.seeds, call.options);
   const std::vector<Cell> chosen =
@@ -262,6 +262,9 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
   return same ? 0 : static_cast<int>(ErrorKind::kFailure);
 }
 
+int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
+  if (!settings.print_scale.empty()) {
+    PrintResult(ScaleText(settings.print_scale));
     return 0;
   }
   const Call call = MakeCall(settings);
@@ -277,9 +280,6 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
     PrintResult(CommandLines(options, settings, call));
     return 0;
   }
-  if (settings.assemble) {
-    Assemble(settings, call);
-    return 0;
   if (settings.status) {
     const Status status = StatusOf(call.cells);
     if (settings.json) {
@@ -289,14 +289,17 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
     }
     return 0;
   }
+  if (settings.assemble) {
+    Assemble(settings, call);
+    return 0;
   }
   std::vector<Cell> chosen = call.cells;
   if (settings.cell) chosen = {call.cells[static_cast<size_t>(*settings.cell - 1)]};
   const StopSignals signals;
+  if (settings.verify) return VerifyCells(settings, call, signals);
   const Plan plan = MakePlan(chosen, signals);
   if (settings.dry_run) {
     if (settings.json) {
-  if (settings.verify) return VerifyCells(settings, call, signals);
       PrintResult(ToJson(plan));
     } else {
       PrintResult(PlanText(plan));
@@ -313,11 +316,11 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
 
 Command ReproduceCommand() {
   return {
-      "reproduce", "compute the paper's tables at a scale of your choice",
-      "Trains every row of one of the paper's ten tables with every seed, finetunes each on the scale's tasks, and "
-      "sets "
-      "the result beside the paper's numbers: --out gets table.md, table.csv, table.json, report.html and figure.svg, "
-      "with the paper's claims tested over the seeds.\n"
+      "reproduce", "compute the paper's tables, or this project's, at a scale of your choice",
+      "Trains every row of a table with every seed, finetunes each on the scale's tasks, and sets the result beside "
+      "the "
+      "paper's numbers where the table is one of its ten: --out gets table.md, table.csv, table.json, report.html and "
+      "figure.svg, with the claims tested over the seeds.\n"
       "Before it starts it says how many runs, how long and how much disk, from a few measured steps. What is finished "
       "or "
       "begun is taken up again by the same command, to the same bits; a cell (a row with one seed) that fails is "

@@ -145,7 +145,10 @@ Cell MakeCell(const Scale& scale, const Table& table, const TableRow& row, Train
   cell.folder = StrCat(options.folder, "/", cell.name, "/seed-", seed);
   cell.pretraining = std::move(config);
   cell.pretraining.optimization.seed = static_cast<uint64_t>(seed);
-  if (!options.data.empty()) cell.pretraining.data.text = options.data;
+  if (!options.data.empty()) {
+    cell.pretraining.data.text = options.data;
+    cell.pretraining.data.validation.clear();  // the scale's is of the scale's text
+  }
   MakePathsAbsolute(&cell.pretraining);
   cell.finetunings = scale.models.at(table.model).finetunings;
   cell.task_data = options.task_data;

@@ -1,5 +1,6 @@
 #include "tools/reproduce/results_page.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -75,7 +76,16 @@ Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) 
   return chart;
 }
 
-// A row's curve: the mean over its runs where all have a value.
+// Adds x with the mean and the range of the values.
+void AddPoint(double x, const std::vector<double>& values, Series* series) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  series->x.push_back(x);
+  series->y.push_back(Summarise(values).mean);
+  series->low.push_back(*low);
+  series->high.push_back(*high);
+}
+
+// A row's curve: the mean and the range over its runs where all have a value.
 Series CurveOf(const RowResult& row) {
   std::map<double, std::vector<double>> by_step;
   for (const CellResult& cell : row.cells) {
@@ -84,17 +94,37 @@ Series CurveOf(const RowResult& row) {
   Series series = {.name = row.row->name, .x = {}, .y = {}};
   for (const auto& [step, values] : by_step) {
     if (values.size() != row.cells.size()) continue;
-    series.x.push_back(step);
-    series.y.push_back(Summarise(values).mean);
+    AddPoint(step, values, &series);
   }
   return series;
+}
+
+// The table's figure over the number of heads; without series where its rows name none.
+std::vector<Series> SeriesOverHeads(const TableResult& result, const TableMeasure& measure) {
+  std::vector<Series> series;
+  for (const RowResult& row : result.rows) {
+    const std::vector<double> values = ValuesOf(row.ValuesOf(measure));
+    if (row.row->series.empty() || values.empty()) continue;
+    auto place =
+        std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == row.row->series; });
+    if (place == series.end()) place = series.insert(place, Series{.name = row.row->series, .x = {}, .y = {}});
+    AddPoint(static_cast<double>(row.layer.h), values, &*place);
+  }
+  return series;
+}
+
+LineChartOptions ChartOverHeads(const TableResult& result, const TableMeasure& measure) {
+  return {.title = StrCat(result.table->title, ": ", measure.label),
+          .x_label = "heads",
+          .y_label = StrCat("held-out ", measure.label),
+          .x_scale = AxisScale::kDoubling};
 }
 
 std::string ClaimsHtml(const TableResult& result) {
   std::vector<std::string> not_measured;
   const TextTable claims = ClaimsTable(result, &not_measured);
   std::string html = Paragraph(ClaimsNote());
-  if (!claims.rows.empty()) html += Html(claims, "The paper's claims");
+  if (!claims.rows.empty()) html += Html(claims, "Claims");
   if (!not_measured.empty()) html += Paragraph("Not measured:") + List(not_measured);
   return html;
 }
@@ -103,6 +133,8 @@ std::string ClaimsHtml(const TableResult& result) {
 
 std::string ResultsFigure(const TableResult& result) {
   for (const TableMeasure& measure : result.measures) {
+    const std::vector<Series> over_heads = SeriesOverHeads(result, measure);
+    if (!over_heads.empty()) return StandaloneSvg(ChartOverHeads(result, measure), over_heads);
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) return StandaloneSvg(chart.options, chart.rows);
   }
@@ -111,18 +143,21 @@ std::string ResultsFigure(const TableResult& result) {
 
 std::string ResultsPage(const TableResult& result) {
   const Table& table = *result.table;
-  Page page(StrCat("Table ", table.number, ": ", table.title));
-  page.SetKind("Crosstalk: the paper's tables");
-  page.SetLead(StrCat("Talking-Heads Attention, section ", table.section, ", at scale ", result.scale, "."));
+  Page page(StrCat("Table ", table.name, ": ", table.title));
+  page.SetKind("Crosstalk: tables");
+  page.SetLead(
+      StrCat(table.IsOfPaper() ? StrCat("Talking-Heads Attention, section ", table.section) : "A table of this project",
+             ", at scale ", result.scale, "."));
   page.AddSection("What was run", List(RunNotes(result)));
-  page.AddSection("Table", Html(MeasuresTable(result), StrCat("Table ", table.number)) +
+  page.AddSection("Table", Html(MeasuresTable(result), StrCat("Table ", table.name)) +
                                (table.note.empty() ? "" : Paragraph(table.note)));
   std::string charts;
   for (const TableMeasure& measure : result.measures) {
+    charts += LineChart(ChartOverHeads(result, measure), SeriesOverHeads(result, measure));
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
   }
-  if (!charts.empty()) page.AddSection("Beside the paper", charts);
+  if (!charts.empty()) page.AddSection(table.IsOfPaper() ? "Beside the paper" : "Differences", charts);
   page.AddSection("Claims", ClaimsHtml(result));
   page.AddSection("Cost", Html(CostsTable(result), "Cost of a layer, and time of a step"));
   std::vector<Series> curves;
@@ -130,10 +165,10 @@ std::string ResultsPage(const TableResult& result) {
     if (!row.cells.empty()) curves.push_back(CurveOf(row));
   }
   if (!curves.empty()) {
-    page.AddSection(
-        "Curves",
-        LineChart({.title = "Held-out ln(PPL), mean over seeds", .y_label = "ln(PPL)", .width = ChartWidth::kWide},
-                  curves));
+    page.AddSection("Curves", LineChart({.title = "Held-out ln(PPL), mean and range over seeds",
+                                         .y_label = "ln(PPL)",
+                                         .width = ChartWidth::kWide},
+                                        curves));
   }
   if (!result.missing.empty()) {
     std::vector<std::string> lines;

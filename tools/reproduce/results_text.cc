@@ -192,7 +192,7 @@ std::string ClaimsNote() {
 
 std::string Markdown(const TableResult& result) {
   const Table& table = *result.table;
-  std::string text = StrCat("# Table ", table.number, ": ", table.title, "\n\n");
+  std::string text = StrCat("# Table ", table.name, ": ", table.title, "\n\n");
   for (const std::string& note : RunNotes(result)) text += note + "\n";
   text += "\n" + MarkdownTable(MeasuresTable(result));
   if (!table.note.empty()) text += "\n" + table.note + "\n";
@@ -299,7 +299,7 @@ Json ToJson(const TableResult& result) {
   for (const MissingCell& cell : result.missing) {
     missing.Append(Json::MakeObject({{"cell", cell.title}, {"reason", cell.reason}}));
   }
-  return Json::MakeObject({{"table", result.table->number},
+  return Json::MakeObject({{"table", result.table->name},
                            {"title", result.table->title},
                            {"section", result.table->section},
                            {"note", result.table->note},

@@ -111,10 +111,9 @@ ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const st
   ScaleModel model;
   model.pretraining.model.name = name;
   SetFields(reader, "pretraining", &model.pretraining);
-  model.heads_ratio = static_cast<double>(model.pretraining.model.d_model) / kPaperWidth;
   if (reader.Has("heads_ratio")) {
     model.heads_ratio = reader.Double("heads_ratio");
-    if (!(model.heads_ratio > 0 && model.heads_ratio <= 1000))
+    if (!(*model.heads_ratio > 0 && *model.heads_ratio <= 1000))
       reader.FailAt("heads_ratio", "must be above 0, at most 1000");
   }
   for (const Json& one : reader.Array("finetuning")) {
@@ -207,19 +206,20 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
 TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row) {
   const auto model = scale.models.find(table.model);
   CROSSTALK_CHECK(model != scale.models.end(), "scale ", scale.name, ": has no ", table.model, ", which table ",
-                  table.number, " is of");
+                  table.name, " is of");
   TrainingConfig config = model->second.pretraining;
-  const double ratio = model->second.heads_ratio;
   const int64_t width = config.model.d_model;
+  const double ratio =
+      model->second.heads_ratio.value_or(static_cast<double>(width) / static_cast<double>(table.width));
   for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
   const int64_t h = row.config.At("heads").AsInt();
   const int64_t h_k = IntOf(row.config, "key_heads", h), h_v = IntOf(row.config, "value_heads", h);
-  const int64_t d_k = IntOf(row.config, "key_size", kPaperWidth / h), d_v = IntOf(row.config, "value_size", d_k);
+  const int64_t d_k = IntOf(row.config, "key_size", table.width / h), d_v = IntOf(row.config, "value_size", d_k);
   // All heads' keys, or values, together.
   const auto product = [&](int64_t heads, int64_t size) {
-    CROSSTALK_CHECK_FIELD(width * heads * size % kPaperWidth == 0, "heads_ratio", "row ", row.name, ": ", heads, "·",
-                          size, " of ", kPaperWidth, " is no whole number at d_model = ", width);
-    return width * heads * size / kPaperWidth;
+    CROSSTALK_CHECK_FIELD(width * heads * size % table.width == 0, "heads_ratio", "row ", row.name, ": ", heads, "·",
+                          size, " of ", table.width, " is no whole number at d_model = ", width);
+    return width * heads * size / table.width;
   };
   const int64_t keys = product(h_k, d_k), values = product(h_v, d_v);
   const int64_t key_heads = ScaledHeads(h_k, ratio, keys), value_heads = ScaledHeads(h_v, ratio, values);
@@ -247,7 +247,7 @@ std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table
     configs.push_back(ConfigOfRow(scale, table, row));
     for (size_t i = 0; i + 1 < configs.size(); ++i) {
       CROSSTALK_CHECK_FIELD(ToJson(configs[i]) != ToJson(configs.back()), "heads_ratio", "rows ", table.rows[i].name,
-                            " and ", row.name, " of table ", table.number, " would both have ",
+                            " and ", row.name, " of table ", table.name, " would both have ",
                             configs[i].model.attention.heads,
                             " heads; choose another heads_ratio, or a d_model with more divisors");
     }

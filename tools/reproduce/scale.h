@@ -1,4 +1,4 @@
-// A scale: at which size the paper's tables are computed. A file that a user reads, copies and changes;
+// A scale: at which size the tables are computed. A file that a user reads, copies and changes;
 // docs/reproduction.md says what stands in it.
 #pragma once
 
@@ -24,8 +24,8 @@ struct ScaleFinetuning {
 };
 
 struct ScaleModel {
-  TrainingConfig pretraining;  // of every row, but for its attention and its seed
-  double heads_ratio = 1;      // heads here, of one head in the paper
+  TrainingConfig pretraining;         // of every row, but for its attention and its seed
+  std::optional<double> heads_ratio;  // heads here, of one head in the table; that of the widths by default
   std::vector<ScaleFinetuning> finetunings;
 };
 

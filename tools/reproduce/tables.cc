@@ -34,7 +34,9 @@ TableMeasure MeasureFrom(const Json& json, const std::string& source) {
 
 TableRow RowFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
-  TableRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = reader.Value("paper")};
+  TableRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = Json::MakeObject()};
+  if (reader.Has("paper")) row.paper = reader.Value("paper");
+  if (reader.Has("series")) row.series = reader.String("series");
   if (reader.Has("paper_label")) row.label_lost = reader.String("paper_label") == "lost";
   reader.RejectUnread();
   return row;
@@ -50,14 +52,14 @@ TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& so
   for (const Json& pair : reader.Array("pairs")) {
     const Json::Array& names = pair.AsArray();
     if (names.size() != 2 || !known(names[0].AsString()) || !known(names[1].AsString())) {
-      reader.FailAt("pairs", "table ", table.number, ": ", Excerpt(pair.Dump()), " are not two of its rows");
+      reader.FailAt("pairs", "table ", table.name, ": ", Excerpt(pair.Dump()), " are not two of its rows");
     }
     claim.pairs.emplace_back(names[0].AsString(), names[1].AsString());
   }
   for (const std::string& name : claim.measures) {
     const auto is_it = [&](const TableMeasure& one) { return one.name == name; };
     if (std::none_of(table.measures.begin(), table.measures.end(), is_it)) {
-      reader.FailAt("measures", "table ", table.number, ": ", Quoted(name), " is none of its measures");
+      reader.FailAt("measures", "table ", table.name, ": ", Quoted(name), " is none of its measures");
     }
   }
   reader.RejectUnread();
@@ -81,9 +83,11 @@ std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
   for (const Json& one : reader.Array("tables")) {
     const JsonReader fields(one, source);
     Table table;
-    table.number = static_cast<int>(fields.Int("number", 1, 1000));
+    table.name = fields.String("name");
     table.title = fields.String("title");
-    table.section = fields.String("section");
+    if (fields.Has("section")) table.section = fields.String("section");
+    if (fields.Has("width")) table.width = fields.Int("width", 1, 1 << 20);
+    if (fields.Has("scale")) table.scale = fields.String("scale");
     table.model = fields.String("model");
     table.note = fields.String("note");
     for (const Json& measure : measures.Array(table.model)) table.measures.push_back(MeasureFrom(measure, source));
@@ -99,6 +103,12 @@ std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
 const std::vector<Table>& Tables() {
   static const std::vector<Table> tables = TablesFromJson(ParseJson(kTables, "tables.json"), "tables.json");
   return tables;
+}
+
+std::vector<std::string> TableNames() {
+  std::vector<std::string> names;
+  for (const Table& table : Tables()) names.push_back(table.name);
+  return names;
 }
 
 }  // namespace crosstalk

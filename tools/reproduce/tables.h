@@ -1,5 +1,5 @@
-// The paper's ten tables: rows as configurations at the published width, the printed numbers, and the claims about
-// them. They are the data of tables.json, which is part of the program.
+// The paper's ten tables and this project's own: rows as configurations at the table's width, the printed numbers, and
+// the claims about them. They are the data of tables.json, which is part of the program.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,6 @@
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
-
-// The width at which the configurations of tables.json are.
-inline constexpr int64_t kPaperWidth = 768;
 
 // A column: a measure of pretraining by its name in metrics.jsonl ("ln_ppl"), a task's (`task` and `of`, a name of
 // scores.json), or the mean of other columns. Shares are in per cent, as the paper has them.
@@ -28,8 +25,9 @@ bool LowerIsBetter(const TableMeasure& measure);
 
 struct TableRow {
   std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike
-  Json config;              // fields of a training configuration at width 768
+  Json config;              // fields of a training configuration at the table's width
   Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
+  std::string series;       // of the table's figure, the curve over the number of heads that the row is a point of
   bool label_lost = false;  // which of some rows the paper's numbers belong to is not certain
 
   std::optional<double> Printed(const std::string& key) const;
@@ -43,18 +41,23 @@ struct TableClaim {
 };
 
 struct Table {
-  int number = 0;
-  std::string title, section, model, note;
+  std::string name;  // "1" to "10", or that of a table of this project, "heads"
+  std::string title, model, note;
+  std::string section;          // of the paper; empty: it is none of the paper's
+  int64_t width = 768;          // d_model of its rows' configurations
+  std::string scale = "smoke";  // at which it is computed where none is named
   std::vector<TableMeasure> measures;
   std::vector<TableRow> rows;
   std::vector<TableClaim> claims;
 
+  bool IsOfPaper() const { return !section.empty(); }
   // Where the cells of a row are, in all tables that have it: "t5-talking-24x32".
   std::string CellName(const TableRow& row) const { return model + "-" + row.name; }
 };
 
-// In the paper's order.
+// The paper's in its order, then this project's.
 const std::vector<Table>& Tables();
+std::vector<std::string> TableNames();
 
 // Tables of that form. Error(kData) with `source` for what is not one, or names a row or measure that is not there.
 std::vector<Table> TablesFromJson(const Json& json, const std::string& source);

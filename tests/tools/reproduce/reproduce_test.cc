@@ -1,6 +1,7 @@
 // `crosstalk reproduce`: table 10, of three rows, at a scale of a moment, as a user runs it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -206,6 +207,8 @@ TEST_F(ReproduceTest, AFailedCellIsReportedAndTheOthersGoOn) {
   const Json failure = ParseJson(ReadBytes(CellFolder(kRows[1], 1) + "/failure.json"), "failure.json");
   EXPECT_EQ(failure.At("exit_code").AsInt(), 2);
   EXPECT_TRUE(Contains(failure.At("message").AsString(), "mine.txt"));
+  const CommandResult status = Succeeded(RunCommand(Table({"--seeds", "1", "--status"})));
+  EXPECT_TRUE(Contains(status.output, "| t5-talking-encoder-24x32, seed 1 | failed: pretraining: ")) << status.output;
   const Json json = Result();
   EXPECT_EQ(json.At("rows").AsArray()[0].At("seeds").AsInt(), 1);
   EXPECT_EQ(json.At("rows").AsArray()[1].At("seeds").AsInt(), 0);
@@ -220,8 +223,16 @@ TEST_F(ReproduceTest, AFailedCellIsReportedAndTheOthersGoOn) {
 
 TEST_F(ReproduceTest, ACellThatAnotherProcessComputesIsSkipped) {
   const RunLock lock(CellFolder(kRows[0], 1));
-  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0,
-             {"skipped: t5-multihead-24x32, seed 1: another process computes it"});
+  ExpectExit(
+      RunCommand(Table({"--seeds", "1"})), 0,
+      {"skipped: t5-multihead-24x32, seed 1: another process computes it", "2 of 3 cells finished, 1 running; about "});
+  const CommandResult status = Succeeded(RunCommand(Table({"--seeds", "1", "--status", "--json"})));
+  const Json json = ParseJson(status.output, "status");
+  EXPECT_EQ(json.At("finished").AsInt(), 2);
+  const Json& running = json.At("cells").AsArray()[0];
+  EXPECT_EQ(running.At("state").AsString(), "running");
+  EXPECT_TRUE(Contains(running.At("holder").AsString(), StrCat(", process ", getpid())));
+  EXPECT_EQ(running.At("step").AsInt(), 0);
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("seeds").AsInt(), 0);
   EXPECT_EQ(Result().At("rows").AsArray()[1].At("seeds").AsInt(), 1);
 }
@@ -444,6 +455,54 @@ TEST_F(ReproduceTest, AResultThatLacksAFinetuningIsPretrainedAgain) {
   RemoveRuns();
   Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
   EXPECT_EQ(Result().At("rows").AsArray()[0].At("measures"), whole.At("rows").AsArray()[0].At("measures"));
+}
+
+TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
+  ExpectExit(RunCommand(Table({"--verify", "1"})), 2, {"holds no finished cell"});
+  ExpectExit(RunCommand(Table({"--seeds", "1"})), 0, {});
+  RemoveRuns();
+  const std::vector<std::string> verify = {"--seeds", "1", "--verify", "2", "--json"};
+  const CommandResult result = RunCommand(Table(verify));
+  ExpectExit(result, 0, {"the same to the bit"});
+  const Json verified = ParseJson(result.output, "verified").At("verified");
+  ASSERT_EQ(verified.AsArray().size(), 2u);
+  for (const Json& one : verified.AsArray()) EXPECT_EQ(one.At("model_sha256").AsString().size(), 64u);
+  // All cells are drawn where there are no more, and one whose result was touched is found out.
+  const std::string file = CellFolder(kRows[1], 1) + "/result.json";
+  std::string record = ReadBytes(file);
+  const size_t digest = record.find("model_sha256\": \"") + 16;
+  record[digest] = record[digest] == '0' ? '1' : '0';
+  WriteBytes(file, record);
+  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 1,
+             {"only 3 cells are finished", kRows[1], "model_sha256: " + record.substr(digest, 64) + " there, "});
+}
+
+// A table of this project: nothing of the paper's stands in it, and its figure is a curve of each series over the
+// heads.
+TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
+  WriteBytes(dir_ / "text.txt", LinesOfText());
+  WriteBytes(dir_ / "letters.json", StrCat(R"({"name": "letters", "about": "for tests.", "seeds": 2, "models": {"lm": {
+      "pretraining": {"d_model": 64, "d_ff": 16, "layers": 1, "tokenizer": "bytes", "input_length": 8, "batch": 2, "steps": 2,
+                      "data": ")",
+                                           dir_ / "text.txt", R"(", "validation": ")", dir_ / "text.txt",
+                                           R"(", "eval_batches": 1}, "finetuning": []}}})"));
+  const std::vector<std::string> table = {"reproduce",           "--table", "heads",          "--scale",
+                                          dir_ / "letters.json", "--out",   dir_ / "my table"};
+  const CommandResult result = ExpectExit(RunCommand(table), 0, {"40 cells, 0 finished"});
+  EXPECT_TRUE(Contains(result.output, "| talking-32x4-relative | 16 × 4 | ")) << result.output;
+  for (const char* of_paper : {"paper", "Paper"}) EXPECT_FALSE(Contains(result.output, of_paper)) << of_paper;
+  const std::string figure = ReadBytes(dir_ / "my table/figure.svg");
+  EXPECT_EQ(WhatIsNotClosed(figure), "");
+  for (const char* series :
+       {"multi-head, relative bias", "talking-heads, relative bias", "multi-head, learned positions",
+        "talking-heads, learned positions", ">32</text>", "line: mean, band: range"}) {
+    EXPECT_TRUE(Contains(figure, series)) << series;
+  }
+  // Other text replaces both of the scale's, and is told from it.
+  WriteBytes(dir_ / "other.txt", LinesOfText() + "More.");
+  ExpectExit(RunCommand(Joined(table, {"--data", dir_ / "other.txt"})), 2, {"was trained on other text"});
+  const CommandResult list = RunCommand({"reproduce", "--table", "heads", "--list"});
+  EXPECT_TRUE(Contains(list.output, "'--scale' 'small'")) << list.output.substr(0, 400);
 }
 
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
