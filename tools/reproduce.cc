@@ -116,7 +116,8 @@ Call MakeCall(const ReproduceSettings& settings) {
   Call call;
   call.tables = TablesOf(settings.table);
   call.scale = LoadScale(settings.scale.value_or(call.tables[0]->scale));
-  call.seeds = settings.seeds.value_or(call.scale.seeds);
+  for (const Table* table : call.tables) call.seeds = std::max(call.seeds, call.scale.SeedsOf(*table));
+  if (settings.seeds) call.seeds = *settings.seeds;
   // A mistyped one would leave out every task, and be found out when all is trained.
   CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
                   "--task-data: ", Quoted(settings.task_data), " is no folder");

@@ -116,6 +116,7 @@ ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const st
     if (!(*model.heads_ratio > 0 && *model.heads_ratio <= 1000))
       reader.FailAt("heads_ratio", "must be above 0, at most 1000");
   }
+  if (reader.Has("seeds")) model.seeds = reader.Int("seeds", 1, 10000);
   for (const Json& one : reader.Array("finetuning")) {
     const std::string place = StrCat(source, ": models.", name, ".finetuning[", model.finetunings.size(), "]");
     ScaleFinetuning finetuning = FinetuningFrom(one, place);
@@ -139,6 +140,11 @@ std::string ScaleFinetuning::FolderName() const {
   std::string name = tasks;
   std::replace(name.begin(), name.end(), ',', '-');
   return "finetuning-" + name;
+}
+
+int64_t Scale::SeedsOf(const Table& table) const {
+  const auto model = models.find(table.model);
+  return model == models.end() ? seeds : model->second.seeds.value_or(seeds);
 }
 
 std::vector<std::string> ScaleNames() {

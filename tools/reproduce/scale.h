@@ -26,6 +26,7 @@ struct ScaleFinetuning {
 struct ScaleModel {
   TrainingConfig pretraining;         // of every row, but for its attention and its seed
   std::optional<double> heads_ratio;  // heads here, of one head in the table; that of the widths by default
+  std::optional<int64_t> seeds;       // the scale's by default
   std::vector<ScaleFinetuning> finetunings;
 };
 
@@ -34,6 +35,8 @@ struct Scale {
   int64_t seeds = 1;
   std::map<std::string, ScaleModel> models;
   std::string fingerprint;  // of what the file says
+
+  int64_t SeedsOf(const Table& table) const;
 };
 
 // "smoke", "small", …: those that are part of the program, from the smallest on.

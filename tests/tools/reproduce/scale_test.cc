@@ -171,6 +171,12 @@ Scale WithT5(const std::string& members) {
       ParseJson(R"({"name": "a", "about": "", "seeds": 1, "models": {"t5": {)" + members + "}}}", "a.json"), "a.json");
 }
 
+TEST(ScaleTest, AModelMayHaveItsOwnNumberOfSeeds) {
+  const Table& first = Tables()[0];
+  EXPECT_EQ(WithT5(R"("pretraining": {}, "finetuning": [])").SeedsOf(first), 1);
+  EXPECT_EQ(WithT5(R"("pretraining": {}, "finetuning": [], "seeds": 7)").SeedsOf(first), 7);
+}
+
 TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
   const Scale scale = WithT5(R"("pretraining": {"d_model": 64}, "finetuning": [])");
   testing::ExpectError([&] { ConfigsOfRows(scale, Tables()[0]); }, ErrorKind::kUsage,
