@@ -35,7 +35,7 @@ compare: $(COMMAND)  ## train the four kinds of attention, or VARY=FIELD=a,b, al
 	@$(COMMAND) compare $(options) $(args)
 
 .PHONY: reproduce
-reproduce: $(COMMAND)  ## a table of the paper beside ours: TABLE=1 … 10 or all, SCALE=smoke|small|medium|paper SEEDS= DATA= OUT=
+reproduce: $(COMMAND)  ## a table of the paper beside ours, or one of ours: TABLE=heads, 1 … 10 or all, SCALE=smoke|small|medium|paper SEEDS= DATA= OUT=
 	@$(call check_options,reproduce)
 	@$(COMMAND) reproduce $(options) $(args)
 
@@ -236,3 +236,13 @@ help:  ## this list
 .PHONY: clean
 clean:  ## delete what was built (runs/ is yours and stays)
 	rm -rf $(BUILD)
+
+# ---- Giving it away ----------------------------------------------------------------------------------------------
+# The bytes depend on the commit alone: git writes its time into the archive, and gzip none.
+DIST := crosstalk-$(VERSION)
+.PHONY: dist
+dist:  ## the sources of the last commit as an archive, build/crosstalk-VERSION.tar.gz, and its sha256
+	@git rev-parse --verify -q HEAD > /dev/null || { echo "make dist: this is no git clone" >&2; exit 1; }
+	@mkdir -p $(BUILD)
+	@git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -n -9 > $(BUILD)/$(DIST).tar.gz
+	@cd $(BUILD) && sha256sum $(DIST).tar.gz

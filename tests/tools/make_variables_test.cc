@@ -1,6 +1,7 @@
 // What `make` takes from its command line: each variable is its own, or becomes an option of the command, with any
 // value; nothing is dropped without a word.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -160,6 +161,23 @@ TEST_F(MakeVariablesTest, ObjectsOfExamplesAreKept) {
       Make("-n BUILD='" + empty.string() + "' '" + (empty / "examples/whole_stack").string() + "'");
   EXPECT_NE(output.find("whole_stack.o"), std::string::npos) << output;
   EXPECT_EQ(output.find("\nrm " + empty.string()), std::string::npos) << output;
+}
+
+// Of one commit the same bytes, whenever; of sources without their history an error that says so.
+TEST_F(MakeVariablesTest, AnArchiveDependsOnTheCommitAlone) {
+  const fs::path build = fs::temp_directory_path() / ("crosstalk-dist-" + std::to_string(getpid()));
+  const std::string first = Make("dist BUILD='" + build.string() + "'");
+  if (Shell("git -C \"$CROSSTALK_SOURCE\" rev-parse -q --verify HEAD > /dev/null && echo yes") == "yes\n") {
+    EXPECT_NE(first.find(".tar.gz\n"), std::string::npos) << first;
+    EXPECT_EQ(first, Make("dist BUILD='" + build.string() + "'"));
+    const std::string names = Shell("tar tzf '" + build.string() + "'/crosstalk-*.tar.gz");
+    for (const char* name : {"/Makefile\n", "/README.md\n", "/examples/shakespeare/training.txt\n"}) {
+      EXPECT_NE(names.find(name), std::string::npos) << name;
+    }
+  } else {
+    EXPECT_NE(first.find("this is no git clone"), std::string::npos) << first;
+  }
+  fs::remove_all(build);
 }
 
 }  // namespace make_variables_test
