@@ -22,6 +22,7 @@
 #include "tools/reproduce/results_text.h"
 #include "tools/reproduce/scale.h"
 #include "tools/reproduce/status.h"
+#include "tools/reproduce/summary.h"
 #include "tools/reproduce/tables.h"
 #include "tools/reproduce/verification.h"
 #include "tools/signals.h"
@@ -44,6 +45,7 @@ struct ReproduceSettings {
   bool dry_run = false;
   bool status = false;
   bool assemble = false;
+  bool summary = false;
   std::optional<int64_t> verify;
   int64_t verify_seed = 0;
   bool json = false;
@@ -79,6 +81,9 @@ FieldTable<ReproduceSettings> ReproduceFields() {
            MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
            MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
            MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
+           MakeOption("--summary", &S::summary, "",
+                      "Train nothing: print what was claimed, done and found, under the headings that reproducibility "
+                      "venues ask for."),
            MakeOption("--verify", &S::verify, "N",
                       "Compute N of the cells that are there anew, in --out/verification, and compare them to the bit.",
                       {.range = {1, 1'000'000}}),
@@ -177,6 +182,7 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
     const std::string markdown = Markdown(result);
     WriteFileAtomically(folder + "/table.md", markdown);
     WriteFileAtomically(folder + "/table.csv", Csv(result));
+    WriteFileAtomically(folder + "/curves.csv", CurvesCsv(result));
     WriteFileAtomically(folder + "/table.json", json.DumpPretty());
     WriteFileAtomically(folder + "/report.html", ResultsPage(result));
     const std::string figure = ResultsFigure(result);
@@ -188,7 +194,7 @@ Json Assemble(const ReproduceSettings& settings, const Call& call) {
     }
     text += (text.empty() ? "" : "\n") + markdown;
     all.Append(json);
-    PrintMessage("table ", table->name, ": ", folder, "/table.md, table.csv, table.json, report.html",
+    PrintMessage("table ", table->name, ": ", folder, "/table.md, table.csv, curves.csv, table.json, report.html",
                  figure.empty() ? "" : ", figure.svg");
   }
   if (settings.json) {
@@ -271,9 +277,10 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   const Call call = MakeCall(settings);
   const int64_t cells = static_cast<int64_t>(call.cells.size());
   const int asked = static_cast<int>(settings.list) + settings.dry_run + settings.status + settings.assemble +
-                    settings.verify.has_value() + settings.cell.has_value();
-  CROSSTALK_CHECK(asked <= 1 || (asked == 2 && settings.dry_run && settings.cell),
-                  "--list, --dry-run, --status, --assemble, --verify and --cell each say what to do; give one");
+                    settings.summary + settings.verify.has_value() + settings.cell.has_value();
+  CROSSTALK_CHECK(
+      asked <= 1 || (asked == 2 && settings.dry_run && settings.cell),
+      "--list, --dry-run, --status, --assemble, --summary, --verify and --cell each say what to do; give one");
   CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
                   "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
                   ", the cells that --list lists");
@@ -292,6 +299,12 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   }
   if (settings.assemble) {
     Assemble(settings, call);
+    return 0;
+  }
+  if (settings.summary) {
+    for (const Table* table : call.tables) {
+      PrintResult(ReproducibilitySummary(CollectTable(call.scale, *table, call.seeds, call.options)));
+    }
     return 0;
   }
   std::vector<Cell> chosen = call.cells;
@@ -320,8 +333,8 @@ Command ReproduceCommand() {
       "reproduce", "compute the paper's tables, or this project's, at a scale of your choice",
       "Trains every row of a table with every seed, finetunes each on the scale's tasks, and sets the result beside "
       "the "
-      "paper's numbers where the table is one of its ten: --out gets table.md, table.csv, table.json, report.html and "
-      "figure.svg, with the claims tested over the seeds.\n"
+      "paper's numbers where the table is one of its ten: --out gets table.md, table.csv, curves.csv, table.json, "
+      "report.html and figure.svg, with the claims tested over the seeds.\n"
       "Before it starts it says how many runs, how long and how much disk, from a few measured steps. What is finished "
       "or "
       "begun is taken up again by the same command, to the same bits; a cell (a row with one seed) that fails is "

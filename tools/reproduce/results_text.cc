@@ -240,6 +240,18 @@ std::string Csv(const TableResult& result) {
   return text;
 }
 
+std::string CurvesCsv(const TableResult& result) {
+  std::string text = CsvLine({"row", "seed", "step", "ln_ppl"});
+  for (const RowResult& row : result.rows) {
+    for (const CellResult& cell : row.cells) {
+      for (size_t i = 0; i < cell.curve.size(); ++i) {
+        text += CsvLine({row.row->name, StrCat(cell.seed), StrCat(cell.curve_steps[i]), Json(cell.curve[i]).Dump()});
+      }
+    }
+  }
+  return text;
+}
+
 namespace {
 
 Json RowJson(const TableResult& result, const RowResult& row) {

@@ -23,6 +23,8 @@ std::string ClaimsNote();
 
 std::string Markdown(const TableResult& result);
 std::string Csv(const TableResult& result);
+// Each point of the curves that the page draws: row, seed, step, held-out ln(PPL).
+std::string CurvesCsv(const TableResult& result);
 Json ToJson(const TableResult& result);
 
 }  // namespace crosstalk
