@@ -38,7 +38,23 @@ double InPercent(const std::string& measure, double value) {
   return DisplayOf({.name = measure, .value = value}).is_share ? 100 * value : value;
 }
 
-void TakePretraining(const PretrainingRecord& record, CellResult* result) {
+// The step at which the curve, straight between its points, first is at `value`; none where it never is. A curve that
+// begins below has no point to come from: it was there by its first.
+std::optional<double> StepBelow(const PretrainingRecord& record, double value) {
+  const std::vector<double>&x = record.curve_steps, &y = record.curve;
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (!(y[i] <= value)) continue;
+    return i == 0 ? x[0] : x[i] - (x[i] - x[i - 1]) * (value - y[i]) / (y[i - 1] - y[i]);
+  }
+  return std::nullopt;
+}
+
+void TakePretraining(const PretrainingRecord& record, const std::vector<TableMeasure>& measures, CellResult* result) {
+  for (const TableMeasure& measure : measures) {
+    if (!measure.curve_below) continue;
+    if (const std::optional<double> step = StepBelow(record, *measure.curve_below))
+      result->values[measure.name] = *step;
+  }
   for (const auto& [measure, value] : record.values) result->values[measure] = InPercent(measure, value);
   result->curve_steps = record.curve_steps;
   result->curve = record.curve;
@@ -117,7 +133,7 @@ class Collector {
       }
       const PretrainingRecord pretraining = kept ? kept->pretraining : ReadPretraining(cell.PretrainingFolder());
       if (!NoteRun(cell, pretraining)) return std::nullopt;
-      TakePretraining(pretraining, &result);
+      TakePretraining(pretraining, result_.measures, &result);
       for (const ScaleFinetuning& finetuning : cell.finetunings) {
         try {
           CollectFinetuning(cell, kept, finetuning, &result);

@@ -56,7 +56,7 @@ Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) 
   chart.options.value_label = "difference";
   chart.options.spread_label = "mean ± standard deviation";
   chart.options.reference_label = "paper";
-  chart.options.digits = LowerIsBetter(measure) ? 4 : 2;
+  chart.options.digits = ShownDigits(measure);
   chart.options.references = {{.label = first.row->name, .y = 0}};
   const BySeed of_first = first.ValuesOf(measure);
   for (size_t i = 1; i < result.rows.size(); ++i) {

@@ -21,13 +21,10 @@ std::string PrintedText(double value, int digits) {
   return FixedText(value, std::max(digits, behind));
 }
 
-// One digit more than the paper prints shows what rounds.
-int OurDigits(const TableMeasure& measure) { return LowerIsBetter(measure) ? 4 : 2; }
-
 std::string OursText(const TableMeasure& measure, const BySeed& by_seed) {
   if (by_seed.empty()) return "";
   const MeanAndDeviation summary = Summarise(ValuesOf(by_seed));
-  const int digits = OurDigits(measure);
+  const int digits = ShownDigits(measure);
   return StrCat(FixedText(summary.mean, digits), by_seed.size() > 1 ? " ± " + FixedText(summary.deviation, digits) : "",
                 " (", by_seed.size(), ")");
 }
@@ -149,7 +146,7 @@ TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_m
       if (std::all_of(claim.pairs.begin(), claim.pairs.end(), [](const auto& one) { return one.gains.empty(); }))
         continue;
     }
-    const int digits = OurDigits(claim.measure);
+    const int digits = ShownDigits(claim.measure);
     bool first = true;
     for (const PairResult& pair : claim.pairs) {
       table.rows.push_back({first ? text : "", first ? claim.VerdictText() : "", pair.better, pair.worse,

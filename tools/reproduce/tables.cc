@@ -27,6 +27,7 @@ TableMeasure MeasureFrom(const Json& json, const std::string& source) {
     measure.task = reader.String("task");
     measure.of = reader.String("of");
   }
+  if (reader.Has("curve_below")) measure.curve_below = reader.Double("curve_below");
   if (reader.Has("mean_of")) measure.mean_of = StringsOf(reader, "mean_of");
   reader.RejectUnread();
   return measure;
@@ -68,7 +69,9 @@ TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& so
 
 }  // namespace
 
-bool LowerIsBetter(const TableMeasure& measure) { return measure.name == "ln_ppl"; }
+bool LowerIsBetter(const TableMeasure& measure) { return measure.name == "ln_ppl" || measure.curve_below; }
+
+int ShownDigits(const TableMeasure& measure) { return measure.curve_below ? 0 : LowerIsBetter(measure) ? 4 : 2; }
 
 std::optional<double> TableRow::Printed(const std::string& key) const {
   const Json* value = paper.Find(key);

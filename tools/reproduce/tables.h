@@ -13,15 +13,19 @@
 namespace crosstalk {
 
 // A column: a measure of pretraining by its name in metrics.jsonl ("ln_ppl"), a task's (`task` and `of`, a name of
-// scores.json), or the mean of other columns. Shares are in per cent, as the paper has them.
+// scores.json), the step at which held-out ln(PPL) first is `curve_below`, or the mean of other columns. Shares are in
+// per cent, as the paper has them.
 struct TableMeasure {
   std::string name, label;
   std::string task, of;
   std::vector<std::string> mean_of;
+  std::optional<double> curve_below;
   int digits = 3;  // behind the point, that the paper prints at least
 };
-// Perplexity is the only one of which less is better.
+// Of perplexity and of steps less is better.
 bool LowerIsBetter(const TableMeasure& measure);
+// Behind the point of our own values: one more of ln(PPL) than the paper prints shows what rounds.
+int ShownDigits(const TableMeasure& measure);
 
 struct TableRow {
   std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike

@@ -486,12 +486,14 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
       "pretraining": {"d_model": 64, "d_ff": 16, "layers": 1, "tokenizer": "bytes", "input_length": 8, "batch": 2, "steps": 2,
                       "data": ")",
                                            dir_ / "text.txt", R"(", "validation": ")", dir_ / "text.txt",
-                                           R"(", "eval_batches": 1}, "finetuning": []}}})"));
+                                           R"(", "eval_batches": 1, "eval_every": 1}, "finetuning": []}}})"));
   const std::vector<std::string> table = {"reproduce",           "--table", "heads",          "--scale",
                                           dir_ / "letters.json", "--out",   dir_ / "my table"};
   const CommandResult result = ExpectExit(RunCommand(table), 0, {"40 cells, 0 finished"});
   EXPECT_TRUE(Contains(result.output, "| talking-32x4-relative | 16 × 4 | ")) << result.output;
   for (const char* of_paper : {"paper", "Paper"}) EXPECT_FALSE(Contains(result.output, of_paper)) << of_paper;
+  // After two steps no model is there.
+  EXPECT_TRUE(Result().At("rows").AsArray()[0].At("measures").At("steps_to_2.3").At("mean").is_null());
   const std::string figure = ReadBytes(dir_ / "my table/figure.svg");
   EXPECT_EQ(WhatIsNotClosed(figure), "");
   for (const char* series :
@@ -500,8 +502,18 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
     EXPECT_TRUE(Contains(figure, series)) << series;
   }
   const std::string curves = ReadBytes(dir_ / "my table/curves.csv");
-  EXPECT_TRUE(curves.starts_with("row,seed,step,ln_ppl\nmultihead-4x32-relative,1,2,")) << curves.substr(0, 200);
-  EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), 1 + 40);
+  EXPECT_TRUE(curves.starts_with("row,seed,step,ln_ppl\nmultihead-4x32-relative,1,1,")) << curves.substr(0, 200);
+  EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), 1 + 2 * 40);
+  // From 2.9 at step 1 to 1.7 at step 2 a curve is at 2.3 in the middle.
+  const std::string kept = dir_ / "my table/cells/lm-multihead-4x32-relative/seed-2/result.json";
+  Json record = ParseJson(ReadBytes(kept), "result.json");
+  Json pretraining = record.At("pretraining");
+  record.Set("pretraining", pretraining.Set("curve", Json::MakeArray({2.9, 1.7})));
+  WriteBytes(kept, record.Dump());
+  Succeeded(RunCommand(Joined(table, {"--assemble"})));
+  const Json steps = Result().At("rows").AsArray()[0].At("measures").At("steps_to_2.3");
+  EXPECT_EQ(steps.At("seeds").AsInt(), 1);
+  EXPECT_NEAR(steps.At("by_seed").At("2").AsDouble(), 1.5, 1e-12);
   const CommandResult summary = Succeeded(RunCommand(Joined(table, {"--summary"})));
   for (const char* text :
        {"## Scope of reproducibility", "## Methodology", "- 40 runs of 20 rows; their steps took about ", "## Results",
