@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/run_folder.h"
 
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,9 +25,21 @@ constexpr char kLockName[] = "lock";
 constexpr char kCheckpointsName[] = "checkpoints";
 constexpr int kLockAttempts = 100;
 
+constexpr char kProcess[] = ", process ";
+
+// "HOST, process 1234" of a lock's file; empty where it holds anything else.
+std::string ReadHolder(int descriptor) {
+  char bytes[512];
+  const ssize_t size = RetryInterrupted([&] { return pread(descriptor, bytes, sizeof bytes, 0); });
+  if (size <= 0 || size == sizeof bytes) return "";
+  const std::string text(bytes, static_cast<size_t>(size));
+  const bool is_line = text.find('\n') == text.size() - 1;
+  return is_line && text.find(kProcess) != std::string::npos ? text.substr(0, text.size() - 1) : "";
+}
+
 // 0, or why not. HolderOf holds a lock for a moment: one that is gone soon was such a look.
 int LockDescriptor(int descriptor) {
-  constexpr int kLooks = 4;
+  constexpr int kLooks = 40;
   for (int look = 0;; ++look) {
     if (RetryInterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0) return 0;
     if (errno != EWOULDBLOCK || look == kLooks) return errno;
@@ -138,25 +151,30 @@ void RunLock::Lock() {
   WriteHolder();
 }
 
-// For people who look who works where; a lock whose holder cannot be written down is one all the same.
+// For people who look who works where; a lock whose holder cannot be written down is one all the same. A file of that
+// name that is somebody's, or a link to one, stays as it is.
 void RunLock::WriteHolder() const {
+  struct stat there;
+  if (lstat(LockFile().c_str(), &there) != 0 || !S_ISREG(there.st_mode) || there.st_nlink != 1) return;
+  if (there.st_size != 0 && ReadHolder(descriptor_).empty()) return;
   char host[256] = "";
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
-  const std::string holder = StrCat(host[0] == '\0' ? "unknown" : host, ", process ", getpid(), "\n");
+  const std::string holder = StrCat(host[0] == '\0' ? "unknown" : host, kProcess, getpid(), "\n");
   if (ftruncate(descriptor_, 0) != 0) return;
   [[maybe_unused]] const ssize_t written = pwrite(descriptor_, holder.data(), holder.size(), 0);
 }
 
 std::optional<std::string> RunLock::HolderOf(const std::string& folder) {
-  const int descriptor = OpenFile(folder + "/" + kLockName, O_RDONLY, 0);
+  const int descriptor = OpenFile(folder + "/" + kLockName, O_RDONLY | O_NONBLOCK, 0);
   if (descriptor < 0) return std::nullopt;
-  const bool held = RetryInterrupted([&] { return flock(descriptor, LOCK_SH | LOCK_NB); }) != 0 && errno == EWOULDBLOCK;
-  char text[512];
-  const ssize_t size = held ? pread(descriptor, text, sizeof text, 0) : 0;
+  struct stat there;
+  const bool is_lock = fstat(descriptor, &there) == 0 && S_ISREG(there.st_mode);
+  const bool held =
+      is_lock && RetryInterrupted([&] { return flock(descriptor, LOCK_SH | LOCK_NB); }) != 0 && errno == EWOULDBLOCK;
+  const std::string holder = held ? ReadHolder(descriptor) : "";
   close(descriptor);
   if (!held) return std::nullopt;
-  const std::string holder(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  return holder.empty() ? "another process" : Excerpt(holder.substr(0, holder.find('\n')));
+  return holder.empty() ? "another process" : Excerpt(holder);
 }
 
 void RunLock::Release() {

@@ -1,6 +1,7 @@
 #include "crosstalk/models/training/run_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,6 +78,26 @@ TEST(RunLockTest, SaysWhoHoldsIt) {
   WriteFileAtomically(dir / "run/file", "");  // so that the folder stays
   lock.reset();
   EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
+}
+
+// Nor is anything that is not a lock's taken for one, or written over.
+TEST(RunLockTest, LeavesWhatIsSomebodys) {
+  const TempDir dir;
+  WriteFileAtomically(dir / "kept.txt", "mine");
+  CreateDirectories(dir / "linked");
+  ASSERT_EQ(symlink((dir / "kept.txt").c_str(), (dir / "linked/lock").c_str()), 0);
+  { const RunLock lock(dir / "linked"); }
+  EXPECT_EQ(ReadFile(dir / "kept.txt"), "mine");
+  CreateDirectories(dir / "other");
+  WriteFileAtomically(dir / "other/lock", "mine");
+  {
+    const RunLock lock(dir / "other");
+    EXPECT_EQ(RunLock::HolderOf(dir / "other"), "another process");
+  }
+  EXPECT_EQ(ReadFile(dir / "other/lock"), "mine");
+  CreateDirectories(dir / "pipe");
+  ASSERT_EQ(mkfifo((dir / "pipe/lock").c_str(), 0600), 0);
+  EXPECT_FALSE(RunLock::HolderOf(dir / "pipe"));
 }
 
 // A look at who holds a lock never makes it look taken.
