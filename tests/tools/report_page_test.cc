@@ -133,7 +133,15 @@ TEST(AxisTest, DoublingStepsStandAtEvenDistances) {
     EXPECT_EQ(axis.ticks()[i].label, std::to_string(4 << i));
     EXPECT_NEAR(axis.ticks()[i].place, 0.25 * static_cast<double>(i), 1e-12);
   }
-  EXPECT_GE(Axis(5, 7, AxisScale::kDoubling, 5).ticks().size(), 2U);
+  for (const auto& [low, high] : {std::pair{5.0, 7.0}, {8.0, 8.0}, {3.0, 5.0}, {1.0, 1e6}, {0.25, 0.5}}) {
+    const Axis whole(low, high, AxisScale::kDoubling, 5);
+    ASSERT_GE(whole.ticks().size(), 2U) << low;
+    EXPECT_LE(whole.ticks().size(), 11U) << low;
+    EXPECT_LE(whole.low(), low);
+    EXPECT_GE(whole.high(), high);
+    EXPECT_EQ(whole.ticks()[0].place, 0) << low;
+    EXPECT_NE(whole.ticks()[0].label, whole.ticks()[1].label);
+  }
   EXPECT_GE(Axis(0, 7, AxisScale::kDoubling, 5).ticks().size(), 2U);
 }
 

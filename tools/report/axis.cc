@@ -50,11 +50,17 @@ Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), hig
     high_ += margin;
   }
   if (log_ && doubling) {
-    for (double value = std::exp2(std::ceil(std::log2(low_) - 1e-9)); value <= high_ * (1 + 1e-9); value *= 2) {
-      ticks_.push_back({Place(value), TickLabel(value, value < 1 ? 4 : 0)});
+    // From one power of two to another, so that there are two ticks at least.
+    const double first = std::floor(std::log2(low_) + 1e-9),
+                 last = std::max(first + 1, std::ceil(std::log2(high_) - 1e-9));
+    low_ = std::exp2(first);
+    high_ = std::exp2(last);
+    const double every = std::max(1.0, std::ceil((last - first) / (2 * std::max(1, ticks))));
+    for (double power = first; power <= last; power += every) {
+      const double value = std::exp2(power);
+      ticks_.push_back({Place(value), TickLabel(value, static_cast<int>(std::max(0.0, -power)))});
     }
-    if (ticks_.size() >= 2) return;
-    ticks_.clear();
+    return;
   }
   if (log_) {
     const int first = static_cast<int>(std::ceil(std::log10(low_) - 1e-9));
