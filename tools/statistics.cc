@@ -162,10 +162,11 @@ Scatter ScatterOf(const std::vector<BySeed>& settings) {
 std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const Scatter& scatter, double level) {
   if (differences.empty() || scatter.degrees < 1 || !(scatter.variance > 0)) return std::nullopt;
   const std::vector<double> values = ValuesOf(differences);
-  const double mean = Summarise(values).mean;
-  const double error = std::sqrt(2 * scatter.variance / static_cast<double>(values.size()));
-  const double half = StudentCentralQuantile(level, scatter.degrees) * error;
-  return Interval{mean - half, mean + half};
+  const MeanAndDeviation summary = Summarise(values);
+  const double variance = std::max(2 * scatter.variance, summary.deviation * summary.deviation);
+  const double half =
+      StudentCentralQuantile(level, scatter.degrees) * std::sqrt(variance / static_cast<double>(values.size()));
+  return Interval{summary.mean - half, summary.mean + half};
 }
 
 }  // namespace crosstalk

@@ -45,13 +45,14 @@ std::string ClaimResult::VerdictText() const {
   return "not measured";
 }
 
-ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure, const Scatter& scatter,
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
+                      const std::function<Scatter(const std::string& row)>& scatter,
                       const std::function<BySeed(const std::string& row)>& values) {
   ClaimResult result = {.claim = &claim, .measure = measure};
   const double strict_level = 1 - (1 - kClaimLevel) / static_cast<double>(claim.pairs.size());
   const double sign = LowerIsBetter(measure) ? -1 : 1;
   for (const auto& [better, worse] : claim.pairs) {
-    result.pairs.push_back(TestPair(better, worse, strict_level, sign, scatter, values));
+    result.pairs.push_back(TestPair(better, worse, strict_level, sign, scatter(better), values));
     const int64_t seeds = static_cast<int64_t>(result.pairs.back().gains.size());
     result.seeds = result.pairs.size() == 1 ? seeds : std::min(result.seeds, seeds);
   }

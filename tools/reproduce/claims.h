@@ -41,8 +41,9 @@ struct ClaimResult {
   std::string VerdictText() const;  // "holds", "undecided at 3 seeds"
 };
 
-// values(row): of the measure, by seed. scatter: that of the measure over all rows of the table.
-ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure, const Scatter& scatter,
+// values(row): of the measure, by seed. scatter(row): that of the measure over all rows of the row's group.
+ClaimResult TestClaim(const TableClaim& claim, const TableMeasure& measure,
+                      const std::function<Scatter(const std::string& row)>& scatter,
                       const std::function<BySeed(const std::string& row)>& values);
 
 }  // namespace crosstalk

@@ -224,9 +224,11 @@ bool TableResult::IsMeasured(const TableMeasure& measure) const {
   return std::any_of(rows.begin(), rows.end(), [&](const RowResult& row) { return !row.ValuesOf(measure).empty(); });
 }
 
-Scatter TableResult::ScatterOf(const TableMeasure& measure) const {
+Scatter TableResult::ScatterOf(const TableMeasure& measure, const std::string& group) const {
   std::vector<BySeed> values;
-  for (const RowResult& row : rows) values.push_back(row.ValuesOf(measure));
+  for (const RowResult& row : rows) {
+    if (row.row->group == group) values.push_back(row.ValuesOf(measure));
+  }
   return crosstalk::ScatterOf(values);
 }
 
@@ -265,15 +267,16 @@ TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, 
     collector.Collect(&row, configs[i], seeds);
     result.rows.push_back(std::move(row));
   }
+  const auto row_of = [&](const std::string& name) {
+    return *std::find_if(result.rows.begin(), result.rows.end(),
+                         [&](const RowResult& row) { return row.row->name == name; });
+  };
   for (const TableClaim& claim : table.claims) {
     for (const TableMeasure& measure : table.measures) {
       if (std::find(claim.measures.begin(), claim.measures.end(), measure.name) == claim.measures.end()) continue;
-      result.claims.push_back(TestClaim(claim, measure, result.ScatterOf(measure), [&](const std::string& name) {
-        for (const RowResult& row : result.rows) {
-          if (row.row->name == name) return row.ValuesOf(measure);
-        }
-        return BySeed();
-      }));
+      result.claims.push_back(TestClaim(
+          claim, measure, [&](const std::string& name) { return result.ScatterOf(measure, row_of(name).row->group); },
+          [&](const std::string& name) { return row_of(name).ValuesOf(measure); }));
     }
   }
   return result;

@@ -56,7 +56,7 @@ struct TableResult {
   std::set<std::string> data, versions, simd_bits, processors;
 
   bool IsMeasured(const TableMeasure& measure) const;
-  Scatter ScatterOf(const TableMeasure& measure) const;  // over its rows
+  Scatter ScatterOf(const TableMeasure& measure, const std::string& group) const;  // over its rows of the group
   int64_t MostSeeds() const;
 };
 

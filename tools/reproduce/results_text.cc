@@ -180,10 +180,11 @@ std::vector<std::string> RunNotes(const TableResult& result) {
 std::string ClaimsNote() {
   return "Each claim is tested on differences between runs of the same seed, which saw the same text in the same "
          "order: "
-         "their mean, and its two-sided 95 % interval by Student's t, with the scatter of all rows together, row and "
-         "seed taken out. A claim holds if the interval of every pair is "
-         "above "
-         "0; it does not hold if that of some pair is below 0 at the level 1 - 0.05/(number of pairs); otherwise it is "
+         "their mean, and its two-sided 95 % interval by Student's t, with the scatter of all rows of a kind together, "
+         "row "
+         "and seed taken out, or their own where that is larger. A claim holds if the interval of every pair is above "
+         "0; "
+         "it does not hold if that of some pair is below 0 at the level 1 - 0.05/(number of pairs); otherwise it is "
          "undecided.";
 }
 

@@ -37,6 +37,7 @@ TableRow RowFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
   TableRow row = {.name = reader.String("name"), .config = reader.Value("config"), .paper = Json::MakeObject()};
   if (reader.Has("paper")) row.paper = reader.Value("paper");
+  if (reader.Has("group")) row.group = reader.String("group");
   if (reader.Has("series")) row.series = reader.String("series");
   if (reader.Has("paper_label")) row.label_lost = reader.String("paper_label") == "lost";
   reader.RejectUnread();
@@ -47,13 +48,15 @@ TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& so
   const JsonReader reader(json, source);
   TableClaim claim = {
       .text = reader.String("text"), .source = reader.String("source"), .measures = StringsOf(reader, "measures")};
-  const auto known = [&](const std::string& row) {
-    return std::any_of(table.rows.begin(), table.rows.end(), [&](const TableRow& one) { return one.name == row; });
+  const auto find = [&](const std::string& name) {
+    return std::find_if(table.rows.begin(), table.rows.end(), [&](const TableRow& one) { return one.name == name; });
   };
   for (const Json& pair : reader.Array("pairs")) {
     const Json::Array& names = pair.AsArray();
-    if (names.size() != 2 || !known(names[0].AsString()) || !known(names[1].AsString())) {
-      reader.FailAt("pairs", "table ", table.name, ": ", Excerpt(pair.Dump()), " are not two of its rows");
+    const auto place = [&](size_t i) { return i < names.size() ? find(names[i].AsString()) : table.rows.end(); };
+    const auto better = place(0), worse = place(1);
+    if (names.size() != 2 || better == table.rows.end() || worse == table.rows.end() || better->group != worse->group) {
+      reader.FailAt("pairs", "table ", table.name, ": ", Excerpt(pair.Dump()), " are not two of its rows of one group");
     }
     claim.pairs.emplace_back(names[0].AsString(), names[1].AsString());
   }

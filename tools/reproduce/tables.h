@@ -31,6 +31,7 @@ struct TableRow {
   std::string name;         // "talking-24x32": says the configuration, so that tables share what is alike
   Json config;              // fields of a training configuration at the table's width
   Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
+  std::string group;        // rows of one are taken to scatter alike, and seeds to act on them alike
   std::string series;       // of the table's figure, the curve over the number of heads that the row is a point of
   bool label_lost = false;  // which of some rows the paper's numbers belong to is not certain
 

@@ -19,7 +19,9 @@ class ClaimTest : public ::testing::Test {
   ClaimResult Test(const TableMeasure& measure = kPerplexity) {
     std::vector<BySeed> rows;
     for (const auto& [row, values] : values_) rows.push_back(values);
-    return TestClaim(claim_, measure, ScatterOf(rows), [this](const std::string& row) { return values_[row]; });
+    return TestClaim(
+        claim_, measure, [&](const std::string&) { return ScatterOf(rows); },
+        [this](const std::string& row) { return values_[row]; });
   }
 
   TableClaim claim_ = {.text = "a below b", .source = "1", .measures = {"ln_ppl"}, .pairs = {{"a", "b"}}};
@@ -63,17 +65,27 @@ TEST_F(ClaimTest, DifferencesThatAreAllTheSameDecideNothing) {
 
 // Two seeds have one degree of freedom in a pair of rows, t = 12.7, and ten in a table of eleven, t = 2.23.
 TEST_F(ClaimTest, TheRowsOfATableSayTogetherHowFarRunsScatter) {
-  values_ = {{"a", {{1, 2.00}, {2, 2.02}}}, {"b", {{1, 2.05}, {2, 2.08}}}};
+  values_ = {{"a", {{1, 2.00}, {2, 2.02}}}, {"b", {{1, 2.02}, {2, 2.046}}}};
   EXPECT_EQ(Test().VerdictText(), "undecided at 2 seeds");
+  std::vector<double> steps = {0.020, 0.026};  // from seed 1 to seed 2
   for (int row = 0; row < 9; ++row) {
-    const double scatter = row % 2 == 0 ? 0.005 : -0.005;
-    values_["row " + std::to_string(row)] = {{1, 3.0 + row}, {2, 3.025 + row + scatter}};
+    steps.push_back(row % 2 == 0 ? 0.030 : 0.020);
+    values_["row " + std::to_string(row)] = {{1, 3.0 + row}, {2, 3.0 + row + steps.back()}};
   }
   const ClaimResult result = Test();
   EXPECT_EQ(result.VerdictText(), "holds");
-  // Seed 2 is above seed 1 by 0.03 in six rows and by 0.02 in five: the differences' variance is 6·5/11·0.01²/10.
-  const double error = std::sqrt(6.0 * 5 / 11 * 1e-4 / 10 / 2);
-  EXPECT_NEAR(result.pairs[0].at_95->low, 0.055 - 2.2281388519649385 * error, 1e-9);
+  const double deviation = Summarise(steps).deviation;  // √2·σ, on ten degrees
+  EXPECT_NEAR(result.pairs[0].at_95->low, 0.023 - 2.2281388519649385 * deviation / std::sqrt(2.0), 1e-9);
+}
+
+// A pair that scatters more than the others is no surer for their quiet.
+TEST_F(ClaimTest, APairThatScattersMoreCountsWithItsOwn) {
+  values_ = {{"a", {{1, 2.00}, {2, 2.00}}}, {"b", {{1, 2.01}, {2, 2.09}}}};
+  for (int row = 0; row < 9; ++row) values_["row " + std::to_string(row)] = {{1, 3.0}, {2, 3.0 + 1e-4 * row}};
+  const ClaimResult result = Test();
+  EXPECT_EQ(result.VerdictText(), "undecided at 2 seeds");
+  const double deviation = 0.08 / std::sqrt(2.0);  // of 0.01 and 0.09
+  EXPECT_NEAR(result.pairs[0].at_95->low, 0.05 - 2.2281388519649385 * deviation / std::sqrt(2.0), 1e-9);
 }
 
 TEST_F(ClaimTest, DifferencesOfBothSignsDecideNothing) {
@@ -88,9 +100,9 @@ TEST_F(ClaimTest, WithoutACommonSeedNothingIsMeasured) {
 
 // A pair that is 95 % against the claim refutes it alone, but not as one of two.
 TEST_F(ClaimTest, OneOfSeveralPairsRefutesAtAStricterLevel) {
-  // Of a against b and c: residuals ±2s/3, ±s/3, ±s/3 of seeds 1 and 3, so s²·12/9 over four degrees, s²/3. The
-  // differences' mean is -1, and t·√(2/3·s²/3) = 0.9 at 95 % (t = 2.776), 1.13 at 97.5 % (t = 3.495).
-  const double s = 0.9 / (2.776445105197794 * std::sqrt(2.0) / 3);
+  // Differences of a and b: mean -1, deviation s, more than the three rows scatter together. With the four degrees of
+  // three rows and three seeds t·s/√3 = 0.9 at 95 % (t = 2.776), 1.13 at 97.5 % (t = 3.495).
+  const double s = 0.9 * std::sqrt(3.0) / 2.776445105197794;
   values_ = {{"a", {{1, 1 - s}, {2, 1.0}, {3, 1 + s}}}, {"b", {{1, 0.0}, {2, 0.0}, {3, 0.0}}}};
   values_["c"] = {{1, 5.0}, {2, 5.0}, {3, 5.0}};
   EXPECT_EQ(Test().verdict, Verdict::kDoesNotHold);
