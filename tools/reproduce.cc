@@ -225,7 +225,7 @@ int RunCells(const ReproduceSettings& settings, const Call& call, const std::vec
       case CellEnd::kLocked:
         locked.push_back(cell.Title());
     }
-    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells)));
+    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells), 1));
   }
   Assemble(settings, call);
   if (stopped) {
@@ -249,17 +249,18 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
     PrintMessage("only ", chosen.size(), chosen.size() == 1 ? " cell is" : " cells are", " finished: all of them");
   }
   const std::string folder = AbsolutePath("out", call.out) + "/verification";
+  const RunLock lock(folder);
   std::vector<Verification> verified;
   bool same = true;
   for (const Cell& cell : chosen) {
     PrintMessage(Bold(StrCat("[", verified.size() + 1, "/", chosen.size(), "] ", cell.Title())));
     Verification& one = verified.emplace_back();
     if (!Verify(cell, folder, signals, &one)) {
-      PrintMessage("interrupted; the same command goes on from here");
+      PrintMessage("interrupted");
       return 128 + signals.Received();
     }
     same = same && one.differences.empty();
-    PrintMessage(cell.Title(), ": ", one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "));
+    PrintMessage(cell.Title(), ": ", VerdictText(one));
   }
   if (settings.json) {
     PrintResult(Json::MakeObject({{"verified", ToJson(verified)}}));
@@ -281,6 +282,7 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   CROSSTALK_CHECK(
       asked <= 1 || (asked == 2 && settings.dry_run && settings.cell),
       "--list, --dry-run, --status, --assemble, --summary, --verify and --cell each say what to do; give one");
+  CROSSTALK_CHECK(settings.verify || !options.Given("--verify-seed"), "--verify-seed: chooses cells of --verify");
   CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
                   "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
                   ", the cells that --list lists");
@@ -320,9 +322,9 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
     }
     return 0;
   }
-  PrintMessage("scale ", call.scale.name, ", ", settings.table == "all" ? "all tables" : "table " + settings.table,
-               ", ", call.seeds, call.seeds == 1 ? " seed" : " seeds", ", in ", call.options.folder, "\n",
-               PlanSummary(plan));
+  PrintMessage("scale ", call.scale.name, ", ",
+               settings.table == "all" ? "all of the paper's tables" : "table " + settings.table, ", ", call.seeds,
+               call.seeds == 1 ? " seed" : " seeds", ", in ", call.options.folder, "\n", PlanSummary(plan));
   return RunCells(settings, call, chosen, signals);
 }
 

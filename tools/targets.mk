@@ -238,11 +238,12 @@ clean:  ## delete what was built (runs/ is yours and stays)
 	rm -rf $(BUILD)
 
 # ---- Giving it away ----------------------------------------------------------------------------------------------
-# The bytes depend on the commit alone: git writes its time into the archive, and gzip none.
+# The bytes depend on the commit, and on git and gzip: git writes the commit's time into the archive, and gzip none.
 DIST := crosstalk-$(VERSION)
 .PHONY: dist
 dist:  ## the sources of the last commit as an archive, build/crosstalk-VERSION.tar.gz, and its sha256
 	@git rev-parse --verify -q HEAD > /dev/null || { echo "make dist: this is no git clone" >&2; exit 1; }
 	@mkdir -p $(BUILD)
-	@git archive --format=tar --prefix=$(DIST)/ HEAD | gzip -n -9 > $(BUILD)/$(DIST).tar.gz
+	@git -c tar.umask=0022 -c tar.tar.gz.command='gzip -n -9' archive --format=tar.gz --prefix=$(DIST)/ \
+	  -o $(BUILD)/$(DIST).tar.gz HEAD
 	@cd $(BUILD) && sha256sum $(DIST).tar.gz

@@ -103,7 +103,10 @@ class RecordReader {
     if (record.values.count("ln_ppl") == 0) reader.FailAt("values", "has no ln_ppl");
     if (!reader.Value("step_seconds").is_null()) {
       record.step_seconds = Finite(reader, "step_seconds", reader.Value("step_seconds"));
-      if (!(*record.step_seconds >= 0)) reader.FailAt("step_seconds", "is below 0");
+      constexpr double kMostSeconds = 1e9;
+      if (!(*record.step_seconds >= 0 && *record.step_seconds <= kMostSeconds)) {
+        reader.FailAt("step_seconds", "is not between 0 and ", kMostSeconds);
+      }
     }
     record.parameters = reader.Int("parameters", 1, int64_t{1} << 50);
     record.model_sha256 = ModelDigest(reader);

@@ -295,7 +295,10 @@ CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
     }
     if (Exists(cell.FailureFile())) RemoveAtomically(cell.FailureFile());
     const std::optional<CellRecord> kept = KeptRecord(cell);
-    if (IsFinished(cell)) return CellEnd::kFinished;  // by another process, by now
+    if (IsFinished(cell)) {  // by another process, by now, or by one that was killed before it wrote the result
+      KeepRecord(cell);
+      return CellEnd::kFinished;
+    }
     stage = "pretraining";
     if (!IsFinished(cell.PretrainingFolder(), false)) {
       if (kept) PrintMessage("its weights are not there: pretrained again, for the finetunings that its result lacks");

@@ -21,11 +21,8 @@ using State = CellStatus::State;
 constexpr struct {
   State state;
   const char* name;
-} kStates[] = {{State::kFinished, "finished"},
-               {State::kRunning, "running"},
-               {State::kFailed, "failed"},
-               {State::kBegun, "begun"},
-               {State::kNotBegun, "to run"}};
+} kStates[] = {{State::kFinished, "finished"},   {State::kRunning, "running"}, {State::kFailed, "failed"},
+               {State::kAnother, "another run"}, {State::kBegun, "begun"},     {State::kNotBegun, "to run"}};
 
 const char* NameOf(State state) {
   for (const auto& one : kStates) {
@@ -56,6 +53,12 @@ CellStatus StatusOf(const Cell& cell) {
                        .steps = cell.pretraining.optimization.steps,
                        .seconds_left = {}};
   try {
+    KeptRecord(cell);  // a damaged one says why
+    if (const std::string why = WhyAnother(cell); !why.empty()) {
+      status.state = State::kAnother;
+      status.reason = why;
+      return status;
+    }
     if (IsFinished(cell)) {
       status.state = State::kFinished;
       status.step = status.steps;
@@ -101,7 +104,11 @@ class Rates {
     if (status.state == State::kFinished) return 0;
     const auto rate = seconds_.find(cell.pretraining.model.name);
     if (rate == seconds_.end()) return std::nullopt;
-    return static_cast<double>(status.steps - status.step) * rate->second * MultiplicationsOf(cell);
+    // A held-out batch is the forward third of a step.
+    const TrainingConfig& config = cell.pretraining;
+    const double evaluations = static_cast<double>(EvaluationsOf(config) * config.run.eval_batches) / 3 /
+                               static_cast<double>(config.optimization.steps);
+    return static_cast<double>(status.steps - status.step) * (1 + evaluations) * rate->second * MultiplicationsOf(cell);
   }
 
  private:
@@ -121,13 +128,13 @@ int64_t Status::CountOf(State state) const {
   return std::count_if(cells.begin(), cells.end(), [&](const CellStatus& one) { return one.state == state; });
 }
 
-std::optional<double> Status::seconds_left() const {
+std::optional<double> Status::SecondsLeft(int64_t more) const {
   double sum = 0;
   for (const CellStatus& cell : cells) {
     if (!cell.seconds_left) return std::nullopt;
     sum += *cell.seconds_left;
   }
-  return sum / static_cast<double>(std::max<int64_t>(1, CountOf(State::kRunning)));
+  return sum / static_cast<double>(std::max<int64_t>(1, CountOf(State::kRunning) + more));
 }
 
 Status StatusOf(const std::vector<Cell>& cells) {
@@ -140,14 +147,14 @@ Status StatusOf(const std::vector<Cell>& cells) {
   return status;
 }
 
-std::string StatusSummary(const Status& status) {
+std::string StatusSummary(const Status& status, int64_t more) {
   std::string text = StrCat(status.CountOf(State::kFinished), " of ", status.cells.size(),
                             status.cells.size() == 1 ? " cell finished" : " cells finished");
   for (const auto& one : kStates) {
     const int64_t count = status.CountOf(one.state);
     if (one.state != State::kFinished && count > 0) text += StrCat(", ", count, " ", one.name);
   }
-  const std::optional<double> seconds = status.seconds_left();
+  const std::optional<double> seconds = status.SecondsLeft(more);
   if (seconds && *seconds > 0) text += StrCat("; about ", EstimateText(*seconds), " left");
   return text;
 }
@@ -176,7 +183,7 @@ Json ToJson(const Status& status) {
                                    {"seconds_left", seconds_json(cell.seconds_left)}}));
   }
   return Json::MakeObject({{"finished", status.CountOf(State::kFinished)},
-                           {"seconds_left", seconds_json(status.seconds_left())},
+                           {"seconds_left", seconds_json(status.SecondsLeft(0))},
                            {"cells", cells}});
 }
 

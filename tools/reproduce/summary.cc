@@ -50,12 +50,18 @@ std::string Methodology(const TableResult& result) {
                 "`crosstalk reproduce --verify N` computes N of them anew and compares to the bit.\n");
 }
 
-// "holds: by 0.0523 (0.0461 … 0.0585)": of each pair that was measured.
+std::string WithoutStop(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+// The table, a verdict for each claim that was measured, and the pairs behind them.
 std::string Results(const TableResult& result) {
   std::string text = MarkdownTable(MeasuresTable(result)) + "\n";
   for (const ClaimResult& claim : result.claims) {
     if (claim.verdict == Verdict::kNotMeasured) continue;
-    text += StrCat("- ", claim.claim->text, " (", claim.measure.label, "): **", claim.VerdictText(), "**.\n");
+    text +=
+        StrCat("- ", WithoutStop(claim.claim->text), " (", claim.measure.label, "): **", claim.VerdictText(), "**.\n");
   }
   std::vector<std::string> not_measured;
   const TextTable pairs = ClaimsTable(result, &not_measured);
@@ -70,7 +76,8 @@ std::string Easy(const TableResult& result) {
   return StrCat(
       "One command computes the table, on any number of machines, and what is interrupted goes on to the same "
       "bits. ",
-      result.simd_bits.size() > 1
+      result.MostSeeds() == 0 ? "Nothing has been computed yet."
+      : result.simd_bits.size() > 1
           ? "These runs were computed with several kinds of rounding, so that they are not all comparable to the bit."
           : "All runs have the same bits on every processor of their kind.",
       "\n");
@@ -80,7 +87,7 @@ std::string Hard(const TableResult& result) {
   std::string text;
   std::set<std::string> undecided;
   for (const ClaimResult& claim : result.claims) {
-    if (claim.verdict == Verdict::kUndecided)
+    if (claim.verdict == Verdict::kUndecided || claim.verdict == Verdict::kNotMeasured)
       undecided.insert(StrCat(claim.claim->text, " (", claim.measure.label, ")"));
   }
   for (const std::string& claim : undecided) text += StrCat("- Not decided: ", claim, "\n");

@@ -1,6 +1,7 @@
 #include "tools/reproduce/verification.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
+#include "tools/output.h"
 #include "tools/text_table.h"
 
 namespace crosstalk {
@@ -63,6 +65,7 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
   const PretrainingRecord &a = there.pretraining, &b = here.pretraining;
   compare.Texts("data", a.data_fingerprint, b.data_fingerprint);
   compare.Texts("parameters", StrCat(a.parameters), StrCat(b.parameters));
+  compare.Texts("rounding", a.simd_bits, b.simd_bits);
   compare.Digests("model_sha256", a.model_sha256, b.model_sha256);
   compare.Curves(a, b);
   compare.Values("", a.values, b.values);
@@ -86,7 +89,11 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
 std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed) {
   std::vector<const Cell*> there;
   for (const Cell& cell : cells) {
-    if (KeptRecord(cell) && WhyAnother(cell).empty()) there.push_back(&cell);
+    try {
+      if (KeptRecord(cell) && WhyAnother(cell).empty()) there.push_back(&cell);
+    } catch (const Error& error) {
+      PrintMessage("not verified: ", error.what());
+    }
   }
   // Each cell's place in the draw is a random number of its own, so that one more cell displaces at most one.
   const auto place = [seed](const Cell& cell) {
@@ -104,27 +111,31 @@ std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, u
 }
 
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification) {
+  namespace fs = std::filesystem;
   Cell anew = cell;
   anew.folder = StrCat(folder, "/", cell.name, "/seed-", cell.pretraining.optimization.seed);
-  if (Exists(anew.ResultFile())) RemoveAtomically(anew.folder);  // of a call that ended; it may be of another program
-  CreateDirectories(anew.folder);
-  switch (RunCell(anew, signals)) {
-    case CellEnd::kStopped:
-      return false;
-    case CellEnd::kLocked:
-      Fail(ErrorKind::kFailure, anew.folder, ": another process verifies it");
-    case CellEnd::kFailed:
-      Fail(ErrorKind::kFailure, cell.Title(), " cannot be computed anew: ", FailureOf(anew));
-    case CellEnd::kFinished:
-      break;
-  }
+  CROSSTALK_CHECK(fs::weakly_canonical(anew.folder) != fs::weakly_canonical(cell.folder), "--verify: ", cell.folder,
+                  " is where the cell would be computed anew; choose another --out");
+  if (Exists(anew.folder)) RemoveAtomically(anew.folder);
+  *verification = {.cell = cell.Title(), .model_sha256 = {}, .differences = {}};
+  const CellEnd end = RunCell(anew, signals);
+  if (end == CellEnd::kStopped) return false;
   const std::optional<CellRecord> there = KeptRecord(cell), here = KeptRecord(anew);
-  if (!there || !here) Fail(ErrorKind::kFailure, cell.Title(), ": its result is not there");
-  *verification = {.cell = cell.Title(),
-                   .model_sha256 = here->pretraining.model_sha256,
-                   .differences = RecordDifferences(*there, *here)};
+  if (end != CellEnd::kFinished || !there || !here) {
+    const std::string failure = FailureOf(anew);
+    verification->differences = {StrCat("cannot be computed anew", failure.empty() ? "" : ": ", failure)};
+    return true;
+  }
+  verification->model_sha256 = here->pretraining.model_sha256;
+  verification->has_digest = !there->pretraining.model_sha256.empty();
+  verification->differences = RecordDifferences(*there, *here);
   if (verification->differences.empty()) RemoveAtomically(anew.folder);
   return true;
+}
+
+std::string VerdictText(const Verification& verification) {
+  if (!verification.differences.empty()) return Join(verification.differences, "; ");
+  return verification.has_digest ? "the same to the bit" : "the same values; its result has no digest of the model";
 }
 
 std::string VerificationText(const std::vector<Verification>& verified) {

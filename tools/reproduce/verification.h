@@ -14,19 +14,23 @@ namespace crosstalk {
 struct Verification {
   std::string cell;                      // "t5-talking-24x32, seed 1"
   std::string model_sha256;              // of the pretrained model, as it was computed anew
-  std::vector<std::string> differences;  // "ln_ppl: 2.1 there, 2.2 here"; empty: the same to the bit
+  bool has_digest = true;                // whether the result that is there has one to compare with
+  std::vector<std::string> differences;  // "ln_ppl: 2.1 there, 2.2 here"; empty: none
 };
+// "the same to the bit", or what differs.
+std::string VerdictText(const Verification& verification);
 
 // What two records of a cell say otherwise, of all but the time and the machine: the digests of the models, what was
-// measured of them, and the text. A record without digests is compared by its values.
+// measured of them, the text, and how sums were rounded. A record without digests is compared by its values.
 std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRecord& here);
 
-// `count` of the cells whose results are there, drawn with the seed, all where there are no more; in their order.
+// `count` of the cells whose results are there, drawn with the seed, all where there are no more; in their order. Says
+// which cannot be read.
 std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed);
 
-// Computes the cell in `folder`, which must not be the cells' own, and compares it with the cell's result. What a call
-// that was interrupted has left there is gone on with; what is equal is removed. False: a signal ended it. Error where
-// the cell cannot be computed here.
+// Computes the cell in `folder`, from its beginning whatever is there, and compares it with the cell's result; that it
+// cannot be computed is a difference. What is equal is removed. False: a signal ended it. Error(kUsage) where the cell
+// itself is there. The caller holds the lock of `folder`.
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification);
 
 // A table, and [{"cell", "same", "model_sha256", "differences"}, …].

@@ -476,6 +476,16 @@ TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
   WriteBytes(file, record);
   ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 1,
              {"only 3 cells are finished", kRows[1], "model_sha256: " + record.substr(digest, 64) + " there, "});
+  // One that cannot be read costs itself alone.
+  WriteBytes(file, "{}");
+  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 0,
+             {"not verified: " + file, "only 2 cells are finished"});
+  // What is there is never what is computed anew.
+  const std::string cells = dir_ / "my table/verification";
+  fs::remove_all(cells);
+  fs::rename(dir_ / "my table/cells", cells);
+  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9", "--cells", cells})), 2, {"choose another --out"});
+  EXPECT_TRUE(fs::exists(cells + "/t5-" + kRows[0] + "/seed-1/result.json"));
 }
 
 // A table of this project: nothing of the paper's stands in it, and its figure is a curve of each series over the
@@ -518,7 +528,7 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
   for (const char* text :
        {"## Scope of reproducibility", "## Methodology", "- 40 runs of 20 rows; their steps took about ", "## Results",
         "## What was easy", "## What was difficult",
-        "- With learned positions, multi-head attention gets worse from 4 to 32 heads. (nats a letter): **"}) {
+        "- With learned positions, multi-head attention gets worse from 4 to 32 heads (nats a letter): **"}) {
     EXPECT_TRUE(Contains(summary.output, text)) << text << "\n" << summary.output;
   }
   // Other text replaces both of the scale's, and is told from it.
