@@ -9,8 +9,8 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/sha256.h"
 #include "tests/support/command_checks.h"
-#include "tests/support/sha256.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
@@ -42,7 +42,7 @@ TEST(EarlierRunsTest, AreMeasuredAndGoneOnWithToTheSameBits) {
     const CommandResult measured = Succeeded(RunCommand({"eval", "--run", run, "--json"}));
     EXPECT_EQ(ParseJson(measured.output, "eval").At("ln_ppl").AsDouble(), earlier.ln_ppl);
     Succeeded(RunCommand({"train", "--resume", run, "--steps", "5"}));
-    EXPECT_EQ(testing::Sha256(ReadBytes(run + "/model.safetensors")), earlier.weights);
+    EXPECT_EQ(Sha256OfFile(run + "/model.safetensors"), earlier.weights);
   }
 }
 
