@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,18 +31,24 @@ class MemoKey {
   std::string bytes_;
 };
 
-// For one thread: a memo is thread_local. It forgets everything when it holds kMost values.
+// For all threads. It forgets everything when it holds kMost values. One that lives as long as the process is
+// `static auto* const memo = new Memo<Value>`: a host's threads may compute until the end, so that nothing destroys it.
+// It is never thread_local: glibc ends the process where a destructor of a thread cannot be registered for want of
+// memory.
 template <class Value>
 class Memo {
  public:
-  // make() is called where the key is new.
+  // make() is called where the key is new; of several threads that make one value at a time the first one's stays.
   template <class Make>
   std::shared_ptr<const Value> Get(const MemoKey& key, const Make& make) {
-    if (const auto found = values_.find(key.bytes()); found != values_.end()) return found->second;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = values_.find(key.bytes()); found != values_.end()) return found->second;
+    }
     auto value = std::make_shared<const Value>(make());
+    const std::lock_guard lock(mutex_);
     if (values_.size() >= kMost) values_.clear();
-    values_.emplace(key.bytes(), value);
-    return value;
+    return values_.emplace(key.bytes(), std::move(value)).first->second;
   }
 
  private:
@@ -50,6 +57,7 @@ class Memo {
     using is_transparent = void;
     size_t operator()(std::string_view bytes) const { return std::hash<std::string_view>()(bytes); }
   };
+  std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const Value>, Hash, std::equal_to<>> values_;
 };
 

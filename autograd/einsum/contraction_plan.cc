@@ -292,8 +292,8 @@ std::shared_ptr<const ContractPlan> PlanContraction(const std::vector<Axis>& axe
   for (const Axis& axis : axes) {
     key.Add(static_cast<int64_t>(axis.kind)).Add(axis.size).Add(axis.a).Add(axis.b).Add(axis.c);
   }
-  thread_local Memo<ContractPlan> plans;
-  return plans.Get(key, [&] { return BestPlan(axes, element_size, order); });
+  static auto* const plans = new Memo<ContractPlan>;
+  return plans->Get(key, [&] { return BestPlan(axes, element_size, order); });
 }
 
 std::vector<Axis> EffectiveAxes(const std::vector<Axis>& axes, const ContractPlan& plan) {

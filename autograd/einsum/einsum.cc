@@ -122,8 +122,8 @@ Variable Einsum(std::string_view equation, const std::vector<Variable>& operands
     key.Add(operand.shape().rank());
     for (const int64_t size : operand.shape()) key.Add(size);
   }
-  thread_local Memo<EinsumPlan> plans;
-  const auto plan = plans.Get(key, [&] { return PlanEinsum(ParseEinsum(equation), ShapesOf(operands)); });
+  static auto* const plans = new Memo<EinsumPlan>;
+  const auto plan = plans->Get(key, [&] { return PlanEinsum(ParseEinsum(equation), ShapesOf(operands)); });
   return Evaluate(*plan, operands);
 }
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -43,6 +45,19 @@ TEST(MemoTest, HoldsABoundedNumberAndAValueOutlivesIt) {
   for (int64_t i = 0; i < 2000; ++i) EXPECT_EQ(*memo.Get(MemoKey().Add(i), [&] { return i; }), i);
   EXPECT_EQ(first.use_count(), 1);
   EXPECT_EQ(*first, -1);
+}
+
+TEST(MemoTest, ThreadsShareItsValues) {
+  Memo<int64_t> memo;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&memo] {
+      for (int64_t i = 0; i < 3000; ++i) EXPECT_EQ(*memo.Get(MemoKey().Add(i % 700), [&] { return i % 700; }), i % 700);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto held = memo.Get(MemoKey("one"), [] { return int64_t{1}; });
+  std::thread([&] { EXPECT_EQ(memo.Get(MemoKey("one"), [] { return int64_t{2}; }), held); }).join();
 }
 
 }  // namespace
