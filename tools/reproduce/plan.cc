@@ -91,11 +91,8 @@ class Planner {
     double steps = 0;
     if (row.finished < row.cells) {
       const FinetuningPlan& finetuning = FinetuningOf(first, cost);
-      // A held-out batch is the forward third of a step.
-      const double evaluations = static_cast<double>(EvaluationsOf(*config) * config->run.eval_batches) / 3 /
-                                 static_cast<double>(config->optimization.steps);
-      steps =
-          static_cast<double>(row.steps_left) * (1 + evaluations) + finetuning.steps * static_cast<double>(to_finetune);
+      steps = static_cast<double>(row.steps_left) * (1 + EvaluationShare(*config)) +
+              finetuning.steps * static_cast<double>(to_finetune);
       row.memory_bytes = std::max(row.memory_bytes, finetuning.memory_bytes);
       row.disk_bytes += row.cells * finetuning.disk_bytes;
     }

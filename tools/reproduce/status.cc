@@ -104,11 +104,8 @@ class Rates {
     if (status.state == State::kFinished) return 0;
     const auto rate = seconds_.find(cell.pretraining.model.name);
     if (rate == seconds_.end()) return std::nullopt;
-    // A held-out batch is the forward third of a step.
-    const TrainingConfig& config = cell.pretraining;
-    const double evaluations = static_cast<double>(EvaluationsOf(config) * config.run.eval_batches) / 3 /
-                               static_cast<double>(config.optimization.steps);
-    return static_cast<double>(status.steps - status.step) * (1 + evaluations) * rate->second * MultiplicationsOf(cell);
+    return static_cast<double>(status.steps - status.step) * (1 + EvaluationShare(cell.pretraining)) * rate->second *
+           MultiplicationsOf(cell);
   }
 
  private:

@@ -138,6 +138,11 @@ int64_t EvaluationsOf(const TrainingConfig& config) {
   return every == 0 ? 1 : std::max<int64_t>(1, config.optimization.steps / every);
 }
 
+double EvaluationShare(const TrainingConfig& config) {
+  return static_cast<double>(EvaluationsOf(config) * config.run.eval_batches) / 3 /
+         static_cast<double>(config.optimization.steps);
+}
+
 int64_t DiskOfRun(const TrainingConfig& config, const StepCost& cost) {
   constexpr int64_t kBytesOfALine = 300;  // of metrics.jsonl
   const int64_t weights = 4 * cost.parameters;
