@@ -153,7 +153,7 @@ void RunLock::Lock() {
 
 // For people who look who works where; a lock whose holder cannot be written down is one all the same. A file of that
 // name that is somebody's, or a link to one, stays as it is.
-void RunLock::WriteHolder() const {
+void RunLock::WriteHolder() {
   struct stat there;
   if (lstat(LockFile().c_str(), &there) != 0 || !S_ISREG(there.st_mode) || there.st_nlink != 1) return;
   if (there.st_size != 0 && ReadHolder(descriptor_).empty()) return;
@@ -161,7 +161,7 @@ void RunLock::WriteHolder() const {
   if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   const std::string holder = StrCat(host[0] == '\0' ? "unknown" : host, kProcess, getpid(), "\n");
   if (ftruncate(descriptor_, 0) != 0) return;
-  [[maybe_unused]] const ssize_t written = pwrite(descriptor_, holder.data(), holder.size(), 0);
+  wrote_holder_ = pwrite(descriptor_, holder.data(), holder.size(), 0) > 0;
 }
 
 std::optional<std::string> RunLock::HolderOf(const std::string& folder) {
@@ -178,6 +178,9 @@ std::optional<std::string> RunLock::HolderOf(const std::string& folder) {
 }
 
 void RunLock::Release() {
+  // A command that is refused leaves the folder as it was.
+  if (std::exchange(wrote_holder_, false)) [[maybe_unused]]
+    const int cleared = ftruncate(descriptor_, 0);
   if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
 }
 

@@ -78,6 +78,7 @@ TEST(RunLockTest, SaysWhoHoldsIt) {
   WriteFileAtomically(dir / "run/file", "");  // so that the folder stays
   lock.reset();
   EXPECT_FALSE(RunLock::HolderOf(dir / "run"));
+  EXPECT_EQ(ReadFile(dir / "run/lock"), "");  // as it was before
 }
 
 // Nor is anything that is not a lock's taken for one, or written over.
