@@ -43,8 +43,9 @@ struct Scatter {
 // differences. Every setting is taken to scatter alike.
 Scatter ScatterOf(const std::vector<BySeed>& settings);
 // Two-sided, of the mean of differences between two of these settings, by Student's t with the scatter's degrees.
-// Differences that scatter more than that count with their own variance. None without a difference or a degree, nor where
-// nothing scatters: then the measure has few steps, such as an accuracy of few rows, and says nothing of the spread.
+// Differences that scatter more than that count with their own variance. None without a difference or a degree, nor
+// where nothing scatters: then the measure has few steps, such as an accuracy of few rows, and says nothing of the
+// spread.
 std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const Scatter& scatter, double level);
 
 }  // namespace crosstalk

@@ -61,7 +61,8 @@ class RunLock {
   static std::unique_ptr<RunLock> OfNewFolder(const std::string& parent, const std::string& name);
   // A folder that this object created, and that nobody has put anything into, goes with it.
   ~RunLock();
-  // Who holds the folder's lock, "HOST, process 1234", which stands in its file as long; none where nobody does, or that cannot be told.
+  // Who holds the folder's lock, "HOST, process 1234", which stands in its file as long; none where nobody does, or
+  // that cannot be told.
   static std::optional<std::string> HolderOf(const std::string& folder);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
