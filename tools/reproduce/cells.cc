@@ -9,6 +9,7 @@
 
 #include "crosstalk/models/tasks/task_set.h"
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -273,6 +274,13 @@ std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
 
 FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning) {
   return ReadFinetuning(cell.FinetuningFolder(finetuning), ScaleRecordIn(cell, finetuning));
+}
+
+int64_t StepOf(const Cell& cell) {
+  const RunFolder folder(cell.PretrainingFolder());
+  if (!Exists(folder.MetricsFile())) return 0;
+  const std::vector<Json> lines = ReadMetrics(folder.MetricsFile());
+  return lines.empty() ? 0 : JsonReader(lines.back(), folder.MetricsFile()).Int("step");
 }
 
 std::string FailureOf(const Cell& cell) {

@@ -76,6 +76,8 @@ std::string WhyAnother(const Cell& cell);
 std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning);
 // A finished finetuning in its folder, as a record.
 FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning);
+// The step that the last line of its pretraining's metrics is of; 0 without one.
+int64_t StepOf(const Cell& cell);
 // What the cell's failure.json says; empty where there is none.
 std::string FailureOf(const Cell& cell);
 

@@ -7,7 +7,6 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/tasks/task.h"
-#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -90,12 +89,8 @@ std::vector<TableMeasure> MoreMeasures(const Scale& scale, const Table& table) {
 // "step 40 of 100", "not begun", …
 std::string StateOf(const Cell& cell) {
   if (const std::string failure = FailureOf(cell); !failure.empty()) return "failed, " + failure;
-  const RunFolder folder(cell.PretrainingFolder());
-  if (!folder.HoldsRun()) return "not begun";
-  const std::vector<Json> lines =
-      Exists(folder.MetricsFile()) ? ReadMetrics(folder.MetricsFile()) : std::vector<Json>();
-  const int64_t step = lines.empty() ? 0 : JsonReader(lines.back(), folder.MetricsFile()).Int("step");
-  return StrCat("not finished: step ", step, " of ", cell.pretraining.optimization.steps);
+  if (!RunFolder(cell.PretrainingFolder()).HoldsRun()) return "not begun";
+  return StrCat("not finished: step ", StepOf(cell), " of ", cell.pretraining.optimization.steps);
 }
 
 class Collector {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "crosstalk/models/training/metrics_log.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -29,13 +28,6 @@ const char* NameOf(State state) {
     if (one.state == state) return one.name;
   }
   return "";
-}
-
-int64_t StepOf(const Cell& cell) {
-  const RunFolder folder(cell.PretrainingFolder());
-  if (!Exists(folder.MetricsFile())) return 0;
-  const std::vector<Json> lines = ReadMetrics(folder.MetricsFile());
-  return lines.empty() ? 0 : JsonReader(lines.back(), folder.MetricsFile()).Int("step");
 }
 
 std::string FailureText(const Cell& cell) {
