@@ -42,7 +42,8 @@ TEST(ShapesOnlyTest, ATerabyteIsCountedAndTakesNoMemory) {
   }
   EXPECT_EQ(GetMemoryStats().live_bytes, before.live_bytes);
   EXPECT_EQ(GetMemoryStats().cached_bytes, before.cached_bytes);
-  EXPECT_LT(ResidentPages() - resident, 256);  // 1 MiB, of whatever else this test made
+  // 64 MiB, far below the three terabytes: room for what sanitizers and libraries make for themselves.
+  EXPECT_LT(ResidentPages() - resident, 64 * 256);
   ResetPeakMemory();
 }
 
