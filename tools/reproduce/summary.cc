@@ -7,8 +7,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/experiment/results_text.h"
 #include "tools/format.h"
-#include "tools/reproduce/results_text.h"
 
 namespace crosstalk {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/reproduce/results.h"
+#include "tools/experiment/results.h"
 
 namespace crosstalk {
 

@@ -1,4 +1,4 @@
-#include "tools/reproduce/verification.h"
+#include "tools/experiment/verification.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "tools/reproduce/results.h"
+#include "tools/experiment/results.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "tools/reproduce/cell_record.h"
+#include "tools/experiment/cell_record.h"
 #include "tools/run_metrics.h"
 
 namespace crosstalk {

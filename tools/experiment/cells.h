@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/finetuning.h"
-#include "tools/reproduce/cell_record.h"
+#include "tools/experiment/cell_record.h"
 #include "tools/reproduce/scale.h"
 #include "tools/signals.h"
 

@@ -1,4 +1,4 @@
-#include "tools/reproduce/step_time.h"
+#include "tools/experiment/step_time.h"
 
 #include <algorithm>
 #include <limits>

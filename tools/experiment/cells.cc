@@ -1,4 +1,4 @@
-#include "tools/reproduce/cells.h"
+#include "tools/experiment/cells.h"
 
 #include <algorithm>
 #include <exception>

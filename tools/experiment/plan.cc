@@ -1,4 +1,4 @@
-#include "tools/reproduce/plan.h"
+#include "tools/experiment/plan.h"
 
 #include <algorithm>
 #include <map>
@@ -10,8 +10,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/experiment/step_time.h"
 #include "tools/format.h"
-#include "tools/reproduce/step_time.h"
 
 namespace crosstalk {
 

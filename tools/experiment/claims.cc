@@ -1,4 +1,4 @@
-#include "tools/reproduce/claims.h"
+#include "tools/experiment/claims.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/reproduce/results_page.h"
+#include "tools/experiment/results_page.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "tools/experiment/results_text.h"
 #include "tools/report/chart.h"
 #include "tools/report/page.h"
 #include "tools/report/table.h"
-#include "tools/reproduce/results_text.h"
 
 namespace crosstalk {
 

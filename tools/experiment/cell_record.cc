@@ -1,4 +1,4 @@
-#include "tools/reproduce/cell_record.h"
+#include "tools/experiment/cell_record.h"
 
 #include <cmath>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "tools/reproduce/cells.h"
+#include "tools/experiment/cells.h"
 
 namespace crosstalk {
 

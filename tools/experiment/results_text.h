@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "tools/reproduce/results.h"
+#include "tools/experiment/results.h"
 #include "tools/text_table.h"
 
 namespace crosstalk {

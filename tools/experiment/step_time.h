@@ -6,7 +6,7 @@
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/step_cost.h"
-#include "tools/reproduce/cells.h"
+#include "tools/experiment/cells.h"
 
 namespace crosstalk {
 

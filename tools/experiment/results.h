@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/reproduce/cells.h"
-#include "tools/reproduce/claims.h"
+#include "tools/experiment/cells.h"
+#include "tools/experiment/claims.h"
 #include "tools/reproduce/scale.h"
 #include "tools/reproduce/tables.h"
 #include "tools/statistics.h"

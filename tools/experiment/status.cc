@@ -1,4 +1,4 @@
-#include "tools/reproduce/status.h"
+#include "tools/experiment/status.h"
 
 #include <algorithm>
 #include <map>
@@ -6,8 +6,8 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "tools/experiment/step_time.h"
 #include "tools/format.h"
-#include "tools/reproduce/step_time.h"
 #include "tools/run_metrics.h"
 #include "tools/text_table.h"
 

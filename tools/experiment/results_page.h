@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/reproduce/results.h"
+#include "tools/experiment/results.h"
 
 namespace crosstalk {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "tools/reproduce/cell_record.h"
-#include "tools/reproduce/cells.h"
+#include "tools/experiment/cell_record.h"
+#include "tools/experiment/cells.h"
 
 namespace crosstalk {
 

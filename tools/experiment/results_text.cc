@@ -1,4 +1,4 @@
-#include "tools/reproduce/results_text.h"
+#include "tools/experiment/results_text.h"
 
 #include <algorithm>
 #include <charconv>
