@@ -13,12 +13,8 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
-#include "tools/experiment/cells.h"
-#include "tools/experiment/plan.h"
+#include "tools/experiment/driver.h"
 #include "tools/experiment/results.h"
-#include "tools/experiment/results_page.h"
-#include "tools/experiment/results_text.h"
-#include "tools/experiment/status.h"
 #include "tools/experiment/verification.h"
 #include "tools/format.h"
 #include "tools/output.h"
@@ -96,15 +92,11 @@ FieldTable<ReproduceSettings> ReproduceFields() {
 // A call: what its options mean together.
 struct Call {
   Scale scale;
-  std::vector<const Table*> tables;
   int64_t seeds = 1;
   std::string out;
-  CellsOptions options;
+  std::string cells_folder, data, task_data;
+  std::vector<Experiment> experiments;  // one for each table
   std::vector<Cell> cells;
-
-  std::string FolderOf(const Table& table) const {
-    return tables.size() == 1 ? out : StrCat(out, "/table-", table.name);
-  }
 };
 
 std::vector<const Table*> TablesOf(const std::string& name) {
@@ -119,24 +111,31 @@ std::vector<const Table*> TablesOf(const std::string& name) {
 
 Call MakeCall(const ReproduceSettings& settings) {
   Call call;
-  call.tables = TablesOf(settings.table);
-  call.scale = LoadScale(settings.scale.value_or(call.tables[0]->scale));
-  for (const Table* table : call.tables) call.seeds = std::max(call.seeds, call.scale.SeedsOf(*table));
+  const std::vector<const Table*> tables = TablesOf(settings.table);
+  call.scale = LoadScale(settings.scale.value_or(tables[0]->scale));
+  for (const Table* table : tables) call.seeds = std::max(call.seeds, call.scale.SeedsOf(*table));
   if (settings.seeds) call.seeds = *settings.seeds;
   // A mistyped one would leave out every task, and be found out when all is trained.
   CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
                   "--task-data: ", Quoted(settings.task_data), " is no folder");
   // Where no folder is named, tables of a scale share what they have in common.
   const std::string shared = "runs/reproduce-" + call.scale.name;
-  const bool one = call.tables.size() == 1;
+  const bool one = tables.size() == 1;
   call.out = !settings.out.empty() ? AbsolutePath("out", settings.out)
-             : one                 ? StrCat(shared, "/table-", call.tables[0]->name)
+             : one                 ? StrCat(shared, "/table-", tables[0]->name)
                                    : shared;
-  call.options = {.folder = AbsolutePath("cells", settings.cells),
-                  .data = AbsolutePath("data", settings.data),
-                  .task_data = AbsolutePath("task_data", settings.task_data)};
-  if (settings.cells.empty()) call.options.folder = (settings.out.empty() ? shared : call.out) + "/cells";
-  call.cells = CellsOf(call.scale, call.tables, call.seeds, call.options);
+  call.cells_folder = AbsolutePath("cells", settings.cells);
+  if (settings.cells.empty()) call.cells_folder = (settings.out.empty() ? shared : call.out) + "/cells";
+  call.data = AbsolutePath("data", settings.data);
+  call.task_data = AbsolutePath("task_data", settings.task_data);
+  for (const Table* table : tables) {
+    Experiment experiment = ExperimentOf(call.scale, *table, call.seeds, call.data);
+    experiment.out = one ? call.out : StrCat(call.out, "/table-", table->name);
+    experiment.cells = call.cells_folder;
+    experiment.task_data = call.task_data;
+    call.experiments.push_back(std::move(experiment));
+  }
+  call.cells = CellsOf(call.experiments);
   return call;
 }
 
@@ -149,16 +148,16 @@ std::string ThisProgram() {
 // The command of each cell, a line each, with absolute paths: it can be run from anywhere.
 std::string CommandLines(const OptionTable& options, const ReproduceSettings& settings, const Call& call) {
   const std::vector<std::string> names = ScaleNames();
-  const std::string scale = settings.scale.value_or(call.tables[0]->scale);
+  const std::string scale = settings.scale.value_or(call.experiments[0].table.scale);
   const bool named = std::find(names.begin(), names.end(), scale) != names.end();
   std::vector<std::string> words = {ThisProgram(), "reproduce",
                                     "--table",     settings.table,
                                     "--scale",     named ? scale : AbsolutePath("scale", scale),
                                     "--seeds",     StrCat(call.seeds),
                                     "--out",       AbsolutePath("out", call.out),
-                                    "--cells",     AbsolutePath("cells", call.options.folder)};
-  if (!call.options.data.empty()) words.insert(words.end(), {"--data", call.options.data});
-  if (!call.options.task_data.empty()) words.insert(words.end(), {"--task-data", call.options.task_data});
+                                    "--cells",     AbsolutePath("cells", call.cells_folder)};
+  if (!call.data.empty()) words.insert(words.end(), {"--data", call.data});
+  if (!call.task_data.empty()) words.insert(words.end(), {"--task-data", call.task_data});
   for (const char* name : {"--threads", "--simd"}) {
     if (const std::string* const text = options.Given(name)) words.insert(words.end(), {name, *text});
   }
@@ -169,82 +168,11 @@ std::string CommandLines(const OptionTable& options, const ReproduceSettings& se
   return lines;
 }
 
-// Puts the tables together from the cells that are there.
-Json Assemble(const ReproduceSettings& settings, const Call& call) {
-  Json all = Json::MakeArray();
-  std::string text;
-  for (const Table* table : call.tables) {
-    KeepRecords(call.scale, *table, call.seeds, call.options);
-    const TableResult result = CollectTable(call.scale, *table, call.seeds, call.options);
-    const std::string folder = call.FolderOf(*table);
-    CreateOutFolder(folder);
-    const Json json = ToJson(result);
-    const std::string markdown = Markdown(result);
-    WriteFileAtomically(folder + "/table.md", markdown);
-    WriteFileAtomically(folder + "/table.csv", Csv(result));
-    WriteFileAtomically(folder + "/curves.csv", CurvesCsv(result));
-    WriteFileAtomically(folder + "/table.json", json.DumpPretty());
-    WriteFileAtomically(folder + "/report.html", ResultsPage(result));
-    const std::string figure = ResultsFigure(result);
-    const std::string figure_file = folder + "/figure.svg";
-    if (!figure.empty()) {
-      WriteFileAtomically(figure_file, figure);
-    } else if (KindOf(figure_file) == PathKind::kFile) {
-      RemoveAtomically(figure_file);  // of cells that are gone
-    }
-    text += (text.empty() ? "" : "\n") + markdown;
-    all.Append(json);
-    PrintMessage("table ", table->name, ": ", folder, "/table.md, table.csv, curves.csv, table.json, report.html",
-                 figure.empty() ? "" : ", figure.svg");
-  }
-  if (settings.json) {
-    PrintResult(all.AsArray().size() == 1 ? all.AsArray()[0] : Json::MakeObject({{"tables", all}}));
-  } else {
-    PrintResult(text);
-  }
-  return all;
-}
-
-int RunCells(const ReproduceSettings& settings, const Call& call, const std::vector<Cell>& cells,
-             const StopSignals& signals) {
-  std::vector<std::string> failed, locked;
-  bool stopped = false;
-  for (size_t i = 0; i < cells.size() && !stopped; ++i) {
-    const Cell& cell = cells[i];
-    if (IsFinished(cell)) continue;
-    PrintMessage(Bold(StrCat("[", i + 1, "/", cells.size(), "] ", cell.Title())));
-    switch (RunCell(cell, signals)) {
-      case CellEnd::kFinished:
-        break;
-      case CellEnd::kStopped:
-        stopped = true;
-        break;
-      case CellEnd::kFailed:
-        failed.push_back(cell.Title());
-        break;
-      case CellEnd::kLocked:
-        locked.push_back(cell.Title());
-    }
-    if (!stopped && cells.size() > 1) PrintMessage(StatusSummary(StatusOf(cells), 1));
-  }
-  Assemble(settings, call);
-  if (stopped) {
-    PrintMessage("interrupted; the same command goes on from here");
-    return 128 + signals.Received();
-  }
-  if (!locked.empty()) PrintMessage("computed by other processes, and not waited for: ", Join(locked, "; "));
-  if (!failed.empty()) {
-    PrintMessage("failed: ", Join(failed, "; "), "; the same command tries them again");
-    return static_cast<int>(ErrorKind::kFailure);
-  }
-  return 0;
-}
-
 int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopSignals& signals) {
-  for (const Table* table : call.tables) KeepRecords(call.scale, *table, call.seeds, call.options);
+  for (const Experiment& experiment : call.experiments) KeepRecords(experiment);
   const std::vector<Cell> chosen =
       CellsToVerify(call.cells, *settings.verify, static_cast<uint64_t>(settings.verify_seed));
-  CROSSTALK_CHECK(!chosen.empty(), "--verify: ", call.options.folder, " holds no finished cell of this scale");
+  CROSSTALK_CHECK(!chosen.empty(), "--verify: ", call.cells_folder, " holds no finished cell of this scale");
   if (static_cast<int64_t>(chosen.size()) < *settings.verify) {
     PrintMessage("only ", chosen.size(), chosen.size() == 1 ? " cell is" : " cells are", " finished: all of them");
   }
@@ -291,22 +219,15 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
     return 0;
   }
   if (settings.status) {
-    const Status status = StatusOf(call.cells);
-    if (settings.json) {
-      PrintResult(ToJson(status));
-    } else {
-      PrintResult(StatusText(status));
-    }
+    PrintStatus(call.cells, settings.json);
     return 0;
   }
   if (settings.assemble) {
-    Assemble(settings, call);
+    WriteTables(call.experiments, settings.json);
     return 0;
   }
   if (settings.summary) {
-    for (const Table* table : call.tables) {
-      PrintResult(ReproducibilitySummary(CollectTable(call.scale, *table, call.seeds, call.options)));
-    }
+    for (const Experiment& one : call.experiments) PrintResult(ReproducibilitySummary(CollectTable(one)));
     return 0;
   }
   std::vector<Cell> chosen = call.cells;
@@ -315,17 +236,13 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   if (settings.verify) return VerifyCells(settings, call, signals);
   const Plan plan = MakePlan(chosen, signals);
   if (settings.dry_run) {
-    if (settings.json) {
-      PrintResult(ToJson(plan));
-    } else {
-      PrintResult(PlanText(plan));
-    }
+    PrintPlan(plan, settings.json);
     return 0;
   }
   PrintMessage("scale ", call.scale.name, ", ",
                settings.table == "all" ? "all of the paper's tables" : "table " + settings.table, ", ", call.seeds,
-               call.seeds == 1 ? " seed" : " seeds", ", in ", call.options.folder, "\n", PlanSummary(plan));
-  return RunCells(settings, call, chosen, signals);
+               call.seeds == 1 ? " seed" : " seeds", ", in ", call.cells_folder, "\n", PlanSummary(plan));
+  return RunCells(call.experiments, chosen, settings.json, signals);
 }
 
 }  // namespace

@@ -19,33 +19,6 @@ std::string MeasureText(const std::string& measure, double value) {
   return MetricText({measure, value}, value, kMeasureDigits);
 }
 
-// What was measured of two groups with the same seeds.
-struct GroupPair {
-  std::string measure;
-  const SeedGroup *of, *less;
-  BySeed differences;
-  std::optional<Interval> interval;
-};
-
-std::vector<GroupPair> GroupPairs(const std::vector<SeedGroup>& groups) {
-  std::vector<GroupPair> pairs;
-  for (const std::string& measure : MeasuresOf(groups)) {
-    std::vector<BySeed> values;
-    for (const SeedGroup& group : groups) values.push_back(group.ValuesOf(measure));
-    const Scatter scatter = ScatterOf(values);
-    for (size_t i = 0; i < groups.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        BySeed differences = PairedDifferences(values[i], values[j]);
-        std::erase_if(differences, [](const auto& one) { return !std::isfinite(one.second); });
-        if (differences.empty()) continue;
-        const std::optional<Interval> interval = IntervalOfDifferences(differences, scatter, kDifferencesLevel);
-        pairs.push_back({measure, &groups[i], &groups[j], std::move(differences), interval});
-      }
-    }
-  }
-  return pairs;
-}
-
 }  // namespace
 
 void SeedGroup::Add(const std::string& measure, uint64_t seed, double value) {
@@ -81,14 +54,17 @@ std::string MeanText(const std::string& measure, const BySeed& values) {
 
 TextTable DifferencesTable(const std::vector<SeedGroup>& groups) {
   TextTable table = {{"held-out", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
-  for (const GroupPair& pair : GroupPairs(groups)) {
-    const std::optional<Interval>& interval = pair.interval;
-    table.rows.push_back(
-        {MeasureLabel(pair.measure), pair.of->name, pair.less->name,
-         MeasureText(pair.measure, Summarise(ValuesOf(pair.differences)).mean),
-         interval ? StrCat(MeasureText(pair.measure, interval->low), " … ", MeasureText(pair.measure, interval->high))
-                  : "",
-         StrCat(pair.differences.size())});
+  for (const std::string& measure : MeasuresOf(groups)) {
+    std::vector<BySeed> values;
+    for (const SeedGroup& group : groups) values.push_back(group.ValuesOf(measure));
+    for (const SettingPair& pair : PairsOfSettings(values, kDifferencesLevel)) {
+      const std::optional<Interval>& interval = pair.interval;
+      table.rows.push_back(
+          {MeasureLabel(measure), groups[pair.of].name, groups[pair.less].name,
+           MeasureText(measure, Summarise(ValuesOf(pair.differences)).mean),
+           interval ? StrCat(MeasureText(measure, interval->low), " … ", MeasureText(measure, interval->high)) : "",
+           StrCat(pair.differences.size())});
+    }
   }
   return table;
 }
@@ -99,22 +75,6 @@ std::string DifferencesNote() {
          "which takes two seeds or more. How far runs scatter is taken from all settings together. Each interval "
          "stands "
          "alone: of twenty pairs without a difference one is expected to miss 0.";
-}
-
-Json DifferencesJson(const std::vector<SeedGroup>& groups) {
-  Json list = Json::MakeArray();
-  for (const GroupPair& pair : GroupPairs(groups)) {
-    const std::optional<Interval>& interval = pair.interval;
-    Json by_seed = Json::MakeObject();
-    for (const auto& [seed, difference] : pair.differences) by_seed.Set(StrCat(seed), difference);
-    list.Append(Json::MakeObject({{"measure", pair.measure},
-                                  {"of", pair.of->name},
-                                  {"less", pair.less->name},
-                                  {"mean", Summarise(ValuesOf(pair.differences)).mean},
-                                  {"interval_95", interval ? Json::MakeArray({interval->low, interval->high}) : Json()},
-                                  {"by_seed", by_seed}}));
-  }
-  return list;
 }
 
 }  // namespace crosstalk

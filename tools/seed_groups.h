@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "crosstalk/runtime/json.h"
 #include "tools/statistics.h"
 #include "tools/text_table.h"
 
@@ -32,7 +31,5 @@ std::string MeanText(const std::string& measure, const BySeed& values);
 TextTable DifferencesTable(const std::vector<SeedGroup>& groups);
 // What the table's numbers are: sentences.
 std::string DifferencesNote();
-// [{"measure", "of", "less", "mean", "interval_95", "by_seed"}, …]
-Json DifferencesJson(const std::vector<SeedGroup>& groups);
 
 }  // namespace crosstalk

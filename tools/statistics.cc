@@ -169,4 +169,19 @@ std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const S
   return Interval{summary.mean - half, summary.mean + half};
 }
 
+std::vector<SettingPair> PairsOfSettings(const std::vector<BySeed>& settings, double level) {
+  const Scatter scatter = ScatterOf(settings);
+  std::vector<SettingPair> pairs;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      BySeed differences = PairedDifferences(settings[i], settings[j]);
+      std::erase_if(differences, [](const auto& one) { return !std::isfinite(one.second); });
+      if (differences.empty()) continue;
+      const std::optional<Interval> interval = IntervalOfDifferences(differences, scatter, level);
+      pairs.push_back({i, j, std::move(differences), interval});
+    }
+  }
+  return pairs;
+}
+
 }  // namespace crosstalk

@@ -48,4 +48,13 @@ Scatter ScatterOf(const std::vector<BySeed>& settings);
 // spread.
 std::optional<Interval> IntervalOfDifferences(const BySeed& differences, const Scatter& scatter, double level);
 
+// Two settings that have a seed in common.
+struct SettingPair {
+  size_t of = 0, less = 0;  // their places
+  BySeed differences;       // finite
+  std::optional<Interval> interval;
+};
+// Each with each that stands before it, with the scatter of all.
+std::vector<SettingPair> PairsOfSettings(const std::vector<BySeed>& settings, double level);
+
 }  // namespace crosstalk

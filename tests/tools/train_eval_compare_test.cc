@@ -146,24 +146,31 @@ TEST(CompareTest, EndsWithATableAndTakesUpWhereItStopped) {
   const CommandResult first = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(first.output, "| multihead |") && Contains(first.output, "| talking |")) << first.output;
   EXPECT_TRUE(Contains(first.output, "±")) << first.output;
-  EXPECT_EQ(ReadBytes(dir / "c/compare.md"), first.output);
-  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
-  ASSERT_EQ(json.At("results").AsArray().size(), 2u);
-  const Json& talking = json.At("results").AsArray()[1];
-  EXPECT_EQ(talking.At("runs").AsArray().size(), 2u);
+  EXPECT_EQ(ReadBytes(dir / "c/table.md"), first.output);
+  const Json json = ParseJson(ReadBytes(dir / "c/table.json"), "table.json");
+  ASSERT_EQ(json.At("rows").AsArray().size(), 2u);
+  const Json& talking = json.At("rows").AsArray()[1];
+  EXPECT_EQ(talking.At("seeds").AsInt(), 2);
   // One layer, d_model 16 and 2 heads: 4 · 16 · 16 for multi-head, and two 2 × 2 mixings for talking heads.
-  EXPECT_EQ(json.At("results").AsArray()[0].At("layer_parameters").AsInt(), 1024);
+  EXPECT_EQ(json.At("rows").AsArray()[0].At("layer_parameters").AsInt(), 1024);
   EXPECT_EQ(talking.At("layer_parameters").AsInt(), 1032);
 
-  // A finished run is not trained again, one that is cut is: the table is the same to the step times' digits.
-  std::filesystem::remove_all(dir / "c/talking-seed-2");
-  const std::string kept = ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl");
+  // A finished run is not trained again, one that is gone is: the table is the same to the step times' digits.
+  std::filesystem::remove_all(dir / "c/cells/attention-talking/seed-2");
+  const std::string kept = ReadBytes(dir / "c/cells/attention-multihead/seed-1/pretraining/metrics.jsonl");
+  const std::string status = Succeeded(RunCommand(Joined(command, {"--status"}))).output;
+  EXPECT_TRUE(Contains(status, "3 of 4 cells finished, 1 to run")) << status;
+  const std::string plan = Succeeded(RunCommand(Joined(command, {"--dry-run"}))).output;
+  EXPECT_TRUE(Contains(plan, "attention-talking")) << plan;
   Succeeded(RunCommand(command));
-  EXPECT_EQ(ReadBytes(dir / "c/multihead-seed-1/metrics.jsonl"), kept);
-  const Json again_json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
-  EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_mean"), talking.At("ln_ppl_mean"));
-  EXPECT_EQ(again_json.At("results").AsArray()[1].At("ln_ppl_deviation"), talking.At("ln_ppl_deviation"));
-  EXPECT_NE(again_json.At("results").AsArray()[1].At("ln_ppl_deviation").AsDouble(), 0);
+  EXPECT_EQ(ReadBytes(dir / "c/cells/attention-multihead/seed-1/pretraining/metrics.jsonl"), kept);
+  const Json again_json = ParseJson(ReadBytes(dir / "c/table.json"), "table.json");
+  const Json& again = again_json.At("rows").AsArray()[1].At("measures").At("ln_ppl");
+  EXPECT_EQ(again, talking.At("measures").At("ln_ppl"));
+  EXPECT_NE(again.At("deviation").AsDouble(), 0);
+  // As a report, it is the page of the table.
+  Succeeded(RunCommand({"report", dir / "c", "--out", dir / "page.html"}));
+  EXPECT_EQ(ReadBytes(dir / "page.html"), ReadBytes(dir / "c/report.html"));
 }
 
 // The values of any field, and what differs between them over the same seeds.
@@ -175,30 +182,32 @@ TEST(CompareTest, VariesAnyFieldAndPairsSeeds) {
                 std::find(command.begin(), command.end(), "--d-ff") + 2);
   command[0] = "compare";
   const CommandResult result = Succeeded(RunCommand(command));
-  EXPECT_TRUE(Contains(result.output, "| d_ff | held-out")) << result.output;
-  EXPECT_EQ(ReadBytes(dir / "c/compare.md"), result.output);
-  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
-  ASSERT_EQ(json.At("results").AsArray().size(), 2u);
+  EXPECT_TRUE(Contains(result.output, "| d_ff | heads here | ln(PPL) |")) << result.output;
+  EXPECT_EQ(ReadBytes(dir / "c/table.md"), result.output);
+  const Json json = ParseJson(ReadBytes(dir / "c/table.json"), "table.json");
+  ASSERT_EQ(json.At("rows").AsArray().size(), 2u);
   ASSERT_EQ(json.At("differences").AsArray().size(), 1u);
   const Json& pair = json.At("differences").AsArray()[0];
   EXPECT_EQ(pair.At("of"), Json("32"));
   EXPECT_EQ(pair.At("less"), Json("24"));
-  const auto score = [&json](size_t setting, size_t run) {
-    return json.At("results").AsArray()[setting].At("runs").AsArray()[run].At("ln_ppl").AsDouble();
+  const auto score = [&json](size_t setting, size_t seed) {
+    const Json& values = json.At("rows").AsArray()[setting].At("measures").At("ln_ppl").At("by_seed");
+    return values.At(StrCat(seed)).AsDouble();
   };
   std::vector<BySeed> settings(2);
   BySeed differences;
-  for (size_t run = 0; run < 3; ++run) {
-    for (const size_t setting : {0, 1}) settings[setting][run + 1] = score(setting, run);
-    differences[run + 1] = score(1, run) - score(0, run);
-    EXPECT_EQ(pair.At("by_seed").At(StrCat(run + 1)).AsDouble(), differences[run + 1]);
+  for (size_t seed = 1; seed <= 3; ++seed) {
+    for (const size_t setting : {0, 1}) settings[setting][seed] = score(setting, seed);
+    differences[seed] = score(1, seed) - score(0, seed);
+    EXPECT_EQ(pair.At("by_seed").At(StrCat(seed)).AsDouble(), differences[seed]);
   }
   const std::optional<Interval> interval = IntervalOfDifferences(differences, ScatterOf(settings), 0.95);
   ASSERT_TRUE(interval);
   EXPECT_EQ(pair.At("interval_95"), Json::MakeArray({interval->low, interval->high}));
   // Each run is the one that train makes.
   Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--d-ff", "32", "--attention", "multihead", "--seed", "2"})));
-  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") == ReadBytes(dir / "c/d_ff-32-seed-2/model.safetensors"));
+  EXPECT_TRUE(ReadBytes(dir / "run/model.safetensors") ==
+              ReadBytes(dir / "c/cells/d_ff-32/seed-2/pretraining/model.safetensors"));
 }
 
 // Also fields that are a path, or say where a run begins, which no option of compare gives.
@@ -212,7 +221,7 @@ TEST(CompareTest, VariesPathsAndOrigins) {
   const CommandResult result = Succeeded(RunCommand(command));
   EXPECT_TRUE(Contains(result.output, StrCat("| ", dir / "b", " |"))) << result.output;
   std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(dir / "c")) {
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "c/cells")) {
     if (entry.is_directory()) folders.push_back(entry.path().filename().string());
   }
   ASSERT_EQ(folders.size(), 2u);

@@ -4,7 +4,6 @@
 #include <exception>
 #include <memory>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "crosstalk/models/tasks/task_set.h"
@@ -32,7 +31,7 @@ void SetFields(const Json& fields, TrainingConfig* config) {
 }
 
 // What a scale says of a finetuning but where its files are, for their fingerprint tells those apart.
-Json RecordOf(const ScaleFinetuning& finetuning) {
+Json RecordOf(const CellFinetuning& finetuning) {
   Json config = Json::MakeObject();
   for (const auto& [key, value] : finetuning.config.AsObject()) {
     if (key != "task_data") config.Set(key, value);
@@ -52,7 +51,7 @@ bool TrainRun(const TrainingConfig& config, const std::string& folder, const Sto
   return run.Train().end == TrainingSummary::End::kFinished;
 }
 
-bool Finetune(const Cell& cell, const ScaleFinetuning& finetuning, const StopSignals& signals) {
+bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSignals& signals) {
   const std::optional<std::string> tasks = TaskFolderOf(cell, finetuning);
   if (!tasks) {
     PrintMessage("no files of ", finetuning.tasks, ": not finetuned on; --task-data FOLDER says where they are");
@@ -94,12 +93,12 @@ std::string FirstDifference(const TrainingConfig& here, const TrainingConfig& th
 }
 
 // What the scale said of a finetuning as it was begun; none where that was not written down.
-std::optional<Json> ScaleRecordIn(const Cell& cell, const ScaleFinetuning& finetuning) {
+std::optional<Json> ScaleRecordIn(const Cell& cell, const CellFinetuning& finetuning) {
   const std::string file = cell.FinetuningRecord(finetuning);
   return Exists(file) ? std::optional<Json>(ReadJsonFile(file)) : std::nullopt;
 }
 
-std::string WhyAnotherFinetuning(const Cell& cell, const ScaleFinetuning& finetuning,
+std::string WhyAnotherFinetuning(const Cell& cell, const CellFinetuning& finetuning,
                                  const std::optional<Json>& of_scale, const TrainingConfig& there) {
   if (const Json own = RecordOf(finetuning); of_scale && *of_scale != own) {
     return StrCat("finetuning: ", Excerpt(own.Dump(), 400), " here, ", Excerpt(of_scale->Dump(), 400), " there");
@@ -112,12 +111,12 @@ std::string WhyAnotherFinetuning(const Cell& cell, const ScaleFinetuning& finetu
   return differences.empty() ? "" : differences[0];
 }
 
-bool Holds(const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning) {
+bool Holds(const std::optional<CellRecord>& kept, const CellFinetuning& finetuning) {
   return kept && kept->finetunings.count(finetuning.tasks) > 0;
 }
 
 // Whether a finetuning needs nothing more.
-bool IsDone(const Cell& cell, const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning) {
+bool IsDone(const Cell& cell, const std::optional<CellRecord>& kept, const CellFinetuning& finetuning) {
   return Holds(kept, finetuning) || IsFinished(cell.FinetuningFolder(finetuning), true);
 }
 
@@ -127,7 +126,7 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
   if (!IsFinished(cell) || !WhyAnother(cell).empty()) return std::nullopt;
   bool more = !kept;
   CellRecord record = kept ? *kept : CellRecord{.pretraining = ReadPretraining(cell.PretrainingFolder())};
-  for (const ScaleFinetuning& one : cell.finetunings) {
+  for (const CellFinetuning& one : cell.finetunings) {
     if (Holds(kept, one) || !IsFinished(cell.FinetuningFolder(one), true)) continue;
     if (!WhyAnother(cell, one).empty()) return std::nullopt;
     record.finetunings[one.tasks] = ReadFinetuning(cell, one);
@@ -138,42 +137,15 @@ std::optional<CellRecord> RecordToKeep(const Cell& cell) {
 
 }  // namespace
 
+std::string CellFinetuning::FolderName() const {
+  std::string name = tasks;
+  std::replace(name.begin(), name.end(), ',', '-');
+  return "finetuning-" + name;
+}
+
 std::string Cell::Title() const { return StrCat(name, ", seed ", pretraining.optimization.seed); }
 
-Cell MakeCell(const Scale& scale, const Table& table, const TableRow& row, TrainingConfig config, int64_t seed,
-              const CellsOptions& options) {
-  Cell cell = {.name = table.CellName(row)};
-  cell.folder = StrCat(options.folder, "/", cell.name, "/seed-", seed);
-  cell.pretraining = std::move(config);
-  cell.pretraining.optimization.seed = static_cast<uint64_t>(seed);
-  if (!options.data.empty()) {
-    cell.pretraining.data.text = options.data;
-    cell.pretraining.data.validation.clear();  // the scale's is of the scale's text
-  }
-  MakePathsAbsolute(&cell.pretraining);
-  cell.finetunings = scale.models.at(table.model).finetunings;
-  cell.task_data = options.task_data;
-  return cell;
-}
-
-std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const Table*>& tables, int64_t seeds,
-                          const CellsOptions& options) {
-  std::vector<Cell> cells;
-  for (int64_t seed = 1; seed <= seeds; ++seed) {
-    std::set<std::string> names;
-    for (const Table* table : tables) {
-      const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, *table);
-      for (size_t i = 0; i < configs.size(); ++i) {
-        if (!names.insert(table->CellName(table->rows[i])).second) continue;
-        cells.push_back(MakeCell(scale, *table, table->rows[i], configs[i], seed, options));
-        const ResolvedConfig checked(cells.back().pretraining);
-      }
-    }
-  }
-  return cells;
-}
-
-std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning& finetuning) {
+std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& finetuning) {
   const Json* of_scale = finetuning.config.Find("task_data");
   for (const std::string& folder : {cell.task_data, of_scale == nullptr ? std::string() : of_scale->AsString()}) {
     if (folder.empty()) continue;
@@ -187,7 +159,7 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning&
   return std::nullopt;
 }
 
-TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const TrainedModel& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const TrainedModel& origin,
                             const std::string& task_folder, FinetuningLength* length) {
   TrainingConfig config = FinetuningConfig(origin, finetuning.tasks, length);
   config.optimization.steps = 0;
@@ -201,6 +173,10 @@ TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning,
   config.optimization.seed = cell.pretraining.optimization.seed;
   MakePathsAbsolute(&config);
   return config;
+}
+
+std::string TextOf(const TrainingConfig& config) {
+  return StrCat(config.model.name, "\n", config.data.text, "\n", config.data.validation);
 }
 
 bool IsFinished(const std::string& run_folder, bool has_tasks) {
@@ -218,7 +194,7 @@ bool IsFinished(const Cell& cell) {
   }
   if (!kept && !IsFinished(cell.PretrainingFolder(), false)) return false;
   return std::all_of(cell.finetunings.begin(), cell.finetunings.end(),
-                     [&](const ScaleFinetuning& one) { return IsDone(cell, kept, one) || !TaskFolderOf(cell, one); });
+                     [&](const CellFinetuning& one) { return IsDone(cell, kept, one) || !TaskFolderOf(cell, one); });
 }
 
 std::optional<CellRecord> KeptRecord(const Cell& cell) {
@@ -262,7 +238,7 @@ std::string WhyAnother(const Cell& cell) {
   return StrCat("eval_batches: ", cell.pretraining.run.eval_batches, " here, ", there.run.eval_batches, " there");
 }
 
-std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
+std::string WhyAnother(const Cell& cell, const CellFinetuning& finetuning) {
   if (const std::optional<CellRecord> kept = KeptRecord(cell); Holds(kept, finetuning)) {
     const FinetuningRecord& there = kept->finetunings.at(finetuning.tasks);
     return WhyAnotherFinetuning(cell, finetuning, there.of_scale, there.config);
@@ -272,7 +248,7 @@ std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning) {
   return WhyAnotherFinetuning(cell, finetuning, ScaleRecordIn(cell, finetuning), ReadRunConfig(folder));
 }
 
-FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning) {
+FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning) {
   return ReadFinetuning(cell.FinetuningFolder(finetuning), ScaleRecordIn(cell, finetuning));
 }
 
@@ -312,7 +288,7 @@ CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
       if (kept) PrintMessage("its weights are not there: pretrained again, for the finetunings that its result lacks");
       if (!TrainRun(cell.pretraining, cell.PretrainingFolder(), signals)) return CellEnd::kStopped;
     }
-    for (const ScaleFinetuning& finetuning : cell.finetunings) {
+    for (const CellFinetuning& finetuning : cell.finetunings) {
       stage = "finetuning on " + finetuning.tasks;
       if (!IsDone(cell, kept, finetuning) && !Finetune(cell, finetuning, signals)) return CellEnd::kStopped;
     }

@@ -17,47 +17,43 @@
 
 #include "crosstalk/models/training/finetuning.h"
 #include "tools/experiment/cell_record.h"
-#include "tools/reproduce/scale.h"
 #include "tools/signals.h"
 
 namespace crosstalk {
 
-// What the cells of a call have in common.
-struct CellsOptions {
-  std::string folder;     // CELLS
-  std::string data;       // text to train on; empty: the scale's, or the built-in corpus
-  std::string task_data;  // folder with the tasks' files; where it lacks them, the scale's counts
+// Tasks that a pretrained model is finetuned on, in one run.
+struct CellFinetuning {
+  std::string tasks;  // "mnli-m", or several
+  std::optional<double> epochs;
+  Json config;  // fields over the published settings for the model and the tasks
+
+  std::string FolderName() const;  // "finetuning-mnli-m"
 };
 
 struct Cell {
   std::string name;            // "t5-talking-24x32"
   std::string folder;          // CELLS/t5-talking-24x32/seed-1
   TrainingConfig pretraining;  // with its seed
-  std::vector<ScaleFinetuning> finetunings;
-  std::string task_data;  // CellsOptions::task_data
+  std::vector<CellFinetuning> finetunings;
+  std::string task_data;  // folder with the tasks' files; where it lacks them, that of the finetuning counts
 
   std::string PretrainingFolder() const { return folder + "/pretraining"; }
-  std::string FinetuningFolder(const ScaleFinetuning& one) const { return folder + "/" + one.FolderName(); }
-  std::string FinetuningRecord(const ScaleFinetuning& one) const { return FinetuningFolder(one) + ".json"; }
+  std::string FinetuningFolder(const CellFinetuning& one) const { return folder + "/" + one.FolderName(); }
+  std::string FinetuningRecord(const CellFinetuning& one) const { return FinetuningFolder(one) + ".json"; }
   std::string FailureFile() const { return folder + "/failure.json"; }
   std::string ResultFile() const { return folder + "/result.json"; }
   std::string Title() const;  // "t5-talking-24x32, seed 1"
 };
 
-Cell MakeCell(const Scale& scale, const Table& table, const TableRow& row, TrainingConfig config, int64_t seed,
-              const CellsOptions& options);
-
-// The cells of the tables, each once although several tables may have it; seed by seed, so that an early look compares
-// all rows. All configurations are checked: Error(kUsage) of the field at fault.
-std::vector<Cell> CellsOf(const Scale& scale, const std::vector<const Table*>& tables, int64_t seeds,
-                          const CellsOptions& options);
-
 // The folder with the files of a finetuning's tasks; none where there are none.
-std::optional<std::string> TaskFolderOf(const Cell& cell, const ScaleFinetuning& finetuning);
+std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& finetuning);
 // The configuration of a finetuning that begins with `origin`, the fields of the scale over the published settings. Its
 // steps are 0 where they follow from the examples (SetSteps).
-TrainingConfig FinetuningOf(const Cell& cell, const ScaleFinetuning& finetuning, const TrainedModel& origin,
+TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const TrainedModel& origin,
                             const std::string& task_folder, FinetuningLength* length);
+
+// What is the same of two cells that are to see the same text.
+std::string TextOf(const TrainingConfig& config);
 
 // Whether a run folder holds a finished run.
 bool IsFinished(const std::string& run_folder, bool has_tasks);
@@ -73,9 +69,9 @@ std::optional<std::string> DataFingerprintOf(const Cell& cell);
 // Why the run that is in a cell's folder or its result is none of this cell; empty if it is, or there is none.
 std::string WhyAnother(const Cell& cell);
 // The same of a finetuning.
-std::string WhyAnother(const Cell& cell, const ScaleFinetuning& finetuning);
+std::string WhyAnother(const Cell& cell, const CellFinetuning& finetuning);
 // A finished finetuning in its folder, as a record.
-FinetuningRecord ReadFinetuning(const Cell& cell, const ScaleFinetuning& finetuning);
+FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning);
 // The step that the last line of its pretraining's metrics is of; 0 without one.
 int64_t StepOf(const Cell& cell);
 // What the cell's failure.json says; empty where there is none.

@@ -40,7 +40,7 @@ void CheckConfigurations(const std::vector<Cell>& cells) {
   };
   for (const Cell& cell : cells) {
     UnlessDamaged([&] { check(cell.PretrainingFolder(), WhyAnother(cell)); });
-    for (const ScaleFinetuning& one : cell.finetunings) {
+    for (const CellFinetuning& one : cell.finetunings) {
       UnlessDamaged([&] { check(cell.FinetuningFolder(one), WhyAnother(cell, one)); });
     }
   }
@@ -48,14 +48,15 @@ void CheckConfigurations(const std::vector<Cell>& cells) {
 
 // The text of the cells that are there must be that of the cells to come, for seeds are compared.
 void CheckData(const std::vector<Cell>& cells) {
-  std::map<std::string, std::string> fingerprints;  // by model
+  std::map<std::string, std::string> fingerprints;
   for (const Cell& cell : cells) {
-    if (fingerprints.count(cell.pretraining.model.name) == 0) {
-      fingerprints[cell.pretraining.model.name] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
+    const std::string text = TextOf(cell.pretraining);
+    if (fingerprints.count(text) == 0) {
+      fingerprints[text] = CheckTrainingData(*ResolvedConfig(cell.pretraining)).fingerprint;
     }
     UnlessDamaged([&] {
       const std::optional<std::string> there = DataFingerprintOf(cell);
-      CROSSTALK_CHECK(!there || *there == fingerprints[cell.pretraining.model.name], cell.PretrainingFolder(),
+      CROSSTALK_CHECK(!there || *there == fingerprints[text], cell.PretrainingFolder(),
                       ": was trained on other text; choose another --out, or the same --data");
     });
   }
@@ -133,7 +134,7 @@ class Planner {
     const std::string& model = cell.pretraining.model.name;
     if (const auto known = finetunings_.find(model); known != finetunings_.end()) return known->second;
     FinetuningPlan& plan = finetunings_[model];
-    for (const ScaleFinetuning& finetuning : cell.finetunings) {
+    for (const CellFinetuning& finetuning : cell.finetunings) {
       const std::optional<FinetuningCost> cost = CostOfFinetuning(cell, finetuning);
       if (!cost) {
         plan_.not_finetuned.push_back(finetuning.tasks);

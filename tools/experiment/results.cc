@@ -19,16 +19,16 @@ namespace crosstalk {
 namespace {
 
 // Seeds that a row has folders of, beside those that are asked for.
-std::set<int64_t> SeedsOf(const std::string& row_folder, int64_t asked_for) {
-  std::set<int64_t> seeds;
-  for (int64_t seed = 1; seed <= asked_for; ++seed) seeds.insert(seed);
+std::set<uint64_t> SeedsOf(const Experiment& experiment, size_t row) {
+  std::set<uint64_t> seeds(experiment.seeds.begin(), experiment.seeds.end());
+  const std::string row_folder = StrCat(experiment.cells, "/", experiment.table.CellName(experiment.table.rows[row]));
   if (!Exists(row_folder)) return seeds;
   for (const std::string& name : ListDirectory(row_folder)) {
     if (!name.starts_with("seed-")) continue;
-    int64_t seed = 0;
+    uint64_t seed = 0;
     const char* end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + 5, end, seed);
-    if (error == std::errc() && stop == end && seed >= 0) seeds.insert(seed);
+    if (error == std::errc() && stop == end) seeds.insert(seed);
   }
   return seeds;
 }
@@ -72,10 +72,10 @@ void TakeScores(const FinetuningRecord& record, const std::vector<TableMeasure>&
   }
 }
 
-// The tasks that the scale finetunes on and that are no column of the paper's table.
-std::vector<TableMeasure> MoreMeasures(const Scale& scale, const Table& table) {
-  std::vector<TableMeasure> measures = table.measures;
-  for (const ScaleFinetuning& finetuning : scale.models.at(table.model).finetunings) {
+// The tasks that the cells are finetuned on and that are no column of the table.
+std::vector<TableMeasure> MoreMeasures(const Experiment& experiment) {
+  std::vector<TableMeasure> measures = experiment.table.measures;
+  for (const CellFinetuning& finetuning : experiment.finetunings) {
     for (const std::string& task : Split(finetuning.tasks, ',')) {
       const bool there =
           std::any_of(measures.begin(), measures.end(), [&](const TableMeasure& one) { return one.task == task; });
@@ -95,14 +95,12 @@ std::string StateOf(const Cell& cell) {
 
 class Collector {
  public:
-  Collector(const Scale& scale, const Table& table, const CellsOptions& options, TableResult* result)
-      : scale_(scale), table_(table), options_(options), result_(*result) {}
+  Collector(const Experiment& experiment, TableResult* result) : experiment_(experiment), result_(*result) {}
 
-  void Collect(RowResult* row, const TrainingConfig& config, int64_t seeds) {
-    const std::string folder = options_.folder + "/" + table_.CellName(*row->row);
+  void Collect(size_t index, RowResult* row) {
     std::vector<double> step_times;
-    for (const int64_t seed : SeedsOf(folder, seeds)) {
-      std::optional<CellResult> read = Read(MakeCell(scale_, table_, *row->row, config, seed, options_));
+    for (const uint64_t seed : SeedsOf(experiment_, index)) {
+      std::optional<CellResult> read = Read(experiment_.CellOf(index, seed));
       if (!read) continue;
       row->model_parameters = read->model_parameters;
       if (read->step_seconds) step_times.push_back(*read->step_seconds);
@@ -129,7 +127,7 @@ class Collector {
       const PretrainingRecord pretraining = kept ? kept->pretraining : ReadPretraining(cell.PretrainingFolder());
       if (!NoteRun(cell, pretraining)) return std::nullopt;
       TakePretraining(pretraining, result_.measures, &result);
-      for (const ScaleFinetuning& finetuning : cell.finetunings) {
+      for (const CellFinetuning& finetuning : cell.finetunings) {
         try {
           CollectFinetuning(cell, kept, finetuning, &result);
         } catch (const Error& error) {
@@ -143,7 +141,7 @@ class Collector {
     return result;
   }
 
-  void CollectFinetuning(const Cell& cell, const std::optional<CellRecord>& kept, const ScaleFinetuning& finetuning,
+  void CollectFinetuning(const Cell& cell, const std::optional<CellRecord>& kept, const CellFinetuning& finetuning,
                          CellResult* result) {
     const bool is_kept = kept && kept->finetunings.count(finetuning.tasks) > 0;
     if (!is_kept && !IsFinished(cell.FinetuningFolder(finetuning), true)) {
@@ -162,7 +160,7 @@ class Collector {
     }
   }
 
-  static std::string WhyNotFinetuned(const Cell& cell, const ScaleFinetuning& finetuning) {
+  static std::string WhyNotFinetuned(const Cell& cell, const CellFinetuning& finetuning) {
     if (const std::string failure = FailureOf(cell); !failure.empty()) return "failed, " + failure;
     if (RunFolder(cell.FinetuningFolder(finetuning)).HoldsRun()) return "finetuning is not finished";
     if (IsFinished(cell.PretrainingFolder(), false)) return "not finetuned on";
@@ -177,7 +175,7 @@ class Collector {
 
   // What computed the run, and on which text: runs on another than the table's first are not counted.
   bool NoteRun(const Cell& cell, const PretrainingRecord& record) {
-    if (!IsOfTheSameText(record.data_fingerprint, &fingerprint_)) {
+    if (!IsOfTheSameText(record.data_fingerprint, &fingerprints_[TextOf(cell.pretraining)])) {
       Miss(cell, "not counted: it was trained on other text than the first");
       return false;
     }
@@ -188,11 +186,9 @@ class Collector {
     return true;
   }
 
-  const Scale& scale_;
-  const Table& table_;
-  const CellsOptions& options_;
+  const Experiment& experiment_;
   TableResult& result_;
-  std::string fingerprint_;                               // of the first pretraining
+  std::map<std::string, std::string> fingerprints_;       // of the first pretraining, by its text
   std::map<std::string, std::string> task_fingerprints_;  // of the first finetuning, by its tasks
 };
 
@@ -227,41 +223,67 @@ Scatter TableResult::ScatterOf(const TableMeasure& measure, const std::string& g
   return crosstalk::ScatterOf(values);
 }
 
+std::vector<SettingPair> TableResult::PairsOf(const TableMeasure& measure) const {
+  std::vector<BySeed> values;
+  for (const RowResult& row : rows) values.push_back(row.ValuesOf(measure));
+  return PairsOfSettings(values, kClaimLevel);
+}
+
 int64_t TableResult::MostSeeds() const {
   size_t most = 0;
   for (const RowResult& row : rows) most = std::max(most, row.cells.size());
   return static_cast<int64_t>(most);
 }
 
-void KeepRecords(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options) {
-  const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
-  for (size_t i = 0; i < configs.size(); ++i) {
-    const std::string folder = options.folder + "/" + table.CellName(table.rows[i]);
-    for (const int64_t seed : SeedsOf(folder, seeds)) {
-      KeepRecord(MakeCell(scale, table, table.rows[i], configs[i], seed, options));
+namespace {
+
+std::optional<int64_t> Shared(const std::vector<RowResult>& rows, int64_t RowResult::*of) {
+  const auto as_first = [&](const RowResult& row) { return row.*of == rows[0].*of; };
+  return std::all_of(rows.begin(), rows.end(), as_first) ? std::optional<int64_t>(rows.at(0).*of) : std::nullopt;
+}
+
+// All that the cells have measured at their ends, ln(PPL) first.
+std::vector<TableMeasure> MeasuresFound(const std::vector<RowResult>& rows) {
+  std::set<std::string> names;
+  for (const RowResult& row : rows) {
+    for (const CellResult& cell : row.cells) {
+      for (const auto& [name, value] : cell.values) names.insert(name);
     }
+  }
+  std::vector<TableMeasure> measures;
+  for (const std::string& name : names) measures.push_back(MeasureOfMetric(name));
+  std::stable_partition(measures.begin(), measures.end(), [](const auto& one) { return one.name == "ln_ppl"; });
+  return measures;
+}
+
+}  // namespace
+
+std::optional<int64_t> TableResult::Length() const { return Shared(rows, &RowResult::length); }
+std::optional<int64_t> TableResult::Steps() const { return Shared(rows, &RowResult::steps); }
+
+void KeepRecords(const Experiment& experiment) {
+  for (size_t row = 0; row < experiment.configs.size(); ++row) {
+    for (const uint64_t seed : SeedsOf(experiment, row)) KeepRecord(experiment.CellOf(row, seed));
   }
 }
 
-TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options) {
+TableResult CollectTable(const Experiment& experiment) {
+  const Table& table = experiment.table;
   TableResult result;
+  result.experiment = &experiment;
   result.table = &table;
-  result.scale = scale.name;
-  result.scale_about = scale.about;
-  result.scale_fingerprint = scale.fingerprint;
-  const std::vector<TrainingConfig> configs = ConfigsOfRows(scale, table);
-  result.length = configs[0].objective.input_length;
-  result.steps = configs[0].optimization.steps;
-  result.measures = MoreMeasures(scale, table);
-  Collector collector(scale, table, options, &result);
-  for (size_t i = 0; i < configs.size(); ++i) {
-    RowResult row;
-    row.row = &table.rows[i];
-    row.layer = LayerOfRow(configs[i]);
-    row.cost = CostOf(row.layer, result.length, result.length);
-    collector.Collect(&row, configs[i], seeds);
+  result.measures = MoreMeasures(experiment);
+  Collector collector(experiment, &result);
+  for (size_t i = 0; i < experiment.configs.size(); ++i) {
+    const TrainingConfig& config = experiment.configs[i];
+    RowResult row = {.row = &table.rows[i], .layer = LayerOfRow(config)};
+    row.length = config.objective.input_length;
+    row.steps = config.optimization.steps;
+    row.cost = CostOf(row.layer, row.length, row.length);
+    collector.Collect(i, &row);
     result.rows.push_back(std::move(row));
   }
+  if (table.measures.empty()) result.measures = MeasuresFound(result.rows);
   const auto row_of = [&](const std::string& name) {
     return *std::find_if(result.rows.begin(), result.rows.end(),
                          [&](const RowResult& row) { return row.row->name == name; });

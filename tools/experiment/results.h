@@ -9,10 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/experiment/cells.h"
 #include "tools/experiment/claims.h"
-#include "tools/reproduce/scale.h"
-#include "tools/reproduce/tables.h"
+#include "tools/experiment/experiment.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
@@ -29,7 +27,8 @@ struct CellResult {
 struct RowResult {
   const TableRow* row = nullptr;
   AttentionConfig layer;
-  AttentionCost cost;               // on one example, n = m
+  AttentionCost cost;               // on one example, n = m = length
+  int64_t length = 0, steps = 0;    // of its pretraining
   std::vector<CellResult> cells;    // whose pretraining is finished, by seed
   int64_t model_parameters = 0;     // 0: not known
   std::optional<double> step_time;  // seconds: the median over the cells
@@ -44,11 +43,9 @@ struct MissingCell {
 };
 
 struct TableResult {
-  const Table* table = nullptr;
-  std::string scale, scale_about, scale_fingerprint;
-  int64_t length = 0;                  // n = m of the costs
-  int64_t steps = 0;                   // of pretraining
-  std::vector<TableMeasure> measures;  // the table's, then other tasks of the scale
+  const Experiment* experiment = nullptr;
+  const Table* table = nullptr;        // the experiment's
+  std::vector<TableMeasure> measures;  // the table's, then those of other tasks that the cells are finetuned on
   std::vector<RowResult> rows;
   std::vector<ClaimResult> claims;
   std::vector<MissingCell> missing;
@@ -57,13 +54,17 @@ struct TableResult {
 
   bool IsMeasured(const TableMeasure& measure) const;
   Scatter ScatterOf(const TableMeasure& measure, const std::string& group) const;  // over its rows of the group
+  // Of rows that have a seed in common.
+  std::vector<SettingPair> PairsOf(const TableMeasure& measure) const;
   int64_t MostSeeds() const;
+  // What all rows have in common; none where they differ in it.
+  std::optional<int64_t> Length() const, Steps() const;
 };
 
-// Writes result.json of the table's finished cells that have none, those of other seeds too.
-void KeepRecords(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options);
+// Writes result.json of the experiment's finished cells that have none, those of other seeds too.
+void KeepRecords(const Experiment& experiment);
 
-// Seeds 1 to `seeds` are asked for; others that are there count too.
-TableResult CollectTable(const Scale& scale, const Table& table, int64_t seeds, const CellsOptions& options);
+// Refers to the experiment.
+TableResult CollectTable(const Experiment& experiment);
 
 }  // namespace crosstalk

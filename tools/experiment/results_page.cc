@@ -11,6 +11,7 @@
 #include "tools/report/chart.h"
 #include "tools/report/page.h"
 #include "tools/report/table.h"
+#include "tools/seed_groups.h"
 
 namespace crosstalk {
 
@@ -143,22 +144,23 @@ std::string ResultsFigure(const TableResult& result) {
 
 std::string ResultsPage(const TableResult& result) {
   const Table& table = *result.table;
-  Page page(StrCat("Table ", table.name, ": ", table.title));
+  Page page(table.Heading());
   page.SetKind("Crosstalk: tables");
-  page.SetLead(
-      StrCat(table.IsOfPaper() ? StrCat("Talking-Heads Attention, section ", table.section) : "A table of this project",
-             ", at scale ", result.scale, "."));
+  page.SetLead(result.experiment->lead);
   page.AddSection("What was run", List(RunNotes(result)));
-  page.AddSection("Table", Html(MeasuresTable(result), StrCat("Table ", table.name)) +
-                               (table.note.empty() ? "" : Paragraph(table.note)));
+  page.AddSection("Table",
+                  Html(MeasuresTable(result), table.Label()) + (table.note.empty() ? "" : Paragraph(table.note)));
   std::string charts;
   for (const TableMeasure& measure : result.measures) {
     charts += LineChart(ChartOverHeads(result, measure), SeriesOverHeads(result, measure));
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
   }
+  if (const TextTable pairs = table.claims.empty() ? DifferencesTable(result) : TextTable(); !pairs.rows.empty()) {
+    charts += Paragraph(DifferencesNote()) + Html(pairs, "Differences");
+  }
   if (!charts.empty()) page.AddSection(table.IsOfPaper() ? "Beside the paper" : "Differences", charts);
-  page.AddSection("Claims", ClaimsHtml(result));
+  if (!table.claims.empty()) page.AddSection("Claims", ClaimsHtml(result));
   page.AddSection("Cost", Html(CostsTable(result), "Cost of a layer, and time of a step"));
   std::vector<Series> curves;
   for (const RowResult& row : result.rows) {

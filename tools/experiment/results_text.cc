@@ -6,6 +6,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/format.h"
+#include "tools/seed_groups.h"
 
 namespace crosstalk {
 
@@ -85,7 +86,7 @@ std::string NumberText(const std::optional<double>& value) { return value ? Json
 
 TextTable MeasuresTable(const TableResult& result) {
   TextTable table;
-  table.header = {"row", "heads here"};
+  table.header = {result.table->rows_are, "heads here"};
   for (const TableMeasure& measure : result.measures) {
     const bool here = result.IsMeasured(measure), there = IsPrinted(result, measure.name);
     if (here) table.header.push_back(measure.label);
@@ -114,7 +115,7 @@ TextTable MeasuresTable(const TableResult& result) {
 TextTable CostsTable(const TableResult& result) {
   const bool printed = IsPrinted(result, "parameters"), timed = IsPrinted(result, "step_time");
   TextTable table;
-  table.header = {"row", "parameters, layer"};
+  table.header = {result.table->rows_are, "parameters, layer"};
   if (printed) table.header.push_back("paper: parameters, layer");
   for (const char* name :
        {"multiplications, layer", "parameters, model", "step time (ms)", "step time, to the first row"}) {
@@ -158,22 +159,36 @@ TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_m
   return table;
 }
 
+TextTable DifferencesTable(const TableResult& result) {
+  TextTable table = {{"measure", "of", "less that of", "difference (mean)", "95 % interval", "seeds"}, {}};
+  for (const TableMeasure& measure : result.measures) {
+    const int digits = ShownDigits(measure);
+    for (const SettingPair& pair : result.PairsOf(measure)) {
+      table.rows.push_back({measure.label, result.rows[pair.of].row->name, result.rows[pair.less].row->name,
+                            FixedText(Summarise(ValuesOf(pair.differences)).mean, digits),
+                            IntervalText(pair.interval, digits), StrCat(pair.differences.size())});
+    }
+  }
+  return table;
+}
+
 std::vector<std::string> RunNotes(const TableResult& result) {
   std::vector<std::string> notes;
-  notes.push_back(StrCat("Scale ", result.scale, " (", result.scale_fingerprint, "): ", result.scale_about));
+  notes.push_back(result.experiment->about);
   if (result.MostSeeds() == 0) {
     notes.emplace_back("Nothing has been measured yet: every number here is the paper's, or follows from the sizes.");
     return notes;
   }
-  notes.push_back(StrCat(StepsText(result.steps), " of pretraining; data: ", Listed(result.data), "."));
+  const std::optional<int64_t> steps = result.Steps(), length = result.Length();
+  notes.push_back(StrCat(steps ? StepsText(*steps) + " of pretraining; data: " : "Data: ", Listed(result.data), "."));
   notes.push_back(StrCat("crosstalk ", Listed(result.versions), "; bits: ", Listed(result.simd_bits), "."));
   notes.push_back(
       StrCat("Step times are medians, measured on ", Listed(result.processors),
              result.processors.size() > 1 ? ": on several kinds of machine, so that their ratios say little." : "."));
-  notes.push_back(
-      StrCat("Ours is the mean ± the standard deviation over seeds, with their number. Costs of a layer are "
-             "for n = m = ",
-             result.length, ", without biases."));
+  notes.push_back(StrCat(result.table->IsOfPaper() ? "Ours" : "A value",
+                         " is the mean ± the standard deviation over seeds, with their number. Costs of a layer are "
+                         "for n = m = ",
+                         length ? StrCat(*length) : "the input_length of each row", ", without biases."));
   return notes;
 }
 
@@ -190,11 +205,19 @@ std::string ClaimsNote() {
 
 std::string Markdown(const TableResult& result) {
   const Table& table = *result.table;
-  std::string text = StrCat("# Table ", table.name, ": ", table.title, "\n\n");
+  std::string text = StrCat("# ", table.Heading(), "\n\n");
   for (const std::string& note : RunNotes(result)) text += note + "\n";
   text += "\n" + MarkdownTable(MeasuresTable(result));
   if (!table.note.empty()) text += "\n" + table.note + "\n";
-  text += "\n## Cost\n\n" + MarkdownTable(CostsTable(result)) + "\n## Claims\n\n";
+  text += "\n## Cost\n\n" + MarkdownTable(CostsTable(result));
+  if (table.claims.empty()) {
+    const TextTable differences = DifferencesTable(result);
+    if (!differences.rows.empty()) {
+      text += StrCat("\n## Differences\n\n", DifferencesNote(), "\n\n", MarkdownTable(differences));
+    }
+  } else {
+    text += "\n## Claims\n\n";
+  }
   std::vector<std::string> not_measured;
   const TextTable claims = ClaimsTable(result, &not_measured);
   if (!claims.rows.empty()) text += ClaimsNote() + "\n\n" + MarkdownTable(claims);
@@ -252,18 +275,22 @@ std::string CurvesCsv(const TableResult& result) {
 
 namespace {
 
+Json BySeedJson(const BySeed& by_seed) {
+  Json json = Json::MakeObject();
+  for (const auto& [seed, value] : by_seed) json.Set(StrCat(seed), value);
+  return json;
+}
+
 Json RowJson(const TableResult& result, const RowResult& row) {
   Json measures = Json::MakeObject();
   for (const TableMeasure& measure : result.measures) {
     const BySeed by_seed = row.ValuesOf(measure);
     const std::vector<double> values = ValuesOf(by_seed);
     const MeanAndDeviation summary = Summarise(values);
-    Json seeds = Json::MakeObject();
-    for (const auto& [seed, value] : by_seed) seeds.Set(StrCat(seed), value);
     measures.Set(measure.name, Json::MakeObject({{"mean", values.empty() ? Json() : Json(summary.mean)},
                                                  {"deviation", values.size() < 2 ? Json() : Json(summary.deviation)},
                                                  {"seeds", static_cast<int64_t>(values.size())},
-                                                 {"by_seed", seeds},
+                                                 {"by_seed", BySeedJson(by_seed)},
                                                  {"paper", OrNull(row.row->Printed(measure.name))}}));
   }
   return Json::MakeObject({{"row", row.row->name},
@@ -280,17 +307,30 @@ Json RowJson(const TableResult& result, const RowResult& row) {
                            {"paper_label_lost", row.row->label_lost}});
 }
 
+Json DifferencesJson(const TableResult& result) {
+  Json list = Json::MakeArray();
+  for (const TableMeasure& measure : result.measures) {
+    for (const SettingPair& pair : result.PairsOf(measure)) {
+      list.Append(Json::MakeObject({{"measure", measure.name},
+                                    {"of", result.rows[pair.of].row->name},
+                                    {"less", result.rows[pair.less].row->name},
+                                    {"mean", Summarise(ValuesOf(pair.differences)).mean},
+                                    {"interval_95", IntervalJson(pair.interval)},
+                                    {"by_seed", BySeedJson(pair.differences)}}));
+    }
+  }
+  return list;
+}
+
 Json ClaimJson(const ClaimResult& claim) {
   Json pairs = Json::MakeArray();
   for (const PairResult& pair : claim.pairs) {
-    Json gains = Json::MakeObject();
-    for (const auto& [seed, gain] : pair.gains) gains.Set(StrCat(seed), gain);
     pairs.Append(Json::MakeObject({{"better", pair.better},
                                    {"worse", pair.worse},
                                    {"gain_mean", pair.gains.empty() ? Json() : Json(pair.mean)},
                                    {"interval_95", IntervalJson(pair.at_95)},
                                    {"interval_strict", IntervalJson(pair.at_most)},
-                                   {"gain_by_seed", gains}}));
+                                   {"gain_by_seed", BySeedJson(pair.gains)}}));
   }
   return Json::MakeObject({{"claim", claim.claim->text},
                            {"source", claim.claim->source},
@@ -309,21 +349,24 @@ Json ToJson(const TableResult& result) {
   for (const MissingCell& cell : result.missing) {
     missing.Append(Json::MakeObject({{"cell", cell.title}, {"reason", cell.reason}}));
   }
-  return Json::MakeObject({{"table", result.table->name},
-                           {"title", result.table->title},
-                           {"section", result.table->section},
-                           {"note", result.table->note},
-                           {"scale", result.scale},
-                           {"scale_fingerprint", result.scale_fingerprint},
-                           {"steps", result.steps},
-                           {"length", result.length},
-                           {"data", Strings(result.data)},
-                           {"versions", Strings(result.versions)},
-                           {"simd_bits", Strings(result.simd_bits)},
-                           {"processors", Strings(result.processors)},
-                           {"rows", rows},
-                           {"claims", claims},
-                           {"missing", missing}});
+  const auto or_null = [](const std::optional<int64_t>& value) { return value ? Json(*value) : Json(); };
+  Json json = Json::MakeObject({{"table", result.table->name},
+                                {"title", result.table->title},
+                                {"section", result.table->section},
+                                {"note", result.table->note},
+                                {"scale", result.experiment->scale},
+                                {"scale_fingerprint", result.experiment->fingerprint},
+                                {"steps", or_null(result.Steps())},
+                                {"length", or_null(result.Length())},
+                                {"data", Strings(result.data)},
+                                {"versions", Strings(result.versions)},
+                                {"simd_bits", Strings(result.simd_bits)},
+                                {"processors", Strings(result.processors)},
+                                {"rows", rows},
+                                {"claims", claims},
+                                {"missing", missing}});
+  if (result.table->claims.empty()) json.Set("differences", DifferencesJson(result));
+  return json;
 }
 
 }  // namespace crosstalk

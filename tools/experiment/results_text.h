@@ -16,6 +16,9 @@ TextTable CostsTable(const TableResult& result);
 // A row for each pair of each claim that has a seed in common; the claims that have none stand in `not_measured`.
 TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_measured);
 
+// A row for each measure and each two rows that have a seed in common, of a table without claims.
+TextTable DifferencesTable(const TableResult& result);
+
 // What was run: sentences.
 std::vector<std::string> RunNotes(const TableResult& result);
 // How the claims were tested: a sentence.

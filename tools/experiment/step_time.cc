@@ -102,7 +102,7 @@ std::optional<double> MeasureRate(const TrainingConfig& config, const StopSignal
   return multiplications / SecondsOfAPass(*measured, vocabulary, data, signals);
 }
 
-std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const ScaleFinetuning& finetuning) {
+std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const CellFinetuning& finetuning) {
   const std::optional<std::string> folder = TaskFolderOf(cell, finetuning);
   if (!folder) return std::nullopt;
   const int64_t vocabulary_size = ExpectedVocabulary(cell.pretraining).size;

@@ -26,7 +26,7 @@ struct FinetuningCost {
   StepCost step;
   double multiplications = 0;  // of the whole run
 };
-std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const ScaleFinetuning& finetuning);
+std::optional<FinetuningCost> CostOfFinetuning(const Cell& cell, const CellFinetuning& finetuning);
 
 // Bytes on disk of a finished run.
 int64_t DiskOfRun(const TrainingConfig& config, const StepCost& cost);

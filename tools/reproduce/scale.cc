@@ -85,9 +85,9 @@ void CheckFieldsOfFinetuning(const JsonReader& reader, const char* key) {
   }
 }
 
-ScaleFinetuning FinetuningFrom(const Json& json, const std::string& source) {
+CellFinetuning FinetuningFrom(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
-  ScaleFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
+  CellFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
   try {
     ParseTasks(finetuning.tasks);
   } catch (const Error& error) {
@@ -119,8 +119,8 @@ ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const st
   if (reader.Has("seeds")) model.seeds = reader.Int("seeds", 1, 10000);
   for (const Json& one : reader.Array("finetuning")) {
     const std::string place = StrCat(source, ": models.", name, ".finetuning[", model.finetunings.size(), "]");
-    ScaleFinetuning finetuning = FinetuningFrom(one, place);
-    for (const ScaleFinetuning& other : model.finetunings) {
+    CellFinetuning finetuning = FinetuningFrom(one, place);
+    for (const CellFinetuning& other : model.finetunings) {
       if (other.FolderName() == finetuning.FolderName()) Fail(ErrorKind::kData, place, ": task: stands there twice");
     }
     model.finetunings.push_back(std::move(finetuning));
@@ -135,12 +135,6 @@ int64_t IntOf(const Json& config, const char* key, int64_t otherwise) {
 }
 
 }  // namespace
-
-std::string ScaleFinetuning::FolderName() const {
-  std::string name = tasks;
-  std::replace(name.begin(), name.end(), ',', '-');
-  return "finetuning-" + name;
-}
 
 int64_t Scale::SeedsOf(const Table& table) const {
   const auto model = models.find(table.model);
@@ -261,12 +255,24 @@ std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table
   return configs;
 }
 
-AttentionConfig LayerOfRow(const TrainingConfig& config) {
-  for (const std::optional<AttentionKind>& place :
-       {config.model.encoder_self_kind, config.model.decoder_self_kind, config.model.encoder_decoder_kind}) {
-    if (place && *place != config.model.attention.kind) return MakeAttentionLayer(config.model, place);
+Experiment ExperimentOf(const Scale& scale, const Table& table, int64_t seeds, const std::string& data) {
+  Experiment experiment;
+  experiment.table = table;
+  experiment.configs = ConfigsOfRows(scale, table);
+  for (TrainingConfig& config : experiment.configs) {
+    if (data.empty()) continue;
+    config.data.text = data;
+    config.data.validation.clear();  // the scale's is of the scale's text
   }
-  return MakeAttentionLayer(config.model);
+  experiment.finetunings = scale.models.at(table.model).finetunings;
+  for (int64_t seed = 1; seed <= seeds; ++seed) experiment.seeds.push_back(static_cast<uint64_t>(seed));
+  experiment.scale = scale.name;
+  experiment.fingerprint = scale.fingerprint;
+  experiment.about = StrCat("Scale ", scale.name, " (", scale.fingerprint, "): ", scale.about);
+  experiment.lead =
+      StrCat(table.IsOfPaper() ? StrCat("Talking-Heads Attention, section ", table.section) : "A table of this project",
+             ", at scale ", scale.name, ".");
+  return experiment;
 }
 
 }  // namespace crosstalk

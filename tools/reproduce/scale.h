@@ -10,24 +10,16 @@
 
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
+#include "tools/experiment/experiment.h"
 #include "tools/reproduce/tables.h"
 
 namespace crosstalk {
-
-// Tasks that a pretrained model is finetuned on, in one run.
-struct ScaleFinetuning {
-  std::string tasks;  // "mnli-m", or several
-  std::optional<double> epochs;
-  Json config;  // fields over the published settings for the model and the tasks
-
-  std::string FolderName() const;  // "finetuning-mnli-m"
-};
 
 struct ScaleModel {
   TrainingConfig pretraining;         // of every row, but for its attention and its seed
   std::optional<double> heads_ratio;  // heads here, of one head in the table; that of the widths by default
   std::optional<int64_t> seeds;       // the scale's by default
-  std::vector<ScaleFinetuning> finetunings;
+  std::vector<CellFinetuning> finetunings;
 };
 
 struct Scale {
@@ -58,7 +50,8 @@ TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRo
 // The same for all rows of a table. Error(kUsage) of heads_ratio where two of them would be the same.
 std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table);
 
-// The layer that a row is about: in a model where only one place has attention of the row's kind, that place's.
-AttentionConfig LayerOfRow(const TrainingConfig& config);
+// The table at the scale, with seeds 1 to `seeds`, on the text `data`; empty: the scale's, or the built-in corpus.
+// Where it goes is left open.
+Experiment ExperimentOf(const Scale& scale, const Table& table, int64_t seeds, const std::string& data);
 
 }  // namespace crosstalk

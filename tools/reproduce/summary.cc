@@ -29,7 +29,7 @@ double SecondsOfSteps(const TableResult& result) {
   double seconds = 0;
   for (const RowResult& row : result.rows) {
     for (const CellResult& cell : row.cells) {
-      seconds += cell.step_seconds.value_or(0) * static_cast<double>(result.steps);
+      seconds += cell.step_seconds.value_or(0) * static_cast<double>(row.steps);
     }
   }
   return seconds;

@@ -72,15 +72,6 @@ TableClaim ClaimFrom(const Json& json, const Table& table, const std::string& so
 
 }  // namespace
 
-bool LowerIsBetter(const TableMeasure& measure) { return measure.name == "ln_ppl" || measure.curve_below; }
-
-int ShownDigits(const TableMeasure& measure) { return measure.curve_below ? 0 : LowerIsBetter(measure) ? 4 : 2; }
-
-std::optional<double> TableRow::Printed(const std::string& key) const {
-  const Json* value = paper.Find(key);
-  return value != nullptr && value->is_number() ? std::optional<double>(value->AsDouble()) : std::nullopt;
-}
-
 std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
   const JsonReader reader(json, source);
   reader.String("source");
