@@ -126,6 +126,9 @@ TEST_F(ReportTest, RunsThatDifferInTheirSeedAloneAreOneSetting) {
   EXPECT_TRUE(Contains(page,
                        "<td>attention talking</td><td>attention multihead</td><td class=\"number\">-0.3750</td>"
                        "<td>-1.9633 … 1.2133</td><td class=\"number\">2</td>"));
+  // The curve of a setting is the mean of its runs, in a band; its values stand in the chart's table.
+  EXPECT_TRUE(Contains(page, "held-out ln(PPL), mean and range over seeds"));
+  EXPECT_TRUE(Contains(page, "<td>2.25 (2 to 2.5)</td>")) << page;
   // Of one setting there is nothing to subtract.
   const std::string one = Report({dir_ / "talking1", dir_ / "talking2", "--samples", "0"});
   EXPECT_TRUE(Contains(one, "<th scope=\"row\">all runs</th><td>1, 2</td><td>2.2500 ± 0.3536</td>"));

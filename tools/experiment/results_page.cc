@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -77,27 +76,11 @@ Intervals DifferencesOf(const TableResult& result, const TableMeasure& measure) 
   return chart;
 }
 
-// Adds x with the mean and the range of the values.
-void AddPoint(double x, const std::vector<double>& values, Series* series) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  series->x.push_back(x);
-  series->y.push_back(Summarise(values).mean);
-  series->low.push_back(*low);
-  series->high.push_back(*high);
-}
-
-// A row's curve: the mean and the range over its runs where all have a value.
+// A row's curve, over its runs.
 Series CurveOf(const RowResult& row) {
-  std::map<double, std::vector<double>> by_step;
-  for (const CellResult& cell : row.cells) {
-    for (size_t i = 0; i < cell.curve.size(); ++i) by_step[cell.curve_steps[i]].push_back(cell.curve[i]);
-  }
-  Series series = {.name = row.row->name, .x = {}, .y = {}};
-  for (const auto& [step, values] : by_step) {
-    if (values.size() != row.cells.size()) continue;
-    AddPoint(step, values, &series);
-  }
-  return series;
+  std::vector<Series> runs;
+  for (const CellResult& cell : row.cells) runs.push_back({.name = "", .x = cell.curve_steps, .y = cell.curve});
+  return MeanAndRange(row.row->name, runs);
 }
 
 // The table's figure over the number of heads; without series where its rows name none.
@@ -109,7 +92,7 @@ std::vector<Series> SeriesOverHeads(const TableResult& result, const TableMeasur
     auto place =
         std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == row.row->series; });
     if (place == series.end()) place = series.insert(place, Series{.name = row.row->series, .x = {}, .y = {}});
-    AddPoint(static_cast<double>(row.layer.h), values, &*place);
+    AddMeanAndRange(static_cast<double>(row.layer.h), values, &*place);
   }
   return series;
 }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+
+#include "tools/statistics.h"
 
 namespace crosstalk {
 
@@ -46,6 +49,28 @@ Curve Thinned(const Series& series, size_t most) {
     column = here;
   }
   return curve;
+}
+
+void AddMeanAndRange(double x, const std::vector<double>& values, Series* series) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  series->x.push_back(x);
+  series->y.push_back(Summarise(values).mean);
+  series->low.push_back(*low);
+  series->high.push_back(*high);
+}
+
+Series MeanAndRange(const std::string& name, const std::vector<Series>& runs) {
+  std::map<double, std::vector<double>> by_x;
+  for (const Series& run : runs) {
+    for (size_t i = 0; i < run.x.size(); ++i) {
+      if (std::isfinite(run.y[i])) by_x[run.x[i]].push_back(run.y[i]);
+    }
+  }
+  Series series = {.name = name, .x = {}, .y = {}};
+  for (const auto& [x, values] : by_x) {
+    if (values.size() == runs.size()) AddMeanAndRange(x, values, &series);
+  }
+  return series;
 }
 
 }  // namespace crosstalk

@@ -14,6 +14,11 @@ struct Series {
   std::vector<double> low = {}, high = {};
 };
 
+// y with the range of `values`, which are not none.
+void AddMeanAndRange(double x, const std::vector<double>& values, Series* series);
+// The mean and the range of several runs, where all of them have a finite value.
+Series MeanAndRange(const std::string& name, const std::vector<Series>& runs);
+
 // One point that is drawn: of several that fall together their mean, between the least and the largest.
 struct CurvePoint {
   double x = 0;  // the last one's

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "tools/report/chart.h"
-
 namespace crosstalk {
 namespace {
 
@@ -35,19 +32,6 @@ struct PlannedChart {
   LineChartOptions options;
   std::vector<Series> series;
 };
-
-LineChartOptions OptionsFor(const std::string& measure, const std::string& title) {
-  LineChartOptions options;
-  options.title = title;
-  if (measure == "ln_ppl" || measure == "loss" || measure == "task_loss") options.y_label = "nats";
-  if (DisplayOf({measure, 0}).is_share) {
-    options.factor = 100;
-    options.unit = " %";
-  }
-  if (measure == "gradient_norm") options.y_scale = AxisScale::kLogIfWide;
-  options.y_from_zero = measure == "learning_rate" || measure == "tokens_per_second";
-  return options;
-}
 
 std::vector<ChartMark> Marks(const RunRecord& run) {
   std::vector<ChartMark> marks;
@@ -100,7 +84,7 @@ std::vector<PlannedChart> ChartsOfOne(const RunRecord& run) {
   std::vector<PlannedChart> charts;
   std::vector<std::string> shown;
   for (const Series& measure : run.held_out) {
-    PlannedChart chart{OptionsFor(measure.name, MeasureLabel(measure.name)), {}};
+    PlannedChart chart{ChartOptionsFor(measure.name, MeasureLabel(measure.name)), {}};
     chart.options.references = References({run}, measure.name);
     if (const Series* training = run.Training(measure.name)) chart.series.push_back(Named(*training, "training"));
     chart.series.push_back(Named(measure, "held-out"));
@@ -110,7 +94,7 @@ std::vector<PlannedChart> ChartsOfOne(const RunRecord& run) {
   for (const Series& measure : run.training) {
     if (std::find(shown.begin(), shown.end(), measure.name) != shown.end()) continue;
     const std::string label = MeasureLabel(measure.name);
-    charts.push_back({OptionsFor(measure.name, label), {Named(measure, "training")}});
+    charts.push_back({ChartOptionsFor(measure.name, label), {Named(measure, "training")}});
   }
   for (PlannedChart& chart : charts) chart.options.marks = Marks(run);
   return charts;
@@ -122,7 +106,7 @@ std::vector<PlannedChart> ChartsOfSeveral(const std::vector<RunRecord>& runs) {
   for (const RunRecord& run : runs) AddNames(run.held_out, held_out);
   for (const RunRecord& run : runs) AddNames(run.training, training);
   const auto add = [&](const std::string& measure, const std::string& title, bool of_training) {
-    PlannedChart chart{OptionsFor(measure, title), {}};
+    PlannedChart chart{ChartOptionsFor(measure, title), {}};
     if (!of_training) chart.options.references = References(runs, measure);
     for (const RunRecord& run : runs) {
       const Series* found = Find(of_training ? run.training : run.held_out, measure);
@@ -140,6 +124,19 @@ std::vector<PlannedChart> ChartsOfSeveral(const std::vector<RunRecord>& runs) {
 }
 
 }  // namespace
+
+LineChartOptions ChartOptionsFor(const std::string& measure, const std::string& title) {
+  LineChartOptions options;
+  options.title = title;
+  if (measure == "ln_ppl" || measure == "loss" || measure == "task_loss") options.y_label = "nats";
+  if (DisplayOf({measure, 0}).is_share) {
+    options.factor = 100;
+    options.unit = " %";
+  }
+  if (measure == "gradient_norm") options.y_scale = AxisScale::kLogIfWide;
+  options.y_from_zero = measure == "learning_rate" || measure == "tokens_per_second";
+  return options;
+}
 
 std::string RunCharts(const std::vector<RunRecord>& runs) {
   std::vector<PlannedChart> charts = runs.size() == 1 ? ChartsOfOne(runs[0]) : ChartsOfSeveral(runs);

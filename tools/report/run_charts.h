@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "tools/report/chart.h"
 #include "tools/report/run_record.h"
 
 namespace crosstalk {
+
+// How a measure's chart shows it: its unit, its scale.
+LineChartOptions ChartOptionsFor(const std::string& measure, const std::string& title);
 
 // ln(PPL) and every other held-out measure, with the training's where it has it; loss, learning rate, gradient norm and
 // tokens per second. Empty where there is no line of any.

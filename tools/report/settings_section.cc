@@ -7,6 +7,7 @@
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/report/page.h"
+#include "tools/report/run_charts.h"
 #include "tools/report/table.h"
 #include "tools/seed_groups.h"
 #include "tools/seed_runs.h"
@@ -93,6 +94,26 @@ std::string MeansTable(const std::vector<SeedGroup>& groups, const std::vector<R
       {.caption = "Runs that differ in their seed alone: the last score, mean ± standard deviation", .changed = {}});
 }
 
+// Each measure of the settings that have several runs, over them.
+std::string CurvesOfSettings(const std::vector<SeedGroup>& groups, const std::vector<RunsOfSetting>& settings) {
+  std::string html;
+  for (const std::string& measure : MeasuresOf(groups)) {
+    std::vector<Series> curves;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      std::vector<Series> runs;
+      for (const RunRecord* run : settings[i]) {
+        for (const Series& series : run->held_out) {
+          if (series.name == measure) runs.push_back(series);
+        }
+      }
+      if (runs.size() > 1) curves.push_back(MeanAndRange(groups[i].name, runs));
+    }
+    const std::string title = StrCat("held-out ", MeasureLabel(measure), ", mean and range over seeds");
+    html += LineChart(ChartOptionsFor(measure, title), curves);
+  }
+  return html.empty() ? "" : "<div class=\"charts\">\n" + html + "</div>\n";
+}
+
 }  // namespace
 
 std::string SettingsSection(const std::vector<RunRecord>& runs) {
@@ -102,7 +123,7 @@ std::string SettingsSection(const std::vector<RunRecord>& runs) {
   const std::vector<std::string> names = NamesOfSettings(settings);
   std::vector<SeedGroup> groups;
   for (size_t i = 0; i < settings.size(); ++i) groups.push_back(GroupOfSetting(names[i], settings[i]));
-  std::string html = MeansTable(groups, settings);
+  std::string html = MeansTable(groups, settings) + CurvesOfSettings(groups, settings);
   const TextTable differences = DifferencesTable(groups);
   if (differences.rows.empty()) return html;
   std::vector<std::vector<TableCell>> rows;
