@@ -20,9 +20,9 @@ constexpr MetricDisplay kDisplays[] = {
     {"task_accuracy", "task accuracy", false, true},
 };
 
-constexpr std::string_view kReserved[] = {"event",          "step",          "loss",          "loss_lower_bound",
-                                          "constant_guess", "learning_rate", "gradient_norm", "tokens",
-                                          "target_tokens",  "examples",      "seconds",       "tokens_per_second"};
+constexpr std::string_view kReserved[] = {
+    "event",  "step",   "loss",          "loss_lower_bound", "constant_guess", "learning_rate",    "gradient_norm",
+    "joules", "tokens", "target_tokens", "examples",         "seconds",        "tokens_per_second"};
 
 }  // namespace
 

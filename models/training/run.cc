@@ -210,7 +210,10 @@ void TrainingRun::Evaluate() {
     return;
   }
   evaluation.baselines = *baselines_;
-  AppendMetrics(EvaluationEvent(evaluation));
+  Json event = EvaluationEvent(evaluation);
+  // Of the steps since the last evaluation, and of this one.
+  if (const std::optional<double> joules = energy_.Joules()) event.Set("joules", *joules);
+  AppendMetrics(event);
   AppendPictures();
   state_.last_evaluation = evaluation;
   saved_ = false;

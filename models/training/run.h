@@ -20,6 +20,7 @@
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/run_start.h"
+#include "crosstalk/runtime/energy.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -84,6 +85,7 @@ class TrainingRun {
   LocalReducer reducer_;
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
+  EnergyMeter energy_;
   std::unique_ptr<EventLog> events_;    // null: none are asked for
   bool saved_ = false;                  // steps and evaluations, in a checkpoint
   std::optional<Baselines> baselines_;  // of held_out_, once they have been computed

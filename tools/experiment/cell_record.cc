@@ -68,18 +68,20 @@ Json ConfigDifferences(const TrainingConfig& finetuning, const TrainingConfig& p
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ToJson(const PretrainingRecord& record) {
-  return Json::MakeObject({{"values", Numbers(record.values)},
-                           {"step_seconds", record.step_seconds ? Json(*record.step_seconds) : Json()},
-                           {"parameters", record.parameters},
-                           {kModelDigest, TextOrNull(record.model_sha256)},
-                           {"data", record.data},
-                           {"data_fingerprint", record.data_fingerprint},
-                           {"simd_bits", record.simd_bits},
-                           {"versions", Strings(record.versions)},
-                           {"processors", Strings(record.processors)},
-                           {"curve_steps", Doubles(record.curve_steps)},
-                           {"curve", Doubles(record.curve)},
-                           {kConfiguration, ToJson(record.config)}});
+  Json json = Json::MakeObject({{"values", Numbers(record.values)},
+                                {"step_seconds", record.step_seconds ? Json(*record.step_seconds) : Json()},
+                                {"parameters", record.parameters},
+                                {kModelDigest, TextOrNull(record.model_sha256)},
+                                {"data", record.data},
+                                {"data_fingerprint", record.data_fingerprint},
+                                {"simd_bits", record.simd_bits},
+                                {"versions", Strings(record.versions)},
+                                {"processors", Strings(record.processors)},
+                                {"curve_steps", Doubles(record.curve_steps)},
+                                {"curve", Doubles(record.curve)},
+                                {kConfiguration, ToJson(record.config)}});
+  if (record.joules) json.Set("joules", *record.joules);
+  return json;
 }
 
 Json ToJson(const FinetuningRecord& record, const TrainingConfig& pretraining) {
@@ -107,6 +109,10 @@ class RecordReader {
       if (!(*record.step_seconds >= 0 && *record.step_seconds <= kMostSeconds)) {
         reader.FailAt("step_seconds", "is not between 0 and ", kMostSeconds);
       }
+    }
+    if (reader.Has("joules")) {
+      record.joules = Finite(reader, "joules", reader.Value("joules"));
+      if (*record.joules < 0) reader.FailAt("joules", "is less than 0");
     }
     record.parameters = reader.Int("parameters", 1, int64_t{1} << 50);
     record.model_sha256 = ModelDigest(reader);
@@ -214,6 +220,7 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
   for (const Json& line : lines) {
     if (line.At("event").AsString() != "eval") continue;
     const JsonReader reader(line, folder.MetricsFile());
+    if (reader.Has("joules")) record.joules = record.joules.value_or(0) + reader.Double("joules");
     const int64_t step = reader.Int("step");
     record.curve_steps.push_back(static_cast<double>(step));
     record.curve.push_back(reader.Double("ln_ppl"));

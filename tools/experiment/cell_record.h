@@ -24,6 +24,7 @@ struct PretrainingRecord {
   std::map<std::string, double> values;        // at the last step, by measure: "ln_ppl"
   std::vector<double> curve_steps, curve;      // held-out ln(PPL)
   std::optional<double> step_seconds;          // median
+  std::optional<double> joules;                // of its processors; none where they did not tell
 };
 
 struct FinetuningRecord {

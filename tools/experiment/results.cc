@@ -58,6 +58,7 @@ void TakePretraining(const PretrainingRecord& record, const std::vector<TableMea
   result->curve_steps = record.curve_steps;
   result->curve = record.curve;
   result->step_seconds = record.step_seconds;
+  result->joules = record.joules;
   result->model_parameters = record.parameters;
 }
 

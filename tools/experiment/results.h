@@ -20,6 +20,7 @@ struct CellResult {
   uint64_t seed = 0;
   std::map<std::string, double> values;  // by measure; shares in per cent
   std::optional<double> step_seconds;    // median
+  std::optional<double> joules;          // of its pretraining
   std::vector<double> curve_steps, curve;
   int64_t model_parameters = 0;
 };

@@ -60,6 +60,22 @@ std::optional<double> PrintedRelativeTime(const TableResult& result, const Table
   return *own / *first;
 }
 
+// Of the runs whose processors told it; empty of none.
+std::string EnergyNote(const TableResult& result) {
+  double joules = 0;
+  int64_t told = 0, runs = 0;
+  for (const RowResult& row : result.rows) {
+    for (const CellResult& cell : row.cells) {
+      ++runs;
+      told += cell.joules ? 1 : 0;
+      joules += cell.joules.value_or(0);
+    }
+  }
+  if (told == 0) return "";
+  return StrCat("The processors took ", FixedText(joules / 3600, 1), " Wh for the pretraining of ", told, " of the ",
+                runs, " runs, whatever else they did meanwhile.");
+}
+
 std::string Listed(const std::set<std::string>& texts) { return Join({texts.begin(), texts.end()}, "; "); }
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -185,6 +201,7 @@ std::vector<std::string> RunNotes(const TableResult& result) {
   notes.push_back(
       StrCat("Step times are medians, measured on ", Listed(result.processors),
              result.processors.size() > 1 ? ": on several kinds of machine, so that their ratios say little." : "."));
+  if (const std::string energy = EnergyNote(result); !energy.empty()) notes.push_back(energy);
   notes.push_back(StrCat(result.table->IsOfPaper() ? "Ours" : "A value",
                          " is the mean ± the standard deviation over seeds, with their number. Costs of a layer are "
                          "for n = m = ",
