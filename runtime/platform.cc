@@ -48,8 +48,8 @@ std::string Compiler() {
 }
 
 bool IsRelevant(std::string_view name) {
-  constexpr std::string_view kPrefixes[] = {"OMP_", "OPENBLAS_", "GOTO_", "GOMP_",         "KMP_",
-                                            "MKL_", "BLIS_",     "HWY_",  "CROSSTALK_SIMD"};
+  constexpr std::string_view kPrefixes[] = {"OMP_", "OPENBLAS_", "GOTO_", "GOMP_",          "KMP_",
+                                            "MKL_", "BLIS_",     "HWY_",  "CROSSTALK_SIMD", "CROSSTALK_PACKAGES"};
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
