@@ -210,6 +210,8 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   CROSSTALK_CHECK(
       asked <= 1 || (asked == 2 && settings.dry_run && settings.cell),
       "--list, --dry-run, --status, --assemble, --summary, --verify and --cell each say what to do; give one");
+  CROSSTALK_CHECK(!settings.json || !(settings.list || settings.summary),
+                  "--json: --list prints commands and --summary a text; neither is JSON");
   CROSSTALK_CHECK(settings.verify || !options.Given("--verify-seed"), "--verify-seed: chooses cells of --verify");
   CROSSTALK_CHECK(!settings.cell || (*settings.cell >= 1 && *settings.cell <= cells),
                   "--cell: ", settings.cell.value_or(0), " is not between 1 and ", cells,
