@@ -222,7 +222,7 @@ Command FinetuneCommand() {
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields<FinetuneSettings>({FromField()});
         options.NameField("init_from", "--from");
-        AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation"});
+        AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation", "corpus"});
         options.AddFields(FinetuneRunFields());
         options.AddThreads();
         for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);

@@ -1,5 +1,6 @@
 #include "crosstalk/models/objectives/next_token.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -24,21 +25,35 @@ class NextTokenExamples : public ExampleSource {
 
   void Write(int64_t place, int64_t /*index*/, Batch& batch, int64_t row) const override {
     const std::vector<int32_t> chunk = dataset_.Chunk(place);
-    WriteTokenRow({chunk.begin(), chunk.end() - 1}, {chunk.begin() + 1, chunk.end()}, row, batch);
+    std::vector<int32_t> targets(chunk.begin() + 1, chunk.end());
+    const std::vector<bool> asked = TargetsOf(place);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (!asked[i + 1]) targets[i] = inputs_.tokenizer->special_tokens().pad;
+    }
+    WriteTokenRow({chunk.begin(), chunk.end() - 1}, targets, row, batch);
+    batch.targets -= std::count(asked.begin() + 1, asked.end(), false);
     batch.tokens += n_;
   }
 
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
 
   std::optional<LossBound> LossLowerBound(int64_t place, int64_t /*index*/) const override {
-    std::vector<bool> hidden(static_cast<size_t>(n_ + 1), true);
-    hidden[0] = false;
+    const std::vector<bool> hidden = TargetsOf(place);
     const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
     if (!nats) return std::nullopt;
-    return LossBound{*nats, n_};
+    return LossBound{*nats, std::count(hidden.begin(), hidden.end(), true)};
   }
 
  private:
+  // Which tokens of a chunk are targets: never the first.
+  std::vector<bool> TargetsOf(int64_t place) const {
+    std::vector<bool> targets = dataset_.AskedFor(place);
+    targets[0] = false;
+    CROSSTALK_CHECK_FIELD(std::find(targets.begin(), targets.end(), true) != targets.end(), "input_length",
+                          inputs_.text->Describe(), " asks for nothing in the first ", n_, " tokens of an example");
+    return targets;
+  }
+
   ExampleInputs inputs_;
   int64_t n_;
   ChunkDataset dataset_;

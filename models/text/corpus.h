@@ -63,6 +63,12 @@ class TextSource {
                                                const Tokenizer& /*tokenizer*/) const {
     return std::nullopt;
   }
+  // Whether a model of next tokens learns all of it: the default.
+  virtual bool asks_for_all() const { return true; }
+  // Otherwise: which tokens of a chunk it learns; `chunk` is cut from the text of `example`.
+  virtual std::vector<bool> AskedFor(int64_t /*example*/, const ChunkLocation& chunk) const {
+    return std::vector<bool>(chunk.tokens.size(), true);
+  }
 };
 
 // A corpus and its two parts. `validation` holds text that `training` never gives.

@@ -78,6 +78,11 @@ ChunkLocation ChunkDataset::LocateChunk(int64_t example) const {
   return chunk;
 }
 
+std::vector<bool> ChunkDataset::AskedFor(int64_t example) const {
+  if (source_->asks_for_all()) return std::vector<bool>(static_cast<size_t>(length_), true);
+  return source_->AskedFor(example, LocateChunk(example));
+}
+
 std::optional<double> ChunkDataset::LossLowerBound(int64_t example, const std::vector<bool>& hidden) const {
   return source_->LossLowerBound(example, LocateChunk(example), hidden, *tokenizer_);
 }

@@ -34,6 +34,8 @@ class ChunkDataset {
   ChunkLocation LocateChunk(int64_t example) const;
   // TextSource::LossLowerBound of that chunk; hidden has length() entries.
   std::optional<double> LossLowerBound(int64_t example, const std::vector<bool>& hidden) const;
+  // TextSource::AskedFor of that chunk; where the source asks for all, without reading it.
+  std::vector<bool> AskedFor(int64_t example) const;
   // Number of chunks in one pass over the source; INT64_MAX if it has no end.
   int64_t chunks_per_epoch() const { return places_.count; }
   int64_t length() const { return length_; }

@@ -15,6 +15,7 @@
 #include "crosstalk/models/model_options.h"
 #include "crosstalk/models/objectives/config.h"
 #include "crosstalk/models/recipe.h"
+#include "crosstalk/models/text/corpus_kind.h"
 #include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/optimizer.h"
@@ -51,6 +52,7 @@ struct EnumNames<LossDenominator> {
 struct DataConfig {
   std::string text;
   std::string validation;
+  CorpusKind corpus = CorpusKind::kStories;  // where `text` is empty
   std::string tokenizer = "sentencepiece";
   int64_t vocabulary = 1000;
 };

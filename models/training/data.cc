@@ -6,6 +6,7 @@
 
 #include "crosstalk/models/objectives/prefetch.h"
 #include "crosstalk/models/text/character_tokenizer.h"
+#include "crosstalk/models/text/puzzles/puzzles.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/text/text_sampling.h"
@@ -124,8 +125,11 @@ TextCorpus OpenCorpus(const TrainingConfig& config, const StopRequest& stop) {
   if (config.data.text.empty()) {
     CROSSTALK_CHECK_FIELD(config.data.validation.empty(), "validation",
                           "needs data beside it: the built-in corpus holds out its own part");
-    return MakeSyntheticCorpus(kDataSeed);
+    const CorpusKind kind = config.data.corpus;
+    return kind == CorpusKind::kStories ? MakeSyntheticCorpus(kDataSeed) : MakePuzzleCorpus(kind, kDataSeed);
   }
+  CROSSTALK_CHECK_FIELD(config.data.corpus == CorpusKind::kStories, "corpus", Name(config.data.corpus),
+                        " is built in, and data says another text; give one");
   FileCorpusOptions options;
   options.path = config.data.text;
   options.validation_path = config.data.validation;

@@ -37,6 +37,10 @@ FieldTable<DataConfig> DataFields() {
                  {.placeholder = "PATH",
                   .help = "Text to measure on; held out of the data by default.",
                   .affects_result = kNoEffect}),
+       MakeField("corpus", &Config::corpus,
+                 {.help = "Which built-in corpus, where no text is given: stories, or puzzles, of which a language "
+                          "model learns the answers alone.",
+                  .may_be_missing = true}),
        MakeField("tokenizer", &Config::tokenizer,
                  {.placeholder = "KIND",
                   .help = "bytes; characters or sentencepiece, made from the training part; or a file: a "
@@ -245,7 +249,8 @@ FieldTable<DataConfig> DataFieldsAndReaders() {
     if (!type.learns_tasks()) of_text.choices.push_back(type.name);
   }
   for (auto& row : rows) {
-    if (row.member == MemberOf(&DataConfig::text) || row.member == MemberOf(&DataConfig::validation)) {
+    if (row.member == MemberOf(&DataConfig::text) || row.member == MemberOf(&DataConfig::validation) ||
+        row.member == MemberOf(&DataConfig::corpus)) {
       row.options.read_by = of_text;
     }
   }

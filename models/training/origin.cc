@@ -110,7 +110,8 @@ FieldTable<TrainingConfig> ModelFieldsThatBind() {
 
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config) {
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (!IsOneOf(field.group, {"Data", "Tasks", "Model"}) || IsOneOf(field.key, {"data", "validation"})) continue;
+    if (!IsOneOf(field.group, {"Data", "Tasks", "Model"}) || IsOneOf(field.key, {"data", "validation", "corpus"}))
+      continue;
     field.set(config, field.get(origin));
   }
 }

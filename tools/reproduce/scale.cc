@@ -49,7 +49,7 @@ const NamedText* FindScale(const std::string& name) {
 constexpr const char* kFieldsOfRows[] = {"attention",  "heads",   "key_heads",    "value_heads",  "key_size",
                                          "value_size", "dynamic", "encoder_self", "decoder_self", "encoder_decoder",
                                          "model",      "seed",    "init_from",    "continued_at", "optimizer_start",
-                                         "objective",  "task"};
+                                         "objective",  "task",    "corpus"};
 bool IsOfRows(const std::string& key) {
   return std::find(std::begin(kFieldsOfRows), std::end(kFieldsOfRows), key) != std::end(kFieldsOfRows);
 }
@@ -212,6 +212,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRo
   const double ratio =
       model->second.heads_ratio.value_or(static_cast<double>(width) / static_cast<double>(table.width));
   for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
+  if (row.config.Find("corpus") != nullptr) config.data.text = config.data.validation = "";
   const int64_t h = row.config.At("heads").AsInt();
   const int64_t h_k = IntOf(row.config, "key_heads", h), h_v = IntOf(row.config, "value_heads", h);
   const int64_t d_k = IntOf(row.config, "key_size", table.width / h), d_v = IntOf(row.config, "value_size", d_k);

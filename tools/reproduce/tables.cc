@@ -87,7 +87,9 @@ std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
     if (fields.Has("scale")) table.scale = fields.String("scale");
     table.model = fields.String("model");
     table.note = fields.String("note");
-    for (const Json& measure : measures.Array(table.model)) table.measures.push_back(MeasureFrom(measure, source));
+    const JsonReader& with_measures = fields.Has("measures") ? fields : measures;
+    for (const Json& measure : with_measures.Array(fields.Has("measures") ? "measures" : table.model.c_str()))
+      table.measures.push_back(MeasureFrom(measure, source));
     for (const Json& row : fields.Array("rows")) table.rows.push_back(RowFrom(row, source));
     for (const Json& claim : fields.Array("claims")) table.claims.push_back(ClaimFrom(claim, table, source));
     fields.RejectUnread();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "crosstalk/models/objectives/batches.h"
+#include "crosstalk/models/text/puzzles/puzzles.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
@@ -65,6 +66,32 @@ TEST(NextTokenTest, TheBuiltInCorpusKnowsItsBound) {
   ASSERT_TRUE(bound.has_value());
   EXPECT_GT(*bound, 0);
   EXPECT_LT(*bound, 3);  // nats a byte
+}
+
+// Of puzzles only the answers are targets.
+TEST(NextTokenTest, TargetsAreWhatTheTextAsksFor) {
+  const auto examples =
+      Examples(MakePuzzleCorpus(CorpusKind::kRetrieval, 0).training, TextSource::Order::kShuffled, 64);
+  Batch batch = examples->EmptyBatch(2);
+  for (int64_t row = 0; row < 2; ++row) examples->Write(row, row, batch, row);
+  const auto tokenizer = MakeByteTokenizer(0);
+  for (int64_t row = 0; row < 2; ++row) {
+    const Ids inputs = Row(batch.Get("inputs"), row), targets = Row(batch.Get("targets"), row);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const bool answer = i >= 31 && i < 61 && i % 2 == 1;  // the value of the key that the input is
+      EXPECT_EQ(targets[i] != tokenizer->special_tokens().pad, answer) << i;
+      if (answer) {
+        EXPECT_EQ(targets[i], inputs[i + 1]);
+      }
+    }
+  }
+  EXPECT_EQ(batch.targets, 2 * 15);
+  EXPECT_EQ(batch.tokens, 2 * 64);
+  EXPECT_EQ(examples->LossLowerBound(0, 0)->nats, 0);
+  EXPECT_EQ(examples->LossLowerBound(0, 0)->targets, 15);
+  const auto short_ones = Examples(MakePuzzleCorpus(CorpusKind::kRetrieval, 0).training, TextSource::Order::kShuffled);
+  testing::ExpectError([&] { short_ones->Write(0, 0, batch, 0); }, ErrorKind::kUsage,
+                       {"input_length", "asks for nothing in the first 12 tokens"});
 }
 
 TEST(NextTokenTest, TextOfOneExampleIsNeeded) {
