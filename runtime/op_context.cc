@@ -6,7 +6,7 @@ namespace {
 // Outside of all scopes. Never destroyed: ops may run while the process ends.
 union Outermost {
   constexpr Outermost() : context() {}
-  constexpr ~Outermost() {}
+  ~Outermost() {}
   OpContext context;
 };
 constinit const Outermost outermost;

@@ -49,6 +49,13 @@ fuzz:  ## look for inputs that break it: TARGET=json SECONDS=60; by default each
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_CHOSEN:%=$(BUILD)/fuzz/%)
 
+# What clang++ does not take, nobody who builds with g++ sees. One instruction set tells; nothing is written.
+.PHONY: fuzz-check
+fuzz-check: $(COMMAND)  ## whether clang++ takes the sources that make fuzz compiles
+	@{ find $(BUILD)/units -name unit.cc -not -path '$(BUILD)/units/tests/*'; echo '$(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc))'; } \
+	  | xargs -n 1 -P $(JOBS) $(FUZZ_CXX) -fsyntax-only -std=c++20 -fopenmp -I$(BUILD)/include -I. -DHWY_COMPILE_ONLY_STATIC
+	@echo "clang: it takes the sources"
+
 # Kernels see numbers, not files: plain, for clang takes minutes to instrument one. (.ci/run tests them sanitized.)
 $(call object,$(call sources,kernels)): private COMPILE := $(filter-out -fsanitize=fuzzer%,$(COMPILE))
 

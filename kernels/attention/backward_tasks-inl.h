@@ -143,12 +143,15 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
 // The whole pass, with the operands of products as Terms says.
 template <class Terms>
 void BackwardIn(const BackwardPass& pass) {
-  const auto& [plan, call, O, stats, dO, out, workspace, threads] = pass;
+  const AttentionPlan& plan = pass.plan;
+  const AttentionCall& call = pass.call;
+  const AttentionGradients& out = pass.out;
+  const int threads = pass.threads;
   const AttentionShape& s = plan.shape;
   const WantedGradients wanted(s, &out);
-  Arena arena(workspace);
+  Arena arena(pass.workspace);
   PackedMemory packed(plan, AttentionPass::kBackward, arena);
-  if (stats.L != nullptr) packed.K_by_position = {};  // of the logits' products alone
+  if (pass.stats.L != nullptr) packed.K_by_position = {};  // of the logits' products alone
   const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);

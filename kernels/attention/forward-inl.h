@@ -227,8 +227,10 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& c
 // The whole pass, with the operands of products as Terms says.
 template <class Terms>
 void ForwardIn(const ForwardPass& pass) {
-  const auto& [plan, call, O, stats, workspace, threads] = pass;
-  Arena arena(workspace);
+  const AttentionPlan& plan = pass.plan;
+  const AttentionCall& call = pass.call;
+  const int threads = pass.threads;
+  Arena arena(pass.workspace);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
   std::vector<ForwardScratch> scratch;
   for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
@@ -242,7 +244,8 @@ void ForwardIn(const ForwardPass& pass) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups;
-    ForwardBlock<Terms>(plan, call, packed, scratch[static_cast<size_t>(slot)], O, stats, b, group, task % plan.blocks);
+    ForwardBlock<Terms>(plan, call, packed, scratch[static_cast<size_t>(slot)], pass.O, pass.stats, b, group,
+                        task % plan.blocks);
   });
 }
 

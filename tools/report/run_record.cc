@@ -47,7 +47,8 @@ void AddMeasures(const Json& line, double step, const std::string_view (&none)[k
   for (const auto& [key, value] : line.AsObject()) {
     if (std::find(std::begin(none), std::end(none), key) != std::end(none)) continue;
     if (!value.is_number() && !value.is_null()) continue;
-    auto found = std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == key; });
+    auto found =
+        std::find_if(series.begin(), series.end(), [&name = key](const Series& one) { return one.name == name; });
     if (found == series.end()) {
       if (value.is_null() || series.size() == kMostMeasures) continue;
       found = series.insert(series.end(), {key, {}, {}});
