@@ -6,6 +6,7 @@
 #include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/math.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace crosstalk::fuzz {
@@ -130,7 +131,7 @@ void FuzzEinsum(std::string_view input) {
   if (!Accepts([&] { plan = PlanEinsum(equation, shapes); })) return;
   Require(plan.multiplications >= 0, plan.multiplications, " multiplications");
   int64_t multiplications = 0;
-  for (const EinsumStep& step : plan.steps) multiplications += step.multiplications;
+  for (const EinsumStep& step : plan.steps) multiplications = SaturatingSum(multiplications, step.multiplications);
   Require(multiplications == plan.multiplications, "steps of ", multiplications, " multiplications, in all ",
           plan.multiplications);
   Require(EinsumMultiplications(text, shapes) == plan.multiplications, "another number of multiplications");
