@@ -190,10 +190,8 @@ TEST(TrainFolderTest, ARunFileOfNoSessionsIsGoneOnWith) {
 
 TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
   const TempDir dir;
-  std::vector<std::string> compare = TinyTrain({"--out", dir / "c", "--seeds", "1", "--kinds", "talking"});
-  compare[0] = "compare";
-  Succeeded(RunCommand(compare));
-  const std::string run = dir / "c/talking-seed-1";
+  const std::string run = dir / "run";
+  MakeFinishedRun(run);
   const std::string metrics = ReadBytes(run + "/metrics.jsonl");
   const size_t second = metrics.find('\n') + 1;
   const std::string damaged = metrics.substr(0, second) + "\xff\x01{" + metrics.substr(second);
@@ -201,17 +199,38 @@ TEST(TrainFolderTest, ADamagedLineOfTheMetricsStopsNothing) {
   for (const bool cut : {false, true}) {
     WriteBytes(run + "/metrics.jsonl", damaged);
     if (cut) Cut(run);
-    const CommandResult result = ExpectExit(cut ? Resume(run) : RunCommand(compare), 0, {"metrics.jsonl: line 2: "});
+    const CommandResult result = ExpectExit(Resume(run), 0, {"metrics.jsonl: line 2: "});
     const std::string kept = run + "/metrics.jsonl.damaged-" + std::to_string(++number);
     EXPECT_TRUE(Contains(result.errors, kept)) << result.errors;
     EXPECT_TRUE(ReadBytes(kept) == damaged);
   }
   EXPECT_TRUE(fs::exists(run + "/model.safetensors"));
-  // Without a line of a step the step time is not known, and the rest of the table is.
-  WriteBytes(run + "/metrics.jsonl", "");
+}
+
+// Of a comparison the result of each run counts, which was kept at its end; without it, what the run's lines say.
+TEST(TrainFolderTest, ARunOfAComparisonThatLostItsLinesIsSaid) {
+  const TempDir dir;
+  std::vector<std::string> compare = TinyTrain({"--out", dir / "c", "--seeds", "1", "--kinds", "talking"});
+  compare[0] = "compare";
   Succeeded(RunCommand(compare));
-  const Json json = ParseJson(ReadBytes(dir / "c/compare.json"), "compare.json");
-  EXPECT_TRUE(json.At("results").AsArray()[0].At("step_seconds").is_null());
+  const std::string cell = dir / "c/cells/attention-talking/seed-1", metrics = cell + "/pretraining/metrics.jsonl";
+  const std::string table = ReadBytes(dir / "c/table.json"), lines = ReadBytes(metrics);
+  WriteBytes(metrics, "");
+  Succeeded(RunCommand(compare));
+  EXPECT_EQ(ReadBytes(dir / "c/table.json"), table);
+  const auto table_of = [&](const std::string& of_lines) {
+    fs::remove(cell + "/result.json");
+    WriteBytes(metrics, of_lines);
+    Succeeded(RunCommand(compare));
+    return ParseJson(ReadBytes(dir / "c/table.json"), "table.json");
+  };
+  const Json lost = table_of("");
+  ASSERT_EQ(lost.At("missing").AsArray().size(), 1u);
+  EXPECT_TRUE(Contains(lost.At("missing").AsArray()[0].At("reason").AsString(), "no measure of step 8"));
+  // Without a line of a step the step time is not known, and the rest of the table is.
+  const Json untimed = table_of(lines.substr(lines.rfind("{\"event\": \"eval\"")));
+  EXPECT_TRUE(untimed.At("rows").AsArray()[0].At("step_seconds").is_null());
+  EXPECT_EQ(untimed.At("rows").AsArray()[0].At("seeds").AsInt(), 1);
 }
 
 TEST(TrainFolderTest, TheNextSessionClearsWhatKillsHaveLeft) {
