@@ -179,6 +179,16 @@ TEST(LinearCrossEntropyTest, RowsBeyondTheClassesTakeNoPart) {
   EXPECT_THROW(LinearCrossEntropy(h1, t1, targets, 0.5, {.num_classes = 6}), Error);
 }
 
+// The memory of a gradient that nothing is written to may have been another's.
+TEST(LinearCrossEntropyTest, NoRowsGiveGradientsOfZero) {
+  const Variable hidden(Tensor::Zeros({0, 3}, DType::kFloat64), kYes), table(RandomTensor("table", {11, 3}), kYes);
+  const CrossEntropyResult loss = LinearCrossEntropy(hidden, table, Tensor::Zeros({0}, DType::kInt32), 1);
+  EXPECT_EQ(loss.count, 0);
+  Tensor::Full({11, 3}, 7, DType::kFloat64);
+  Backward(loss.loss);
+  EXPECT_EQ(table.grad().ToVector<double>(), std::vector<double>(33, 0));
+}
+
 TEST(LinearCrossEntropyTest, GivesOnlyTheGradientsThatAreNeeded) {
   const Variable hidden(RandomTensor("hidden", {5, 7}), kYes), table(RandomTensor("table", {9, 7}));
   Backward(LinearCrossEntropy(hidden, table, kTargets, 1).loss);

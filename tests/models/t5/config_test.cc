@@ -115,6 +115,17 @@ TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {
   EXPECT_EQ(PaddedVocabulary(config.vocabulary), 256);
 }
 
+TEST(T5ConfigTest, AVocabularyHasTwoEntriesOrMore) {
+  T5Config config;
+  config.d_model = 8;
+  config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 3, 2, 4, 5));
+  config.tokens.unknown = 1;
+  config.vocabulary = 2;
+  EXPECT_NO_THROW(config.Validate());
+  config.vocabulary = 1;
+  EXPECT_THROW(config.Validate(), Error);
+}
+
 TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   TrainingConfig training;
   training.model.relative_buckets = 64;

@@ -106,7 +106,8 @@ TEST(CorpusTest, AFolderIsItsTextFilesInTheOrderOfTheirNames) {
         "\xEF\xBB\xBF"
         "first");
   Write(dir / "c.jsonl",
-        "{\"id\": 18446744073709551615, \"text\": \"third\"}\n\n{\"text\": \"\"}\r\n{\"text\": \"\\u00e9\\n\"}");
+        "{\"id\": 18446744073709551615, \"tags\": [1, [\"x\"]], \"text\": \"third\"}\n\n{\"text\": \"\"}\r\n{\"text\": "
+        "\"\\u00e9\\n\"}");
   Write(dir / "skipped.md", "skipped");
   Write(dir / ".git/x.txt", "skipped");
   const auto source = OpenTextSource(dir.path());
