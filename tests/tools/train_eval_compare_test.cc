@@ -228,6 +228,20 @@ TEST(CompareTest, VariesPathsAndOrigins) {
   for (const std::string& name : folders) EXPECT_TRUE(name.starts_with("init_from-%2F")) << name;
 }
 
+// Rows on different texts count each, and are taken up again.
+TEST(CompareTest, VariesTheBuiltInCorpus) {
+  const TempDir dir;
+  std::vector<std::string> command = TinyTrain({"--model", "lm", "--out", dir / "c", "--seeds", "1", "--vary",
+                                                "corpus=copying,retrieval", "--input-length", "64"});
+  command[0] = "compare";
+  Succeeded(RunCommand(command));
+  Succeeded(RunCommand(command));
+  const Json json = ParseJson(ReadBytes(dir / "c/table.json"), "table.json");
+  EXPECT_TRUE(json.At("missing").AsArray().empty());
+  for (const Json& row : json.At("rows").AsArray()) EXPECT_EQ(row.At("seeds").AsInt(), 1);
+  EXPECT_EQ(json.At("data").AsArray().size(), 2u);
+}
+
 TEST(CompareTest, WhatCannotBeVariedIsRefusedBeforeTheFirstRun) {
   const TempDir dir;
   for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{

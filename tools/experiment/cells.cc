@@ -176,7 +176,7 @@ TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, 
 }
 
 std::string TextOf(const TrainingConfig& config) {
-  return StrCat(config.model.name, "\n", config.data.text, "\n", config.data.validation);
+  return Join({config.model.name, config.data.text, config.data.validation, Name(config.data.corpus)}, "\n");
 }
 
 bool IsFinished(const std::string& run_folder, bool has_tasks) {
