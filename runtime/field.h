@@ -97,7 +97,7 @@ std::vector<MemberId> MembersOf(Members Config::*... members) {
 
 template <typename Config>
 struct Field {
-  std::string key;    // "d_model": in files and errors; --d-model on a command line
+  std::string key;    // "d_model": in files and errors; an option is spelt by the command
   std::string group;  // the title under which the help shows it
   FieldType type;     // of a list: of each in it
   bool list = false;
