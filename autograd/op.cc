@@ -21,7 +21,7 @@ void CheckResult(const char* name, const Tensor& value, const std::vector<Variab
 }
 
 std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, const std::vector<Variable>& inputs,
-                                         BackwardFunction backward) {
+                                         BackwardFunction backward, const OpTraits& traits) {
   auto node = internal::NewNode();
   node->sequence = internal::NextSequence();
   node->name = name;
@@ -31,6 +31,7 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   node->shape = value.shape();
   node->dtype = ResultDType(value.dtype());
   node->leaf = false;
+  node->captures_leaves = traits.captures_leaves;
   node->inputs.reserve(inputs.size());
   for (const Variable& input : inputs) node->inputs.push_back(internal::VariableAccess::NodeOf(input));
   node->backward = std::move(backward);
@@ -66,7 +67,7 @@ Variable MakeOp(const char* name, Tensor value, const std::vector<Variable>& inp
     if (CurrentContext().skipped_recording != nullptr) *CurrentContext().skipped_recording = true;
     return Variable(std::move(value));
   }
-  std::shared_ptr<internal::Node> node = NodeOfOp(name, value, inputs, std::move(backward));
+  std::shared_ptr<internal::Node> node = NodeOfOp(name, value, inputs, std::move(backward), traits);
   MarkTrace(TraceEvent::Kind::kTape, "node");
   return internal::VariableAccess::Make(std::move(value), std::move(node));
 }

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <queue>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "crosstalk/autograd/tensor_math.h"
@@ -46,6 +48,31 @@ void MarkGradients(const Node& node, const std::vector<std::shared_ptr<Node>>& i
   trace->Mark({.kind = TraceEvent::Kind::kBackward, .name = node.name, .shape = node.shape, .bytes = bytes});
 }
 
+// A leaf's gradient is the caller's to change in place, so it shares elements with nothing.
+void OwnGradient(Node& leaf) {
+  if (!leaf.gradient.unique() || !leaf.gradient.is_contiguous()) leaf.gradient = leaf.gradient.Clone();
+}
+
+// How many edges of the tape lead to each leaf. Empty where an op captures leaves, to which no edge leads.
+std::unordered_map<Node*, int64_t> EdgesToLeaves(Node* root) {
+  std::unordered_map<Node*, int64_t> edges;
+  std::unordered_set<Node*> seen = {root};
+  for (std::vector<Node*> ahead = {root}; !ahead.empty();) {
+    Node* const node = ahead.back();
+    ahead.pop_back();
+    if (node->captures_leaves) return {};
+    for (const std::shared_ptr<Node>& input : node->inputs) {
+      if (input == nullptr) continue;
+      if (input->leaf) {
+        ++edges[input.get()];
+      } else if (seen.insert(input.get()).second) {
+        ahead.push_back(input.get());
+      }
+    }
+  }
+  return edges;
+}
+
 struct Older {
   bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
     return a->sequence < b->sequence;
@@ -71,10 +98,12 @@ void Accumulate(Tensor& gradient, Tensor contribution) {
   }
 }
 
-void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest) {
+void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest, const LeafDone& done) {
   OpContext context = CurrentContext();
   context.multiplications = nullptr;  // what is recomputed was counted in the forward pass
   std::vector<std::shared_ptr<Node>> leaves;
+  std::unordered_map<Node*, int64_t> edges;
+  if (done) edges = EdgesToLeaves(root.get());
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Older> queue;
   const auto reach = [&](const std::shared_ptr<Node>& node) {
     if (node->reached) return;
@@ -117,7 +146,12 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       backward(dy, gradients);
       MarkGradients(*node, node->inputs);
       for (const std::shared_ptr<Node>& input : std::exchange(node->inputs, {})) {
-        if (input && input->gradient.defined()) reach(input);
+        if (!input) continue;
+        if (input->gradient.defined()) reach(input);
+        if (!input->leaf || edges.empty() || --edges[input.get()] > 0 || !input->reached) continue;
+        OwnGradient(*input);
+        input->reached = false;
+        done(*input);
       }
     }
   } catch (...) {
@@ -128,16 +162,18 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
     forget();
     throw;
   }
-  forget();
-  // A leaf's gradient is the caller's to change in place, so it shares elements with nothing.
   for (const std::shared_ptr<Node>& leaf : leaves) {
-    if (!leaf->gradient.unique() || !leaf->gradient.is_contiguous()) leaf->gradient = leaf->gradient.Clone();
+    if (!std::exchange(leaf->reached, false)) continue;
+    OwnGradient(*leaf);
+    if (done) done(*leaf);
   }
 }
 
 }  // namespace internal
 
-void Backward(const Variable& output, const Tensor& seed) {
+namespace {
+
+void RunFrom(const Variable& output, const Tensor& seed, const internal::LeafDone& done) {
   CROSSTALK_CHECK(output.defined(), "Backward: the output is an undefined Variable");
   CROSSTALK_CHECK(output.requires_grad(), "Backward: the output depends on nothing that requires a gradient");
   Tensor dy = seed;
@@ -149,7 +185,22 @@ void Backward(const Variable& output, const Tensor& seed) {
                     ", not one element; give a seed of that shape");
     dy = Tensor::Full(output.shape(), 1, output.dtype());
   }
-  internal::RunBackward(internal::VariableAccess::NodeOf(output), std::move(dy), 0);
+  internal::RunBackward(internal::VariableAccess::NodeOf(output), std::move(dy), 0, done);
+}
+
+}  // namespace
+
+void Backward(const Variable& output, const Tensor& seed) { RunFrom(output, seed, {}); }
+
+void Backward(const Variable& output, std::span<const Variable> leaves, const std::function<void(size_t i)>& done) {
+  std::unordered_map<const internal::Node*, size_t> places;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].requires_grad()) places.emplace(internal::VariableAccess::NodeOf(leaves[i]).get(), i);
+  }
+  RunFrom(output, {}, [&](internal::Node& leaf) {
+    const auto place = places.find(&leaf);
+    if (place != places.end()) done(place->second);
+  });
 }
 
 }  // namespace crosstalk

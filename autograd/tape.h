@@ -13,8 +13,11 @@
 // go of without a Backward takes with it the whole tape behind it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +35,11 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // Backward through it is a usage error. Nodes that need no gradient are never visited.
 void Backward(const Variable& output, const Tensor& seed = Tensor());
 
+// The same, which calls done(i) for each of `leaves` that it reaches, as soon as its grad() is complete: while those of
+// others are still computed, but for the leaves behind an op that captures some (Recompute), which are done at the end.
+// What `done` throws ends the walk.
+void Backward(const Variable& output, std::span<const Variable> leaves, const std::function<void(size_t i)>& done);
+
 namespace internal {
 
 // One op application, or one leaf that requires a gradient. Edges point from results to inputs.
@@ -45,6 +53,7 @@ struct Node {
   Shape shape;                    // of the value
   DType dtype = DType::kFloat32;  // of the gradient
   bool leaf = true;
+  bool captures_leaves = false;               // OpTraits
   bool used = false;                          // its backward function has run
   bool reached = false;                       // a Backward that is under way has put a gradient here
   std::vector<std::shared_ptr<Node>> inputs;  // null where no gradient is needed
@@ -60,8 +69,10 @@ std::shared_ptr<Node> NewNode();
 void Accumulate(Tensor& gradient, Tensor contribution);
 
 // The walk itself, from `root`. Non-leaf nodes older than `oldest` are not part of this tape: an error that says so
-// (Recompute's function captured a result from outside).
-void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest);
+// (Recompute's function captured a result from outside). `done`, where there is one, is told of leaves as Backward
+// says.
+using LeafDone = std::function<void(Node& leaf)>;
+void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest, const LeafDone& done = {});
 
 // A number larger than that of every node made so far.
 uint64_t NextSequence();

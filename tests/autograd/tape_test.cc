@@ -4,12 +4,14 @@
 
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/ops_reduce.h"
+#include "crosstalk/autograd/recompute.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
 #include "tests/support/failing_allocations.h"
@@ -59,6 +61,34 @@ TEST(BackwardTest, KeepsTheOrderOfSumsOfTheForwardPass) {
   EXPECT_NE(invariant, fastest);
   EXPECT_EQ(gradient(SumOrder::kBatchInvariant, SumOrder::kFastest), invariant);
   EXPECT_EQ(gradient(SumOrder::kFastest, SumOrder::kBatchInvariant), fastest);
+}
+
+// Each leaf's number and its gradient when it was said to be done.
+std::vector<std::pair<size_t, double>> DoneLeaves(const Variable& output, const std::vector<Variable>& leaves) {
+  std::vector<std::pair<size_t, double>> done;
+  Backward(output, leaves, [&](size_t i) { done.emplace_back(i, leaves[i].grad().Item()); });
+  return done;
+}
+
+TEST(BackwardTest, TellsOfALeafOnceNothingIsAddedToItsGradient) {
+  using Done = std::vector<std::pair<size_t, double>>;
+  const Variable a = Leaf({}, 2), b = Leaf({}, 3), c = Leaf({}, 5), unused = Leaf({}, 7);
+  // (a·b + a)·c + c: c comes first, b before a, whose two uses both count.
+  EXPECT_EQ(DoneLeaves(Add(Mul(Add(Mul(a, b), a), c), c), {a, unused, b, c}), (Done{{3, 9}, {0, 20}, {2, 10}}));
+  for (const Variable& leaf : {a, b, c}) leaf.ZeroGrad();
+  int others = 0;  // that no gradient is there for yet, when c is done
+  Backward(Mul(Mul(a, b), c), std::vector<Variable>{a, b, c},
+           [&](size_t i) { others += i == 2 && !a.grad().defined() && !b.grad().defined(); });
+  EXPECT_EQ(others, 1);
+}
+
+TEST(BackwardTest, LeavesThatAnOpCapturesAreDoneAtTheEnd) {
+  const Variable a = Leaf({}, 2), b = Leaf({}, 3);
+  const auto hidden = [&](const std::vector<Variable>& inputs) { return Mul(inputs[0], b); };
+  // b + b·(a·b) = b + a·b², of which the second b is reached within Recompute, after the first.
+  const auto done = DoneLeaves(Add(b, Mul(b, Recompute(hidden, {a}))), {a, b});
+  ASSERT_EQ(done.size(), 2u);
+  for (const auto& [leaf, gradient] : done) EXPECT_EQ(gradient, leaf == 0 ? 9 : 13) << leaf;
 }
 
 TEST(BackwardTest, AddsToTheGradientThatIsThere) {
