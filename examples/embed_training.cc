@@ -52,7 +52,7 @@ int Run(int steps, const char* path) {
   Adafactor optimizer(model.Parameters());
   LocalReducer reducer(/*parts=*/1);
   const auto batches = MakePrefetchingBatches(
-      MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*rows=*/8, /*parts=*/1),
+      MakeTrainingBatches(examples(corpus.training, TextSource::Order::kShuffled), /*batch=*/8, /*parts=*/1),
       reducer.parts());
   LoopOptions options;
   options.schedule = {.warmup_steps = 10, .total_steps = steps};

@@ -12,31 +12,33 @@ namespace {
 
 class TrainingBatches : public BatchSource {
  public:
-  TrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t rows, int64_t parts)
-      : examples_(std::move(examples)), rows_(rows), parts_(parts) {
-    CROSSTALK_CHECK(rows >= 1 && parts >= 1, "batches: ", rows, " rows in ", parts, " parts; both must be at least 1");
+  TrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t batch, int64_t parts)
+      : examples_(std::move(examples)), batch_(batch), parts_(parts) {
+    CROSSTALK_CHECK(parts >= 1 && batch >= parts, "batches: ", batch, " examples in ", parts,
+                    " parts; each part must have at least 1");
   }
 
   Batch Get(int64_t step, int64_t part) override {
     CROSSTALK_CHECK(step >= 0 && part >= 0 && part < parts_, "batches: step ", step, ", part ", part, " of ", parts_);
-    Batch batch = examples_->EmptyBatch(rows_);
-    for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t example = (step * parts_ + part) * rows_ + row;
-      examples_->Write(example, example, batch, row);
+    const int64_t begin = FirstRowOfPart(batch_, parts_, part), end = FirstRowOfPart(batch_, parts_, part + 1);
+    Batch batch = examples_->EmptyBatch(end - begin);
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t example = step * batch_ + row;
+      examples_->Write(example, example, batch, row - begin);
     }
     return examples_->Finished(std::move(batch));
   }
 
  private:
   std::shared_ptr<const ExampleSource> examples_;
-  int64_t rows_, parts_;
+  int64_t batch_, parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<BatchSource> MakeTrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t rows,
+std::unique_ptr<BatchSource> MakeTrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t batch,
                                                  int64_t parts) {
-  return std::make_unique<TrainingBatches>(std::move(examples), rows, parts);
+  return std::make_unique<TrainingBatches>(std::move(examples), batch, parts);
 }
 
 EvaluationBatches::EvaluationBatches(std::shared_ptr<const ExampleSource> examples, int64_t rows, int64_t max_examples)

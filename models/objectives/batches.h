@@ -21,9 +21,14 @@ class BatchSource {
   virtual Batch Get(int64_t step, int64_t part) = 0;
 };
 
-// A step's `parts` micro-batches of `rows` examples each: row r of part p of step s is example number
-// (s·parts + p)·rows + r.
-std::unique_ptr<BatchSource> MakeTrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t rows,
+// A batch's parts, as equal as can be: part p has the rows from ⌊p·batch/parts⌋ on, at most ⌈batch/parts⌉.
+constexpr int64_t FirstRowOfPart(int64_t batch, int64_t parts, int64_t p) {
+  return static_cast<int64_t>(static_cast<__int128>(p) * batch / parts);
+}
+constexpr int64_t MostRowsOfPart(int64_t batch, int64_t parts) { return (batch - 1) / parts + 1; }
+
+// A step's batch of `batch` examples, in `parts` parts (1 ≤ parts ≤ batch): its row r is example number step·batch + r.
+std::unique_ptr<BatchSource> MakeTrainingBatches(std::shared_ptr<const ExampleSource> examples, int64_t batch,
                                                  int64_t parts);
 
 // A fixed set of held-out examples. If the text has no more than max_examples, all of it once (the last batch may have

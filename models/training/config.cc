@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/text/sentencepiece_training.h"
@@ -90,8 +91,8 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   if (!c.model.feed_forward) c.model.feed_forward = FeedForwardKind::kRelu;
   TakeRecipe(model.recipe, c);
   OptimizationConfig& o = c.optimization;
-  CROSSTALK_CHECK_FIELD(o.batch % o.accumulate == 0, "accumulate", o.accumulate, " does not cut the batch of ", o.batch,
-                        " into equal parts");
+  CROSSTALK_CHECK_FIELD(o.accumulate <= o.batch, "accumulate", "a batch of ", o.batch, " cannot be cut into ",
+                        o.accumulate, " parts");
   const OptimizerDefaults defaults = DefaultsOf(*o.optimizer);
   if (!o.schedule) o.schedule = defaults.schedule;
   if (!o.learning_rate) o.learning_rate = defaults.learning_rate;
@@ -150,6 +151,8 @@ int64_t EndOfStage(const OptimizationConfig& config, int64_t step) {
   const auto end = std::lower_bound(stages.begin(), stages.end(), step);
   return end == stages.end() ? config.steps : *end;
 }
+
+int64_t RowsAtATime(const OptimizationConfig& config) { return MostRowsOfPart(config.batch, config.accumulate); }
 
 std::vector<std::string> FrozenNames(const OptimizationConfig& config) {
   if (config.frozen.empty() || config.frozen == "none") return {};

@@ -89,6 +89,9 @@ struct OptimizationConfig {
   uint64_t seed = 1;
 };
 
+// The most rows of a part of a step, and those of a batch of an evaluation.
+int64_t RowsAtATime(const OptimizationConfig& config);
+
 // What is written and when.
 struct RunConfig {
   std::optional<int64_t> eval_every;

@@ -191,10 +191,9 @@ int64_t CountTrainingExamples(const TrainingConfig& config, const TrainingData& 
 
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data,
                                          std::vector<int64_t> parts, const StopRequest& stop) {
-  return MakePrefetchingBatches(
-      MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
-                          config.optimization.batch / config.optimization.accumulate, config.optimization.accumulate),
-      std::move(parts));
+  return MakePrefetchingBatches(MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
+                                                    config.optimization.batch, config.optimization.accumulate),
+                                std::move(parts));
 }
 
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
@@ -204,8 +203,7 @@ std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, 
   const int64_t most = extent == EvaluationExtent::kWholeText
                            ? INT64_MAX
                            : SaturatingProduct(config.run.eval_batches, config.optimization.batch);
-  return std::make_unique<EvaluationBatches>(std::move(examples),
-                                             config.optimization.batch / config.optimization.accumulate, most);
+  return std::make_unique<EvaluationBatches>(std::move(examples), RowsAtATime(config.optimization), most);
 }
 
 std::unique_ptr<HeldOut> MakeHeldOut(const TrainingConfig& config, const TrainingData& data) {

@@ -88,7 +88,11 @@ FieldTable<OptimizationConfig> OptimizationFields() {
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
        MakeField(
            "accumulate", &Config::accumulate,
-           {.placeholder = "N", .help = "Parts that a step's batch is computed in, to save memory.", .range = kSize}),
+           {.placeholder = "N",
+            .help = "Parts that a step's batch is computed in: to save memory, or to share them out to the ranks of "
+                    "mpirun, at most one a part. The number of parts decides the result, that of the ranks does not.",
+            .range = kSize,
+            .names = "--shards,--accumulate"}),
        MakeField("optimizer", &Config::optimizer,
                  {.placeholder = "NAME",
                   .help = "Optimizer; by default adafactor for t5 and lm, adamw for bert, lamb for albert."}),

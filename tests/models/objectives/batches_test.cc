@@ -57,7 +57,7 @@ Ids Row(const Tensor& tensor, int64_t row) { return tensor.Select(0, row).Contig
 TEST(BatchesTest, ARowIsItsExampleCorrupted) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto tokenizer = Bytes();
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows, kParts);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows * kParts, kParts);
   const ChunkDataset dataset(corpus.training, tokenizer, 70, kSeed, TextSource::Order::kShuffled);
   std::set<Ids> rows;
   for (int64_t step = 0; step < 4; ++step) {
@@ -84,7 +84,7 @@ TEST(BatchesTest, ARowIsItsExampleCorrupted) {
 TEST(BatchesTest, MicroBatchesCutTheSameStep) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const Batch all = MakeTrainingBatches(Examples(corpus.training, Bytes()), 6, 1)->Get(2, 0);
-  const auto parts = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
+  const auto parts = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
   for (int64_t row = 0; row < 6; ++row) {
     EXPECT_EQ(Row(all.Get("inputs"), row), Row(parts->Get(2, row / 3).Get("inputs"), row % 3));
   }
@@ -127,7 +127,7 @@ TEST(BatchesTest, DenseTextGivesFullChunks) {
 TEST(BatchesTest, TextTooShortForOneExampleIsRefused) {
   const TempDir dir;
   const auto source = Text(dir, 12);  // 74 bytes or so
-  EXPECT_NO_THROW(MakeTrainingBatches(Examples(source, Bytes()), kRows, kParts)->Get(7, 1));
+  EXPECT_NO_THROW(MakeTrainingBatches(Examples(source, Bytes()), kRows * kParts, kParts)->Get(7, 1));
   try {
     Examples(source, Bytes(), 128);
     FAIL();
@@ -141,20 +141,20 @@ TEST(BatchesTest, TextTooShortForOneExampleIsRefused) {
 TEST(BatchesTest, OptionsAreChecked) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
   const auto examples = Examples(corpus.training, Bytes());
-  EXPECT_THROW(MakeTrainingBatches(examples, 0, 1), Error);
+  EXPECT_THROW(MakeTrainingBatches(examples, 1, 2), Error);
   EXPECT_THROW(MakeTrainingBatches(examples, 1, 0), Error);
   EXPECT_THROW(Examples(corpus.training, Bytes(), 4096), Error);  // 227 spans
   EXPECT_THROW(EvaluationBatches(examples, 8, 0), Error);
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
   EXPECT_THROW(batches->Get(0, 2), Error);
   EXPECT_THROW(batches->Get(-1, 0), Error);
 }
 
 TEST(BatchesTest, PrefetchingGivesTheSameBitsInAnyOrder) {
   const TextCorpus corpus = MakeSyntheticCorpus(1);
-  const auto plain = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts);
-  const auto ahead =
-      MakePrefetchingBatches(MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows, kParts), {0, 1}, 3);
+  const auto plain = MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts);
+  const auto ahead = MakePrefetchingBatches(
+      MakeTrainingBatches(Examples(corpus.training, Bytes()), kRows * kParts, kParts), {0, 1}, 3);
   const auto expect_same = [&](int64_t step, int64_t part) {
     const Batch a = plain->Get(step, part), b = ahead->Get(step, part);
     EXPECT_EQ(a.Get("inputs").ToVector<int32_t>(), b.Get("inputs").ToVector<int32_t>()) << step << ", " << part;
@@ -302,7 +302,7 @@ TEST(BatchesTest, NovelsThroughSentencePiece) {
   if (data == nullptr) GTEST_SKIP() << "set CROSSTALK_DATA to the folder of real data";
   const TextCorpus corpus = OpenFileCorpus({std::string(data) + "/novels"});
   const std::shared_ptr<const Tokenizer> tokenizer = TrainTokenizer(*corpus.training, {1000, 60'000});
-  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows, kParts);
+  const auto batches = MakeTrainingBatches(Examples(corpus.training, tokenizer), kRows * kParts, kParts);
   EXPECT_EQ(batches->Get(0, 0).targets, 3 * 14);
   EXPECT_EQ(EvaluationBatches(HeldOut(corpus.validation, tokenizer), kRows, 50).num_examples(), 50);
 }

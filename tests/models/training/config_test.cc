@@ -150,7 +150,7 @@ TEST(TrainingConfigTest, AFaultNamesItsField) {
   EXPECT_EQ(FieldOf(config), "d_model");
   config = {};
   config.optimization.batch = 5;
-  config.optimization.accumulate = 2;
+  config.optimization.accumulate = 6;
   EXPECT_EQ(FieldOf(config), "accumulate");
   config = {};
   config.objective.name = "span-curruption";
