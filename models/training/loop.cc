@@ -31,6 +31,7 @@ Loop::Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, Gradi
       options_(options),
       observer_(std::move(observer)),
       parameters_(model.Parameters()) {
+  for (const NamedParameter& parameter : parameters_) leaves_.push_back(parameter.value);
   options_.schedule.Validate();
 }
 
@@ -43,30 +44,44 @@ Loop::End Loop::Train(int64_t steps) {
   return End::kFinished;
 }
 
-// Adds a part's gradients to those that the parameters hold, none of a loss that is not finite.
-PartSum Loop::ComputePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result) const {
+// Adds a part's gradients to those that the parameters hold, none of a loss that is not finite. `done`, where there is
+// one, is told of each as soon as it is complete.
+LossSum Loop::ComputePart(const Batch& batch, int64_t part, const LossScales& scales, const GradientDone& done,
+                          StepResult* result) const {
   const ForwardContext context{ForwardContext::Phase::kTraining, options_.seed, static_cast<uint32_t>(step()),
                                static_cast<uint32_t>(part)};
   const Stopwatch forward;
   const LossResult loss = model_.Loss(batch, options_.loss, context);
   result->forward_seconds += forward.seconds();
-  PartSum sum{
-      .gradients = std::vector<Tensor>(parameters_.size()), .loss = loss.ScaledValue(scales), .metrics = loss.sums};
-  if (std::isfinite(sum.loss)) {
-    const Stopwatch backward;
+  const LossSum sum{.loss = loss.ScaledValue(scales), .metrics = loss.sums};
+  if (!std::isfinite(sum.loss)) return sum;
+  const Stopwatch backward;
+  if (done) {
+    Backward(loss.Scaled(scales), leaves_, done);
+  } else {
     Backward(loss.Scaled(scales));
-    result->backward_seconds += backward.seconds();
   }
+  result->backward_seconds += backward.seconds();
   return sum;
 }
 
-std::vector<Tensor> Loop::TakeGradients() const {
-  std::vector<Tensor> gradients;
-  for (const NamedParameter& parameter : parameters_) {
-    gradients.push_back(parameter.value.requires_grad() ? parameter.value.grad() : Tensor());
+void Loop::ReducePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result) {
+  std::vector<bool> given(parameters_.size());
+  const auto give = [&](size_t i) {
+    const Variable& leaf = leaves_[i];
+    Tensor gradient;
+    if (leaf.requires_grad()) {
+      gradient = leaf.grad();
+      leaf.ZeroGrad();
+    }
+    given[i] = true;
+    reducer_.AddGradient(part, i, std::move(gradient));
+  };
+  LossSum sum = ComputePart(batch, part, scales, reducer_.overlaps() ? GradientDone(give) : GradientDone(), result);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) give(i);
   }
-  model_.ZeroGrad();
-  return gradients;
+  reducer_.AddLoss(part, std::move(sum));
 }
 
 void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
@@ -79,19 +94,22 @@ void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales&
   try {
     const ContextScope check(&OpContext::finite_checks, true);
     StepResult ignored;
-    for (size_t i = 0; i < batches.size(); ++i) ComputePart(batches[i], reducer_.parts()[i], scales, &ignored);
-    first = gradient.empty() ? "The sum of its squares overflows." : "First seen in " + gradient + ".";
+    for (size_t i = 0; i < batches.size(); ++i) ComputePart(batches[i], reducer_.parts()[i], scales, {}, &ignored);
+    if (!gradient.empty()) first = "First seen in " + gradient + ".";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNumerical) throw;
     first = StrCat("It began here: ", error.what(), ".");
   }
   model_.ZeroGrad();
+  first = reducer_.ShareText(first);
+  if (first.empty()) first = "The sum of its squares overflows.";
   Fail(ErrorKind::kNumerical, where, first, advice);
 }
 
 StepResult Loop::Step() {
   const Stopwatch watch;
   StepResult result;
+  reducer_.Start();
   std::vector<Batch> batches;
   StepCounts counts;
   for (const int64_t part : reducer_.parts()) {
@@ -102,26 +120,23 @@ StepResult Loop::Step() {
     counts.examples += batch.rows();
     counts.tokens += batch.tokens;
   }
-  counts = reducer_.Begin(counts);
+  counts = reducer_.Begin(counts, parameters_.size());
   MarkTrace(TraceEvent::Kind::kPhase, "batch");
   if (counts.targets == 0) Fail(ErrorKind::kData, "step ", step() + 1, ": the batch has no target tokens");
   const int64_t denominator = options_.denominator == LossDenominator::kTokens ? counts.targets : counts.positions;
   const LossScales scales = {1.0 / static_cast<double>(denominator), 1.0 / static_cast<double>(counts.examples)};
 
   model_.ZeroGrad();
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const int64_t part = reducer_.parts()[i];
-    PartSum sum = ComputePart(batches[i], part, scales, &result);
-    if (!reducer_.adds_in_place() || i + 1 == batches.size()) sum.gradients = TakeGradients();
-    reducer_.Add(part, std::move(sum));
-  }
-  PartSum sum = reducer_.Finish();
-  if (!std::isfinite(sum.loss)) ExplainNonFinite(batches, scales, "loss");
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (sum.gradients[i].defined()) parameters_[i].value.SetGrad(std::move(sum.gradients[i]));
+  for (size_t i = 0; i < batches.size(); ++i) ReducePart(batches[i], reducer_.parts()[i], scales, &result);
+  StepSum sum = reducer_.Finish();
+  if (!std::isfinite(sum.loss.loss)) ExplainNonFinite(batches, scales, "loss");
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (sum.gradients[i].defined()) leaves_[i].SetGrad(std::move(sum.gradients[i]));
   }
   MarkTrace(TraceEvent::Kind::kPhase, "gradients");
-  result.gradient_norm = GradientNorm(parameters_);
+  std::vector<double> squares = GradientSquares(parameters_);
+  reducer_.ShareSquares(squares);
+  result.gradient_norm = NormOf(squares);
   MarkTrace(TraceEvent::Kind::kPhase, "gradient norm");
   const double clip_scale = ClipScale(result.gradient_norm, options_.clip_norm);
   if (!std::isfinite(clip_scale)) ExplainNonFinite(batches, scales, "gradient");
@@ -130,12 +145,14 @@ StepResult Loop::Step() {
   optimizer_.Step(result.learning_rate, clip_scale);
   MarkTrace(TraceEvent::Kind::kPhase, "optimizer");
   model_.ZeroGrad();
+  reducer_.ShareParameters();
   result.step = step();
-  result.loss = sum.loss;
-  result.metrics = Means(sum.metrics);
+  result.loss = sum.loss.loss;
+  result.metrics = Means(sum.loss.metrics);
   result.target_tokens = counts.targets;
   result.tokens = counts.tokens;
   MarkTrace(TraceEvent::Kind::kPhase, "step");
+  result.exchange = reducer_.exchange();
   result.seconds = watch.seconds();
   return result;
 }

@@ -41,6 +41,7 @@ struct StepResult {
   double seconds = 0;  // of the whole step, the wait for its batches included
   double forward_seconds = 0;
   double backward_seconds = 0;
+  GradientReducer::Exchange exchange = {};
 };
 
 // What a loop, and a run in a folder, tell while they go on. Any may be empty.
@@ -77,8 +78,10 @@ class Loop {
   StepResult Step();
 
  private:
-  PartSum ComputePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result) const;
-  std::vector<Tensor> TakeGradients() const;
+  using GradientDone = std::function<void(size_t parameter)>;
+  LossSum ComputePart(const Batch& batch, int64_t part, const LossScales& scales, const GradientDone& done,
+                      StepResult* result) const;
+  void ReducePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result);
   [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales,
                                      const char* what) const;
 
@@ -89,6 +92,7 @@ class Loop {
   LoopOptions options_;
   TrainingObserver observer_;
   std::vector<NamedParameter> parameters_;
+  std::vector<Variable> leaves_;  // their values
 };
 
 }  // namespace crosstalk

@@ -2,11 +2,16 @@
 // of parts alone, so that a model's bits do not depend on where its parts were computed.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -17,30 +22,56 @@ struct StepCounts {
   int64_t targets = 0, positions = 0, examples = 0, tokens = 0;
 };
 
-// What a part adds to a step, or several do.
-struct PartSum {
-  std::vector<Tensor> gradients;  // by parameter, shared with nothing; undefined: none has reached it
+// What parts of a step say of its loss.
+struct LossSum {
   double loss = 0;
   std::vector<MetricSum> metrics;
 };
+void AddTo(LossSum& left, LossSum right);
+// Of a parameter's gradients; one that is undefined has not been reached, and adds nothing.
+void AddTo(Tensor& left, Tensor right);
 
 // The binary tree over the parts 0 … N-1 of a step: node (level, i) = node (level-1, 2i) + node (level-1, 2i+1), the
-// part i itself at level 0. A child that has no parts is left out: with N = 5, ((0 + 1) + (2 + 3)) + 4.
+// part i itself at level 0. A child that has no parts is left out: with N = 5, ((0 + 1) + (2 + 3)) + 4. Of a Sum that
+// AddTo adds up.
+template <typename Sum>
 class PartTree {
  public:
   struct Node {
     int level = 0;
     int64_t index = 0;
-    PartSum sum;
+    Sum sum;
+
+    int64_t first_part() const { return index << level; }
   };
 
-  explicit PartTree(int64_t parts);
+  explicit PartTree(int64_t parts) : parts_(parts) {
+    CROSSTALK_CHECK(parts >= 1, "training: a step of ", parts, " parts; there must be at least 1");
+  }
 
   // Takes a node, in any order, and adds up what is complete with it. Of parts in ascending order it keeps as many
   // nodes as their number has binary ones.
-  void Add(Node node);
-  // The sums that have no sibling here yet: after the last part one, the root. None stay.
-  std::vector<Node> Take();
+  void Add(Node node) {
+    const int root = std::bit_width(static_cast<uint64_t>(parts_ - 1));
+    for (; node.level < root; ++node.level, node.index /= 2) {
+      const int64_t sibling = node.index ^ 1;
+      if (sibling << node.level >= parts_) continue;  // it has no parts
+      const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                      [&](const Node& one) { return one.level == node.level && one.index == sibling; });
+      if (found == nodes_.end()) break;
+      if (sibling < node.index) std::swap(found->sum, node.sum);
+      AddTo(node.sum, std::move(found->sum));
+      nodes_.erase(found);
+    }
+    nodes_.push_back(std::move(node));
+  }
+
+  // The sums that have no sibling here yet, by their first part: after the last part one, the root. None stay.
+  std::vector<Node> Take() {
+    std::sort(nodes_.begin(), nodes_.end(),
+              [](const Node& a, const Node& b) { return a.first_part() < b.first_part(); });
+    return std::exchange(nodes_, {});
+  }
 
  private:
   int64_t parts_;
@@ -49,26 +80,49 @@ class PartTree {
 
 // The most gradients, each of all parameters, that a tree keeps while a part is computed, the parts being in order.
 int MostGradientsKept(int64_t parts);
-// One process adds the gradients of the second of two parts to those of the first contribution by contribution, as
-// Backward comes by them: for parameters that are used more than once another order than the tree's.
-constexpr bool AddsInPlace(int64_t parts) { return parts == 2; }
 
-// A step is Begin, Add for each of parts() in order, and Finish; Begin forgets a step that an exception cut off. A
-// process of several that train one model computes some of the parts; Begin and Finish then wait for the others, and
-// give all of them the same. A part whose loss is not finite is added without gradients, so that nobody waits in vain.
+// What a step gives, over all its parts.
+struct StepSum {
+  std::vector<Tensor> gradients;  // by parameter, shared with nothing; undefined: none has reached it
+  LossSum loss;
+};
+
+// A step is Begin; for each of parts() in order AddGradient of every parameter, in any order, and AddLoss; and Finish.
+// Begin forgets a step that an exception cut off. A process of several that train one model computes some of the parts
+// and updates some of the parameters; the calls then wait for the others where they must, and every process makes the
+// same ones.
 class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
   // Of the parts of a step, those that are computed here, ascending.
   virtual const std::vector<int64_t>& parts() const = 0;
+  // Before the step's batches are made.
+  virtual void Start() {}
   // Counts of all parts, given those of the parts here: a loss is divided by them before its gradient is computed.
-  virtual StepCounts Begin(const StepCounts& here) = 0;
-  virtual void Add(int64_t part, PartSum sum) = 0;
-  // The tree's root, over all parts.
-  virtual PartSum Finish() = 0;
-  // Whether the gradients of each part are added to those of the part before, and come with the last.
-  virtual bool adds_in_place() const { return false; }
+  virtual StepCounts Begin(const StepCounts& here, size_t parameters) = 0;
+  // Whether it takes each gradient as soon as it is complete, while the others are computed.
+  virtual bool overlaps() const { return false; }
+  // Undefined: the part has not reached it, or its loss is not finite.
+  virtual void AddGradient(int64_t part, size_t parameter, Tensor gradient) = 0;
+  virtual void AddLoss(int64_t part, LossSum sum) = 0;
+  // The trees' roots. Gradients of parameters that are updated elsewhere are undefined.
+  virtual StepSum Finish() = 0;
+
+  // Σ g² by parameter: takes over those of parameters that are updated elsewhere.
+  virtual void ShareSquares(std::vector<double>& /*squares*/) {}
+  // Once the parameters are updated that are updated here: takes over the others.
+  virtual void ShareParameters() {}
+  // The first text, by the order of parts, that is not empty.
+  virtual std::string ShareText(std::string text) { return text; }
+  // Of this step so far: bytes sent to other processes; seconds from the first gradient that was sent or expected until
+  // all were there; and seconds, of these and of others, in which nothing was done but to wait.
+  struct Exchange {
+    int64_t bytes_sent = 0;
+    double exchange_seconds = 0;
+    double waited_seconds = 0;
+  };
+  virtual Exchange exchange() const { return {}; }
 };
 
 // All parts, here, one after another.
@@ -77,17 +131,17 @@ class LocalReducer : public GradientReducer {
   explicit LocalReducer(int64_t parts = 1);
 
   const std::vector<int64_t>& parts() const override { return parts_; }
-  StepCounts Begin(const StepCounts& here) override {
-    tree_.Take();
-    return here;
+  StepCounts Begin(const StepCounts& here, size_t parameters) override;
+  void AddGradient(int64_t part, size_t parameter, Tensor gradient) override {
+    gradients_[parameter].Add({0, part, std::move(gradient)});
   }
-  void Add(int64_t part, PartSum sum) override { tree_.Add({0, part, std::move(sum)}); }
-  PartSum Finish() override { return std::move(tree_.Take()[0].sum); }
-  bool adds_in_place() const override { return AddsInPlace(std::ssize(parts_)); }
+  void AddLoss(int64_t part, LossSum sum) override { loss_.Add({0, part, std::move(sum)}); }
+  StepSum Finish() override;
 
  private:
   std::vector<int64_t> parts_;
-  PartTree tree_;
+  std::vector<PartTree<Tensor>> gradients_;  // by parameter
+  PartTree<LossSum> loss_;
 };
 
 }  // namespace crosstalk

@@ -13,7 +13,13 @@
 
 namespace crosstalk {
 
-double GradientNorm(const std::vector<NamedParameter>& parameters) {
+double GradientNorm(const std::vector<NamedParameter>& parameters) { return NormOf(GradientSquares(parameters)); }
+
+double NormOf(const std::vector<double>& squares) {
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameters) {
   std::vector<int64_t> elements;
   for (const NamedParameter& parameter : parameters) {
     const bool counts = parameter.trainable && parameter.value.grad().defined();
@@ -27,7 +33,7 @@ double GradientNorm(const std::vector<NamedParameter>& parameters) {
       squares[i] = kernels::SumOfSquares<T>(gradient.num_elements(), gradient.data<T>());
     });
   });
-  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+  return squares;
 }
 
 double ClipScale(double norm, double max_norm) {

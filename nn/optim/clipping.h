@@ -12,6 +12,9 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // sqrt Σ g² over the gradients of all trainable parameters, summed in double in a fixed order. Not finite if a
 // gradient is not.
 double GradientNorm(const std::vector<NamedParameter>& parameters);
+// Its terms: Σ g² of each parameter, 0 where there is no gradient; and the norm of them.
+std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameters);
+double NormOf(const std::vector<double>& squares);
 
 // What gradients are to be multiplied by so that their norm is at most max_norm: min(1, max_norm / norm).
 // max_norm 0 means no clipping. Give it to Optimizer::Step as gradient_scale: NaN, which Step refuses,
