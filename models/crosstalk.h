@@ -94,6 +94,8 @@
 #include "crosstalk/models/training/finetuning.h"
 #include "crosstalk/models/training/held_out.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/rank_reducer.h"
+#include "crosstalk/models/training/rank_session.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/run_mixing.h"

@@ -12,19 +12,35 @@ namespace crosstalk {
 
 EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const Observer& observer) {
   const Stopwatch watch;
+  EvaluationResult result = ResultOf({SumsOf(model, batches, 0, batches.num_batches(), observer)});
+  result.seconds = watch.seconds();
+  return result;
+}
+
+EvaluationSums SumsOf(const Model& model, const EvaluationBatches& batches, int64_t begin, int64_t end,
+                      const Observer& observer) {
   const ContextScope no_grad = NoGrad();
-  EvaluationResult result;
-  std::vector<MetricSum> sums;
-  for (int64_t i = 0; i < batches.num_batches(); ++i) {
+  EvaluationSums sums;
+  for (int64_t i = begin; i < end; ++i) {
     ThrowIfStopped(observer.stop);
     const Batch batch = batches.Get(i);
-    AddSums(sums, model.Loss(batch, {}, ForwardContext()).sums);
-    result.tokens += batch.targets;
-    result.examples += batch.rows();
-    if (observer.progress) observer.progress(i + 1, batches.num_batches());
+    sums.batches.push_back(model.Loss(batch, {}, ForwardContext()).sums);
+    sums.tokens += batch.targets;
+    sums.examples += batch.rows();
+    if (observer.progress) observer.progress(i + 1 - begin, end - begin);
+  }
+  return sums;
+}
+
+EvaluationResult ResultOf(const std::vector<EvaluationSums>& shares) {
+  EvaluationResult result;
+  std::vector<MetricSum> sums;
+  for (const EvaluationSums& share : shares) {
+    for (const std::vector<MetricSum>& batch : share.batches) AddSums(sums, batch);
+    result.tokens += share.tokens;
+    result.examples += share.examples;
   }
   result.metrics = Means(sums);
-  result.seconds = watch.seconds();
   for (const MetricSum& sum : sums) {
     if (sum.count == 0) Fail(ErrorKind::kData, "the held-out text gives nothing to measure ", sum.name, " on");
   }

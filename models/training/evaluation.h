@@ -25,6 +25,15 @@ struct EvaluationResult {
 // finite; Interrupted where observer.stop, asked before every batch, says so.
 EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches, const Observer& observer = {});
 
+// The same in shares: what the batches begin … end-1 give, and the result of all shares in their order.
+struct EvaluationSums {
+  std::vector<std::vector<MetricSum>> batches;
+  int64_t tokens = 0, examples = 0;
+};
+EvaluationSums SumsOf(const Model& model, const EvaluationBatches& batches, int64_t begin, int64_t end,
+                      const Observer& observer = {});
+EvaluationResult ResultOf(const std::vector<EvaluationSums>& shares);
+
 // What a measure is compared with.
 struct Baselines {
   std::optional<double> loss_lower_bound = {};  // nats a target that no model can undercut, where the text knows it

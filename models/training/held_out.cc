@@ -21,6 +21,7 @@ class HeldOutText : public HeldOut {
   Baselines FindBaselines(const StopRequest& stop) const override {
     return {.loss_lower_bound = batches_->LossLowerBound(stop), .constant_guess = batches_->ConstantGuess(stop)};
   }
+  const EvaluationBatches* batches() const override { return batches_.get(); }
 
  private:
   std::unique_ptr<EvaluationBatches> batches_;

@@ -22,6 +22,8 @@ class HeldOut {
   // Error(kNumerical) if a measure of text is not finite. Both: Interrupted where they are asked to stop.
   virtual EvaluationResult Evaluate(const Model& model, const Observer& observer) const = 0;
   virtual Baselines FindBaselines(const StopRequest& stop) const = 0;
+  // The batches that Evaluate measures a loss on, which ranks can share; null: it asks for answers.
+  virtual const EvaluationBatches* batches() const { return nullptr; }
 };
 
 std::unique_ptr<HeldOut> MakeHeldOutText(std::unique_ptr<EvaluationBatches> batches);

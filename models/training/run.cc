@@ -24,6 +24,11 @@ namespace {
 Json StepEvent(const StepResult& step) {
   Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
   SetMetrics(json, step.metrics);
+  if (step.exchange.bytes_sent > 0) {
+    json.Set("bytes_sent", step.exchange.bytes_sent)
+        .Set("exchange_seconds", step.exchange.exchange_seconds)
+        .Set("waited_seconds", step.exchange.waited_seconds);
+  }
   return json.Set("learning_rate", step.learning_rate)
       .Set("gradient_norm", step.gradient_norm)
       .Set("target_tokens", step.target_tokens)
@@ -91,20 +96,21 @@ std::unique_ptr<RunLock> LockFolder(const TrainingConfig& config, const std::str
 }  // namespace
 
 TrainingRun::TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
-                         TrainingObserver observer)
-    : TrainingRun(config, LockFolder(*config, folder, resume), resume, std::move(observer)) {}
+                         TrainingObserver observer, RankGroup* ranks)
+    : TrainingRun(config, LockFolder(*config, folder, resume), resume, std::move(observer), ranks) {}
 
 TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
-                         TrainingObserver observer)
+                         TrainingObserver observer, RankGroup* ranks)
     : config_(config),
       lock_(std::move(lock)),
       folder_(lock_->folder()),
       observer_(std::move(observer)),
       checkpoints_(folder_.CheckpointDirectory()),
-      state_(StartRun(config_, folder_, checkpoints_, resume, observer_)),
+      state_(StartRun(config_, folder_, checkpoints_, resume, observer_, ranks)),
       held_out_(MakeHeldOut(*config_, state_.data)),
-      reducer_(config_->optimization.accumulate),
-      batches_(MakeBatches(*config_, state_.data, reducer_.parts(), observer_.stop)),
+      ranks_(std::move(state_.leader)),
+      alone_(ranks_ ? nullptr : std::make_unique<LocalReducer>(config_->optimization.accumulate)),
+      batches_(MakeBatches(*config_, state_.data, reducer().parts(), observer_.stop)),
       saved_(state_.checkpoint.has_value()) {
   Begin();
 }
@@ -156,7 +162,8 @@ void TrainingRun::ReportContinuation() const {
 
 void TrainingRun::WriteRunFile() const {
   Json sessions = Json::MakeArray();
-  const Json session = SessionJson(step(), config_->optimization.precision);
+  Json session = SessionJson(step(), config_->optimization.precision);
+  if (ranks_) session.Set("ranks", ranks_->places());
   std::string bits = session.At("simd_bits").AsString();
   if (folder_.HasRunFile()) {
     const Json before = folder_.ReadRunFile();
@@ -204,7 +211,9 @@ void TrainingRun::AppendPictures() {
 void TrainingRun::Evaluate() {
   RunEvaluation evaluation{.step = step()};
   try {
-    evaluation.result = held_out_->Evaluate(*state_.model, {.stop = observer_.stop});
+    const EvaluationBatches* text = held_out_->batches();
+    evaluation.result = ranks_ && text != nullptr ? ranks_->Evaluate(*state_.model, *text)
+                                                  : held_out_->Evaluate(*state_.model, {.stop = observer_.stop});
     if (!baselines_) baselines_ = held_out_->FindBaselines(observer_.stop);
   } catch (const Interrupted&) {
     return;
@@ -233,9 +242,11 @@ void TrainingRun::SaveCheckpoint() {
   if (state_.origin) config.Set("origin", ToJson(*state_.origin));
   const Json state = Json::MakeObject(
       {{"step", step()}, {"evaluation", state_.last_evaluation ? EvaluationState(*state_.last_evaluation) : Json()}});
+  const std::vector<NamedTensor> optimizer_state =
+      ranks_ ? ranks_->OptimizerState(state_.optimizer->State()) : state_.optimizer->State();
   const std::vector<CheckpointFile> files = {
       {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*state_.model)); }},
-      {kOptimizerName, [this](FileWriter& file) { WriteSafetensors(file, state_.optimizer->State()); }},
+      {kOptimizerName, [&](FileWriter& file) { WriteSafetensors(file, optimizer_state); }},
       BytesFile(kConfigName, config.DumpPretty()),
       BytesFile(kStateName, state.DumpPretty()),
       BytesFile(state_.data.tokenizer->FileName(), state_.data.tokenizer->FileContents()),
@@ -275,7 +286,7 @@ TrainingSummary TrainingRun::Train() {
     if (observer_.step) observer_.step(result);
     DoWhatIsDue();
   };
-  Loop loop(*state_.model, *batches_, *state_.optimizer, reducer_, MakeLoopOptions(config_->optimization),
+  Loop loop(*state_.model, *batches_, *state_.optimizer, reducer(), MakeLoopOptions(config_->optimization),
             {.step = after_step, .stop = observer_.stop});
   DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
   bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;

@@ -17,6 +17,7 @@
 #include "crosstalk/models/training/event_log.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/metrics_log.h"
+#include "crosstalk/models/training/rank_session.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/run_start.h"
@@ -42,12 +43,13 @@ class TrainingRun {
   // Error(kUsage) if `folder` holds a run that is not to be resumed, or other files, or another process trains there.
   // Error(kData) for data that cannot be used, if no checkpoint is good although there are some, or if the checkpoint's
   // configuration differs from `config` (the message names the fields). Error(kResource) if the model cannot fit into
-  // memory. Interrupted where observer.stop asks for it while the data is prepared.
+  // memory. Interrupted where observer.stop asks for it while the data is prepared. On rank 0 of `ranks`, the others of
+  // which are in ServeRanks, all compute it together, to the same bits; errors of RankLeader.
   TrainingRun(const ResolvedConfig& config, const std::string& folder, const ResumeOptions& resume,
-              TrainingObserver observer);
+              TrainingObserver observer, RankGroup* ranks = nullptr);
   // The same in a folder that is locked: a new one has its name by its lock.
   TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> lock, const ResumeOptions& resume,
-              TrainingObserver observer);
+              TrainingObserver observer, RankGroup* ranks = nullptr);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
@@ -74,6 +76,7 @@ class TrainingRun {
   void DoWhatIsDue();
   void Evaluate();
   void SaveCheckpoint();
+  GradientReducer& reducer() { return ranks_ ? ranks_->reducer() : *alone_; }
 
   ResolvedConfig config_;
   std::unique_ptr<RunLock> lock_;
@@ -82,7 +85,8 @@ class TrainingRun {
   CheckpointStore checkpoints_;
   RunState state_;
   std::unique_ptr<HeldOut> held_out_;
-  LocalReducer reducer_;
+  std::unique_ptr<RankLeader> ranks_;    // null: this process alone
+  std::unique_ptr<LocalReducer> alone_;  // the same
   std::unique_ptr<BatchSource> batches_;
   std::unique_ptr<MetricsLog> metrics_;
   EnergyMeter energy_;

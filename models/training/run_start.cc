@@ -19,13 +19,13 @@ namespace crosstalk {
 
 namespace {
 
-// Error(kResource) if a step of the configuration does not fit into this machine.
-void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary) {
+// Error(kResource) if a step of the configuration, on one of so many ranks, does not fit into this machine.
+void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks) {
   constexpr const char* kAdvice = ": use a smaller model or batch, a larger accumulate, or activations = recompute";
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   int64_t bytes = 0;
   try {
-    bytes = EstimateStep(config, vocabulary).total_bytes;
+    bytes = ranks == 1 ? EstimateStep(config, vocabulary).total_bytes : BytesOfRank(config, vocabulary, ranks);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);
@@ -65,8 +65,8 @@ void AppendDifferences(const std::string& name, const Json& here, const Json& th
 class RunStarter {
  public:
   RunStarter(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
-             const TrainingObserver& observer)
-      : config_(config), folder_(folder), checkpoints_(checkpoints), observer_(observer) {}
+             const TrainingObserver& observer, RankGroup* ranks)
+      : config_(config), folder_(folder), checkpoints_(checkpoints), observer_(observer), ranks_(ranks) {}
 
   RunState Start(const ResumeOptions& resume);
 
@@ -80,13 +80,18 @@ class RunStarter {
   // began with, what a training configuration does not decide.
   std::unique_ptr<ModelConfig> ConfigOfModel(const TrainedModel* origin) const;
   void BuildModel(std::optional<TrainedModel> origin);
+  void MakeOptimizers(StateTransfer transfer, std::vector<NamedTensor> state);
   void LoadCheckpoint(const Checkpoint& checkpoint);
 
   const ResolvedConfig& config_;
   const RunFolder& folder_;
   const CheckpointStore& checkpoints_;
   const TrainingObserver& observer_;
+  RankGroup* ranks_;
   RunState state_;
+  // What the optimizers take over.
+  StateTransfer transfer_ = StateTransfer::kNone;
+  std::vector<NamedTensor> given_;
 };
 
 RunState RunStarter::Start(const ResumeOptions& resume) {
@@ -97,6 +102,9 @@ RunState RunStarter::Start(const ResumeOptions& resume) {
   if (state_.checkpoint) CheckConfiguration(*state_.checkpoint);
   BuildModel(std::move(origin));
   if (state_.checkpoint) LoadCheckpoint(*state_.checkpoint);
+  if (ranks_ != nullptr) {
+    state_.leader = std::make_unique<RankLeader>(*ranks_, config_, state_.data, *state_.model, transfer_, given_);
+  }
   return std::move(state_);
 }
 
@@ -231,22 +239,32 @@ void RunStarter::BuildModel(std::optional<TrainedModel> origin) {
       FailField(ErrorKind::kData, "init_from", origin->checkpoint, ": ", value);
     }
   }
-  CheckMemory(config_, vocabulary);
+  CheckMemory(config_, vocabulary, ranks_ == nullptr ? 1 : ranks_->size());
   if (state_.model == nullptr) state_.model = MakeModel(*config, config_->optimization.seed);
   PrepareModel(config_->optimization, *state_.model);
-  state_.optimizer = MakeOptimizer(config_->optimization, state_.model->Parameters());
-  if (origin && config_->optimization.optimizer_start == OptimizerStart::kCarried) {
+  if (state_.checkpoint) {
+    MakeOptimizers(StateTransfer::kLoad, ReadSafetensors(state_.checkpoint->FilePath(kOptimizerName)).tensors);
+  } else if (origin && config_->optimization.optimizer_start == OptimizerStart::kCarried) {
     try {
-      state_.optimizer->CarryOver(std::move(origin->optimizer_state.tensors));
+      MakeOptimizers(StateTransfer::kCarryOver, std::move(origin->optimizer_state.tensors));
     } catch (const Error& error) {
       FailField(ErrorKind::kUsage, "optimizer_start", error.what(), " (", origin->checkpoint,
                 "); choose fresh to begin with no state");
     }
+  } else {
+    MakeOptimizers(StateTransfer::kNone, {});
   }
 }
 
+void RunStarter::MakeOptimizers(StateTransfer transfer, std::vector<NamedTensor> state) {
+  const bool alone = ranks_ == nullptr;
+  state_.optimizer = MakeOwnOptimizer(*config_, *state_.model, alone ? 0 : ranks_->rank(), alone ? 1 : ranks_->size(),
+                                      transfer, state);
+  transfer_ = transfer;
+  given_ = std::move(state);
+}
+
 void RunStarter::LoadCheckpoint(const Checkpoint& checkpoint) {
-  state_.optimizer->LoadState(ReadSafetensors(checkpoint.FilePath(kOptimizerName)).tensors);
   const std::string path = checkpoint.FilePath(kStateName);
   const Json state = ReadJsonFile(path);
   const JsonReader reader(state, path);
@@ -279,9 +297,9 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
 }
 
 RunState StartRun(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
-                  const ResumeOptions& resume, const TrainingObserver& observer) {
+                  const ResumeOptions& resume, const TrainingObserver& observer, RankGroup* ranks) {
   CheckFolder(*config, folder, resume);
-  return RunStarter(config, folder, checkpoints, observer).Start(resume);
+  return RunStarter(config, folder, checkpoints, observer, ranks).Start(resume);
 }
 
 }  // namespace crosstalk

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "crosstalk/models/model.h"
+#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/rank_session.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/runtime/visibility.h"
@@ -37,7 +39,8 @@ struct RunState {
   std::optional<Origin> origin;
   TrainingData data;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Optimizer> optimizer;  // of what this process updates
+  std::unique_ptr<RankLeader> leader;    // null: it computes alone
   std::optional<RunEvaluation> last_evaluation;
 };
 
@@ -46,6 +49,6 @@ void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const Re
 // What a run in the folder begins with: a checkpoint's state, an origin's weights, or initial values. Errors of
 // TrainingRun's constructor.
 RunState StartRun(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
-                  const ResumeOptions& resume, const TrainingObserver& observer);
+                  const ResumeOptions& resume, const TrainingObserver& observer, RankGroup* ranks = nullptr);
 
 }  // namespace crosstalk

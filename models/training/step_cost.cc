@@ -4,6 +4,7 @@
 
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/math.h"
@@ -29,11 +30,9 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(config->optimization, parameters);
   const Batch batch = FindObjective(*config->objective.name)
-                          .empty_batch(config->objective, vocabulary.tokens,
-                                       config->optimization.batch / config->optimization.accumulate);
+                          .empty_batch(config->objective, vocabulary.tokens, RowsAtATime(config->optimization));
   StepCost cost;
-  const bool in_place = AddsInPlace(config->optimization.accumulate);
-  const int kept = in_place ? 0 : MostGradientsKept(config->optimization.accumulate);
+  const int kept = MostGradientsKept(config->optimization.accumulate);
   std::vector<Tensor> sums;  // of earlier parts, the most that are kept while another is computed
   for (int64_t part = 0; part < std::min<int64_t>(2, config->optimization.accumulate); ++part) {
     for (int i = 0; part > 0 && i < kept; ++i) {
@@ -42,13 +41,13 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
         sums.push_back(Tensor::Empty(parameter.value.shape(), parameter.value.grad().dtype()));
       }
     }
-    if (!in_place) model->ZeroGrad();
+    model->ZeroGrad();
     const int64_t before = multiplications;
     const LossResult loss =
         model->Loss(batch, MakeLossOptions(config->optimization), {.phase = ForwardContext::Phase::kTraining});
     const int64_t of_the_part = CheckedMultiplications(multiplications) - before;
-    cost.forward_multiplications =
-        CheckedMultiplications(SaturatingProduct(config->optimization.accumulate, of_the_part));
+    cost.forward_multiplications = CheckedMultiplications(
+        SaturatingProduct(config->optimization.batch, CeilDivide(of_the_part, RowsAtATime(config->optimization))));
     Backward(loss.Scaled({}));
   }
   sums.clear();
@@ -65,6 +64,34 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const int64_t passes = config->optimization.activations == Activations::kRecompute ? 4 : 3;
   cost.step_multiplications = CheckedMultiplications(SaturatingProduct(passes, cost.forward_multiplications));
   return cost;
+}
+
+int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks) {
+  const int64_t parts = config->optimization.accumulate;
+  const StepCost cost = EstimateStep(config, vocabulary);
+  const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
+  {
+    const ContextScope no_values(&OpContext::shapes_only, true);
+    PrepareModel(config->optimization, *model);
+  }
+  const std::vector<NamedParameter> parameters = model->Parameters();
+  const std::vector<int> owners = OwnersOf(parameters, ranks);
+  std::vector<int64_t> owned(static_cast<size_t>(ranks));
+  int64_t trainable = 0, largest = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (owners[i] < 0) continue;
+    const Tensor& value = parameters[i].value.value();
+    const int64_t bytes = BytesOf(value.num_elements(), value.dtype());
+    owned[static_cast<size_t>(owners[i])] += bytes;
+    trainable += bytes;
+    largest = std::max(largest, bytes);
+  }
+  const double share =
+      static_cast<double>(*std::max_element(owned.begin(), owned.end())) / static_cast<double>(trainable);
+  const int64_t fewer_kept = MostGradientsKept(parts) - MostGradientsKept(CeilDivide<int64_t>(parts, ranks));
+  const auto not_held = static_cast<int64_t>((1 - share) * static_cast<double>(cost.optimizer_bytes));
+  const int64_t received = ranks == 1 ? 0 : std::min<int64_t>(kMostReceiving * largest, trainable);
+  return cost.total_bytes - not_held - fewer_kept * trainable + received;
 }
 
 }  // namespace crosstalk

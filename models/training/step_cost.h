@@ -33,4 +33,9 @@ std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Voc
 // byte, and a bound of it on more. Counts into the process's MemoryStats, and resets their peak.
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
+// Of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state of the
+// parameters that they update alone: total_bytes less what it does not hold, plus the largest gradients that it
+// receives.
+int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks);
+
 }  // namespace crosstalk

@@ -169,7 +169,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
     }
   }
   EXPECT_GT(count, 300);
-  EXPECT_LT(count, 800);
+  EXPECT_LT(count, 900);
 }
 
 TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {

@@ -8,17 +8,20 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 
+#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/lamb.h"
 #include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
-#include "tests/support/thread_reducer.h"
+#include "tests/support/thread_transport.h"
 
 namespace crosstalk {
 namespace reducer_test {
@@ -31,10 +34,10 @@ double NodeOf(const std::vector<double>& values, int level, size_t index) {
   return has_right ? left + NodeOf(values, level - 1, 2 * index + 1) : left;
 }
 
-PartTree::Node Leaf(int64_t part, double value) {
-  return {
-      0, part, {.gradients = {Tensor::FromValues<double>({1}, {value})}, .loss = value, .metrics = {{"m", value, 1}}}};
-}
+using LossTree = PartTree<LossSum>;
+using GradientTree = PartTree<Tensor>;
+
+LossTree::Node Leaf(int64_t part, double value) { return {0, part, {.loss = value, .metrics = {{"m", value, 1}}}}; }
 
 TEST(PartTreeTest, AddsAsTheTreeSaysInWhateverOrderPartsCome) {
   std::mt19937 random(1);
@@ -45,14 +48,19 @@ TEST(PartTreeTest, AddsAsTheTreeSaysInWhateverOrderPartsCome) {
     std::vector<int64_t> order(parts);
     for (size_t i = 0; i < parts; ++i) order[i] = static_cast<int64_t>(i);
     for (int attempt = 0; attempt < 20; ++attempt) {
-      PartTree tree(static_cast<int64_t>(parts));
-      for (const int64_t part : order) tree.Add(Leaf(part, values[static_cast<size_t>(part)]));
-      const std::vector<PartTree::Node> root = tree.Take();
+      LossTree tree(static_cast<int64_t>(parts));
+      GradientTree gradients(static_cast<int64_t>(parts));
+      for (const int64_t part : order) {
+        const double value = values[static_cast<size_t>(part)];
+        tree.Add(Leaf(part, value));
+        gradients.Add({0, part, Tensor::FromValues<double>({1}, {value})});
+      }
+      const std::vector<LossTree::Node> root = tree.Take();
       ASSERT_EQ(root.size(), 1u) << parts;
-      EXPECT_EQ(root[0].sum.gradients[0].Item(), expected) << parts;
       EXPECT_EQ(root[0].sum.loss, expected) << parts;
       EXPECT_EQ(root[0].sum.metrics[0].sum, expected) << parts;
       EXPECT_EQ(root[0].sum.metrics[0].count, static_cast<int64_t>(parts));
+      EXPECT_EQ(gradients.Take()[0].sum.Item(), expected) << parts;
       std::shuffle(order.begin(), order.end(), random);
     }
   }
@@ -62,7 +70,7 @@ TEST(PartTreeTest, PartsInOrderKeepFewSums) {
   for (const int64_t parts : {1, 2, 3, 5, 8, 13, 64}) {
     int most = 0;
     for (int64_t done = 0; done < parts; ++done) {
-      PartTree tree(parts);
+      LossTree tree(parts);
       for (int64_t part = 0; part < done; ++part) tree.Add(Leaf(part, 1));
       const int kept = static_cast<int>(tree.Take().size());
       EXPECT_EQ(kept, std::popcount(static_cast<uint64_t>(done))) << parts;
@@ -73,13 +81,13 @@ TEST(PartTreeTest, PartsInOrderKeepFewSums) {
 }
 
 TEST(PartTreeTest, AGradientThatAPartDoesNotHaveIsNotAZero) {
-  PartTree tree(3);
-  tree.Add({0, 0, {.gradients = {Tensor(), Tensor()}}});
-  tree.Add({0, 1, {.gradients = {Tensor::FromValues<float>({1}, {-0.0f}), Tensor()}}});
-  tree.Add({0, 2, {.gradients = {Tensor(), Tensor()}}});
-  const std::vector<PartTree::Node> root = tree.Take();
-  EXPECT_TRUE(std::signbit(root[0].sum.gradients[0].Item()));
-  EXPECT_FALSE(root[0].sum.gradients[1].defined());
+  GradientTree tree(3), none(3);
+  for (int64_t part = 0; part < 3; ++part) {
+    tree.Add({0, part, part == 1 ? Tensor::FromValues<float>({1}, {-0.0f}) : Tensor()});
+    none.Add({0, part, Tensor()});
+  }
+  EXPECT_TRUE(std::signbit(tree.Take()[0].sum.Item()));
+  EXPECT_FALSE(none.Take()[0].sum.defined());
 }
 
 constexpr int64_t kVocabulary = 30;
@@ -119,7 +127,8 @@ struct Trained {
   std::vector<StepResult> steps;
 };
 
-Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, GradientReducer& reducer) {
+// On a rank of a group, or alone.
+Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, RankGroup* group = nullptr) {
   constexpr int kSteps = 3;
   T5Config config;
   config.vocabulary = kVocabulary;
@@ -129,7 +138,11 @@ Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, GradientReduc
   config.dropout_rate = 0.1;
   config.SetAttention(AttentionConfig::TalkingHeads(8, 2, 3, 2, 4, 5));
   T5 model(config, 7);
-  const std::unique_ptr<Optimizer> optimizer = make_optimizer(model.Parameters());
+  const std::vector<NamedParameter> parameters = model.Parameters();
+  const std::unique_ptr<Optimizer> optimizer =
+      make_optimizer(group == nullptr ? parameters : OwnedBy(group->rank(), parameters, group->size()));
+  std::unique_ptr<GradientReducer> reducer = std::make_unique<LocalReducer>(parts);
+  if (group != nullptr) reducer = std::make_unique<RankReducer>(*group, parameters, parts);
   RandomBatches batches(parts);
   LoopOptions options;
   options.schedule = {.kind = ScheduleKind::kConstant, .scale = 0.01};
@@ -139,7 +152,7 @@ Trained Train(const OptimizerMaker& make_optimizer, int64_t parts, GradientReduc
   Trained trained;
   TrainingObserver observer;
   observer.step = [&](const StepResult& step) { trained.steps.push_back(step); };
-  Loop(model, batches, *optimizer, reducer, options, observer).Train(kSteps);
+  Loop(model, batches, *optimizer, *reducer, options, observer).Train(kSteps);
   for (const NamedTensor& tensor : ParameterTensors(model)) {
     trained.parameters.push_back(tensor.tensor.ToVector<float>());
   }
@@ -160,22 +173,6 @@ void ExpectSame(const Trained& here, const Trained& there) {
   }
 }
 
-std::vector<std::vector<int64_t>> ContiguousShares(int64_t parts, int64_t threads) {
-  std::vector<std::vector<int64_t>> shares(static_cast<size_t>(threads));
-  for (int64_t r = 0; r < threads; ++r) {
-    for (int64_t part = r * parts / threads; part < (r + 1) * parts / threads; ++part) {
-      shares[static_cast<size_t>(r)].push_back(part);
-    }
-  }
-  return shares;
-}
-
-std::vector<std::vector<int64_t>> StridedShares(int64_t parts, int64_t threads) {
-  std::vector<std::vector<int64_t>> shares(static_cast<size_t>(threads));
-  for (int64_t part = 0; part < parts; ++part) shares[static_cast<size_t>(part % threads)].push_back(part);
-  return shares;
-}
-
 const std::vector<std::pair<const char*, OptimizerMaker>>& Optimizers() {
   static const std::vector<std::pair<const char*, OptimizerMaker>> optimizers = {
       {"adamw", [](auto parameters) { return std::make_unique<AdamW>(std::move(parameters)); }},
@@ -185,23 +182,90 @@ const std::vector<std::pair<const char*, OptimizerMaker>>& Optimizers() {
   return optimizers;
 }
 
-TEST(GradientReducerTest, BitsDoNotDependOnWherePartsAreComputed) {
+TEST(RankReducerTest, BitsDoNotDependOnTheNumberOfRanks) {
   const ThreadsScope one_thread(1);
   for (const auto& [name, make_optimizer] : Optimizers()) {
-    for (const int64_t parts : {1, 3, 5, 8, 12}) {
-      LocalReducer local(parts);
-      const Trained expected = Train(make_optimizer, parts, local);
-      for (const int64_t threads : {2, 3, 4, 8}) {
-        for (const auto& shares : {ContiguousShares(parts, threads), StridedShares(parts, threads)}) {
-          SCOPED_TRACE(StrCat(name, ", ", parts, " parts in ", threads, " threads"));
-          std::vector<Trained> trained(shares.size());
-          testing::TrainInThreads(parts, shares, [&](size_t thread, GradientReducer& reducer) {
-            trained[thread] = Train(make_optimizer, parts, reducer);
+    for (const int64_t parts : {1, 2, 3, 5, 8, 12}) {
+      const Trained expected = Train(make_optimizer, parts);
+      for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+        if (ranks > parts) continue;
+        SCOPED_TRACE(StrCat(name, ", ", parts, " parts on ", ranks, " ranks"));
+        std::vector<Trained> trained(static_cast<size_t>(ranks));
+        testing::RunRanks(ranks, [&](testing::ThreadTransport& transport) {
+          RankGroup group(transport);
+          trained[static_cast<size_t>(transport.rank())] = Train(make_optimizer, parts, &group);
+        });
+        for (const Trained& one : trained) ExpectSame(expected, one);
+      }
+    }
+  }
+}
+
+TEST(RankReducerTest, MoreRanksThanPartsAreRefused) {
+  testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
+    RankGroup group(transport);
+    EXPECT_NE(testing::MessageOf([&] { RankReducer(group, {}, 2); }).find("3 ranks for the 2 parts"),
+              std::string::npos);
+  });
+}
+
+// Which parameter values meet in which order: of operands M, -M and 1, a sum in another order is another number.
+TEST(RankReducerTest, TheOrderOfTheSumIsTheTreesForEveryPlace) {
+  constexpr double kHuge = 0x1p60;
+  for (const int64_t parts : {2, 3, 5, 6, 7, 8, 12}) {
+    for (int64_t plus = 0; plus < parts; ++plus) {
+      for (int64_t minus = 0; minus < parts; ++minus) {
+        if (plus == minus) continue;
+        std::vector<double> values(static_cast<size_t>(parts), 1.0);
+        values[static_cast<size_t>(plus)] = kHuge;
+        values[static_cast<size_t>(minus)] = -kHuge;
+        const double expected = NodeOf(values, std::bit_width(static_cast<uint64_t>(parts - 1)), 0);
+        for (const int ranks : {2, 3, 5}) {
+          if (ranks > parts) continue;
+          testing::RunRanks(ranks, [&](testing::ThreadTransport& transport) {
+            const Variable value(Tensor::Zeros({1}, DType::kFloat64), Variable::RequiresGrad::kYes);
+            RankGroup group(transport);
+            RankReducer reducer(group, {{"w", value}}, parts);
+            reducer.Begin({}, 1);
+            for (const int64_t part : reducer.parts()) {
+              reducer.AddGradient(part, 0, Tensor::FromValues<double>({1}, {values[static_cast<size_t>(part)]}));
+              reducer.AddLoss(part, {.loss = values[static_cast<size_t>(part)], .metrics = {}});
+            }
+            const StepSum sum = reducer.Finish();
+            EXPECT_EQ(sum.loss.loss, expected);
+            if (transport.rank() != 0) return;
+            EXPECT_EQ(sum.gradients[0].Item(), expected) << parts << " on " << ranks;
           });
-          for (const Trained& one : trained) ExpectSame(expected, one);
         }
       }
     }
+  }
+}
+
+TEST(RankReducerTest, OwnersShareTheElementsEvenly) {
+  std::vector<NamedParameter> parameters;
+  for (const int64_t size : {7, 100, 3, 50, 50, 9, 1}) {
+    parameters.push_back({StrCat("p", parameters.size()),
+                          Variable(Tensor::Zeros({size}, DType::kFloat32), Variable::RequiresGrad::kYes)});
+  }
+  parameters.push_back(parameters[0]);
+  parameters.back().trainable = false;
+  EXPECT_EQ(OwnersOf(parameters, 2), (std::vector<int>{1, 0, 1, 1, 1, 0, 0, -1}));
+}
+
+// 2·N·(R-1)/R bytes a rank on average, where each rank's parts are one node of the tree.
+TEST(RankReducerTest, SendsWhatTheFormulaSays) {
+  for (const auto& [ranks, parts] : {std::pair(2, 2), {2, 8}, {4, 4}, {4, 8}, {3, 3}}) {
+    std::vector<int64_t> sent(static_cast<size_t>(ranks));
+    int64_t bytes = 0;
+    testing::RunRanks(ranks, [&, parts = parts](testing::ThreadTransport& transport) {
+      RankGroup group(transport);
+      const Trained trained = Train(Optimizers()[0].second, parts, &group);
+      sent[static_cast<size_t>(transport.rank())] = trained.steps[1].exchange.bytes_sent;
+      if (transport.rank() != 0) return;
+      for (const std::vector<float>& parameter : trained.parameters) bytes += 4 * std::ssize(parameter);
+    });
+    EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}), 2 * bytes * (ranks - 1)) << ranks;
   }
 }
 
