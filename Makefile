@@ -25,13 +25,20 @@ LIGHTEST_CXXFLAGS := $(LIGHT_CXXFLAGS:-O1=-O0)
 UNITY := yes
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS := 2
+# NP=2 starts the command as so many ranks, with mpirun: docs/distributed.md.
+RANK_GOALS := train eval finetune reproduce
+ifneq ($(filter NP,$(.VARIABLES)),)
+ifneq ($(shell printf '%s\n' '$(subst ','\'',$(NP))' | grep -cx '[1-9][0-9]*'),1)
+$(error NP='$(NP)': must be a positive number of ranks)
+endif
+endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
 MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
-    $(if $(filter test,$(GOALS)),ONLY) \
+    $(if $(filter test,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
-COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling trace
+COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling trace simulate
 # What programs that make starts may read from their environment, into which make puts its command line: tests run make.
 PROGRAM_VARIABLES := $(if $(filter-out 0,$(MAKELEVEL)),ONLY) MAKEFLAGS SHELL CROSSTALK_SETUP_DONE CROSSTALK_SIMD NO_COLOR \
     OMP_% OPENBLAS_% CCACHE_% LD_LIBRARY_PATH %SAN_OPTIONS
@@ -60,7 +67,8 @@ ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% quick everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
     $(if $(filter format format-check,$(GOALS)),check) \
-    $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser)
+    $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
+    $(if $(filter mpi test-mpi,$(GOALS))$(filter NP,$(GIVEN)),mpi)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
 $(error not all packages of packages.txt are installed: see the message above)
@@ -77,11 +85,13 @@ endif
 FOLDERS := runtime kernels autograd nn models
 sources = $(sort $(shell find $(1) -name '*.cc' 2>/dev/null))
 LIBRARY_SOURCES := $(foreach layer,$(FOLDERS),$(call sources,$(layer)))
-TOOL_SOURCES := $(filter-out tools/crosstalk.cc,$(call sources,tools))
+# tools/mpi is a library of its own, the only one that needs MPI.
+MPI_SOURCES := $(call sources,tools/mpi)
+TOOL_SOURCES := $(filter-out tools/crosstalk.cc $(MPI_SOURCES),$(call sources,tools))
 # planted_race_test holds races that ThreadSanitizer must find.
 TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/planted_race_test.cc), \
     $(filter %_test.cc,$(call sources,tests)))
-TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/fuzz/driver.cc \
+TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
@@ -181,7 +191,7 @@ $(call units,$(TEST_SOURCES),tests)
 endif
 TEST_OBJECTS := $(call objects,$(TEST_SOURCES),tests)
 $(TEST_OBJECTS): OBJECT_FLAGS := $(LIGHTEST_CXXFLAGS)
-$(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models tools),unit)) \
+$(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models) $(TOOL_SOURCES) tools/crosstalk.cc,unit)) \
     $(filter $(patsubst %,$(BUILD)/objects/tests/%,kernels/% autograd/% nn/%),$(TEST_OBJECTS)): \
     OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
 
@@ -238,4 +248,5 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
     $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk
+include tools/mpi.mk
 include tools/attacks.mk

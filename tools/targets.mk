@@ -9,15 +9,21 @@ options = $(foreach name,$(COMMAND_VARIABLES),$(call option_of,$(name)) $(call q
 args = $(if $(filter ARGS,$(GIVEN)),$(ARGS))
 check_options = $(call check_variables,$@,$(COMMAND_VARIABLES), ARGS) $(COMMAND) $(1)
 
+# NP=2: as ranks on this machine. The environment is what Open MPI needs of root and in containers; ranks share the
+# processors by themselves.
+NEEDED_BY_RANKS := $(if $(filter NP,$(GIVEN)),$(BUILD)/lib/libcrosstalk_mpi.so)
+LAUNCH := $(if $(filter NP,$(GIVEN)),env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --oversubscribe --bind-to none -np $(call quoted,$(NP)) )$(COMMAND)
+
 .PHONY: train
-train: $(COMMAND)  ## train a model: DATA= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= LEARNING_RATE= OUT= and every other option
+train: $(COMMAND) $(NEEDED_BY_RANKS)  ## train a model: DATA= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= LEARNING_RATE= OUT= and every other option
 	@$(call check_options,train)
-	@$(COMMAND) train $(options) $(args)
+	@$(LAUNCH) train $(options) $(args)
 
 .PHONY: eval
-eval: $(COMMAND)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= …]
+eval: $(COMMAND) $(NEEDED_BY_RANKS)  ## held-out ln(PPL) of a run: RUN= [DATA= CHECKPOINT= …]
 	@$(call check_options,eval)
-	@$(COMMAND) eval $(options) $(args)
+	@$(LAUNCH) eval $(options) $(args)
 
 .PHONY: generate
 generate: $(COMMAND)  ## let a run's model write: RUN= [TEXT= MAX_LENGTH= TEMPERATURE= BEAMS= SEED= …]
@@ -25,9 +31,9 @@ generate: $(COMMAND)  ## let a run's model write: RUN= [TEXT= MAX_LENGTH= TEMPER
 	@$(COMMAND) generate $(options) $(args)
 
 .PHONY: finetune
-finetune: $(COMMAND)  ## go on with a model on tasks: FROM= TASK= TASK_DATA= [EPOCHS= LEARNING_RATE= SEEDS= OUT= …]
+finetune: $(COMMAND) $(NEEDED_BY_RANKS)  ## go on with a model on tasks: FROM= TASK= TASK_DATA= [EPOCHS= LEARNING_RATE= SEEDS= OUT= …]
 	@$(call check_options,finetune)
-	@$(COMMAND) finetune $(options) $(args)
+	@$(LAUNCH) finetune $(options) $(args)
 
 .PHONY: compare
 compare: $(COMMAND)  ## train the four kinds of attention, or VARY=FIELD=a,b, alike and print the table: SEEDS=1,2,3 …
@@ -35,9 +41,9 @@ compare: $(COMMAND)  ## train the four kinds of attention, or VARY=FIELD=a,b, al
 	@$(COMMAND) compare $(options) $(args)
 
 .PHONY: reproduce
-reproduce: $(COMMAND)  ## a table of the paper beside ours, or one of ours: TABLE=heads, 1 … 10 or all, SCALE=smoke|small|medium|paper SEEDS= DATA= OUT=
+reproduce: $(COMMAND) $(NEEDED_BY_RANKS)  ## a table of the paper beside ours, or one of ours: TABLE=heads, 1 … 10 or all, SCALE=smoke|small|medium|paper SEEDS= DATA= OUT=
 	@$(call check_options,reproduce)
-	@$(COMMAND) reproduce $(options) $(args)
+	@$(LAUNCH) reproduce $(options) $(args)
 
 # ---- Measuring it ------------------------------------------------------------------------------------------------
 .PHONY: bench
@@ -49,6 +55,11 @@ bench: $(COMMAND)  ## speed and memory beside the machine's limit, into build/be
 trace: $(COMMAND)  ## what the time of a training step goes to, by operation and thread: OUT=trace.html and the options of train
 	@$(call check_options,trace)
 	@$(COMMAND) trace $(options) $(args)
+
+.PHONY: simulate
+simulate: $(COMMAND)  ## how a run would scale over ranks and networks, from a measured step: SHARDS= RANKS= NETWORK= OUT= …
+	@$(call check_options,simulate)
+	@$(COMMAND) simulate $(options) $(args)
 
 .PHONY: bench-scaling
 bench-scaling: $(COMMAND)  ## speed against threads and against n, what an operation and a byte cost: BATCH= N= THREADS= …
@@ -203,6 +214,8 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	@install -m 755 $(BUILD)/lib/libcrosstalk.so $(root)/lib/libcrosstalk.so.$(VERSION)
 	@ln -sf libcrosstalk.so.$(VERSION) $(root)/lib/$(SONAME)
 	@ln -sf $(SONAME) $(root)/lib/libcrosstalk.so
+	@rm -rf $(root)/lib/crosstalk
+	@if [ -e $(MPI_PLUGIN) ]; then install -D -m 755 $(MPI_PLUGIN) $(root)/lib/crosstalk/$(notdir $(MPI_PLUGIN)); fi
 	@rm -rf $(root)/include/crosstalk
 	@install -d $(root)/include/crosstalk
 	@for header in $(PUBLIC_HEADERS); do \
@@ -216,7 +229,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 
 .PHONY: uninstall
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
-	@rm -rf $(root)/include/crosstalk $(root)/share/doc/crosstalk
+	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk
 	@rm -f $(root)/bin/crosstalk $(root)/lib/pkgconfig/crosstalk.pc $(root)/lib/libcrosstalk.a \
 	  $(root)/lib/libcrosstalk.so*
 
@@ -224,7 +237,7 @@ uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 .PHONY: help
 help:  ## this list
 	@echo "make TARGET [VARIABLE=value …]   (a variable that nothing reads is an error)"
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk tools/attacks.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk tools/mpi.mk tools/attacks.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 	@echo "Variables:"
 	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS=-O2  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"

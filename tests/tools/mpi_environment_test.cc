@@ -1,0 +1,69 @@
+// What the command knows of MPI without MPI: the launchers' variables, and the watch for silent ranks.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <utility>
+
+#include "tools/mpi/watch.h"
+#include "tools/mpi_transport.h"
+
+namespace crosstalk {
+namespace {
+
+constexpr const char* kVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID",
+                                      "SLURM_STEP_NUM_TASKS"};
+
+int SizeWith(std::initializer_list<std::pair<const char*, const char*>> environment) {
+  for (const char* variable : kVariables) unsetenv(variable);
+  for (const auto& [name, value] : environment) setenv(name, value, 1);
+  const int size = MpiSizeFromEnvironment();
+  EXPECT_EQ(StartedByMpi(), size > 1);
+  for (const char* variable : kVariables) unsetenv(variable);
+  return size;
+}
+
+TEST(MpiEnvironmentTest, EachLauncherSaysHowManyRanksThereAre) {
+  EXPECT_EQ(SizeWith({}), 1);
+  EXPECT_EQ(SizeWith({{"OMPI_COMM_WORLD_SIZE", "3"}}), 3);
+  EXPECT_EQ(SizeWith({{"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
+  EXPECT_EQ(SizeWith({{"PMI_SIZE", "4"}}), 4);
+  EXPECT_EQ(SizeWith({{"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "5"}}), 5);
+}
+
+TEST(MpiEnvironmentTest, TasksOfSlurmWithoutPmixAreByThemselves) {
+  EXPECT_EQ(SizeWith({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "5"}}), 1);
+}
+
+TEST(MpiEnvironmentTest, WhatIsNoNumberSaysNothing) {
+  for (const char* value : {"", "x", "3x", "-3", "0", "99999999999"}) {
+    EXPECT_EQ(SizeWith({{"OMPI_COMM_WORLD_SIZE", value}}), 1) << value;
+  }
+}
+
+TEST(SilenceWatchTest, ARankThatSaysNothingIsLost) {
+  mpi::SilenceWatch watch(3, 2);
+  for (int i = 0; i < 199; ++i) {
+    watch.Advance(0.01);
+    watch.Hear(1);
+  }
+  EXPECT_FALSE(watch.IsLost(2));
+  for (int i = 0; i < 2; ++i) watch.Advance(0.01);
+  EXPECT_TRUE(watch.IsLost(2));
+  EXPECT_FALSE(watch.IsLost(1));
+}
+
+TEST(SilenceWatchTest, APauseOfTheWatcherIsNoSilenceOfOthers) {
+  mpi::SilenceWatch watch(2, 2);
+  watch.Advance(3600);
+  EXPECT_FALSE(watch.IsLost(1));
+}
+
+TEST(SilenceWatchTest, WithoutATimeOutNoRankIsLost) {
+  mpi::SilenceWatch watch(2, 0);
+  for (int i = 0; i < 100'000; ++i) watch.Advance(1);
+  EXPECT_FALSE(watch.IsLost(1));
+}
+
+}  // namespace
+}  // namespace crosstalk
