@@ -12,16 +12,18 @@
 #include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/mpi_transport.h"
 #include "tools/output.h"
 #include "tools/signals.h"
 
 namespace crosstalk {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(),      EvalCommand(),   FinetuneCommand(), PredictCommand(),  ScoreCommand(),
-          GenerateCommand(),   ReportCommand(), ShowCommand(),     InspectCommand(),  CompareCommand(),
-          ReproduceCommand(),  ImportCommand(), ExportCommand(),   ForwardCommand(),  AttendCommand(),
-          ComplexityCommand(), TraceCommand(),  BenchCommand(),    TokenizeCommand(), OptionsCommand()};
+  return {TrainCommand(),      EvalCommand(),   FinetuneCommand(), PredictCommand(), ScoreCommand(),
+          GenerateCommand(),   ReportCommand(), ShowCommand(),     InspectCommand(), CompareCommand(),
+          ReproduceCommand(),  ImportCommand(), ExportCommand(),   ForwardCommand(), AttendCommand(),
+          ComplexityCommand(), TraceCommand(),  SimulateCommand(), BenchCommand(),   TokenizeCommand(),
+          OptionsCommand()};
 }
 
 namespace {
@@ -78,7 +80,11 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
   const std::function<int()> run = command.declare(options);
   try {
     const OptionTable::Outcome outcome = options.Parse(arguments);
-    if (outcome == OptionTable::Outcome::kRun) return run();
+    if (outcome == OptionTable::Outcome::kRun) {
+      CROSSTALK_CHECK(MpiSizeFromEnvironment() <= 1 || options.Has("--rank-timeout"), command.name,
+                      " is computed by one process; start it without mpirun");
+      return run();
+    }
     const bool all = outcome == OptionTable::Outcome::kHelpAll;
     PrintResult(options.Help(command.name, command.description,
                              all ? OptionTable::HelpLength::kAll : OptionTable::HelpLength::kFirst));

@@ -55,6 +55,7 @@ Command ForwardCommand();
 Command AttendCommand();
 Command ComplexityCommand();
 Command TraceCommand();
+Command SimulateCommand();
 Command BenchCommand();
 Command TokenizeCommand();
 Command OptionsCommand();

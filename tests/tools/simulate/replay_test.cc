@@ -1,0 +1,234 @@
+// The replay of ranks on a network, against times that are computed by hand.
+#include "tools/simulate/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "crosstalk/models/training/rank_reducer.h"
+#include "crosstalk/runtime/check.h"
+#include "tools/simulate/rank_program.h"
+#include "tools/simulate/scaling.h"
+
+namespace crosstalk {
+namespace replay_test {
+
+using Kind = RankOp::Kind;
+
+// Seconds that are sums of powers of two stay exact; of others a sum of a few hundred is off by less.
+constexpr double kRounding = 1e-12;
+
+// Two parameters of 1000 bytes: the gradient of the second is complete after 1 s of backward, that of the first after
+// 3 s of 4.
+StepRecording SomeRecording() {
+  StepRecording recording;
+  recording.batch = 8;
+  recording.parts = 2;
+  recording.batch_seconds = 0.25;
+  recording.forward_seconds = 2;
+  recording.backward_seconds = 4;
+  recording.loss_bytes = 24;
+  recording.add_seconds = 0.5;
+  recording.norm_seconds = 0.125;
+  recording.optimizer_seconds = 1;
+  recording.optimizer_bytes = 4000;
+  recording.step_seconds = 14.125;
+  recording.parameters = {{.name = "a", .elements = 250, .bytes = 1000, .seconds = 3},
+                          {.name = "b", .elements = 250, .bytes = 1000, .seconds = 1}};
+  return recording;
+}
+
+// Rank 0 sends messages of these bytes to rank 1, which receives them.
+std::vector<RankProgram> Sends(const std::vector<double>& bytes) {
+  std::vector<RankProgram> programs(2);
+  for (const double one : bytes) {
+    programs[0].ops.push_back({Kind::kSend, Traffic::kWeight, 1, 0, one});
+    programs[1].ops.push_back({Kind::kReceive, Traffic::kWeight, 0, 0, 0});
+  }
+  return programs;
+}
+
+TEST(ReplayTest, AMessageTakesItsLatencyItsOverheadAndItsBytes) {
+  const ReplayResult result = Replay(Sends({1000}), {"", 0.5, 4000, 0.125});
+  EXPECT_DOUBLE_EQ(result.seconds, 0.5 + 0.125 + 0.25);
+  EXPECT_DOUBLE_EQ(result.waited_seconds[static_cast<size_t>(Traffic::kWeight)], 0.875 / 2);
+  EXPECT_EQ(result.messages, 1);
+  EXPECT_EQ(result.sent_bytes, (std::vector<double>{1000, 0}));
+}
+
+TEST(ReplayTest, MessagesOfADirectionWaitForEachOther) {
+  EXPECT_DOUBLE_EQ(Replay(Sends({1000, 2000, 500}), {"", 0.5, 4000, 0.125}).seconds, 0.5 + 3 * 0.125 + 3500.0 / 4000);
+}
+
+TEST(ReplayTest, TwoSendersShareTheLinkOfTheReceiver) {
+  std::vector<RankProgram> programs(3);
+  for (const int32_t from : {1, 2}) {
+    programs[static_cast<size_t>(from)].ops.push_back({Kind::kSend, Traffic::kWeight, 0, 0, 1000});
+    programs[0].ops.push_back({Kind::kReceive, Traffic::kWeight, from, 0, 0});
+  }
+  EXPECT_DOUBLE_EQ(Replay(programs, {"", 0.5, 1000, 0}).seconds, 0.5 + 2);
+}
+
+TEST(ReplayTest, BothDirectionsOfALinkWorkAtOnce) {
+  std::vector<RankProgram> programs(2);
+  for (const int32_t rank : {0, 1}) {
+    programs[static_cast<size_t>(rank)].ops = {{Kind::kSend, Traffic::kWeight, 1 - rank, 0, 1000},
+                                               {Kind::kReceive, Traffic::kWeight, 1 - rank, 0, 0}};
+  }
+  EXPECT_DOUBLE_EQ(Replay(programs, {"", 0.5, 1000, 0}).seconds, 1.5);
+}
+
+TEST(ReplayTest, AMessageThatNobodySendsIsAnError) {
+  std::vector<RankProgram> programs = Sends({1000});
+  programs[0].ops.clear();
+  EXPECT_THROW(Replay(programs, {"", 0, 1, 0}), Error);
+}
+
+TEST(RankProgramTest, OneRankTakesWhatWasRecorded) {
+  StepRecording recording = SomeRecording();
+  // Two parts, one addition, norm, optimizer.
+  EXPECT_DOUBLE_EQ(SecondsAlone(recording), 2 * 6.25 + 0.5 + 0.125 + 1);
+  recording.parts = 5;  // 5 parts are 4 additions, in any tree
+  EXPECT_DOUBLE_EQ(SecondsAlone(recording), 5 * 6.25 + 4 * 0.5 + 0.125 + 1);
+  for (const ScalingCurve& curve : SimulateScaling(recording, {1}, {{"", 1, 1, 1}})) {
+    EXPECT_DOUBLE_EQ(curve.points.at(0).efficiency, 1);
+    EXPECT_FALSE(curve.points.at(0).hidden.has_value());
+  }
+}
+
+// One parameter, of rank 0, whose gradient is complete after so many seconds of 4.
+StepRecording OneParameter(double seconds) {
+  StepRecording recording = SomeRecording();
+  recording.parameters = {{.name = "a", .elements = 250, .bytes = 1000, .seconds = seconds}};
+  return recording;
+}
+
+TEST(RankProgramTest, TwoRanksWithAPerfectNetworkExchangeForNothing) {
+  const ReplayResult result = Replay(MakePrograms(OneParameter(1), 2, 2), {"", 0, 1e300, 0});
+  // One part of the two; the owner adds, and updates.
+  EXPECT_DOUBLE_EQ(result.seconds, 6.25 + 0.5 + 0.125 + 1);
+}
+
+// α = 1/64 s, β = 500 B/s, o = 0. A gradient or a value takes 2 s and α.
+constexpr double kLatency = 1.0 / 64, kBytes = 500, kLarge = 1000 / kBytes;
+
+// Until rank 0, and then rank 1, have the counts of all, of 32 bytes each: 8 and 32 bytes to rank 0, and then 8 and 80
+// back, each text after 8 bytes for its length.
+constexpr double kCounts0 = 0.25 + kLatency + 40 / kBytes, kCounts1 = kCounts0 + kLatency + 88 / kBytes;
+// From when rank 0 has the losses: it adds, makes its norm, updates and sends the value. Rank 1 waits for that.
+constexpr double kAfterLosses = 0.5 + 0.125 + 1 + kLatency + kLarge;
+
+TEST(RankProgramTest, AGradientThatArrivesDuringBackwardCostsItsAdditionAlone) {
+  const ReplayResult result = Replay(MakePrograms(OneParameter(1), 2, 2), {"", kLatency, kBytes, 0});
+  // It arrives 1 + 2 s and α after the start of rank 1's backward.
+  EXPECT_EQ(result.hidden_bytes, 1000);
+  const double losses = kCounts1 + 2 + 4 + kLatency + 32 / kBytes;  // 8 and 24 bytes
+  EXPECT_NEAR(result.seconds, losses + kAfterLosses, kRounding);
+}
+
+TEST(RankProgramTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
+  const ReplayResult result = Replay(MakePrograms(OneParameter(3), 2, 2), {"", kLatency, kBytes, 0});
+  EXPECT_EQ(result.hidden_bytes, 0);
+  // It leaves after 3 s of backward, and rank 1's losses behind it.
+  const double losses = kCounts1 + 2 + 3 + kLarge + kLatency + 32 / kBytes;
+  EXPECT_NEAR(result.seconds, losses + kAfterLosses, kRounding);
+  // Rank 0 waits from the end of its own backward.
+  EXPECT_NEAR(result.waited_seconds[static_cast<size_t>(Traffic::kWeight)],
+              (result.seconds - (losses + 0.625 + kLatency + 40 / kBytes)) / 2, kRounding);
+}
+
+TEST(RankProgramTest, WhatIsCompleteAtTheEndOfBackwardIsNotHidden) {
+  StepRecording recording = SomeRecording();
+  for (RecordedParameter& parameter : recording.parameters) parameter.seconds = recording.backward_seconds;
+  const ReplayResult result = Replay(MakePrograms(recording, 2, 2), {"", 0.25, 1000, 0});
+  EXPECT_EQ(result.hidden_bytes, 0);
+  EXPECT_EQ(result.gradient_bytes, 2000);
+}
+
+// Power-of-two ranks that divide the parts: each gives 1/R of the gradients of each parameter's R-1 others, and the
+// weights of what it owns R-1 times.
+TEST(RankProgramTest, ARankSendsTheBytesOfARingOnAverage) {
+  StepRecording recording = SomeRecording();
+  for (int i = 0; i < 13; ++i) {
+    recording.parameters.push_back({.name = "c", .elements = 10 + i, .bytes = 40 + 4 * i, .seconds = 2});
+  }
+  const auto bytes = static_cast<double>(recording.TrainableBytes());
+  for (const int ranks : {1, 2, 4, 8}) {
+    const ReplayResult result = Replay(MakePrograms(recording, ranks, 16), {"", 1e-3, 1e6, 1e-4});
+    double sent = 0;
+    for (const double one : result.sent_bytes) sent += one;
+    EXPECT_DOUBLE_EQ(sent / ranks, 2 * bytes * (ranks - 1) / ranks) << ranks;
+  }
+}
+
+TEST(RankProgramTest, RanksThatFallIntoSeveralNodesSendEachOfThem) {
+  const StepRecording recording = SomeRecording();
+  const int ranks = 3, parts = 16;
+  const std::vector<int> owners = OwnersOf(recording, ranks);
+  double expected = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const int owner : owners) {
+      if (owner != rank) expected += 1000.0 * static_cast<double>(NodesOf(rank, ranks, parts).size());
+    }
+  }
+  EXPECT_EQ(Replay(MakePrograms(recording, ranks, parts), {"", 0, 1e9, 0}).gradient_bytes, expected);
+}
+
+TEST(RankProgramTest, FrozenAndUnreachedParametersSendNoGradient) {
+  StepRecording recording = SomeRecording();
+  recording.parameters[0].reached = false;
+  recording.parameters.push_back({.name = "frozen", .elements = 1000, .bytes = 4000, .trainable = false});
+  const ReplayResult result = Replay(MakePrograms(recording, 2, 2), {"", 0, 1e9, 0});
+  EXPECT_EQ(result.gradient_bytes, 1000);  // b, of rank 0
+  EXPECT_EQ(result.sent_bytes[0] + result.sent_bytes[1], 1000 + 2000);
+}
+
+TEST(RankProgramTest, SmallMessagesAreThreeGathersThroughRank0) {
+  for (const int ranks : {1, 2, 5}) {
+    const std::vector<RankProgram> programs = MakePrograms(SomeRecording(), ranks, 8);
+    const ReplayResult small = Replay(SmallMessagesOf(programs), {"", 0, 1e300, 1});
+    EXPECT_EQ(small.messages, 3 * 4 * (ranks - 1));
+    EXPECT_EQ(small.gradient_bytes, 0);
+  }
+  // Two ranks, a second a message: three times 2 messages to rank 0, and 2 back.
+  EXPECT_DOUBLE_EQ(Replay(SmallMessagesOf(MakePrograms(SomeRecording(), 2, 8)), {"", 0, 1e300, 1}).seconds, 12);
+}
+
+TEST(RankProgramTest, MemoryIsWeightsGradientsAndTheOwnedState) {
+  const StepRecording recording = SomeRecording();
+  EXPECT_EQ(RankMemoryBytes(recording, 1, 1), 2000 + 2000 + 4000);
+  EXPECT_EQ(RankMemoryBytes(recording, 2, 2), 2000 + 2000 + 2000);
+  EXPECT_EQ(RankMemoryBytes(recording, 2, 8), 2000 + 3 * 2000 + 2000);  // 4 parts a rank: two sums and a gradient
+}
+
+TEST(RankProgramTest, MoreRanksThanPartsAreRefused) { EXPECT_THROW(MakePrograms(SomeRecording(), 3, 2), Error); }
+
+TEST(ScalingTest, ASecondReplayIsTheSame) {
+  const StepRecording recording = SomeRecording();
+  const std::vector<Network> networks = {ParseNetwork("1GbE"), ParseNetwork("0.001/50/3")};
+  const auto simulate = [&] { return ToJson(recording, SimulateScaling(recording, {1, 2, 5, 16}, networks)).Dump(); };
+  EXPECT_EQ(simulate(), simulate());
+}
+
+TEST(ScalingTest, StrongScalingEndsAtTheNumberOfParts) {
+  const std::vector<ScalingCurve> curves = SimulateScaling(SomeRecording(), {1, 2, 4}, {ParseNetwork("1GbE")});
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_EQ(curves[0].points.size(), 2u);
+  ASSERT_EQ(curves[1].points.size(), 3u);
+  EXPECT_EQ(curves[1].points[2].parts, 8);
+}
+
+TEST(NetworkTest, ReadsNamesAndNumbers) {
+  EXPECT_EQ(ParseNetwork("10GbE").bytes_per_second, 1.1e9);
+  const Network network = ParseNetwork("1.5/50/2");
+  EXPECT_DOUBLE_EQ(network.bytes_per_second, 1.5e9);
+  EXPECT_DOUBLE_EQ(network.latency, 50e-6);
+  EXPECT_DOUBLE_EQ(network.overhead, 2e-6);
+  for (const char* wrong : {"", "10gbe", "1", "1/2/3/4", "0/50", "-1/50", "1/-1", "x/1", "1/50/nan"}) {
+    EXPECT_THROW(ParseNetwork(wrong), Error) << wrong;
+  }
+}
+
+}  // namespace replay_test
+}  // namespace crosstalk

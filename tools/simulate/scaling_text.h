@@ -1,0 +1,27 @@
+// Simulated scaling as texts: for a terminal, and the tables that a page shows.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/simulate/recording.h"
+#include "tools/simulate/scaling.h"
+#include "tools/text_table.h"
+
+namespace crosstalk {
+
+// What is said of every figure before it is shown.
+std::string SimulatedNote();
+// What the recording is of: name and value.
+std::vector<std::pair<std::string, std::string>> RecordingFacts(const StepRecording& recording);
+// "Strong scaling on 10GbE (…), simulated".
+std::string TitleOf(const ScalingCurve& curve);
+// A row for each number of ranks.
+TextTable TableOf(const ScalingCurve& curve);
+// What its columns are.
+std::string ColumnsNote();
+
+std::string ScalingText(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
+
+}  // namespace crosstalk
