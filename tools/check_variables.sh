@@ -10,7 +10,8 @@ options=
 flags=
 hint=
 if [ $# -gt 3 ]; then
-  help=$("$4" "$5" --help=all)
+  # An option of two names is one of each.
+  help=$("$4" "$5" --help=all | sed 's/^  --\([a-z0-9-]*\), --\([a-z0-9-]*\)\(.*\)/  --\1\3\n  --\2\3/')
   # "  --d-model N   Width": takes a value. "  --json   Print": takes none.
   options=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)* [^ -].*/\1/p' | tr 'a-z\n-' 'A-Z _')
   flags=$(printf '%s\n' "$help" | sed -n 's/^  --\([a-z0-9-]*\)\(, -[^ ]*\)*\(  .*\)*$/\1/p' | tr 'a-z\n-' 'A-Z _')

@@ -1,7 +1,10 @@
 #include "tools/dry_run.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
@@ -15,6 +18,12 @@
 #include "tools/output.h"
 
 namespace crosstalk {
+
+namespace {
+
+constexpr int64_t kMostRanks = 1024;  // that memory is estimated for
+
+}  // namespace
 
 int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkpoint, bool as_json) {
   std::optional<TrainedModel> origin;
@@ -35,7 +44,14 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
   if (origin) LoadModelOf(*origin, model->config(), config->optimization.seed);
   const StepCost cost = EstimateStep(config, vocabulary);
+  std::vector<std::pair<int, int64_t>> of_ranks;  // how many, and the bytes of one
+  const auto parts = static_cast<int>(std::min<int64_t>(config->optimization.accumulate, kMostRanks));
+  for (int ranks = 2; ranks <= parts; ranks = ranks < parts ? std::min(2 * ranks, parts) : parts + 1) {
+    of_ranks.emplace_back(ranks, BytesOfRank(config, vocabulary, ranks));
+  }
   if (as_json) {
+    Json rank_bytes = Json::MakeObject();
+    for (const auto& [ranks, bytes] : of_ranks) rank_bytes.Set(std::to_string(ranks), bytes);
     PrintResult(Json::MakeObject({{"configuration", ToJson(*config)},
                                   {"model", model->config().ToJson()},
                                   {"data", data},
@@ -43,6 +59,7 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
                                   {"parameters", cost.parameters},
                                   {"frozen_parameters", cost.frozen_parameters},
                                   {"memory_bytes", cost.total_bytes},
+                                  {"memory_bytes_of_a_rank", rank_bytes},
                                   {"parameter_bytes", cost.parameter_bytes},
                                   {"optimizer_bytes", cost.optimizer_bytes},
                                   {"activation_bytes", cost.activation_bytes},
@@ -74,6 +91,8 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   if (const int64_t memory = GetPlatformInfo().total_memory_bytes; memory > 0 && cost.total_bytes > memory) {
     line("", "more than the ", BytesText(memory), " of this machine, on which it cannot be trained");
   }
+  for (const auto& [ranks, bytes] : of_ranks)
+    line("  of each of " + std::to_string(ranks) + " ranks", BytesText(bytes));
   line("multiplications a step", CountText(cost.step_multiplications), " (forward and backward)");
   line("a step", config->optimization.batch, " examples of ", ObjectiveOf(*config).describe(config->objective));
   PrintResult(text);

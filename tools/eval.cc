@@ -6,11 +6,14 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/evaluation.h"
+#include "crosstalk/models/training/rank_session.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/training_observer.h"
+#include "tools/training_options.h"
 
 namespace crosstalk {
 
@@ -40,7 +43,9 @@ FieldTable<EvalSettings> EvalFields() {
 struct Measured {
   std::unique_ptr<HeldOut> held_out;
   std::string data;
-  const char* part;  // what progress counts
+  const char* part;                                  // what progress counts
+  std::shared_ptr<const TextSource> text = nullptr;  // of text
+  EvaluationExtent extent = EvaluationExtent::kEvalBatches;
 };
 
 Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, const TrainedModel& trained) {
@@ -52,7 +57,8 @@ Measured OpenText(const EvalSettings& settings, const ResolvedConfig& config, co
       own_text || settings.eval_batches ? EvaluationExtent::kEvalBatches : EvaluationExtent::kWholeText;
   const std::string warning = UnknownTokensWarning(*source, *trained.tokenizer);
   if (!warning.empty()) PrintMessage("warning: ", warning);
-  return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch"};
+  return {MakeHeldOutText(MakeEvaluation(*config, source, trained.tokenizer, extent)), source->Describe(), "batch",
+          source, extent};
 }
 
 Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const TrainedModel& trained) {
@@ -61,7 +67,7 @@ Measured OpenTaskRows(const EvalSettings& settings, TrainingConfig config, const
   return {MakeHeldOutTasks(config, tasks, trained.tokenizer), tasks->description, "answer"};
 }
 
-int Eval(const EvalSettings& settings) {
+int Eval(const EvalSettings& settings, RankGroup* ranks) {
   const TrainedModel trained = LoadChosenModel(settings.chosen);
   TrainingConfig config = trained.config;
   if (settings.batch) {
@@ -76,7 +82,11 @@ int Eval(const EvalSettings& settings) {
   const auto show = [&](int64_t done, int64_t total) { progress.Count(measured.part, done, total); };
   RunEvaluation evaluation;
   evaluation.step = trained.step;
-  evaluation.result = measured.held_out->Evaluate(*trained.model, {.progress = show});
+  const EvaluationBatches* batches = measured.held_out->batches();
+  evaluation.result = ranks != nullptr && batches != nullptr
+                          ? EvaluateOnRanks(*ranks, resolved, *trained.tokenizer, *trained.model, *batches,
+                                            *measured.text, AbsolutePath("data", settings.data), measured.extent)
+                          : measured.held_out->Evaluate(*trained.model, {.progress = show});
   evaluation.baselines = measured.held_out->FindBaselines({});
   if (settings.json) {
     PrintResult(ToJson(evaluation).Set("checkpoint", trained.checkpoint).Set("data", measured.data));
@@ -96,7 +106,12 @@ Command EvalCommand() {
           "share of its most frequent target. The examples are the same for every run with the same lengths and data.",
           [](OptionTable& options) -> std::function<int()> {
             options.NameField("task_data", "--data");
-            return OptionsOf(EvalFields, Eval, Computes::kYes)(options);
+            options.AddFields(EvalFields());
+            AddRankOptions(options);
+            options.AddThreads();
+            return [&options] {
+              return WithRanks(options, [&](RankGroup* ranks) { return Eval(options.Over(EvalFields()), ranks); });
+            };
           }};
 }
 

@@ -23,6 +23,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/report/run_page.h"
 #include "tools/seed_runs.h"
 #include "tools/signals.h"
@@ -152,7 +153,7 @@ int DryRunOf(FinetuneSettings settings) {
   return DryRun(ResolvedConfig(settings.config), checkpoint, settings.json);
 }
 
-int Finetune(const OptionTable& options) {
+int Finetune(const OptionTable& options, RankGroup* ranks) {
   FinetuneSettings settings = options.Over({FromField()}, options.Over(FinetuneRunFields()));
   Resolve(options, settings);
   if (settings.dry_run) return DryRunOf(settings);
@@ -178,11 +179,11 @@ int Finetune(const OptionTable& options) {
     const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
     ResumeOptions resume;
     resume.from = ResumeOptions::From::kNewest;
-    TrainingRun run = lock != nullptr ? TrainingRun(resolved, std::move(lock), resume, observer)
-                                      : TrainingRun(resolved, folder, resume, observer);
+    TrainingRun run = lock != nullptr ? TrainingRun(resolved, std::move(lock), resume, observer, ranks)
+                                      : TrainingRun(resolved, folder, resume, observer, ranks);
     PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "; ",
                  run.data().description, "; ", resolved->optimization.steps, " steps of ", resolved->optimization.batch,
-                 ", ", NumThreads(), NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
+                 ", ", RanksText(ranks), NumThreads(), NumThreads() == 1 ? " thread" : " threads", "\nrun: ", folder);
     const TrainingSummary summary = run.Train();
     if (summary.end == TrainingSummary::End::kStopped) {
       PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",
@@ -224,11 +225,12 @@ Command FinetuneCommand() {
         options.NameField("init_from", "--from");
         AddTrainingOptions(options, {}, {"init_from", "objective", "data", "validation", "corpus"});
         options.AddFields(FinetuneRunFields());
+        AddRankOptions(options);
         options.AddThreads();
         for (const std::string& key : FieldsOfTheOrigin()) options.Hide(key);
         options.ShowFirst({"--from", "--task", "--task-data", "--epochs", "--steps", "--batch", "--learning-rate",
                            "--out", "--seeds", "--dry-run"});
-        return [&options] { return Finetune(options); };
+        return [&options] { return WithRanks(options, [&](RankGroup* ranks) { return Finetune(options, ranks); }); };
       }};
 }
 

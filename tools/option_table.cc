@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
@@ -208,13 +209,15 @@ void OptionTable::ReadConfigFile(const std::string& path) {
   for (const Entry& entry : entries_) {
     if (entry.key != "config") keys.push_back(entry.key);
   }
+  std::set<const Entry*> from_file;
   for (const auto& [key, value] : file.AsObject()) {
-    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+    if (std::none_of(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); })) {
       reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
     }
-    const auto has_key = [&key = key](const Entry& one) { return one.key == key; };
-    Entry& entry = *std::find_if(entries_.begin(), entries_.end(), has_key);
-    if (value.is_null()) continue;       // as if it were not there
+    Entry& entry =
+        *std::find_if(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); });
+    if (value.is_null()) continue;  // as if it were not there
+    CROSSTALK_CHECK(from_file.insert(&entry).second, path, ": ", key, ": is there twice, by another name too");
     if (!entry.texts.empty()) continue;  // the command line has the last word
     try {
       if (entry.repeats() && value.is_array()) {
@@ -252,6 +255,16 @@ const std::string* OptionTable::Given(const std::string& name) const {
   const Entry* entry = FindEntry(name);
   CROSSTALK_DCHECK(entry != nullptr);
   return entry->texts.empty() ? nullptr : &entry->texts[0];
+}
+
+std::string OptionTable::GivenText(const std::vector<std::string>& except) const {
+  std::vector<std::string> words;
+  for (const Entry& entry : entries_) {
+    if (entry.texts.empty() || std::find(except.begin(), except.end(), entry.key) != except.end()) continue;
+    if (!entry.positional()) words.push_back(entry.names[0]);
+    if (!entry.flag()) words.insert(words.end(), entry.texts.begin(), entry.texts.end());
+  }
+  return Join(words, " ");
 }
 
 void OptionTable::ShowFirst(const std::vector<std::string>& names) {

@@ -82,8 +82,11 @@ class OptionTable {
   // line does not give. Throws Error(kUsage).
   enum class Outcome { kRun, kHelp, kHelpAll };
   Outcome Parse(const std::vector<std::string>& arguments);
+  bool Has(const std::string& name) const { return FindEntry(name) != nullptr; }
   // The text of an option as the command line, or else --config FILE, gives it; null where neither does.
   const std::string* Given(const std::string& name) const;
+  // All that are given but those of these keys: "--steps 100 --seed 2", in the order of the table.
+  std::string GivenText(const std::vector<std::string>& except) const;
   enum class HelpLength { kFirst, kAll };
   std::string Help(const std::string& command, const std::string& description, HelpLength length) const;
 
@@ -118,6 +121,12 @@ class OptionTable {
     std::optional<Json> value = {};       // the same as the field's value
 
     bool positional() const { return names[0][0] != '-'; }
+    // In a configuration file, where each of its names will do.
+    bool HasKey(const std::string& text) const {
+      if (key == "config") return false;
+      return text == key ||
+             std::any_of(names.begin(), names.end(), [&](const std::string& name) { return OptionKey(name) == text; });
+    }
     bool repeats() const { return list && positional(); }
     bool flag() const { return placeholder.empty(); }
     // "--output", or of an argument "FILE": what an error says is missing.

@@ -18,6 +18,7 @@
 #include "tools/experiment/verification.h"
 #include "tools/format.h"
 #include "tools/output.h"
+#include "tools/ranks.h"
 #include "tools/reproduce/scale.h"
 #include "tools/reproduce/summary.h"
 #include "tools/reproduce/tables.h"
@@ -198,7 +199,7 @@ int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopS
   return same ? 0 : static_cast<int>(ErrorKind::kFailure);
 }
 
-int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
+int Reproduce(const OptionTable& options, const ReproduceSettings& settings, RankGroup* ranks) {
   if (!settings.print_scale.empty()) {
     PrintResult(ScaleText(settings.print_scale));
     return 0;
@@ -244,7 +245,7 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings) {
   PrintMessage("scale ", call.scale.name, ", ",
                settings.table == "all" ? "all of the paper's tables" : "table " + settings.table, ", ", call.seeds,
                call.seeds == 1 ? " seed" : " seeds", ", in ", call.cells_folder, "\n", PlanSummary(plan));
-  return RunCells(call.experiments, chosen, settings.json, signals);
+  return RunCells(call.experiments, chosen, settings.json, signals, ranks);
 }
 
 }  // namespace
@@ -264,8 +265,12 @@ Command ReproduceCommand() {
       "skipped.",
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields(ReproduceFields());
+        AddRankOptions(options);
         options.AddThreads();
-        return [&options] { return Reproduce(options, options.Over(ReproduceFields())); };
+        return [&options] {
+          return WithRanks(
+              options, [&](RankGroup* ranks) { return Reproduce(options, options.Over(ReproduceFields()), ranks); });
+        };
       }};
 }
 

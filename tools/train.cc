@@ -26,6 +26,7 @@
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/report/run_page.h"
 #include "tools/report/samples.h"
 #include "tools/signals.h"
@@ -193,7 +194,7 @@ std::string FrozenText(const Model& model) {
   return frozen == 0 ? "" : StrCat(", ", CountText(frozen), " of them frozen");
 }
 
-int Train(const OptionTable& options) {
+int Train(const OptionTable& options, RankGroup* ranks) {
   TrainSettings settings = options.Over(TrainSettingsFields());
   const ResumeOptions resume = MakeResumeOptions(settings);
   TrainingConfig chosen = resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(options)
@@ -211,14 +212,16 @@ int Train(const OptionTable& options) {
   const StopSignals signals;
   const TrainingObserver observer = MakeTrainingObserver(progress, signals, resolved->optimization.steps);
   const std::string name = StrCat(resolved->model.name, "-", Name(resolved->model.attention.kind));
-  TrainingRun run = settings.out.empty() ? TrainingRun(resolved, RunLock::OfNewFolder("runs", name), resume, observer)
-                                         : TrainingRun(resolved, settings.out, resume, observer);
+  TrainingRun run = settings.out.empty()
+                        ? TrainingRun(resolved, RunLock::OfNewFolder("runs", name), resume, observer, ranks)
+                        : TrainingRun(resolved, settings.out, resume, observer, ranks);
   const TrainingConfig& config = run.config();
   PrintMessage(run.model().Describe(), ", ", ToString(run.model().AttentionPlaces()[0].config), "\n",
                CountText(run.model().NumParameters()), " parameters", FrozenText(run.model()), ", ",
                config.optimization.batch, " examples of ", ObjectiveOf(config).describe(config.objective), " a step, ",
-               config.optimization.steps, " steps, ", NumThreads(), NumThreads() == 1 ? " thread" : " threads", ", ",
-               AttentionImplementationText(run.model()), " attention");
+               config.optimization.steps, " steps, ", RanksText(ranks), NumThreads(),
+               NumThreads() == 1 ? " thread" : " threads", ", ", AttentionImplementationText(run.model()),
+               " attention");
   PrintMessage("data: ", run.data().description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");
   for (const TextSource* text : {run.data().corpus.training.get(), run.data().corpus.validation.get()}) {
@@ -248,10 +251,11 @@ Command TrainCommand() {
       [](OptionTable& options) -> std::function<int()> {
         AddTrainingOptions(options);
         options.AddFields(TrainSettingsFields());
+        AddRankOptions(options);
         options.AddThreads();
         options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--steps", "--batch",
                            "--seed", "--out", "--resume", "--dry-run"});
-        return [&options] { return Train(options); };
+        return [&options] { return WithRanks(options, [&](RankGroup* ranks) { return Train(options, ranks); }); };
       }};
 }
 

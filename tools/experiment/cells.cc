@@ -42,16 +42,16 @@ Json RecordOf(const CellFinetuning& finetuning) {
 }
 
 // Goes on with the run in `folder`, or begins it. False: it was stopped.
-bool TrainRun(const TrainingConfig& config, const std::string& folder, const StopSignals& signals) {
+bool TrainRun(const TrainingConfig& config, const std::string& folder, const StopSignals& signals, RankGroup* ranks) {
   Progress progress(std::chrono::seconds(30));
   ResumeOptions resume;
   resume.from = ResumeOptions::From::kNewest;
   TrainingRun run(ResolvedConfig(config), folder, resume,
-                  MakeTrainingObserver(progress, signals, config.optimization.steps));
+                  MakeTrainingObserver(progress, signals, config.optimization.steps), ranks);
   return run.Train().end == TrainingSummary::End::kFinished;
 }
 
-bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSignals& signals) {
+bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSignals& signals, RankGroup* ranks) {
   const std::optional<std::string> tasks = TaskFolderOf(cell, finetuning);
   if (!tasks) {
     PrintMessage("no files of ", finetuning.tasks, ": not finetuned on; --task-data FOLDER says where they are");
@@ -72,7 +72,7 @@ bool Finetune(const Cell& cell, const CellFinetuning& finetuning, const StopSign
   if (!RunFolder(folder).HoldsRun()) {
     WriteFileAtomically(cell.FinetuningRecord(finetuning), RecordOf(finetuning).DumpPretty());
   }
-  return TrainRun(config, folder, signals);
+  return TrainRun(config, folder, signals, ranks);
 }
 
 void RecordFailure(const Cell& cell, const std::string& stage, ErrorKind kind, const std::string& message) {
@@ -266,7 +266,7 @@ std::string FailureOf(const Cell& cell) {
   return StrCat(Excerpt(reader.String("stage")), ": ", Excerpt(reader.String("message"), 1000));
 }
 
-CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
+CellEnd RunCell(const Cell& cell, const StopSignals& signals, RankGroup* ranks) {
   std::unique_ptr<RunLock> lock;
   std::string stage = "start";
   try {
@@ -286,11 +286,11 @@ CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
     stage = "pretraining";
     if (!IsFinished(cell.PretrainingFolder(), false)) {
       if (kept) PrintMessage("its weights are not there: pretrained again, for the finetunings that its result lacks");
-      if (!TrainRun(cell.pretraining, cell.PretrainingFolder(), signals)) return CellEnd::kStopped;
+      if (!TrainRun(cell.pretraining, cell.PretrainingFolder(), signals, ranks)) return CellEnd::kStopped;
     }
     for (const CellFinetuning& finetuning : cell.finetunings) {
       stage = "finetuning on " + finetuning.tasks;
-      if (!IsDone(cell, kept, finetuning) && !Finetune(cell, finetuning, signals)) return CellEnd::kStopped;
+      if (!IsDone(cell, kept, finetuning) && !Finetune(cell, finetuning, signals, ranks)) return CellEnd::kStopped;
     }
     KeepRecord(cell);
     return CellEnd::kFinished;
@@ -298,6 +298,7 @@ CellEnd RunCell(const Cell& cell, const StopSignals& signals) {
     throw;
   } catch (const Error& error) {
     RecordFailure(cell, stage, error.kind(), error.what());
+    if (ranks != nullptr && !ranks->together()) throw;
   } catch (const std::bad_alloc&) {
     RecordFailure(cell, stage, ErrorKind::kResource, "out of memory");
   }

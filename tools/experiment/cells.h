@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/training/finetuning.h"
 #include "tools/experiment/cell_record.h"
 #include "tools/signals.h"
@@ -83,7 +84,8 @@ enum class CellEnd {
   kFailed,   // failure.json says why
   kLocked,   // another process computes it
 };
-// Begins or goes on with a cell. What happens is told on standard error.
-CellEnd RunCell(const Cell& cell, const StopSignals& signals);
+// Begins or goes on with a cell, on the ranks where there are some. What happens is told on standard error. An error
+// that cuts off what the ranks do together is thrown once it is recorded.
+CellEnd RunCell(const Cell& cell, const StopSignals& signals, RankGroup* ranks = nullptr);
 
 }  // namespace crosstalk

@@ -50,14 +50,14 @@ void WriteTables(const std::vector<Experiment>& experiments, bool json) {
 }
 
 int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>& cells, bool json,
-             const StopSignals& signals) {
+             const StopSignals& signals, RankGroup* ranks) {
   std::vector<std::string> failed, locked;
   bool stopped = false;
   for (size_t i = 0; i < cells.size() && !stopped; ++i) {
     const Cell& cell = cells[i];
     if (IsFinished(cell)) continue;
     PrintMessage(Bold(StrCat("[", i + 1, "/", cells.size(), "] ", cell.Title())));
-    switch (RunCell(cell, signals)) {
+    switch (RunCell(cell, signals, ranks)) {
       case CellEnd::kFinished:
         break;
       case CellEnd::kStopped:

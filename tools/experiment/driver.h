@@ -18,7 +18,7 @@ void WriteTables(const std::vector<Experiment>& experiments, bool json);
 // Computes the cells that are not finished, one after the other, and writes the tables. What fails is told at the end,
 // and stops no other cell; what another process computes is left out. Returns the exit code.
 int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>& cells, bool json,
-             const StopSignals& signals);
+             const StopSignals& signals, RankGroup* ranks = nullptr);
 
 // Prints how far the cells are, and what they would take.
 void PrintStatus(const std::vector<Cell>& cells, bool json);

@@ -1,0 +1,222 @@
+// Runs on several ranks over real MPI: `make test-mpi`. Without CROSSTALK_MPI they skip, for make test needs no MPI.
+// CROSSTALK_MPI_KILLS=50 kills and stops more ranks.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/sha256.h"
+#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/text.h"
+#include "tests/support/command_checks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_run.h"
+
+namespace crosstalk {
+namespace mpi_train_test {
+
+using Words = std::vector<std::string>;
+
+class MpiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("CROSSTALK_MPI") == nullptr) GTEST_SKIP() << "needs MPI: make test-mpi";
+  }
+  const TempDir dir_;
+};
+
+CommandOptions WithMpirun() {
+  CommandOptions options;
+  options.program = "/usr/bin/env";
+  options.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                         "OMPI_MCA_btl_vader_single_copy_mechanism=none"};
+  return options;
+}
+
+Words OnRanks(int ranks, const Words& command) {
+  // A signal that is to end mpirun is passed on to the ranks, but for the last.
+  return Joined({"timeout", "-k", "10", "240", "mpirun", "--oversubscribe", "--bind-to", "none", "-np",
+                 std::to_string(ranks), CrosstalkBinary()},
+                command);
+}
+
+CommandResult RunOnRanks(int ranks, const Words& command) { return RunCommand(OnRanks(ranks, command), WithMpirun()); }
+
+// A tiny training in eight parts. `more` replaces options.
+Words Sharded(const std::string& out, const Words& more = {}) {
+  const Words base = {"--shards", "8", "--batch", "11", "--clip", "0.5", "--dropout", "0.1", "--out", out};
+  Words words = more;
+  for (size_t i = 0; i < base.size(); i += 2) {
+    if (std::find(more.begin(), more.end(), base[i]) == more.end()) words.insert(words.end(), {base[i], base[i + 1]});
+  }
+  return TinyTrain(words);
+}
+
+std::string ModelOf(const std::string& folder) { return Sha256OfFile(folder + "/model.safetensors"); }
+
+TEST_F(MpiTest, BitsDoNotDependOnTheNumberOfRanks) {
+  for (const auto& [model, optimizer, precision] : {std::tuple("t5", "adafactor", "fp32"),
+                                                    {"bert", "adamw", "bf16"},
+                                                    {"albert", "lamb", "fp32"},
+                                                    {"lm", "adamw", "fp32"}}) {
+    const std::string name = StrCat(model, "-", optimizer, "-", precision);
+    const Words more = {"--model", model, "--optimizer", optimizer, "--precision", precision, "--steps", "30"};
+    ExpectExit(RunCommand(Sharded(dir_ / name, more)), 0);
+    for (const auto& [ranks, threads] : {std::pair(2, "1"), {3, "3"}, {8, "1"}}) {
+      const std::string folder = dir_ / StrCat(name, "-", ranks);
+      ExpectExit(RunOnRanks(ranks, Sharded(folder, Joined(more, {"--threads", threads}))), 0,
+                 {StrCat(ranks, " ranks of ", threads, " thread")});
+      EXPECT_EQ(ModelOf(folder), ModelOf(dir_ / name)) << name << ", " << ranks;
+    }
+  }
+}
+
+TEST_F(MpiTest, ASignalSavesAndAnotherNumberGoesOn) {
+  ExpectExit(RunCommand(Sharded(dir_ / "whole", {"--steps", "400"})), 0);
+  RunningCommand run(OnRanks(3, Sharded(dir_ / "run", {"--steps", "400"})), WithMpirun());
+  while (!std::ifstream(dir_ / "run/metrics.jsonl").good() && run.Running()) usleep(20'000);
+  usleep(100'000);
+  run.Signal(SIGTERM);
+  run.Wait();  // mpirun's exit code
+  EXPECT_FALSE(std::ifstream(dir_ / "run/model.safetensors").good());
+  ExpectExit(RunOnRanks(2, {"train", "--out", dir_ / "run", "--resume", "auto", "--threads", "1"}), 0, {"resuming"});
+  EXPECT_EQ(ModelOf(dir_ / "run"), ModelOf(dir_ / "whole"));
+}
+
+TEST_F(MpiTest, AnEvaluationOnRanksIsThatOfOneProcess) {
+  ExpectExit(RunCommand(Sharded(dir_ / "run")), 0);
+  const Words eval = {"eval", "--run", dir_ / "run", "--eval-batches", "7", "--json", "--threads", "1"};
+  const CommandResult alone = RunCommand(eval), together = RunOnRanks(3, eval);
+  ExpectExit(alone, 0);
+  ExpectExit(together, 0);
+  EXPECT_EQ(together.output, alone.output);
+}
+
+TEST_F(MpiTest, AFinetuningOnRanksIsThatOfOneProcess) {
+  ExpectExit(RunCommand(TinyTrain({"--out", dir_ / "origin"})), 0);
+  const Words finetune = {
+      "finetune", "--from", dir_ / "origin", "--task", "stories",   "--task-data", "examples",     "--steps", "6",
+      "--shards", "4",      "--batch",       "8",      "--threads", "1",           "--eval-every", "3",       "--out"};
+  ExpectExit(RunCommand(Joined(finetune, {dir_ / "alone"})), 0);
+  ExpectExit(RunOnRanks(3, Joined(finetune, {dir_ / "ranks"})), 0);
+  EXPECT_EQ(ModelOf(dir_ / "ranks"), ModelOf(dir_ / "alone"));
+  EXPECT_EQ(ReadBytes(dir_ / "ranks/scores.json"), ReadBytes(dir_ / "alone/scores.json"));
+}
+
+TEST_F(MpiTest, WrongUseIsRefused) {
+  ExpectExit(RunOnRanks(3, Sharded(dir_ / "run", {"--shards", "2"})), 2, {"--shards", "3 ranks", "2 parts"});
+  ExpectExit(RunOnRanks(2, TinyTrain({"--out", dir_ / "run"})), 2, {"--shards", "2 ranks", "one part"});
+  EXPECT_FALSE(std::ifstream(dir_ / "run/run.json").good());
+  const Words one = OnRanks(1, Sharded(dir_ / "run", {"--seed", "1"}));
+  const Words other =
+      Joined({":", "--bind-to", "none", "-np", "1", CrosstalkBinary()}, Sharded(dir_ / "run", {"--seed", "2"}));
+  ExpectExit(RunCommand(Joined(one, other), WithMpirun()), 2, {"rank 1 (", "other options", "--seed 2"});
+  ExpectExit(RunOnRanks(2, Sharded("/proc/run")), 1, {"/proc"});
+  RunningCommand first(OnRanks(2, Sharded(dir_ / "twice", {"--steps", "100000"})), WithMpirun());
+  while (!std::ifstream(dir_ / "twice/metrics.jsonl").good() && first.Running()) usleep(20'000);
+  ExpectExit(RunOnRanks(2, Joined(Sharded(dir_ / "twice", {"--steps", "100000"}), {"--resume", "auto"})), 2,
+             {"another process is training there"});
+  first.Signal(SIGTERM);
+  first.Wait();
+}
+
+// Ranks whose text differs, as copies on two hosts may: each has a folder of that name of its own.
+TEST_F(MpiTest, RanksWithDifferentTextAreRefused) {
+  for (const char* host : {"a", "b"}) {
+    std::filesystem::create_directory(dir_ / host);
+    WriteBytes(dir_ / StrCat(host, "/text.txt"), std::string(5000, host[0]) + " end.\n");
+  }
+  const std::string text = dir_ / "text.txt";
+  std::filesystem::create_symlink(dir_ / "a/text.txt", text);
+  // The second rank sees another file under the same path.
+  const std::string script = dir_ / "rank.sh";
+  WriteBytes(script,
+             StrCat("#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then exec unshare -m sh -c 'mount --bind ",
+                    dir_ / "b/text.txt", " ", dir_ / "a/text.txt", " && exec \"$@\"' sh \"$@\"; fi\nexec \"$@\"\n"));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  if (RunCommand({"unshare", "-m", "true"}, {.program = "/usr/bin/env"}).exit_code != 0)
+    GTEST_SKIP() << "no mounts of one's own here";
+  Words words = {"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", script, CrosstalkBinary()};
+  const CommandResult result =
+      RunCommand(Joined(words, Sharded(dir_ / "run", {"--data", text, "--input-length", "16"})), WithMpirun());
+  ExpectExit(result, 2, {"rank 1 (", "fingerprint of the data"});
+  EXPECT_FALSE(std::ifstream(dir_ / "run/run.json").good());
+}
+
+// Of the ranks of a run in `folder`, by what their processes say of themselves.
+std::optional<pid_t> ProcessOf(int rank, const std::string& folder) {
+  std::optional<pid_t> found;
+  DIR* const proc = opendir("/proc");
+  while (const dirent* entry = readdir(proc)) {
+    const pid_t process = std::atoi(entry->d_name);
+    if (process <= 0) continue;
+    const std::string command = ReadBytes(StrCat("/proc/", process, "/cmdline"));
+    if (command.find(folder) == std::string::npos || !command.starts_with(CrosstalkBinary())) continue;
+    const std::string environment = ReadBytes(StrCat("/proc/", process, "/environ"));
+    if (rank < 0 ||
+        environment.find(StrCat("OMPI_COMM_WORLD_RANK=", rank, std::string(1, '\0'))) != std::string::npos) {
+      found = process;
+    }
+  }
+  closedir(proc);
+  return found;
+}
+
+TEST_F(MpiTest, ARankThatIsKilledOrStoppedEndsAllAndTheRunGoesOnToTheSameBits) {
+  const char* const asked = std::getenv("CROSSTALK_MPI_KILLS");
+  const int kills = asked == nullptr ? 6 : std::atoi(asked);
+  const Words more = {"--steps", "400", "--checkpoint-every", "40", "--eval-every", "100"};
+  const Stopwatch whole;
+  ExpectExit(RunOnRanks(3, Sharded(dir_ / "whole", more)), 0);
+  const double seconds = whole.seconds();
+  std::mt19937 random(5);
+  double slowest_kill = 0, slowest_stop = 0;
+  int cut = 0;
+  for (int i = 0; i < kills; ++i) {
+    const bool stop = i % 3 == 2;
+    const int ranks = 2 + i % 3, victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    const std::string folder = dir_ / StrCat("run-", i);
+    RunningCommand run(OnRanks(ranks, Sharded(folder, Joined(more, {"--rank-timeout", "2"}))), WithMpirun());
+    usleep(static_cast<useconds_t>(1e6 * seconds * std::uniform_real_distribution<>(0.1, 1.1)(random)));
+    const std::optional<pid_t> process = ProcessOf(victim, folder);
+    const bool running = process && kill(*process, stop ? SIGSTOP : SIGKILL) == 0;
+    const Stopwatch ending;
+    while (run.Running() && ending.seconds() < 20) usleep(20'000);
+    // One that was stopped on its way out, when the others had gone, has nobody who watches it.
+    const bool was_at_its_end = stop && running && run.Running() && Exists(folder + "/model.safetensors");
+    if (was_at_its_end) kill(*process, SIGCONT);
+    const CommandResult result = run.Wait();
+    if (running && !was_at_its_end && result.exit_code != 0) {
+      ++cut;
+      double& slowest = stop ? slowest_stop : slowest_kill;
+      slowest = std::max(slowest, ending.seconds());
+      EXPECT_LT(ending.seconds(), stop ? 14 : 10) << result.errors;
+      if (stop) {
+        EXPECT_NE(result.errors.find(StrCat("rank ", victim)), std::string::npos) << result.errors;
+      }
+    }
+    EXPECT_FALSE(ProcessOf(-1, folder)) << "a process is left";
+    const Words again = Joined(Sharded(folder, more), {"--resume", "auto"});
+    const int others = 1 + (ranks + i) % 4;
+    ExpectExit(others == 1 ? RunCommand(again) : RunOnRanks(others, again), 0);
+    EXPECT_EQ(ModelOf(folder), ModelOf(dir_ / "whole")) << "killed " << victim << " of " << ranks << ", on " << others;
+  }
+  std::printf("%d of %d runs were cut; all ended %.1f s after a kill and %.1f s after a stop at the latest\n", cut,
+              kills, slowest_kill, slowest_stop);
+}
+
+}  // namespace mpi_train_test
+}  // namespace crosstalk

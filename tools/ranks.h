@@ -1,0 +1,23 @@
+// A command whose work several ranks share, as mpirun starts them: rank 0 is the command, the others help it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "crosstalk/models/ranks/rank_group.h"
+#include "tools/option_table.h"
+
+namespace crosstalk {
+
+// "--rank-timeout".
+void AddRankOptions(OptionTable& options);
+
+// Alone lead(nullptr). Of several ranks, rank 0 returns lead(group), and each other takes part in what that asks for
+// until it ends, and returns 0. Error(kUsage) where the ranks were given different options or are of different
+// versions. An error that cuts off what ranks do together ends the processes of all, with its exit code.
+int WithRanks(const OptionTable& options, const std::function<int(RankGroup* ranks)>& lead);
+
+// "3 ranks of ", for people; alone nothing.
+std::string RanksText(const RankGroup* ranks);
+
+}  // namespace crosstalk
