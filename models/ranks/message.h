@@ -1,8 +1,10 @@
-// Numbers and texts as the bytes of a message between ranks of one version, and back: exact.
+// Numbers, texts and tensors as the bytes of a message between ranks of one version, and back: exact.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +12,7 @@
 
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {
 
@@ -58,6 +61,12 @@ class MessageReader {
   std::string bytes_;
   size_t at_ = 0;
 };
+
+// Of a contiguous tensor.
+inline std::span<std::byte> BytesIn(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw_data()),
+          static_cast<size_t>(BytesOf(tensor.num_elements(), tensor.dtype()))};
+}
 
 // The sums of one batch.
 inline void WriteSums(const std::vector<MetricSum>& sums, MessageWriter& message) {

@@ -13,11 +13,6 @@ constexpr int kSizeTag = 0, kBytesTag = 1, kTensorTag = 2;
 
 std::span<const std::byte> BytesIn(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-std::span<std::byte> BytesIn(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw_data()),
-          static_cast<size_t>(BytesOf(tensor.num_elements(), tensor.dtype()))};
-}
-
 }  // namespace
 
 std::string RankGroup::NameOf(int rank) const { return StrCat("rank ", rank, " (", transport_.host(rank), ")"); }

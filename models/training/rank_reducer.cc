@@ -6,20 +6,11 @@
 #include <utility>
 
 #include "crosstalk/models/ranks/message.h"
-#include "crosstalk/models/training/evaluation.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
-namespace {
-
-std::span<std::byte> BytesIn(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw_data()),
-          static_cast<size_t>(BytesOf(tensor.num_elements(), tensor.dtype()))};
-}
-
-}  // namespace
 
 std::vector<int> OwnersOf(const std::vector<NamedParameter>& parameters, int ranks) {
   std::vector<size_t> order(parameters.size());
