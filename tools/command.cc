@@ -81,7 +81,7 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
   try {
     const OptionTable::Outcome outcome = options.Parse(arguments);
     if (outcome == OptionTable::Outcome::kRun) {
-      CROSSTALK_CHECK(MpiSizeFromEnvironment() <= 1 || options.Has("--rank-timeout"), command.name,
+      CROSSTALK_CHECK(!StartedByMpi() || options.Has("--rank-timeout"), command.name,
                       " is computed by one process; start it without mpirun");
       return run();
     }

@@ -211,11 +211,10 @@ void OptionTable::ReadConfigFile(const std::string& path) {
   }
   std::set<const Entry*> from_file;
   for (const auto& [key, value] : file.AsObject()) {
-    if (std::none_of(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); })) {
-      reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
-    }
-    Entry& entry =
-        *std::find_if(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); });
+    const auto found =
+        std::find_if(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); });
+    if (found == entries_.end()) reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
+    Entry& entry = *found;
     if (value.is_null()) continue;  // as if it were not there
     CROSSTALK_CHECK(from_file.insert(&entry).second, path, ": ", key, ": is there twice, by another name too");
     if (!entry.texts.empty()) continue;  // the command line has the last word

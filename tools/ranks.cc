@@ -109,7 +109,7 @@ void AddRankOptions(OptionTable& options) { options.AddFields(RankFields()); }
 std::string RanksText(const RankGroup* ranks) { return ranks == nullptr ? "" : StrCat(ranks->size(), " ranks of "); }
 
 int WithRanks(const OptionTable& options, const std::function<int(RankGroup* ranks)>& lead) {
-  if (MpiSizeFromEnvironment() <= 1) return lead(nullptr);
+  if (!StartedByMpi()) return lead(nullptr);
   const std::unique_ptr<MpiTransport> transport = OpenMpiTransport(options.Over(RankFields()).timeout);
   SettleThreads(options, transport->local_size());
   RankGroup group(*transport);

@@ -25,7 +25,7 @@ void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary, int
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   int64_t bytes = 0;
   try {
-    bytes = ranks == 1 ? EstimateStep(config, vocabulary).total_bytes : BytesOfRank(config, vocabulary, ranks);
+    bytes = BytesOfRank(config, vocabulary, EstimateStep(config, vocabulary), ranks);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kResource) throw;
     Fail(ErrorKind::kResource, "a training step needs more memory than a process can address", kAdvice);

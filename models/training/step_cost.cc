@@ -66,9 +66,9 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   return cost;
 }
 
-int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks) {
+int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks) {
+  if (ranks == 1) return cost.total_bytes;
   const int64_t parts = config->optimization.accumulate;
-  const StepCost cost = EstimateStep(config, vocabulary);
   const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
   {
     const ContextScope no_values(&OpContext::shapes_only, true);
@@ -90,7 +90,7 @@ int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, 
       static_cast<double>(*std::max_element(owned.begin(), owned.end())) / static_cast<double>(trainable);
   const int64_t fewer_kept = MostGradientsKept(parts) - MostGradientsKept(CeilDivide<int64_t>(parts, ranks));
   const auto not_held = static_cast<int64_t>((1 - share) * static_cast<double>(cost.optimizer_bytes));
-  const int64_t received = ranks == 1 ? 0 : std::min<int64_t>(kMostReceiving * largest, trainable);
+  const int64_t received = std::min<int64_t>(kMostReceiving * largest, trainable);
   return cost.total_bytes - not_held - fewer_kept * trainable + received;
 }
 

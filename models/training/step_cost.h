@@ -36,6 +36,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
 // Of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state of the
 // parameters that they update alone: total_bytes less what it does not hold, plus the largest gradients that it
 // receives.
-int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks);
+// `cost` is EstimateStep's.
+int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks);
 
 }  // namespace crosstalk

@@ -26,7 +26,7 @@ struct ReplayResult {
   std::vector<double> sent_bytes;  // by rank: gradients and weights
   double gradient_bytes = 0;       // of all ranks
   double hidden_bytes = 0;         // of them, those that arrived while their receiver's backward was under way
-  // Seconds for which a rank did nothing but wait for such messages, the mean over ranks.
+  // Seconds that a rank spent waiting for such messages, the mean over ranks.
   std::array<double, kTraffics> waited_seconds = {};
 };
 
