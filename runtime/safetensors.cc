@@ -89,22 +89,21 @@ Tensor ReadTensor(const FileReader& file, const TensorFileHeader& header, const 
 
 // ---- writing ----
 
-void CheckWritable(const std::string& path, std::span<const NamedTensor> tensors,
+void CheckWritable(const std::string& path, std::span<const TensorSource> tensors,
                    const std::map<std::string, std::string>& metadata, const HalfTensors& halves) {
   CROSSTALK_CHECK(tensors.size() <= kMaxTensors, path, ": ", tensors.size(), " tensors are more than ", kMaxTensors);
   CROSSTALK_CHECK(metadata.size() <= kMaxTensors, path, ": ", metadata.size(), " strings of metadata are more than ",
                   kMaxTensors);
   std::unordered_set<std::string_view> names;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, dtype, shape, read] : tensors) {
     const std::string problem = NameProblem(name);
     CROSSTALK_CHECK(problem.empty(), path, ": tensor ", Shown(name), ": ", problem);
     CROSSTALK_CHECK(FindInvalidUtf8(name) == std::string::npos, path, ": tensor ", Shown(name),
                     ": the name is not UTF-8");
     CROSSTALK_CHECK(name != kMetadataKey, path, ": a tensor cannot be called ", kMetadataKey);
     CROSSTALK_CHECK(names.insert(name).second, path, ": tensor ", Shown(name), ": is there twice");
-    CROSSTALK_CHECK(tensor.defined(), path, ": tensor ", Shown(name), ": is undefined");
-    CROSSTALK_CHECK(halves.count(name) == 0 || tensor.dtype() == DType::kFloat32, path, ": tensor ", Shown(name), ": ",
-                    tensor.dtype(), " cannot be written in 16 bits");
+    CROSSTALK_CHECK(halves.count(name) == 0 || dtype == DType::kFloat32, path, ": tensor ", Shown(name), ": ", dtype,
+                    " cannot be written in 16 bits");
   }
   for (const auto& [key, value] : metadata) {
     CROSSTALK_CHECK(FindInvalidUtf8(key) == std::string::npos && FindInvalidUtf8(value) == std::string::npos, path,
@@ -112,17 +111,21 @@ void CheckWritable(const std::string& path, std::span<const NamedTensor> tensors
   }
 }
 
+bool ComesFirst(size_t bytes_a, std::string_view name_a, size_t bytes_b, std::string_view name_b) {
+  return bytes_a != bytes_b ? bytes_a > bytes_b : name_a < name_b;
+}
+
 // A tensor and its type in the file.
 struct WrittenTensor {
-  const NamedTensor* named;
+  const TensorSource* source;
   std::optional<HalfFormat> half;
 
   const char* dtype() const {
     if (half) return *half == HalfFormat::kFloat16 ? "F16" : "BF16";
-    return FileDTypeName(named->tensor.dtype());
+    return FileDTypeName(source->dtype);
   }
-  size_t element_bytes() const { return half ? 2 : SizeOf(named->tensor.dtype()); }
-  size_t bytes() const { return static_cast<size_t>(named->tensor.num_elements()) * element_bytes(); }
+  size_t element_bytes() const { return half ? 2 : SizeOf(source->dtype); }
+  size_t bytes() const { return static_cast<size_t>(source->shape.NumElements()) * element_bytes(); }
 };
 
 // The length and the JSON, padded, for tensors in the order of their bytes.
@@ -136,12 +139,11 @@ std::string HeaderBytes(const std::string& path, const std::vector<WrittenTensor
   }
   uint64_t offset = 0;
   for (const WrittenTensor& written : tensors) {
-    const Tensor& tensor = written.named->tensor;
     const uint64_t end = offset + written.bytes();
-    Json::Array shape(tensor.shape().begin(), tensor.shape().end());
-    members.emplace_back(written.named->name, Json::MakeObject({{"dtype", written.dtype()},
-                                                                {"shape", std::move(shape)},
-                                                                {"data_offsets", Json::MakeArray({offset, end})}}));
+    Json::Array shape(written.source->shape.begin(), written.source->shape.end());
+    members.emplace_back(written.source->name, Json::MakeObject({{"dtype", written.dtype()},
+                                                                 {"shape", std::move(shape)},
+                                                                 {"data_offsets", Json::MakeArray({offset, end})}}));
     offset = end;
   }
   std::string text = Json(std::move(members)).Dump();
@@ -163,6 +165,32 @@ void WriteHalves(FileWriter& file, const Tensor& dense, HalfFormat format) {
     bits.resize(static_cast<size_t>(end - begin));
     std::transform(values + begin, values + end, bits.begin(), [&](float value) { return Narrow(format, value); });
     file.Write(bits.data(), bits.size() * 2);
+  }
+}
+
+void WriteSources(FileWriter& file, std::span<const TensorSource> tensors,
+                  const std::map<std::string, std::string>& metadata, const HalfTensors& halves) {
+  CheckWritable(file.path(), tensors, metadata, halves);
+  std::vector<WrittenTensor> ordered;
+  for (const TensorSource& tensor : tensors) {
+    const auto half = halves.find(tensor.name);
+    ordered.push_back({&tensor, half == halves.end() ? std::nullopt : std::optional(half->second)});
+  }
+  std::sort(ordered.begin(), ordered.end(), [](const WrittenTensor& a, const WrittenTensor& b) {
+    return ComesFirst(a.element_bytes(), a.source->name, b.element_bytes(), b.source->name);
+  });
+  file.Write(HeaderBytes(file.path(), ordered, metadata));
+  for (const WrittenTensor& written : ordered) {
+    const Tensor dense = written.source->read().Contiguous();
+    if (dense.dtype() == DType::kBool) {
+      const int64_t bad = FindBadBool(dense);
+      CROSSTALK_CHECK(bad < 0, file.path(), ": tensor ", Shown(written.source->name), ": ", BadBool(dense, bad));
+    }
+    if (written.half) {
+      WriteHalves(file, dense, *written.half);
+    } else {
+      file.Write(dense.raw_data(), written.bytes());
+    }
   }
 }
 
@@ -213,29 +241,20 @@ TensorFile ReadSafetensors(const std::string& path, std::span<const std::string>
 
 void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,
                       const std::map<std::string, std::string>& metadata, const HalfTensors& halves) {
-  CheckWritable(file.path(), tensors, metadata, halves);
-  std::vector<WrittenTensor> ordered;
-  for (const NamedTensor& tensor : tensors) {
-    const auto half = halves.find(tensor.name);
-    ordered.push_back({&tensor, half == halves.end() ? std::nullopt : std::optional(half->second)});
+  std::vector<TensorSource> sources;
+  for (const NamedTensor& one : tensors) {
+    CROSSTALK_CHECK(one.tensor.defined(), file.path(), ": tensor ", Shown(one.name), ": is undefined");
+    sources.push_back({one.name, one.tensor.dtype(), one.tensor.shape(), [&one] { return one.tensor; }});
   }
-  std::sort(ordered.begin(), ordered.end(), [](const WrittenTensor& a, const WrittenTensor& b) {
-    const size_t size_a = a.element_bytes(), size_b = b.element_bytes();
-    return size_a != size_b ? size_a > size_b : a.named->name < b.named->name;
+  WriteSources(file, sources, metadata, halves);
+}
+
+void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors) { WriteSources(file, tensors, {}, {}); }
+
+void SortAsInFile(std::vector<NamedTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return ComesFirst(SizeOf(a.tensor.dtype()), a.name, SizeOf(b.tensor.dtype()), b.name);
   });
-  file.Write(HeaderBytes(file.path(), ordered, metadata));
-  for (const WrittenTensor& written : ordered) {
-    const Tensor dense = written.named->tensor.Contiguous();
-    if (dense.dtype() == DType::kBool) {
-      const int64_t bad = FindBadBool(dense);
-      CROSSTALK_CHECK(bad < 0, file.path(), ": tensor ", Shown(written.named->name), ": ", BadBool(dense, bad));
-    }
-    if (written.half) {
-      WriteHalves(file, dense, *written.half);
-    } else {
-      file.Write(dense.raw_data(), written.bytes());
-    }
-  }
 }
 
 void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,

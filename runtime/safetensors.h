@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -74,5 +75,17 @@ void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tens
 // The same bytes into a file that is open already.
 void WriteSafetensors(FileWriter& file, std::span<const NamedTensor> tensors,
                       const std::map<std::string, std::string>& metadata = {}, const HalfTensors& halves = {});
+
+// A tensor whose elements are there only when they are asked for.
+struct TensorSource {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::function<Tensor()> read;
+};
+// The same bytes; reads one tensor after the other, each once, in the order of SortAsInFile.
+void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors);
+// Larger elements first, then by name.
+void SortAsInFile(std::vector<NamedTensor>& tensors);
 
 }  // namespace crosstalk

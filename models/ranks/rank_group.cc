@@ -71,18 +71,28 @@ void RankGroup::SendTensors(int to, std::span<const NamedTensor> tensors) {
   }
 }
 
-std::vector<NamedTensor> RankGroup::ReceiveTensors(int from) {
+std::vector<TensorSource> RankGroup::IncomingTensors(int from) {
   const std::string source = "tensors of " + NameOf(from);
   const Json list = ParseJson(ReceiveBytes(from), source);
-  std::vector<NamedTensor> tensors;
+  std::vector<TensorSource> tensors;
   for (const Json& entry : list.AsArray()) {
     const JsonReader reader(entry, source);
-    std::vector<int64_t> shape;
-    for (const Json& size : reader.Array("shape")) shape.push_back(size.AsInt());
-    const Tensor tensor = Tensor::Empty(Shape(shape), static_cast<DType>(reader.Int("dtype")));
-    transport_.Wait(transport_.Receive(from, kTensorTag, BytesIn(tensor)));
-    tensors.push_back({reader.String("name"), tensor});
+    std::vector<int64_t> sizes;
+    for (const Json& size : reader.Array("shape")) sizes.push_back(size.AsInt());
+    const Shape shape(sizes);
+    const auto dtype = static_cast<DType>(reader.Int("dtype"));
+    tensors.push_back({reader.String("name"), dtype, shape, [this, from, dtype, shape] {
+                         const Tensor tensor = Tensor::Empty(shape, dtype);
+                         transport_.Wait(transport_.Receive(from, kTensorTag, BytesIn(tensor)));
+                         return tensor;
+                       }});
   }
+  return tensors;
+}
+
+std::vector<NamedTensor> RankGroup::ReceiveTensors(int from) {
+  std::vector<NamedTensor> tensors;
+  for (TensorSource& source : IncomingTensors(from)) tensors.push_back({std::move(source.name), source.read()});
   return tensors;
 }
 

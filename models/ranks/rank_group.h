@@ -34,6 +34,8 @@ class RankGroup {
   // Tensors of one rank, on another. They are received as they were, contiguous.
   void SendTensors(int to, std::span<const NamedTensor> tensors);
   std::vector<NamedTensor> ReceiveTensors(int from);
+  // Of what another rank sends, each tensor as it is asked for: each once, in the order in which they are sent.
+  std::vector<TensorSource> IncomingTensors(int from);
 
   // Whether every rank has come to the end of what they did together, so that others than rank 0 wait for its next
   // call: rank 0 keeps it. Where an error has cut that off, they cannot be told anything but Abort.

@@ -85,6 +85,14 @@ std::vector<NamedTensor> StateOf(int rank, const std::vector<NamedParameter>& pa
   return own;
 }
 
+// Of the parameters that a rank owns, in the order in which they are written.
+std::vector<NamedTensor> SlotsAsInFile(const Optimizer& optimizer) {
+  std::vector<NamedTensor> slots = optimizer.State();
+  std::erase_if(slots, [](const NamedTensor& one) { return one.name == "step" || one.name == "carried_steps"; });
+  SortAsInFile(slots);
+  return slots;
+}
+
 void Take(StateTransfer transfer, std::vector<NamedTensor> state, Optimizer& optimizer) {
   if (transfer == StateTransfer::kLoad) optimizer.LoadState(state);
   if (transfer == StateTransfer::kCarryOver) optimizer.CarryOver(std::move(state));
@@ -244,7 +252,7 @@ void RankRun::Do(const std::string& call) {
   } else if (call == kEvaluate) {
     SumsOfAll(group_, *model_, *held_out_);
   } else if (call == kOptimizerState) {
-    group_.SendTensors(0, optimizer_->State());
+    group_.SendTensors(0, SlotsAsInFile(*optimizer_));
   } else {
     Fail(ErrorKind::kFailure, "rank 0 asks for ", Quoted(call), ", which is none of a run's calls");
   }
@@ -313,17 +321,18 @@ EvaluationResult RankLeader::Evaluate(const Model& model, const EvaluationBatche
   return result;
 }
 
-std::vector<NamedTensor> RankLeader::OptimizerState(std::vector<NamedTensor> own) {
+void RankLeader::WriteOptimizerState(const std::vector<NamedTensor>& own, FileWriter& file) {
   group_.SetTogether(false);
   group_.Broadcast(kOptimizerState);
-  for (int rank = 1; rank < group_.size(); ++rank) {
-    for (NamedTensor& tensor : group_.ReceiveTensors(rank)) {
-      const bool everyones = tensor.name == "step" || tensor.name == "carried_steps";
-      if (!everyones) own.push_back(std::move(tensor));
-    }
+  std::vector<TensorSource> all;
+  for (const NamedTensor& one : own) {
+    all.push_back({one.name, one.tensor.dtype(), one.tensor.shape(), [&one] { return one.tensor; }});
   }
+  for (int rank = 1; rank < group_.size(); ++rank) {
+    for (TensorSource& source : group_.IncomingTensors(rank)) all.push_back(std::move(source));
+  }
+  WriteSafetensors(file, std::move(all));
   group_.SetTogether(true);
-  return own;
 }
 
 EvaluationResult EvaluateOnRanks(RankGroup& group, const ResolvedConfig& config, const Tokenizer& tokenizer,

@@ -44,8 +44,9 @@ class RankLeader {
   // Of each rank {"host", "threads", "simd_target"}.
   const Json& places() const { return places_; }
   EvaluationResult Evaluate(const Model& model, const EvaluationBatches& batches);
-  // The state of all parameters, given that of this rank's.
-  std::vector<NamedTensor> OptimizerState(std::vector<NamedTensor> own);
+  // Writes the state of all parameters into a file, given that of this rank's. Of the others' it holds one tensor at a
+  // time.
+  void WriteOptimizerState(const std::vector<NamedTensor>& own, FileWriter& file);
 
  private:
   RankGroup& group_;

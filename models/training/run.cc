@@ -242,11 +242,16 @@ void TrainingRun::SaveCheckpoint() {
   if (state_.origin) config.Set("origin", ToJson(*state_.origin));
   const Json state = Json::MakeObject(
       {{"step", step()}, {"evaluation", state_.last_evaluation ? EvaluationState(*state_.last_evaluation) : Json()}});
-  const std::vector<NamedTensor> optimizer_state =
-      ranks_ ? ranks_->OptimizerState(state_.optimizer->State()) : state_.optimizer->State();
+  const auto write_optimizer = [this](FileWriter& file) {
+    if (ranks_) {
+      ranks_->WriteOptimizerState(state_.optimizer->State(), file);
+    } else {
+      WriteSafetensors(file, state_.optimizer->State());
+    }
+  };
   const std::vector<CheckpointFile> files = {
       {kModelName, [this](FileWriter& file) { WriteSafetensors(file, ParameterTensors(*state_.model)); }},
-      {kOptimizerName, [&](FileWriter& file) { WriteSafetensors(file, optimizer_state); }},
+      {kOptimizerName, write_optimizer},
       BytesFile(kConfigName, config.DumpPretty()),
       BytesFile(kStateName, state.DumpPretty()),
       BytesFile(state_.data.tokenizer->FileName(), state_.data.tokenizer->FileContents()),

@@ -475,6 +475,32 @@ TEST(SafetensorsTest, ASizeIsCheckedAgainstTheFileBeforeAnythingIsAllocated) {
   EXPECT_EQ(GetMemoryStats().peak_bytes, before);
 }
 
+TEST(SafetensorsTest, SourcesAreReadOneByOneInTheOrderOfTheFile) {
+  std::vector<NamedTensor> tensors = {{"b", Tensor::Zeros({3, 5}, DType::kFloat32)},
+                                      {"a", Tensor::Full({7}, 2, DType::kFloat32)},
+                                      {"z", Tensor::Zeros({2}, DType::kInt64)},
+                                      {"flag", Tensor::Zeros({3}, DType::kBool)}};
+  const TempDir dir;
+  WriteSafetensors(dir / "tensors", tensors);
+  std::string order;
+  std::vector<TensorSource> sources;
+  for (const NamedTensor& one : tensors) {
+    sources.push_back({one.name, one.tensor.dtype(), one.tensor.shape(), [&one, &order] {
+                         order += one.name + " ";
+                         return one.tensor;
+                       }});
+  }
+  AtomicFile file(dir / "sources");
+  WriteSafetensors(file.writer(), sources);
+  file.Commit();
+  EXPECT_EQ(ReadFile(dir / "sources"), ReadFile(dir / "tensors"));
+  SortAsInFile(tensors);
+  std::string sorted;
+  for (const NamedTensor& one : tensors) sorted += one.name + " ";
+  EXPECT_EQ(order, sorted);
+  EXPECT_EQ(order, "z a b flag ");
+}
+
 TEST(SafetensorsTest, MissingFilesAndDirectoriesAreNamed) {
   const TempDir dir;
   EXPECT_EQ(MessageOf([&] { ReadSafetensors(dir / "none"); }, ErrorKind::kData),
