@@ -34,6 +34,7 @@ struct TraceEvent {
     kAllocation,  // of a tensor
     kLoop,        // a parallel loop, until its last tile is done
     kTiles,       // a thread's share of a loop; these run beside each other
+    kMessage,     // to or from another rank, by what it holds, until this rank takes note that it has come
   };
   Kind kind = Kind::kPhase;
   const char* name = "";
@@ -42,7 +43,8 @@ struct TraceEvent {
   double begin = 0, end = 0;                           // seconds since the trace began
   int thread = 0;                                      // of kTiles: 0 is the thread that is traced
   int64_t multiplications = 0;                         // of kProduct
-  int64_t bytes = 0;  // that an op reads and writes at least: its operands and results; that an allocation asks for
+  int64_t bytes =
+      0;  // that an op reads and writes at least: its operands and results; that an allocation asks for; of a message
 
   double seconds() const { return end - begin; }
 };

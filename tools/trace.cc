@@ -18,6 +18,7 @@
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/ranks.h"
 #include "tools/report/page.h"
 #include "tools/signals.h"
 #include "tools/trace/step_trace.h"
@@ -66,7 +67,7 @@ std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const S
   return std::move(steps[steps.size() / 2].events);
 }
 
-int TraceStep(const OptionTable& options) {
+int TraceStep(const OptionTable& options, RankGroup* ranks) {
   const TraceSettings settings = options.Over(TraceFields());
   if (settings.out) CheckReplaceablePage(*settings.out);
   TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
@@ -76,7 +77,7 @@ int TraceStep(const OptionTable& options) {
   const ResolvedConfig config(chosen);
   const StopSignals signals;
   const TrainingData data = OpenTrainingData(*config, nullptr, [&signals] { return signals.Received() != 0; });
-  TrainingInMemory training(*config, data);
+  TrainingInMemory training(config, data, ranks);
 
   const Precision precision = config->optimization.precision;
   const double before = PeakGflops(precision);
@@ -102,14 +103,17 @@ Command TraceCommand() {
       "Trains a few steps in memory, as `crosstalk train` does with the same options, and shows the one of middle "
       "length: each operation with its result's shape, forward and backward, how much of it is in matrix products and "
       "at which share of the peak of multiply-adds, and what the threads do meanwhile. The peak is measured in the "
-      "same process. Nothing else should run on the machine.",
+      "same process. Nothing else should run on the machine. Under mpirun it is a step of rank 0, with its messages.",
       [](OptionTable& options) -> std::function<int()> {
         AddTrainingOptions(options);
         options.AddFields(TraceFields());
         options.AddThreads();
+        AddRankOptions(options);
         options.ShowFirst({"--data", "--model", "--attention", "--heads", "--d-model", "--layers", "--batch",
                            "--precision", "--repetitions", "--out"});
-        return [&options] { return TraceStep(options); };
+        return [&options] {
+          return WithRanks(options, [&options](RankGroup* ranks) { return TraceStep(options, ranks); });
+        };
       }};
 }
 

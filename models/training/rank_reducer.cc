@@ -1,6 +1,8 @@
 #include "crosstalk/models/training/rank_reducer.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -11,6 +13,26 @@
 #include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
+
+namespace {
+
+// Where a step is traced.
+double TraceTime() {
+  const std::shared_ptr<Trace>& trace = CurrentContext().trace;
+  return trace ? trace->seconds() : 0;
+}
+void TraceMessage(const char* name, double begin, const Tensor& tensor) {
+  const std::shared_ptr<Trace>& trace = CurrentContext().trace;
+  if (!trace) return;
+  const double end = trace->seconds();
+  trace->Add({.kind = TraceEvent::Kind::kMessage,
+              .name = name,
+              .begin = std::min(begin, end),
+              .end = end,
+              .bytes = tensor.defined() ? std::ssize(BytesIn(tensor)) : 0});
+}
+
+}  // namespace
 
 std::vector<int> OwnersOf(const std::vector<NamedParameter>& parameters, int ranks) {
   std::vector<size_t> order(parameters.size());
@@ -80,6 +102,7 @@ void RankReducer::Start() { exchange_ = {}; }
 
 StepCounts RankReducer::Begin(const StepCounts& here, size_t parameters) {
   gradients_.assign(parameters, PartTree<Tensor>(all_parts_));
+  complete_here_.assign(parameters, std::numeric_limits<double>::infinity());
   losses_.clear();
   const Stopwatch watch;
   StepCounts all;
@@ -118,6 +141,7 @@ void RankReducer::TakeFront() {
   Receiving front = std::move(receiving_.front());
   receiving_.pop_front();
   const bool reached = group_.transport().Wait(front.request) > 0;
+  TraceMessage("gradient from another rank", complete_here_[front.what.parameter], front.buffer);
   gradients_[front.what.parameter].Add(
       {front.what.node.level, front.what.node.index, reached ? std::move(front.buffer) : Tensor()});
 }
@@ -128,9 +152,15 @@ void RankReducer::Poll() {
     ReceiveMore();
   }
   while (!sending_.empty() && group_.transport().Test(sending_.front().request)) {
-    group_.transport().Wait(sending_.front().request);
-    sending_.pop_front();
+    FinishSending();
   }
+}
+
+void RankReducer::FinishSending() {
+  const Sending& front = sending_.front();
+  group_.transport().Wait(front.request);
+  TraceMessage("gradient to another rank", front.begin, front.tensor);
+  sending_.pop_front();
 }
 
 void RankReducer::AddGradient(int64_t part, size_t parameter, Tensor gradient) {
@@ -138,11 +168,12 @@ void RankReducer::AddGradient(int64_t part, size_t parameter, Tensor gradient) {
   tree.Add({0, part, std::move(gradient)});
   if (part != parts_.back() || owners_[parameter] < 0) return;
   if (!exchange_began_) exchange_began_.emplace();
+  complete_here_[parameter] = TraceTime();
   if (!owns(parameter)) {
     for (PartTree<Tensor>::Node& node : tree.Take()) {
       const std::span<const std::byte> bytes = node.sum.defined() ? BytesIn(node.sum) : std::span<const std::byte>();
       const Transport::Request request = Send(owners_[parameter], tag_of(parameter), bytes);
-      sending_.push_back({std::move(node.sum), request});
+      sending_.push_back({std::move(node.sum), request, complete_here_[parameter]});
     }
   }
   Poll();
@@ -160,7 +191,7 @@ void RankReducer::WaitForAll() {
     TakeFront();
     ReceiveMore();
   }
-  for (; !sending_.empty(); sending_.pop_front()) group_.transport().Wait(sending_.front().request);
+  while (!sending_.empty()) FinishSending();
 }
 
 StepSum RankReducer::Finish() {
@@ -169,7 +200,7 @@ StepSum RankReducer::Finish() {
   WaitForAll();
   exchange_.waited_seconds += watch.seconds();
   if (exchange_began_) exchange_.exchange_seconds = exchange_began_->seconds();
-  MarkTrace(TraceEvent::Kind::kPhase, "exchange of gradients");
+  MarkTrace(TraceEvent::Kind::kPhase, kExchangeOfGradients);
   PartTree<LossSum> tree(all_parts_);
   for (const std::string& of_rank : losses) {
     for (MessageReader reader(of_rank); !reader.done();) {

@@ -36,6 +36,9 @@ struct PartNode {
 };
 std::vector<PartNode> NodesOf(int rank, int ranks, int64_t parts);
 
+// The phase of a trace in which a step waits for gradients of other ranks that are still under way.
+inline constexpr char kExchangeOfGradients[] = "exchange of gradients";
+
 // Messages that an owner waits for at a time: its memory for what others have computed.
 inline constexpr int64_t kMostReceiving = 16;
 
@@ -73,6 +76,7 @@ class RankReducer : public GradientReducer {
   struct Sending {
     Tensor tensor;  // undefined: nothing was sent but that
     Transport::Request request;
+    double begin;  // of the trace
   };
 
   int tag_of(size_t parameter) const { return RankGroup::kFirstFreeTag + static_cast<int>(parameter); }
@@ -81,6 +85,7 @@ class RankReducer : public GradientReducer {
   void ReceiveMore();
   void Poll();
   void TakeFront();
+  void FinishSending();
   void WaitForAll();
 
   RankGroup& group_;
@@ -91,6 +96,7 @@ class RankReducer : public GradientReducer {
   std::vector<Expected> expected_;  // of a step, in the order in which gradients become complete
 
   std::vector<PartTree<Tensor>> gradients_;  // by parameter: of the parts here, and of all where it is owned
+  std::vector<double> complete_here_;        // by parameter: when, of the trace
   std::string losses_;                       // of the parts here: what AddLoss was given, as a message
   size_t next_expected_ = 0;
   std::deque<Receiving> receiving_;

@@ -13,6 +13,7 @@
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/models/training/rank_session.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 
@@ -20,6 +21,9 @@ namespace crosstalk {
 
 class TrainingInMemory {
  public:
+  // On rank 0 of `ranks`, with those that serve it, or where that is null by itself. Refers to both. Errors of
+  // RankLeader.
+  TrainingInMemory(const ResolvedConfig& config, const TrainingData& data, RankGroup* ranks);
   // `config` is resolved. Refers to `data`.
   TrainingInMemory(const TrainingConfig& config, const TrainingData& data)
       : TrainingInMemory(config, data, VocabularyOf(config, data.tokenizer.get()),
@@ -32,9 +36,12 @@ class TrainingInMemory {
   Loop& loop() { return loop_; }
 
  private:
+  GradientReducer& reducer();
+
   std::unique_ptr<Model> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  LocalReducer reducer_;
+  LocalReducer alone_;
+  std::unique_ptr<RankLeader> ranks_;  // null: this process alone
   std::unique_ptr<BatchSource> batches_;
   Loop loop_;
 };

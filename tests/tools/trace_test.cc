@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
@@ -63,6 +64,21 @@ TEST(StepTraceTest, GroupsAreSortedByTheirTime) {
   EXPECT_EQ(shapes[1].bytes, 200);
   EXPECT_EQ(ProductShareText(trace, shapes[1]), "20.0 %");  // 2 MFLOP in 20 ms, of 0.5 GFLOP/s
   EXPECT_EQ(ProductShareText(trace, shapes[0]), "");
+}
+
+// Under way from 5 to 20 and from 15 to 40 ms of a step that waits for the last of them from 30 ms on.
+TEST(StepTraceTest, MessagesAreHiddenUntilTheStepWaitsForThem) {
+  std::vector<TraceEvent> events = SomeEvents();
+  events.insert(events.begin() + 4, {.kind = Kind::kMessage, .name = "one", .begin = 0.005, .end = 0.020, .bytes = 64});
+  events.back().end = 0.030;
+  events.push_back({.kind = Kind::kMessage, .name = "other", .begin = 0.015, .end = 0.040, .bytes = 36});
+  events.push_back({.kind = Kind::kPhase, .name = kExchangeOfGradients, .begin = 0.030, .end = 0.040});
+  const StepTrace trace = MakeStepTrace(events, 2, 0.5);
+  EXPECT_DOUBLE_EQ(trace.MessageSeconds(), 0.035);
+  EXPECT_DOUBLE_EQ(trace.HiddenSeconds(), 0.025);
+  EXPECT_EQ(MessagesText(trace), "35.0 ms, 100 bytes, 71.4 % of the time hidden behind backward");
+  EXPECT_TRUE(Contains(TracePage(trace, "a model"), "<title>other: 36 bytes, 25.00 ms</title>"));
+  EXPECT_FALSE(Contains(TraceText(MakeStepTrace(SomeEvents(), 2, 0.5)), "other ranks"));
 }
 
 TEST(StepTraceTest, ThePageHasABarForEachOperation) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
@@ -12,6 +14,18 @@ namespace crosstalk {
 namespace {
 
 using Kind = TraceEvent::Kind;
+
+// How long at least one of these was under way before `until`.
+double SecondsOfAny(std::vector<TraceEvent> events, double until) {
+  std::sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) { return a.begin < b.begin; });
+  double seconds = 0, covered = 0;
+  for (const TraceEvent& event : events) {
+    const double end = std::min(event.end, until);
+    seconds += std::max(0.0, end - std::max(event.begin, covered));
+    covered = std::max(covered, end);
+  }
+  return seconds;
+}
 
 }  // namespace
 
@@ -35,6 +49,8 @@ StepTrace MakeStepTrace(const std::vector<TraceEvent>& events, int threads, doub
     } else if (event.kind == Kind::kTiles) {
       tiles += event.seconds();
       trace.tiles.push_back(event);
+    } else if (event.kind == Kind::kMessage) {
+      trace.messages.push_back(event);
     } else {
       within.event = event;
       within.busy_seconds = event.seconds() - loops + tiles;
@@ -46,6 +62,15 @@ StepTrace MakeStepTrace(const std::vector<TraceEvent>& events, int threads, doub
     }
   }
   return trace;
+}
+
+double StepTrace::MessageSeconds() const { return SecondsOfAny(messages, seconds); }
+
+double StepTrace::HiddenSeconds() const {
+  for (const TracedOp& op : ops) {
+    if (op.event.name == std::string_view(kExchangeOfGradients)) return SecondsOfAny(messages, op.event.begin);
+  }
+  return MessageSeconds();
 }
 
 std::vector<OpGroup> GroupOps(const StepTrace& trace, GroupBy by) {
@@ -89,12 +114,14 @@ const char* Name(Kind kind) {
       return "loop";
     case Kind::kTiles:
       return "tiles";
+    case Kind::kMessage:
+      return "message";
   }
   return "";
 }
 
 Json ToJson(const StepTrace& trace) {
-  Json ops = Json::MakeArray(), tiles = Json::MakeArray();
+  Json ops = Json::MakeArray(), tiles = Json::MakeArray(), messages = Json::MakeArray();
   for (const TracedOp& op : trace.ops) {
     ops.Append(Json::MakeObject({{"kind", Name(op.event.kind)},
                                  {"name", op.event.name},
@@ -110,6 +137,10 @@ Json ToJson(const StepTrace& trace) {
   for (const TraceEvent& tile : trace.tiles) {
     tiles.Append(Json::MakeObject({{"thread", int64_t{tile.thread}}, {"begin", tile.begin}, {"end", tile.end}}));
   }
+  for (const TraceEvent& message : trace.messages) {
+    messages.Append(Json::MakeObject(
+        {{"name", message.name}, {"bytes", message.bytes}, {"begin", message.begin}, {"end", message.end}}));
+  }
   return Json::MakeObject({{"seconds", trace.seconds},
                            {"threads", int64_t{trace.threads}},
                            {"peak_gflops", trace.peak_gflops},
@@ -119,8 +150,11 @@ Json ToJson(const StepTrace& trace) {
                            {"waiting", trace.ShareWaiting()},
                            {"alone", trace.ShareAlone()},
                            {"allocations", trace.allocations},
+                           {"message_seconds", trace.MessageSeconds()},
+                           {"hidden_seconds", trace.HiddenSeconds()},
                            {"ops", std::move(ops)},
-                           {"tiles", std::move(tiles)}});
+                           {"tiles", std::move(tiles)},
+                           {"messages", std::move(messages)}});
 }
 
 }  // namespace crosstalk

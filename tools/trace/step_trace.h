@@ -36,12 +36,17 @@ struct StepTrace {
   std::vector<TracedOp> ops;
   std::vector<TraceEvent> products;
   std::vector<TraceEvent> tiles;  // what threads computed beside each other
-  double loop_seconds = 0;        // of loops, which more than one thread may work on
-  double tile_seconds = 0;        // of all threads in them
+  std::vector<TraceEvent> messages;
+  double loop_seconds = 0;  // of loops, which more than one thread may work on
+  double tile_seconds = 0;  // of all threads in them
   int64_t allocations = 0;
   int64_t multiplications = 0;
 
   double Flop() const { return 2 * static_cast<double>(multiplications); }
+  // Of several ranks: how long gradients were under way, and what of that the step did not wait for. 0: none were.
+  double MessageSeconds() const;
+  double HiddenSeconds() const;
+
   double ShareOfPeak() const { return Flop() / seconds / (1e9 * peak_gflops); }
   // The shares of threads · seconds in which threads compute; wait while a loop is under way, for it to begin or to
   // end; and have nothing to do, as one thread computes by itself. Their sum is 1.

@@ -39,7 +39,15 @@ class TimeLine {
     for (const TraceEvent& tile : trace_.tiles) {
       Add(tile.begin, tile.end, kOpHeight + kGap + tile.thread * (kThreadHeight + 1), kThreadHeight, "busy", "");
     }
-    const double height = kOpHeight + kGap + trace_.threads * (kThreadHeight + 1);
+    double height = kOpHeight + kGap + trace_.threads * (kThreadHeight + 1);
+    if (!trace_.messages.empty()) {
+      for (const TraceEvent& message : trace_.messages) {
+        Add(message.begin, message.end, height, kThreadHeight, "message",
+            StrCat("<title>", EscapeHtml(message.name), ": ", BytesText(message.bytes), ", ",
+                   Number(1e3 * message.seconds()), " ms</title>"));
+      }
+      height += kThreadHeight + 1;
+    }
     return StrCat("<svg viewBox=\"0 0 ", Number(kWidth), " ", Number(height), "\" width=\"", Number(kWidth),
                   "\" height=\"", Number(height), "\" role=\"img\" aria-label=\"", Number(1e3 * begin_), " to ",
                   Number(1e3 * end_), " ms\">", svg_, "</svg>\n");
@@ -96,7 +104,11 @@ std::string TimeSection(const StepTrace& trace) {
       "products and <span class=\"key attention\"></span> the fused attention. Below are the threads, the one that "
       "computes by itself between loops first: <span class=\"key busy\"></span> its share of a loop. Point at a bar "
       "for "
-      "its figures.</p>\n<div class=\"scroll trace\">\n");
+      "its figures.",
+      trace.messages.empty()
+          ? ""
+          : " Last are <span class=\"key message\"></span> gradients under way to and from other ranks.",
+      "</p>\n<div class=\"scroll trace\">\n");
   for (int line = 0; line < kLines; ++line) html += TimeLine(trace, line).Html();
   return html + "</div>\n";
 }
@@ -129,16 +141,16 @@ std::string TracePage(const StepTrace& trace, const std::string& subject) {
   Page page(StrCat("A step of ", subject));
   page.SetKind("Crosstalk trace");
   page.SetLead(StrCat(TraceSummary(trace), " of ", trace.threads, trace.threads == 1 ? " thread." : " threads."));
-  page.AddSection(
-      "Where the time goes",
-      FactList({{"step", StrCat(FixedText(1e3 * trace.seconds, 1), " ms"),
-                 PercentText(trace.ShareOfPeak()) + " of the peak"},
-                {"in products and attention", PercentText(products / trace.seconds),
-                 StrCat("at ", PercentText(trace.Flop() / products / (1e9 * trace.peak_gflops)), " of the peak")},
-                {"threads busy", PercentText(trace.ShareBusy()), ""},
-                {"waiting within loops", PercentText(trace.ShareWaiting()), "for a loop to begin or to end"},
-                {"without work", PercentText(trace.ShareAlone()), "while one thread computes by itself"},
-                {"peak", StrCat(FixedText(trace.peak_gflops, 0), " GFLOP/s"), "measured in the same process"}}));
+  std::vector<Fact> facts = {
+      {"step", StrCat(FixedText(1e3 * trace.seconds, 1), " ms"), PercentText(trace.ShareOfPeak()) + " of the peak"},
+      {"in products and attention", PercentText(products / trace.seconds),
+       StrCat("at ", PercentText(trace.Flop() / products / (1e9 * trace.peak_gflops)), " of the peak")},
+      {"threads busy", PercentText(trace.ShareBusy()), ""},
+      {"waiting within loops", PercentText(trace.ShareWaiting()), "for a loop to begin or to end"},
+      {"without work", PercentText(trace.ShareAlone()), "while one thread computes by itself"},
+      {"peak", StrCat(FixedText(trace.peak_gflops, 0), " GFLOP/s"), "measured in the same process"}};
+  if (!trace.messages.empty()) facts.push_back({"gradients under way", MessagesText(trace), ""});
+  page.AddSection("Where the time goes", FactList(facts));
   page.AddSection("Operations in time", TimeSection(trace));
   page.AddSection("Operations by name", OpsTable(trace, GroupBy::kName));
   page.AddSection("Operations by shape", OpsTable(trace, GroupBy::kNameAndShape));

@@ -34,6 +34,13 @@ std::string ProductShareText(const StepTrace& trace, const OpGroup& group) {
   return PercentText(flop / group.product_seconds / (1e9 * trace.peak_gflops));
 }
 
+std::string MessagesText(const StepTrace& trace) {
+  int64_t bytes = 0;
+  for (const TraceEvent& message : trace.messages) bytes += message.bytes;
+  return StrCat(FixedText(1e3 * trace.MessageSeconds(), 1), " ms, ", BytesText(bytes), ", ",
+                PercentText(trace.HiddenSeconds() / trace.MessageSeconds()), " of the time hidden behind backward");
+}
+
 std::string TraceText(const StepTrace& trace) {
   double products = 0, allocation = 0;
   for (const TracedOp& op : trace.ops) {
@@ -46,7 +53,9 @@ std::string TraceText(const StepTrace& trace) {
       " of the time, ", PercentText(trace.Flop() / products / (1e9 * trace.peak_gflops)), " of the peak in it\n",
       "allocation ", PercentText(allocation / trace.seconds), ", ", trace.allocations, " times\n", "threads busy ",
       PercentText(trace.ShareBusy()), ", waiting within loops ", PercentText(trace.ShareWaiting()),
-      ", without work while one computes ", PercentText(trace.ShareAlone()), "\n\n");
+      ", without work while one computes ", PercentText(trace.ShareAlone()), "\n");
+  if (!trace.messages.empty()) text += StrCat("gradients to and from other ranks ", MessagesText(trace), "\n");
+  text += "\n";
   text += Row("%-20s %-9s %-20s %5s %9s %6s %9s %9s %7s\n", "operation", "", "result", "times", "ms", "%", "products %",
               "of peak %", "busy %");
   const std::vector<OpGroup> groups = GroupOps(trace, GroupBy::kNameAndShape);
