@@ -215,7 +215,8 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
     Fail(ErrorKind::kData, name, ": ", model.size(), " bytes are more than a SentencePiece model may have (",
          kMaxSentencePieceModelBytes, ")");
   }
-  WireReader reader(model, 0, name);
+  const std::string subject = NotASentencePieceModel(name);
+  WireReader reader(model, 0, subject);
   std::unordered_set<std::string_view> pieces;
   std::vector<std::string_view> user_defined;
   size_t unknown = 0, normal = 0, samples_bytes = 0;
@@ -254,12 +255,11 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
     }
   }
   if (const size_t deepest = DeepestNesting(std::move(user_defined)); deepest > kMaxNestedSymbols) {
-    Fail(ErrorKind::kData, name, ": not a usable SentencePiece model: ", deepest,
-         " user-defined pieces begin with one another, more than the ", kMaxNestedSymbols,
-         " that the library can bear");
+    Fail(ErrorKind::kData, subject, ": ", deepest, " user-defined pieces begin with one another, more than the ",
+         kMaxNestedSymbols, " that the library can bear");
   }
   if (unknown != 1 || normal == 0) {
-    Fail(ErrorKind::kData, name, ": not a usable SentencePiece model: it has ", normal, " pieces for text and ",
+    Fail(ErrorKind::kData, subject, ": it has ", normal, " pieces for text and ",
          unknown, " for the unknown, where exactly one is needed");
   }
 }

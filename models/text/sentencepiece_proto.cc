@@ -1,6 +1,7 @@
 #include "crosstalk/models/text/sentencepiece_proto.h"
 
 #include "crosstalk/models/text/traced_text.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
@@ -8,29 +9,14 @@ namespace {
 constexpr float kPassedOver = 100;
 
 const std::string& AnyModel() {
-  static const std::string& name = *new std::string("SentencePiece model");
+  static const std::string& name = *new std::string(NotASentencePieceModel("SentencePiece model"));
   return name;
 }
 
-std::string Varint(uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string Number(uint64_t field, uint64_t value) { return Varint(field << 3 | kVarint) + Varint(value); }
-std::string Bytes(uint64_t field, std::string_view value) {
-  return Varint(field << 3 | kBytes) + Varint(value.size()) + std::string(value);
-}
-std::string Float(uint64_t field, float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  std::string bytes = Varint(field << 3 | kFixed32);
-  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(bits >> shift);
-  return bytes;
-}
-
 std::string PieceField(const VocabularyPiece& piece) {
-  return Bytes(model_proto::kPieces, Bytes(piece_proto::kPiece, piece.text) + Float(piece_proto::kScore, piece.score) +
-                                         Number(piece_proto::kType, piece.type));
+  return BytesField(model_proto::kPieces, BytesField(piece_proto::kPiece, piece.text) +
+                                              FloatField(piece_proto::kScore, piece.score) +
+                                              IntField(piece_proto::kType, piece.type));
 }
 
 VocabularyPiece ReadPiece(WireReader reader) {
@@ -78,13 +64,14 @@ std::string WithoutNumbersBeforeCommas(std::string_view model) {
 std::string WriteModel(const UnigramModel& model) {
   std::string bytes;
   for (const VocabularyPiece& piece : model.pieces) bytes += PieceField(piece);
-  std::string trainer = Number(trainer_spec::kModelType, kUnigram);
-  if (model.byte_fallback) trainer += Number(trainer_spec::kByteFallback, 1);
-  std::string normalizer = Bytes(normalizer_spec::kName, model.charsmap.empty() ? "identity" : "precompiled");
-  if (!model.charsmap.empty()) normalizer += Bytes(normalizer_spec::kPrecompiledCharsmap, model.charsmap);
-  normalizer += Number(normalizer_spec::kAddDummyPrefix, model.space_before ? 1 : 0) +
-                Number(normalizer_spec::kRemoveExtraWhitespaces, 1) + Number(normalizer_spec::kEscapeWhitespaces, 1);
-  return bytes + Bytes(model_proto::kTrainerSpec, trainer) + Bytes(model_proto::kNormalizerSpec, normalizer);
+  std::string trainer = IntField(trainer_spec::kModelType, kUnigram);
+  if (model.byte_fallback) trainer += IntField(trainer_spec::kByteFallback, 1);
+  std::string normalizer = BytesField(normalizer_spec::kName, model.charsmap.empty() ? "identity" : "precompiled");
+  if (!model.charsmap.empty()) normalizer += BytesField(normalizer_spec::kPrecompiledCharsmap, model.charsmap);
+  normalizer += IntField(normalizer_spec::kAddDummyPrefix, model.space_before ? 1 : 0) +
+                IntField(normalizer_spec::kRemoveExtraWhitespaces, 1) +
+                IntField(normalizer_spec::kEscapeWhitespaces, 1);
+  return bytes + BytesField(model_proto::kTrainerSpec, trainer) + BytesField(model_proto::kNormalizerSpec, normalizer);
 }
 
 std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes) {

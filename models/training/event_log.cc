@@ -16,6 +16,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/crc32.h"
 #include "crosstalk/runtime/file_calls.h"
+#include "crosstalk/runtime/protobuf.h"
 
 namespace crosstalk {
 namespace {
@@ -23,9 +24,7 @@ namespace {
 constexpr std::string_view kEventsPrefix = "events.out.tfevents.", kEventsSuffix = ".crosstalk";
 constexpr int64_t kLastSecond = 9'999'999'999;  // of ten digits, as names are compared
 
-// ---- Protocol buffers: a key (number << 3 | type), then the value -------------------------------------------------
-enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
+// ---- Protocol buffers ---------------------------------------------------------------------------------------------
 // The fields of tensorflow.Event and what it holds.
 namespace field {
 constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;  // Event
@@ -35,28 +34,6 @@ constexpr int kHeight = 1, kWidth = 2, kColorspace = 3, kEncoded = 4;           
 constexpr int kStatus = 1;                                                                // SessionLog
 }  // namespace field
 constexpr uint64_t kSessionStart = 1, kRgba = 4;
-
-std::string Varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  return out + static_cast<char>(value);
-}
-std::string LittleEndian(uint64_t value, int bytes) {
-  std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> 8 * i & 0xFF);
-  return out;
-}
-std::string Key(int number, WireType type) { return Varint(static_cast<uint64_t>(number) << 3 | type); }
-std::string IntField(int number, uint64_t value) { return Key(number, kVarint) + Varint(value); }
-std::string DoubleField(int number, double value) {
-  return Key(number, kFixed64) + LittleEndian(std::bit_cast<uint64_t>(value), 8);
-}
-std::string FloatField(int number, float value) {
-  return Key(number, kFixed32) + LittleEndian(std::bit_cast<uint32_t>(value), 4);
-}
-std::string BytesField(int number, std::string_view bytes) {
-  return Key(number, kBytes) + Varint(bytes.size()) + std::string(bytes);
-}
 
 // Reads fields one after the other; nothing where they end or are none.
 class FieldReader {
@@ -69,12 +46,12 @@ class FieldReader {
     std::string_view bytes;  // of kBytes
   };
   std::optional<Field> Next() {
-    const std::optional<uint64_t> key = ReadVarint();
+    const std::optional<uint64_t> key = TakeVarint(&rest_);
     if (!key) return std::nullopt;
     Field field = {static_cast<int>(*key >> 3), static_cast<WireType>(*key & 7), 0, {}};
     switch (field.type) {
       case kVarint: {
-        const std::optional<uint64_t> value = ReadVarint();
+        const std::optional<uint64_t> value = TakeVarint(&rest_);
         if (!value) return std::nullopt;
         field.value = *value;
         return field;
@@ -83,14 +60,12 @@ class FieldReader {
       case kFixed32: {
         const size_t size = field.type == kFixed64 ? 8 : 4;
         if (rest_.size() < size) return std::nullopt;
-        for (size_t i = 0; i < size; ++i) {
-          field.value |= static_cast<uint64_t>(static_cast<unsigned char>(rest_[i])) << 8 * i;
-        }
+        field.value = ReadLittleEndian(rest_.substr(0, size));
         rest_.remove_prefix(size);
         return field;
       }
       case kBytes: {
-        const std::optional<uint64_t> size = ReadVarint();
+        const std::optional<uint64_t> size = TakeVarint(&rest_);
         if (!size || *size > rest_.size()) return std::nullopt;
         field.bytes = rest_.substr(0, *size);
         rest_.remove_prefix(*size);
@@ -101,16 +76,6 @@ class FieldReader {
   }
 
  private:
-  std::optional<uint64_t> ReadVarint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
-      const auto byte = static_cast<unsigned char>(rest_[0]);
-      rest_.remove_prefix(1);
-      value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return value;
-    }
-    return std::nullopt;
-  }
   std::string_view rest_;
 };
 
@@ -125,10 +90,8 @@ std::string_view BytesOf(std::string_view message, int number) {
 // ---- Records: length, its checksum, the event, its checksum -------------------------------------------------------
 constexpr size_t kLengthBytes = 8, kChecksumBytes = 4;
 
-// A checksum of bytes that hold checksums is one that no accident makes.
 std::string MaskedChecksum(std::string_view bytes) {
-  const uint32_t crc = Crc32cOf(bytes);
-  return LittleEndian((crc >> 15 | crc << 17) + 0xA282EAD8u, kChecksumBytes);
+  return LittleEndian(MaskedCrc32c(Crc32cOf(bytes)), kChecksumBytes);
 }
 
 std::string RecordOf(std::string_view event) {
@@ -140,10 +103,7 @@ std::string RecordOf(std::string_view event) {
 std::optional<std::string_view> TakeRecord(std::string_view* rest) {
   constexpr size_t kHeader = kLengthBytes + kChecksumBytes;
   if (rest->size() < kHeader + kChecksumBytes) return std::nullopt;
-  uint64_t length = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) {
-    length |= static_cast<uint64_t>(static_cast<unsigned char>((*rest)[i])) << 8 * i;
-  }
+  const uint64_t length = ReadLittleEndian(rest->substr(0, kLengthBytes));
   if (rest->substr(kLengthBytes, kChecksumBytes) != MaskedChecksum(rest->substr(0, kLengthBytes))) return std::nullopt;
   if (length > rest->size() - kHeader - kChecksumBytes) return std::nullopt;
   const std::string_view event = rest->substr(kHeader, length);
