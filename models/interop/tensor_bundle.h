@@ -1,0 +1,66 @@
+// TensorFlow's checkpoints, the tensor bundle V2: PREFIX.index says of each tensor its name, type, shape and place in
+// PREFIX.data-SSSSS-of-NNNNN, where its bytes are. Hostile until checked: nothing is allocated that is not in the
+// files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/tensor.h"
+
+namespace crosstalk {
+
+// TensorFlow's numbers of the types that are named here.
+enum BundleType : int64_t {
+  kBundleFloat32 = 1,
+  kBundleString = 7,
+  kBundleInt64 = 9,
+  kBundleBFloat16 = 14,
+  kBundleResource = 20,
+  kBundleVariant = 21
+};
+// "bfloat16"; "type 99" where the format has none of that number.
+std::string BundleTypeName(int64_t type);
+
+struct BundleEntry {
+  std::string name;
+  int64_t type = 0;
+  Shape shape;
+  int64_t shard = 0;
+  int64_t offset = 0;  // in bytes, as is size
+  int64_t size = 0;
+  uint32_t masked_crc = 0;
+};
+
+struct BundleIndex {
+  int64_t shards = 0;
+  std::vector<BundleEntry> entries;  // by name
+  const BundleEntry* Find(std::string_view name) const;
+};
+
+std::string BundleIndexPath(const std::string& prefix);
+std::string BundleShardPath(const std::string& prefix, int64_t shard, int64_t shards);
+
+// PREFIX.index alone. Error(kData) "FILE: tensor "NAME": …" for what is damaged, or contradicts itself: a shard that is
+// none, a size that is not the shape's, tensors that overlap; and for partitioned variables.
+BundleIndex ReadBundleIndex(const std::string& prefix);
+
+class TensorBundle {
+ public:
+  // Reads the index and looks at the shards that it names: Error(kData) for one that is missing or too short.
+  explicit TensorBundle(std::string prefix);
+
+  const BundleIndex& index() const { return index_; }
+  // An entry of the index: float32 of float32 and bfloat16, int64 of int64. Error(kData) that names file and tensor for
+  // another type, and where the checksum is another.
+  Tensor Read(const BundleEntry& entry) const;
+
+ private:
+  std::string prefix_;
+  BundleIndex index_;
+};
+
+}  // namespace crosstalk
