@@ -13,6 +13,7 @@ namespace {
 struct ExportSettings {
   std::string model;
   std::string out;
+  PublishedFormat format = PublishedFormat::kHuggingFace;
   ExportDType dtype = ExportDType::kKeep;
   bool with_extensions = false;
 };
@@ -23,6 +24,8 @@ FieldTable<ExportSettings> ExportFields() {
       MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.", {.required = true}),
       MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not be there, or be empty.",
                  {.required = true}),
+      MakeOption("--format", &S::format, "",
+                 "huggingface: config.json and model.safetensors. mesh: a checkpoint of Mesh TensorFlow, for a T5."),
       MakeOption("--dtype", &S::dtype, "",
                  "Type of the weights. keep: that in which they were imported, where it holds every value, else "
                  "float32. Rounding is to the nearest, ties to even."),
@@ -34,6 +37,7 @@ int Export(const ExportSettings& settings) {
   const AnyModel any = LoadAnyModel(settings.model, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   ExportOptions options;
+  options.format = settings.format;
   options.dtype = settings.dtype;
   options.stop = [] { return StopSignals::Received() != 0; };
   options.extensions = settings.with_extensions ? Extensions::kWrite : Extensions::kRefuse;
@@ -53,12 +57,16 @@ constexpr const char* kExportDescription =
     "What the form cannot say is refused by name: talking heads, dynamic and bilinear attention, tied keys and values, "
     "an explicit scale in T5. --with-extensions writes it beside what the form can say: the tensors as crosstalk.PATH, "
     "in the layouts of model.safetensors of a run, and the model's configuration as the member crosstalk of "
-    "config.json. crosstalk import reads them back; other programs do not compute the same without them.";
+    "config.json. crosstalk import reads them back; other programs do not compute the same without them.\n"
+    "\n"
+    "--format mesh writes a T5 as its authors' framework has it: checkpoint, model.ckpt-N.index with its file of data, "
+    "operative_config.gin, sentencepiece.model. It has a place for talking heads and dynamic projections too. What was "
+    "written is read back before the folder appears.";
 
 }  // namespace
 
 Command ExportCommand() {
-  return {"export", "a model as a Hugging Face folder", kExportDescription,
+  return {"export", "a model as a Hugging Face folder or a Mesh TensorFlow checkpoint", kExportDescription,
           OptionsOf(ExportFields, Export, Computes::kNo)};
 }
 

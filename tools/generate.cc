@@ -115,9 +115,9 @@ Writing Load(const GenerateSettings& settings) {
   AnyModel any = LoadAnyModel(settings.model, {});
   TakePrecision(chosen.precision, *any.model);
   Writing writing = {.model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr};
-  if (writing.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(settings.model)) {
+  if (writing.tokenizer == nullptr && any.form != nullptr && IsPublished(settings.model)) {
     std::vector<std::string> remarks;
-    writing.tokenizer = PublishedTokenizer(HuggingFaceFolder(settings.model), *writing.model, *any.form, &remarks);
+    writing.tokenizer = PublishedTokenizer(*OpenPublishedFolder(settings.model), *writing.model, *any.form, &remarks);
     for (const std::string& remark : remarks) PrintMessage(remark);
   }
   return writing;

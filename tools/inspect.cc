@@ -64,9 +64,9 @@ AnyModel Load(const InspectSettings& settings) {
   const std::string& path = settings.model;
   AnyModel any = LoadAnyModel(path, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
-  if (settings.text && any.tokenizer == nullptr && any.form != nullptr && IsHuggingFaceFolder(path)) {
+  if (settings.text && any.tokenizer == nullptr && any.form != nullptr && IsPublished(path)) {
     std::vector<std::string> remarks;
-    any.tokenizer = PublishedTokenizer(HuggingFaceFolder(path), *any.model, *any.form, &remarks);
+    any.tokenizer = PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, &remarks);
     for (const std::string& remark : remarks) PrintMessage(remark);
   }
   return any;

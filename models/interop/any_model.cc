@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "crosstalk/models/interop/hugging_face_folder.h"
+#include "crosstalk/models/interop/published_folder.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/checkpoint_config.h"
@@ -19,8 +19,10 @@ AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& opt
       checkpoint, {.tokenizer_may_be_missing = true, .dtype = options.dtype, .implementation = options.implementation});
   AnyModel any;
   any.model = std::move(trained.model);
-  any.form = FormOf(any.model->config().model());
   any.imported = ReadImportedFiles(checkpoint);
+  any.form =
+      FormOf(any.model->config().model(), any.imported ? any.imported->record.format : PublishedFormat::kHuggingFace);
+  any.step = checkpoint.step;
   any.tokenizer = std::move(trained.tokenizer);
   any.source = checkpoint.path;
   return any;
@@ -40,17 +42,18 @@ AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
   if (HasManifest(path)) {
     return FromCheckpoint(VerifyCheckpoint(path), options);
   }
-  if (!IsHuggingFaceFolder(path)) {
-    Fail(ErrorKind::kData, path, ": holds no run, no checkpoint and no published model (no run.json, no manifest.json ",
-         "and no config.json)");
+  if (!IsPublished(path)) {
+    Fail(ErrorKind::kData, path,
+         ": holds no run, no checkpoint and no published model (no run.json, no manifest.json, ",
+         "no config.json and no index of a TensorFlow checkpoint)");
   }
-  const HuggingFaceFolder folder(path);
+  const std::unique_ptr<PublishedFolder> folder = OpenPublishedFolder(path);
   PublishedModel published =
-      LoadPublishedModel(folder, {.dtype = options.dtype, .implementation = options.implementation});
+      LoadPublishedModel(*folder, {.dtype = options.dtype, .implementation = options.implementation});
   any.model = std::move(published.model);
   any.form = published.form;
   any.imported = ImportedFiles{std::move(published.record), {}};
-  any.source = folder.path();
+  any.source = folder->path();
   return any;
 }
 

@@ -1,4 +1,4 @@
-// A model from whatever holds one: a Hugging Face folder, an imported model, a run, or a checkpoint.
+// A model from whatever holds one: a published folder, an imported model, a run, or a checkpoint.
 #pragma once
 
 #include <memory>
@@ -25,6 +25,7 @@ struct AnyModel {
   const PublishedForm* form = nullptr;  // null: of this kind nobody publishes models
   std::optional<ImportedFiles> imported;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
+  int64_t step = 0;                            // of the checkpoint
   std::string source;                          // the folder or the checkpoint that it is from
   std::vector<std::string> skipped;            // why newer checkpoints were passed over: damaged ones
 };

@@ -1,18 +1,11 @@
 #include "crosstalk/models/interop/export.h"
 
-#include <algorithm>
-#include <bit>
-#include <functional>
-#include <map>
-#include <set>
 #include <utility>
 
-#include "crosstalk/models/interop/published_config.h"
-#include "crosstalk/models/interop/published_names.h"
-#include "crosstalk/models/registry.h"
-#include "crosstalk/models/text/special_tokens.h"
-#include "crosstalk/models/text/tokenizer_comparison.h"
-#include "crosstalk/models/training/checkpoint_config.h"
+#include "crosstalk/models/interop/export_files.h"
+#include "crosstalk/models/interop/export_mesh.h"
+#include "crosstalk/models/interop/export_weights.h"
+#include "crosstalk/models/interop/hugging_face_folder.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -20,151 +13,19 @@
 namespace crosstalk {
 namespace {
 
-// Members of a configuration that change no bit of what a model computes in evaluation, or that a published
-// configuration takes from the tokenizer.
-constexpr const char* kUncompared[] = {"implementation", "mixing_init", "projection_stddev", "dropout_rate",
-                                       "unknown",        "begin",       "separator",         "mask",
-                                       "stddev",         "context"};
-
-void AddDifferences(const std::string& name, const Json& ours, const Json& theirs, std::vector<std::string>* lines) {
-  if (ours == theirs) return;
-  if (!ours.is_object() || !theirs.is_object()) {
-    const bool both_numbers = ours.is_number() && theirs.is_number() && ours.AsDouble() == theirs.AsDouble();
-    if (!both_numbers) lines->push_back(StrCat(name, " = ", Excerpt(ours.Dump())));
-    return;
-  }
-  for (const auto& [key, value] : ours.AsObject()) {
-    if (std::find(std::begin(kUncompared), std::end(kUncompared), key) != std::end(kUncompared)) continue;
-    const Json* const other = theirs.Find(key);
-    if (name == "tokens" && other != nullptr && *other == Json(kNoToken)) continue;  // the form speaks of no such token
-    AddDifferences(name.empty() ? key : StrCat(name, ".", key), value, other == nullptr ? Json() : *other, lines);
-  }
-}
-
-bool Equivalent(const Json& ours, const Json& theirs) {
-  std::vector<std::string> lines;
-  AddDifferences("", ours, theirs, &lines);
-  return lines.empty();
-}
-
-// All parameters under their usual published names.
-std::map<std::string, NamedParameter> UsualParameters(const Model& model, const PublishedNames& names) {
-  std::map<std::string, NamedParameter> parameters;
-  for (const NamedParameter& parameter : model.Parameters()) {
-    parameters.emplace(names.UsualName(parameter.name).name, parameter);
-  }
-  return parameters;
-}
-
-// "encoder.block_*.self_attention.P_l": the layers as one.
-std::string WithoutNumbers(const std::string& path) {
-  std::string text;
-  for (const char c : path) {
-    if (c < '0' || c > '9') {
-      text += c;
-    } else if (text.empty() || text.back() != '*') {
-      text += '*';
-    }
-  }
-  return text;
-}
-
-Tensor PublishedValue(const NamedParameter& parameter, const PublishedNames& names, int64_t vocabulary) {
-  return ToPublished(parameter.value.value(), names.UsualName(parameter.name).layout, parameter, vocabulary);
-}
-
-std::optional<HalfFormat> HalfOf(ExportDType dtype, const std::string& recorded) {
-  switch (dtype) {
-    case ExportDType::kFloat32:
-      return std::nullopt;
-    case ExportDType::kFloat16:
-      return HalfFormat::kFloat16;
-    case ExportDType::kBFloat16:
-      return HalfFormat::kBFloat16;
-    case ExportDType::kKeep:
-      break;
-  }
-  if (recorded == "F16") return HalfFormat::kFloat16;
-  if (recorded == "BF16") return HalfFormat::kBFloat16;
-  return std::nullopt;
-}
-
-bool HoldsExactly(HalfFormat format, const Tensor& tensor) {
-  const float* const values = tensor.data<float>();
-  return std::all_of(values, values + tensor.num_elements(), [&](float value) {
-    return std::bit_cast<uint32_t>(Widen(format, Narrow(format, value))) == std::bit_cast<uint32_t>(value);
-  });
-}
-
-// The tensors of the file to write, and which of them in 16 bits.
-struct Weights {
-  std::vector<NamedTensor> tensors;
-  HalfTensors halves;
-  std::vector<std::string> widened;  // those that their recorded type does not hold
-};
-
-void AddTensor(const std::string& name, const Tensor& value, const std::string& recorded, ExportDType dtype,
-               Weights* weights) {
-  weights->tensors.push_back({name, value});
-  const std::optional<HalfFormat> half = HalfOf(dtype, recorded);
-  if (!half || value.dtype() != DType::kFloat32) return;
-  if (dtype == ExportDType::kKeep && !HoldsExactly(*half, value)) {
-    weights->widened.push_back(name);
-  } else {
-    weights->halves.emplace(name, *half);
-  }
-}
-
-Weights WeightsOf(const AnyModel& any, const PublishedNames& names, ExportDType dtype) {
-  const int64_t vocabulary = any.model->config().vocabulary;
-  Weights weights;
-  std::map<std::string, NamedParameter> by_path;
-  for (const NamedParameter& parameter : any.model->Parameters()) by_path.emplace(parameter.name, parameter);
-  std::set<std::string> written;  // paths
-  if (any.imported) {
-    const PublishedRecord& record = any.imported->record;
-    std::vector<std::string> all;
-    for (const PublishedRecord::StoredTensor& stored : record.tensors) all.push_back(stored.name);
-    const bool without_prefix = names.LackPrefix(all);
-    std::map<std::string, Tensor> kept;
-    for (const NamedTensor& tensor : record.without_effect) kept.emplace(tensor.name, tensor.tensor);
-    for (const PublishedRecord::StoredTensor& stored : record.tensors) {
-      if (const auto found = kept.find(stored.name); found != kept.end()) {
-        AddTensor(stored.name, found->second, stored.dtype, dtype, &weights);
-        continue;
-      }
-      std::vector<PublishedName> paths = names.PathsOf(names.Usual(stored.name, without_prefix));
-      if (IsExtension(stored.name)) paths = {{stored.name.substr(kExtensionPrefix.size()), Layout::kSame}};
-      const auto parameter = std::find_if(paths.begin(), paths.end(),
-                                          [&](const PublishedName& path) { return by_path.count(path.name) > 0; });
-      if (parameter == paths.end()) {
-        Fail(ErrorKind::kData, any.source, ": the tensor ", Quoted(stored.name),
-             " that it was imported with belongs to none of its parameters");
-      }
-      written.insert(parameter->name);
-      AddTensor(stored.name, PublishedValue(by_path.at(parameter->name), names, vocabulary), stored.dtype, dtype,
-                &weights);
-    }
-  }
-  for (const auto& [name, parameter] : UsualParameters(*any.model, names)) {
-    if (written.count(parameter.name) > 0) continue;
-    AddTensor(name, PublishedValue(parameter, names, vocabulary), "F32", dtype, &weights);
-  }
-  return weights;
-}
-
 // config.json: the one that it came with where that says what the model is, else with what the model has to say.
-std::string ConfigText(const AnyModel& any, Extensions extensions, bool extended) {
+std::string ConfigText(const AnyModel& any, const PublishedRecord* record, const PublishedForm& form,
+                       Extensions extensions, bool extended) {
   const Json ours = any.model->config().ToJson();
   Json config = Json::MakeObject();
-  if (any.imported) {
-    const std::string& text = any.imported->record.config_text;
+  if (record != nullptr) {
+    const std::string& text = record->config_text;
     config = ParseJson(text, any.source + ": config.json");
     if (!extended && config.Find(kExtensionKey) == nullptr) return text;
     const Json* const before = config.Find(kExtensionKey);
-    if (before != nullptr && Equivalent(ours, *before)) return text;
+    if (before != nullptr && SameConfiguration(ours, *before)) return text;
   }
-  const Json written = any.form->write(any.model->config());
+  const Json written = form.write(any.model->config());
   for (const auto& [key, value] : written.AsObject()) {
     if (key == "architectures" && config.Find(key) != nullptr) continue;
     config.Set(key, value);
@@ -173,102 +34,43 @@ std::string ConfigText(const AnyModel& any, Extensions extensions, bool extended
   return config.DumpPretty();
 }
 
-// The tokenizer's files: those that the model came with, else those that publish its tokenizer.
-std::vector<KeptFile> TokenizerFiles(const AnyModel& any, ExportResult* result) {
-  if (any.imported && !any.imported->files.empty()) return any.imported->files;
-  std::vector<KeptFile> files;
-  if (any.tokenizer == nullptr) return files;
-  try {
-    for (auto& [name, contents] : any.tokenizer->PublishedFiles()) files.push_back({name, contents});
-  } catch (const Error& error) {
-    Fail(error.kind(), any.source, ": its tokenizer cannot be written: ", error.what());
-  }
-  if (files.empty()) {
-    result->remarks.push_back(
-        StrCat("a tokenizer of kind ", any.tokenizer->kind(), " has no published form; it is not written"));
-  }
-  return files;
-}
-
-// Whoever reads the folder must read text as the model does.
-void CheckWrittenTokenizer(const AnyModel& any, const std::string& folder) {
-  std::vector<std::string> remarks;
-  const std::unique_ptr<Tokenizer> written =
-      PublishedTokenizer(HuggingFaceFolder(folder), *any.model, *any.form, &remarks);
-  const std::string difference =
-      written == nullptr ? Join(remarks, "; ") : TokenizerDifference(*any.tokenizer, *written);
-  if (!difference.empty()) {
-    Fail(ErrorKind::kFailure, any.source, ": its tokenizer cannot be written: read back, it ", difference);
-  }
-}
-
-void WriteFile(const std::string& folder, const std::string& out, const std::string& name,
-               const std::function<void(FileWriter&)>& write) {
-  FileWriter writer(folder + "/" + name, out + "/" + name);
-  write(writer);
-  writer.Finish();
-}
-
 }  // namespace
-
-std::vector<std::string> NotPublishable(const Model& model, const PublishedForm& form) {
-  const PublishedNames names(form, &model.config());
-  const int64_t vocabulary = model.config().vocabulary;
-  std::vector<std::string> lines;
-  TensorShapes shapes;
-  for (const auto& [name, parameter] : UsualParameters(model, names)) {
-    const Shape& shape = parameter.value.value().shape();
-    if (IsExtension(name)) {
-      const std::string line = StrCat("the parameter ", WithoutNumbers(parameter.name), shape);
-      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-      continue;
-    }
-    shapes.emplace(name, PublishedValue(parameter, names, vocabulary).shape());
-  }
-  const Json config = form.write(model.config());
-  try {
-    AddDifferences("", model.config().ToJson(), form.read(PublishedConfig(config, kHfConfigName, shapes))->ToJson(),
-                   &lines);
-  } catch (const Error& error) {
-    lines.push_back(error.what());
-  }
-  return lines;
-}
 
 ExportResult ExportModel(const AnyModel& any, const std::string& out, const ExportOptions& options) {
   CheckNewDirectory(out);
-  CROSSTALK_CHECK(any.form != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().model()),
+  if (options.format == PublishedFormat::kMesh) return ExportMesh(any, out, options);
+  const PublishedForm* const found = any.form == nullptr ? nullptr : FormOf(any.model->config().model());
+  CROSSTALK_CHECK(found != nullptr, any.source, ": is a model of the kind ", Quoted(any.model->config().model()),
                   ", which has no published form");
-  const std::vector<std::string> refused = NotPublishable(*any.model, *any.form);
+  const PublishedForm& form = *found;
+  const PublishedRecord* const record = RecordOf(any, options.format);
+  const std::vector<std::string> refused = NotPublishable(*any.model, form);
   CROSSTALK_CHECK_FIELD(refused.empty() || options.extensions == Extensions::kWrite, "with_extensions",
-                        "is needed for ", any.source, ": the published form of ", any.form->model_type,
-                        " cannot say of it", Lines(refused));
-  const PublishedNames names(*any.form, &any.model->config());
-  const Weights weights = WeightsOf(any, names, options.dtype);
+                        "is needed for ", any.source, ": the published form of ", form.model_type, " cannot say of it",
+                        Lines(refused));
+  const PublishedNames names(form, &any.model->config());
+  const PublishedWeights weights = WeightsOf(any, record, names, options.dtype);
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  if (any.imported && !any.imported->record.tensors.empty()) metadata = any.imported->record.metadata;
+  if (record != nullptr && !record->tensors.empty()) metadata = record->metadata;
   ExportResult result;
   result.tensors = static_cast<int64_t>(weights.tensors.size());
-  const std::vector<KeptFile> files = TokenizerFiles(any, &result);
-  if (!weights.widened.empty()) {
-    result.remarks.push_back(StrCat(weights.widened.size(), " tensors, as ", weights.widened.front(),
-                                    ", no longer fit the 16 bits that they came in, and are float32"));
-  }
+  const std::vector<KeptFile> files = TokenizerFiles(any, options.format, &result);
+  AddRemarkOfWidened(weights, &result);
   if (!refused.empty()) {
     result.remarks.push_back(StrCat("what the published form cannot say is in the tensors ", kExtensionPrefix,
                                     "* and in the member ", kExtensionKey, " of config.json"));
   }
-  const std::string config = ConfigText(any, options.extensions, !refused.empty());
+  const std::string config = ConfigText(any, record, form, options.extensions, !refused.empty());
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
   const std::string& folder = transaction.temporary_path();
-  WriteFile(folder, out, kHfConfigName, [&](FileWriter& file) { file.Write(config); });
+  WriteExportFile(folder, out, kHfConfigName, [&](FileWriter& file) { file.Write(config); });
   for (const KeptFile& kept : files) {
-    WriteFile(folder, out, kept.name, [&](FileWriter& file) { file.Write(kept.contents); });
+    WriteExportFile(folder, out, kept.name, [&](FileWriter& file) { file.Write(kept.contents); });
   }
-  WriteFile(folder, out, kHfWeightsName,
-            [&](FileWriter& file) { WriteSafetensors(file, weights.tensors, metadata, weights.halves); });
-  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, folder);
+  WriteExportFile(folder, out, kHfWeightsName,
+                  [&](FileWriter& file) { WriteSafetensors(file, weights.tensors, metadata, weights.halves); });
+  if (any.tokenizer != nullptr && !files.empty()) CheckWrittenTokenizer(any, form, HuggingFaceFolder(folder));
   ThrowIfStopped(options.stop);
   transaction.Commit();
   return result;

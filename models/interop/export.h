@@ -1,4 +1,4 @@
-// A model as a folder that Hugging Face's libraries read.
+// A model as a folder that its publishers' frameworks read.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/models/interop/published_form.h"
 #include "crosstalk/runtime/half.h"
 #include "crosstalk/runtime/observer.h"
 
@@ -24,6 +25,7 @@ struct EnumNames<ExportDType> {
 enum class Extensions { kRefuse, kWrite };
 
 struct ExportOptions {
+  PublishedFormat format = PublishedFormat::kHuggingFace;
   // Of the weights. kKeep: as they were imported where every value is one of that type, else float32.
   ExportDType dtype = ExportDType::kKeep;
   Extensions extensions = Extensions::kRefuse;
@@ -35,13 +37,13 @@ struct ExportResult {
   std::vector<std::string> remarks;  // sentences for the user
 };
 
-// Makes the folder `out`, whole or not at all. Of an imported model config.json, the names of the tensors and the
-// tokenizer's files are those that it came with. Error(kUsage) where `out` holds something already, where nobody
-// publishes such models, or where the form cannot say something of the model, which is named; Interrupted where `stop`
-// says so.
+// Makes the folder `out`, whole or not at all. Of a model that was imported in that format config.json, the names of
+// the tensors and the tokenizer's files are those that it came with. Error(kUsage) where `out` holds something already,
+// where nobody publishes such models, or where the form cannot say something of the model, which is named; Interrupted
+// where `stop` says so.
 ExportResult ExportModel(const AnyModel& model, const std::string& out, const ExportOptions& options);
 
-// What config.json and tensors of the published form would not say of the model: "encoder_self.mixing = ["P_l"]", a
+// What configuration and tensors of the published form would not say of the model: "encoder_self.mixing = ["P_l"]", a
 // line each; none: it can be written.
 std::vector<std::string> NotPublishable(const Model& model, const PublishedForm& form);
 

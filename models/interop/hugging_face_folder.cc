@@ -14,12 +14,6 @@ namespace {
 
 constexpr uint64_t kMaxConfigBytes = 16 << 20;
 constexpr uint64_t kMaxIndexBytes = 64 << 20;
-constexpr uint64_t kMaxOtherBytes = 256 << 20;
-
-bool IsPlainName(std::string_view name) {
-  return !name.empty() && name[0] != '.' && name.find('/') == std::string_view::npos &&
-         name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
-}
 
 // The framework that wrote a file of weights which is not read here; null for any other file.
 const char* OtherFormat(const std::string& name) {
@@ -72,8 +66,8 @@ bool IsHuggingFaceFolder(const std::string& path) {
          !HasManifest(path);
 }
 
-HuggingFaceFolder::HuggingFaceFolder(const std::string& path) : path_(path) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+HuggingFaceFolder::HuggingFaceFolder(const std::string& path) : PublishedFolder(path) {
+  config_name_ = kHfConfigName;
   const PathKind kind = KindOf(path_);
   if (kind != PathKind::kDirectory) {
     Fail(ErrorKind::kData, path_, kind == PathKind::kNothing ? ": there is nothing there" : ": is not a folder",
@@ -103,7 +97,7 @@ void HuggingFaceFolder::ReadFiles(const std::vector<std::string>& names,
   for (const std::string& name : names) {
     TensorFileHeader header = ReadSafetensorsHeader(FilePath(name));
     if (metadata_.empty()) metadata_ = std::move(header.metadata);
-    for (TensorFileEntry& entry : header.entries) {
+    for (const TensorFileEntry& entry : header.entries) {
       if (index != nullptr) {
         const auto place = index->find(entry.name);
         if (place == index->end() || place->second != name) {
@@ -116,8 +110,7 @@ void HuggingFaceFolder::ReadFiles(const std::vector<std::string>& names,
         Fail(ErrorKind::kData, FilePath(name), ": tensor ", Quoted(entry.name), " is ", dtype,
              "; weights of F32, F16 and BF16 can be read, and buffers of I64 and I32");
       }
-      std::string key = entry.name;
-      tensors_.emplace(std::move(key), std::move(entry));
+      tensors_.emplace(entry.name, PublishedTensorEntry{dtype, entry.shape});
     }
   }
   if (index == nullptr) return;
@@ -129,9 +122,16 @@ void HuggingFaceFolder::ReadFiles(const std::vector<std::string>& names,
   }
 }
 
-std::string HuggingFaceFolder::Contents(const std::string& name) const {
-  if (KindOf(FilePath(name)) == PathKind::kNothing) return "";
-  return ReadFile(FilePath(name), kMaxOtherBytes);
+const PublishedForm& HuggingFaceFolder::form() const {
+  const Json* const type = config().Find("model_type");
+  std::vector<std::string> names;
+  for (const PublishedForm* form : PublishedForms()) {
+    names.emplace_back(form->model_type);
+    if (type != nullptr && type->is_string() && type->AsString() == names.back()) return *form;
+  }
+  Fail(ErrorKind::kData, ConfigPath(),
+       ": model_type: ", type == nullptr ? "is missing" : Excerpt(type->Dump()) + " is not read here", "; ",
+       Join(names, ", "), " are read");
 }
 
 std::vector<NamedTensor> HuggingFaceFolder::ReadTensors() const {

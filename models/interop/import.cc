@@ -27,15 +27,17 @@ constexpr char kRecordName[] = "published.json";
 constexpr char kRecordConfigName[] = "published.config.json";
 constexpr char kRecordTensorsName[] = "published.safetensors";
 constexpr char kKeptPrefix[] = "published-";
+constexpr char kGenerationConfigName[] = "generation_config.json";
 
 // Files beside config.json and the weights that belong to the model.
 constexpr const char* kCompanions[] = {
-    "spiece.model",          "tokenizer.model",         "vocab.txt",         "tokenizer.json",        "vocab.json",
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "generation_config.json"};
+    "spiece.model", kMeshTokenizerName,      "tokenizer.model",         "vocab.txt",         "tokenizer.json",
+    "vocab.json",   "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", kGenerationConfigName};
 // Those that a tokenizer can be made of, its own format before the one that describes it.
-constexpr const char* kTokenizerFiles[] = {"spiece.model", "tokenizer.model", "vocab.txt", "tokenizer.json"};
+constexpr const char* kTokenizerFiles[] = {"spiece.model", kMeshTokenizerName, "tokenizer.model", "vocab.txt",
+                                           "tokenizer.json"};
 
-std::vector<KeptFile> CompanionsOf(const HuggingFaceFolder& folder) {
+std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
   std::vector<KeptFile> files;
   for (const char* name : kCompanions) {
     std::string contents = folder.Contents(name);
@@ -45,7 +47,7 @@ std::vector<KeptFile> CompanionsOf(const HuggingFaceFolder& folder) {
 }
 
 // The tokenizer of the folder; null where it has none that can be read here, with the reason in `remarks`.
-std::unique_ptr<Tokenizer> LoadTokenizerOf(const HuggingFaceFolder& folder, const TrainingConfig& config,
+std::unique_ptr<Tokenizer> LoadTokenizerOf(const PublishedFolder& folder, const TrainingConfig& config,
                                            std::vector<std::string>* remarks) {
   constexpr const char* kThen = "; the model computes on ids, but reads and writes no text";
   std::string reasons;
@@ -64,17 +66,17 @@ std::unique_ptr<Tokenizer> LoadTokenizerOf(const HuggingFaceFolder& folder, cons
 }
 
 // The ids that the model is told of, and those of the tokenizer, must be the same.
-void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const std::string& folder) {
+void CheckTokenizer(const Tokenizer& tokenizer, const ModelConfig& model, const PublishedFolder& folder) {
   if (tokenizer.vocab_size() > model.vocabulary) {
-    Fail(ErrorKind::kData, folder, ": the tokenizer has ", tokenizer.vocab_size(), " ids, but the model only ",
+    Fail(ErrorKind::kData, folder.path(), ": the tokenizer has ", tokenizer.vocab_size(), " ids, but the model only ",
          model.vocabulary);
   }
   const SpecialTokens& ours = model.tokens;
   const SpecialTokens& theirs = tokenizer.special_tokens();
   const auto check = [&](const char* name, int32_t in_model, int32_t in_tokenizer) {
     if (in_model == kNoToken || in_tokenizer == kNoToken || in_model == in_tokenizer) return;
-    Fail(ErrorKind::kData, folder, ": ", name, " is the id ", in_model, " in ", kHfConfigName, ", but ", in_tokenizer,
-         " in the tokenizer");
+    Fail(ErrorKind::kData, folder.path(), ": ", name, " is the id ", in_model, " in ", folder.config_name(), ", but ",
+         in_tokenizer, " in the tokenizer");
   };
   check("pad_token_id", ours.pad, theirs.pad);
   check("eos_token_id", ours.end, theirs.end);
@@ -112,6 +114,7 @@ Json RecordJson(const PublishedRecord& record, const std::vector<KeptFile>& file
   for (const KeptFile& file : files) names.Append(file.name);
   for (const auto& [key, value] : record.metadata) metadata.Set(key, value);
   return Json::MakeObject({{"format", kRecordFormat},
+                           {"published_as", Name(record.format)},
                            {"metadata", std::move(metadata)},
                            {"files", std::move(names)},
                            {"tensors", std::move(tensors)}});
@@ -142,19 +145,27 @@ std::vector<CheckpointFile> CheckpointFilesOf(const PublishedModel& published, c
 
 ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options) {
   CheckNewDirectory(out);
-  const HuggingFaceFolder folder(path);
+  const std::unique_ptr<PublishedFolder> opened = OpenPublishedFolder(path, options.mesh);
+  const PublishedFolder& folder = *opened;
   PublishedModel published = LoadPublishedModel(folder, {.attention = options.attention});
   ThrowIfStopped(options.stop);
   if (const std::string value = NonFiniteValue(*published.model); !value.empty()) {
     Fail(ErrorKind::kData, folder.path(), ": ", value);
   }
   ImportResult result;
+  result.remarks = folder.remarks();
   result.description = published.model->Describe();
   result.parameters = published.model->NumParameters();
   const TrainingConfig training = DescribeTraining(*published.model, *published.form);
-  const std::vector<KeptFile> kept = CompanionsOf(folder);
-  const std::unique_ptr<Tokenizer> tokenizer =
-      PublishedTokenizer(folder, *published.model, *published.form, &result.remarks);
+  std::vector<KeptFile> kept = CompanionsOf(folder);
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (options.tokenizer.empty()) {
+    tokenizer = PublishedTokenizer(folder, *published.model, *published.form, &result.remarks);
+  } else {
+    tokenizer = OpenTokenizer(options.tokenizer, ObjectiveOf(training).tokenizer.sentinels);
+    CheckTokenizer(*tokenizer, published.model->config(), folder);
+    std::erase_if(kept, [](const KeptFile& file) { return file.name != kGenerationConfigName; });
+  }
   if (tokenizer != nullptr) CheckKept(*tokenizer, ObjectiveOf(training).tokenizer.sentinels);
   ThrowIfStopped(options.stop);
   DirectoryTransaction transaction(out, OldDirectory::kKept);
@@ -165,10 +176,10 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   return result;
 }
 
-std::unique_ptr<Tokenizer> PublishedTokenizer(const HuggingFaceFolder& folder, const Model& model,
+std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks) {
   std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerOf(folder, DescribeTraining(model, form), remarks);
-  if (tokenizer != nullptr) CheckTokenizer(*tokenizer, model.config(), folder.path());
+  if (tokenizer != nullptr) CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }
 
@@ -182,6 +193,10 @@ std::optional<ImportedFiles> ReadImportedFiles(const Checkpoint& checkpoint) {
   for (const Json& one : reader.Array("tensors")) {
     const JsonReader tensor(one, path + ": tensors");
     imported.record.tensors.push_back({tensor.String("name"), tensor.String("dtype")});
+  }
+  if (reader.Has("published_as")) {
+    imported.record.format =
+        ParseName<PublishedFormat>("published_as", reader.String("published_as"), ErrorKind::kData);
   }
   if (!reader.Value("metadata").is_object()) reader.FailAt("metadata", "must be an object");
   for (const auto& [key, value] : reader.Value("metadata").AsObject()) {

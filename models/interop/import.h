@@ -14,8 +14,13 @@
 
 namespace crosstalk {
 
+// The SentencePiece model beside a checkpoint of Mesh TensorFlow.
+inline constexpr char kMeshTokenizerName[] = "sentencepiece.model";
+
 struct ImportOptions {
   std::optional<AttentionKind> attention = {};  // see PublishedModelOptions
+  MeshOptions mesh = {};
+  std::string tokenizer = {};  // a file or folder as OpenTokenizer takes it; empty: the one in the folder
   StopRequest stop = {};
 };
 
@@ -26,13 +31,13 @@ struct ImportResult {
 };
 
 // Makes the folder `out`, with one checkpoint in it, whole or not at all. Error(kUsage) where `out` holds something
-// already, at the beginning or at the end; Error(kData) for a folder that cannot be used; Interrupted where `stop` says
-// so.
-ImportResult ImportModel(const std::string& folder, const std::string& out, const ImportOptions& options);
+// already, at the beginning or at the end, and for options that the folder has no use for; Error(kData) for a folder
+// that cannot be used, and of the field of `mesh` that it needs; Interrupted where `stop` says so.
+ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options);
 
 // The tokenizer of a published model's folder; null where it has none that can be read here, with the reason in
 // `remarks`. Error(kData) where its ids are not the model's.
-std::unique_ptr<Tokenizer> PublishedTokenizer(const HuggingFaceFolder& folder, const Model& model,
+std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks);
 
 // What an imported checkpoint keeps of the published files; nothing in a checkpoint that is not imported.

@@ -76,6 +76,11 @@ void PublishedConfig::MustBe(std::string_view key, const Json& value) const {
          value.is_null() ? std::string() : "; " + value.Dump() + " can");
 }
 
+const Shape* PublishedConfig::FindShape(std::string_view name) const {
+  const auto found = tensors_->find(name);
+  return found == tensors_->end() ? nullptr : &found->second;
+}
+
 bool PublishedConfig::HasTensorsOf(std::string_view prefix) const {
   const auto first = tensors_->lower_bound(prefix);
   return first != tensors_->end() && first->first.starts_with(prefix);
@@ -87,19 +92,17 @@ const char* PublishedConfig::FirstTensor(std::initializer_list<const char*> name
 }
 
 void PublishedConfig::CheckShape(std::string_view keys, std::string_view tensor, const Shape& shape) const {
-  const auto found = tensors_->find(tensor);
-  if (found == tensors_->end()) FailAt(keys, "there is no tensor '", tensor, "', which would be ", shape);
-  if (found->second != shape) {
-    FailAt(keys, "the tensor '", tensor, "' would be ", shape, ", but is ", found->second);
-  }
+  const Shape* const found = FindShape(tensor);
+  if (found == nullptr) FailAt(keys, "there is no tensor '", tensor, "', which would be ", shape);
+  if (*found != shape) FailAt(keys, "the tensor '", tensor, "' would be ", shape, ", but is ", *found);
 }
 
 int64_t PublishedConfig::TensorSize(std::string_view tensor, int dim) const {
-  const auto found = tensors_->find(tensor);
-  if (found == tensors_->end() || found->second.rank() <= dim) {
+  const Shape* const found = FindShape(tensor);
+  if (found == nullptr || found->rank() <= dim) {
     FailAt("architectures", "there is no tensor '", tensor, "' of rank ", dim + 1, " or more");
   }
-  return found->second[dim];
+  return (*found)[dim];
 }
 
 }  // namespace crosstalk

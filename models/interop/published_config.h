@@ -41,7 +41,10 @@ class PublishedConfig {
   // Refuses a key that is there with another value than that: a choice which cannot be computed here.
   void MustBe(std::string_view key, const Json& value) const;
 
-  bool HasTensor(std::string_view name) const { return tensors_->find(name) != tensors_->end(); }
+  const std::string& source() const { return source_; }
+  bool HasTensor(std::string_view name) const { return FindShape(name) != nullptr; }
+  // Of a tensor; null where there is none of that name.
+  const Shape* FindShape(std::string_view name) const;
   // True where some tensor's name begins so.
   bool HasTensorsOf(std::string_view prefix) const;
   // The first of several names of one tensor that is there; the first of all where none is.

@@ -2,6 +2,7 @@
 
 #include "crosstalk/models/interop/published_albert.h"
 #include "crosstalk/models/interop/published_bert.h"
+#include "crosstalk/models/interop/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_t5.h"
 
 namespace crosstalk {
@@ -11,7 +12,8 @@ const std::vector<const PublishedForm*>& PublishedForms() {
   return forms;
 }
 
-const PublishedForm* FormOf(std::string_view model) {
+const PublishedForm* FormOf(std::string_view model, PublishedFormat format) {
+  if (format == PublishedFormat::kMesh) return model == kPublishedMeshT5.model ? &kPublishedMeshT5 : nullptr;
   for (const PublishedForm* form : PublishedForms()) {
     if (model == form->model) return form;
   }

@@ -1,5 +1,6 @@
 // What a model must say to be read from, and written as, the folders that its publishers' framework has (Hugging Face's
-// config.json and model.safetensors): one table of tensors, and the two configurations as functions of each other.
+// config.json and model.safetensors, or a checkpoint of Mesh TensorFlow and its operative_config.gin): one table of
+// tensors, and the two configurations as functions of each other.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
@@ -17,16 +19,30 @@ class PublishedConfig;
 struct ModelConfig;
 struct TrainingConfig;
 
+// The formats of published models.
+enum class PublishedFormat {
+  kHuggingFace,  // config.json and model.safetensors
+  kMesh,         // a checkpoint of Mesh TensorFlow, and operative_config.gin
+};
+template <>
+struct EnumNames<PublishedFormat> {
+  static constexpr EnumName<PublishedFormat> kTable[] = {{PublishedFormat::kHuggingFace, "huggingface"},
+                                                         {PublishedFormat::kMesh, "mesh"}};
+};
+
 // How a parameter stands in a published file. "In" and "out" are one dimension or several.
 enum class Layout {
   kSame,
   kFlat,        // ours[h, d] as [h·d]
   kTransposed,  // ours[in, out] as [out, in], which is how PyTorch has a dense layer
+  kMatrix,      // ours[in, out] as [in, out], each one dimension: a dense layer's weight whose heads are not apart
   kRows,        // ours[rows, d] as its first rows, one for each id; the rest, up to a multiple of 128, are zeros
+  kColumns,     // the same as [d, ids]
 };
 
-// A row of a model's table. {i} is a number, the same in both names; {g} and {j} are i / n and i % n where n inner
-// layers stand in a group. A parameter with several rows is one tensor under several names: the first is the usual one.
+// A row of a model's table. {i} is a number, the same in both names; {z} is i in three digits or more, 007; {g} and {j}
+// are i / n and i % n where n inner layers stand in a group. A parameter with several rows is one tensor under several
+// names: the first is the usual one.
 struct PublishedTensor {
   const char* ours;
   const char* theirs;
@@ -60,10 +76,14 @@ struct PublishedForm {
   void (*describe)(const ModelConfig& model, TrainingConfig& config);
   // n of {g} and {j}; null: 1.
   int64_t (*inner_layers)(const ModelConfig& model);
+  // Whether a row is the model's, where names depend on its configuration; null: all rows are.
+  bool (*has_row)(const PublishedTensor& row, const ModelConfig& model) = nullptr;
+  const char* config_name = "config.json";  // the file of its configuration, for errors
 };
 
+// Hugging Face's.
 const std::vector<const PublishedForm*>& PublishedForms();
-// By the model's name in the registry; null where nobody publishes models of its kind.
-const PublishedForm* FormOf(std::string_view model);
+// By the model's name in the registry; null where nobody publishes models of its kind in that format.
+const PublishedForm* FormOf(std::string_view model, PublishedFormat format = PublishedFormat::kHuggingFace);
 
 }  // namespace crosstalk

@@ -16,26 +16,13 @@
 namespace crosstalk {
 namespace {
 
-const PublishedForm& FormOf(const HuggingFaceFolder& folder) {
-  const std::string path = folder.FilePath(kHfConfigName);
-  const Json* const type = folder.config().Find("model_type");
-  std::vector<std::string> names;
-  for (const PublishedForm* form : PublishedForms()) {
-    names.emplace_back(form->model_type);
-    if (type != nullptr && type->is_string() && type->AsString() == names.back()) return *form;
-  }
-  Fail(ErrorKind::kData, path,
-       ": model_type: ", type == nullptr ? "is missing" : Excerpt(type->Dump()) + " is not read here", "; ",
-       Join(names, ", "), " are read");
-}
-
 bool SameBytes(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.num_elements()) * SizeOf(a.dtype())) == 0;
 }
 
 // The usual names of a folder's tensors.
-std::map<std::string, std::string> UsualNames(const HuggingFaceFolder& folder, const PublishedNames& names) {
+std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, const PublishedNames& names) {
   std::vector<std::string> all;
   for (const auto& [name, entry] : folder.tensors()) all.push_back(name);
   const bool without_prefix = names.LackPrefix(all);
@@ -53,10 +40,11 @@ std::map<std::string, std::string> UsualNames(const HuggingFaceFolder& folder, c
 // Parameters under their published names, in their layouts, as the model that is made of them asks for them.
 class PublishedParameters : public StoredParameters {
  public:
-  PublishedParameters(const HuggingFaceFolder& folder, const PublishedNames& names,
+  PublishedParameters(const PublishedFolder& folder, const PublishedNames& names,
                       const std::map<std::string, std::string>& originals, bool identities)
-      : StoredParameters({folder.path(), {}, {}}, folder.FilePath(kHfConfigName)),
+      : StoredParameters({folder.path(), {}, {}}, folder.ConfigPath()),
         folder_(folder.path()),
+        config_name_(folder.config_name()),
         names_(names),
         identities_(identities) {
     std::map<std::string, Tensor> by_original;
@@ -73,7 +61,7 @@ class PublishedParameters : public StoredParameters {
           IsFloating(found->second.dtype()) ? FromPublished(found->second, name.layout, shape) : std::nullopt;
       if (!ours) {
         Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name.name), " is ", found->second.dtype(),
-             found->second.shape(), ", which does not fit ", path, shape, " of the model that ", kHfConfigName,
+             found->second.shape(), ", which does not fit ", path, shape, " of the model that ", config_name_,
              " asks for");
       }
       taken_.emplace(name.name, path);
@@ -81,7 +69,7 @@ class PublishedParameters : public StoredParameters {
     }
     if (identities_ && (path.ends_with(".P_l") || path.ends_with(".P_w"))) return Identity(shape, dtype);
     Fail(ErrorKind::kData, folder_, ": has no tensor ", Quoted(names.front().name), ", for ", path, shape,
-         " of the model that ", kHfConfigName, " asks for");
+         " of the model that ", config_name_, " asks for");
   }
 
   // What nobody took must be a copy of what somebody did, or without effect: then it is the result's.
@@ -118,7 +106,7 @@ class PublishedParameters : public StoredParameters {
       }
     }
     Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name), " (", tensor.dtype(), tensor.shape(),
-         ") belongs to no parameter of the model that ", kHfConfigName, " asks for");
+         ") belongs to no parameter of the model that ", config_name_, " asks for");
   }
 
   // A buffer of integers is the positions 0, 1, 2, …
@@ -132,7 +120,7 @@ class PublishedParameters : public StoredParameters {
     }
   }
 
-  std::string folder_;
+  std::string folder_, config_name_;
   const PublishedNames& names_;
   bool identities_;
   std::map<std::string, Tensor> tensors_;     // by usual name
@@ -140,9 +128,9 @@ class PublishedParameters : public StoredParameters {
 };
 
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
-std::unique_ptr<ModelConfig> ReadConfiguration(const HuggingFaceFolder& folder, const PublishedForm& form,
+std::unique_ptr<ModelConfig> ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form,
                                                const std::map<std::string, std::string>& originals) {
-  const std::string source = folder.FilePath(kHfConfigName);
+  const std::string source = folder.ConfigPath();
   if (const Json* own = folder.config().Find(kExtensionKey)) {
     const JsonReader reader(*own, source + ": " + kExtensionKey);
     if (reader.String("model") != form.model) {
@@ -168,17 +156,17 @@ void AddMixing(AttentionKind kind, ModelConfig& model) {
 
 }  // namespace
 
-PublishedModel LoadPublishedModel(const HuggingFaceFolder& folder, const PublishedModelOptions& options) {
-  const PublishedForm& form = FormOf(folder);
+PublishedModel LoadPublishedModel(const PublishedFolder& folder, const PublishedModelOptions& options) {
+  const PublishedForm& form = folder.form();
   PublishedModel result;
   result.form = &form;
   // Which names are usual does not depend on the configuration, which in turn is held against the names.
   const std::map<std::string, std::string> originals = UsualNames(folder, PublishedNames(form, nullptr));
   try {
     const std::unique_ptr<ModelConfig> config = ReadConfiguration(folder, form, originals);
+    const PublishedNames names(form, config.get());
     if (options.attention) AddMixing(*options.attention, *config);
     if (options.implementation) config->SetImplementation(*options.implementation);
-    const PublishedNames names(form, config.get());
     const auto parameters =
         std::make_shared<PublishedParameters>(folder, names, originals, options.attention.has_value());
     result.model = config->Make(Initializer(parameters, options.dtype));
@@ -187,8 +175,9 @@ PublishedModel LoadPublishedModel(const HuggingFaceFolder& folder, const Publish
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUsage) throw;
-    Fail(ErrorKind::kData, folder.FilePath(kHfConfigName), ": ", error.what());
+    Fail(ErrorKind::kData, folder.ConfigPath(), ": ", error.what());
   }
+  result.record.format = folder.format();
   result.record.config_text = folder.config_text();
   result.record.metadata = folder.metadata();
   for (const auto& [name, entry] : folder.tensors()) result.record.tensors.push_back({name, entry.dtype});

@@ -1,12 +1,13 @@
-// The model of a Hugging Face folder, and what must be kept of the folder to write it again as it was.
+// The model of a published folder, and what must be kept of the folder to write it again as it was.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "crosstalk/models/interop/hugging_face_folder.h"
+#include "crosstalk/models/interop/published_folder.h"
 #include "crosstalk/models/interop/published_form.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/nn/attention/config.h"
@@ -24,6 +25,7 @@ struct PublishedRecord {
     std::string name;
     std::string dtype;  // "F32", "F16", "BF16", "I64", "I32"
   };
+  PublishedFormat format = PublishedFormat::kHuggingFace;
   std::string config_text;
   std::vector<StoredTensor> tensors;
   std::map<std::string, std::string> metadata;
@@ -44,6 +46,6 @@ struct PublishedModel {
 };
 
 // Error(kData) that names the file and the key or tensor for whatever does not fit together, or cannot be computed.
-PublishedModel LoadPublishedModel(const HuggingFaceFolder& folder, const PublishedModelOptions& options);
+PublishedModel LoadPublishedModel(const PublishedFolder& folder, const PublishedModelOptions& options);
 
 }  // namespace crosstalk

@@ -12,11 +12,13 @@ namespace {
 
 constexpr int64_t kMostNumber = 1'000'000;
 
-// The number at the start of `text`, plain digits without leading zeros, and what follows it.
-std::optional<std::pair<int64_t, std::string_view>> ReadNumber(std::string_view text) {
+constexpr size_t kPaddedDigits = 3;  // of {z}
+
+// The number at the start of `text`, plain digits that begin with 0 only where there are `fewest`, and what follows it.
+std::optional<std::pair<int64_t, std::string_view>> ReadNumber(std::string_view text, size_t fewest) {
   size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
-  if (digits == 0 || digits > 7 || (digits > 1 && text[0] == '0')) return std::nullopt;
+  if (digits < fewest || digits > 7 || (digits > fewest && text[0] == '0')) return std::nullopt;
   int64_t number = 0;
   std::from_chars(text.data(), text.data() + digits, number);
   if (number > kMostNumber) return std::nullopt;
@@ -42,7 +44,7 @@ std::optional<int64_t> MatchPattern(std::string_view pattern, std::string_view n
     }
     const char which = pattern[1];
     pattern.remove_prefix(3);
-    const auto number = ReadNumber(name);
+    const auto number = ReadNumber(name, which == 'z' ? kPaddedDigits : 1);
     if (!number) return std::nullopt;
     name = number->second;
     if (which == 'g') {
@@ -67,18 +69,24 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
       continue;
     }
     const char which = pattern[1];
-    name += std::to_string(which == 'g' ? i / inner_layers : which == 'j' ? i % inner_layers : i);
+    const std::string number = std::to_string(which == 'g' ? i / inner_layers : which == 'j' ? i % inner_layers : i);
+    if (which == 'z' && number.size() < kPaddedDigits) name.append(kPaddedDigits - number.size(), '0');
+    name += number;
     pattern.remove_prefix(3);
   }
   return name;
 }
 
 PublishedNames::PublishedNames(const PublishedForm& form, const ModelConfig* model)
-    : form_(&form), inner_layers_(model == nullptr || form.inner_layers == nullptr ? 1 : form.inner_layers(*model)) {}
+    : form_(&form), inner_layers_(model == nullptr || form.inner_layers == nullptr ? 1 : form.inner_layers(*model)) {
+  for (const PublishedTensor& row : form.tensors) {
+    if (model == nullptr || form.has_row == nullptr || form.has_row(row, *model)) rows_.push_back(row);
+  }
+}
 
 std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const {
   std::vector<PublishedName> names;
-  for (const PublishedTensor& row : form_->tensors) {
+  for (const PublishedTensor& row : rows_) {
     const std::optional<int64_t> i = MatchPattern(row.ours, path, inner_layers_);
     if (i) names.push_back({ExpandPattern(row.theirs, *i, inner_layers_), row.layout});
   }
@@ -88,7 +96,7 @@ std::vector<PublishedName> PublishedNames::NamesOf(std::string_view path) const 
 
 std::vector<PublishedName> PublishedNames::PathsOf(std::string_view name) const {
   std::vector<PublishedName> paths;
-  for (const PublishedTensor& row : form_->tensors) {
+  for (const PublishedTensor& row : rows_) {
     const std::optional<int64_t> i = MatchPattern(row.theirs, name, inner_layers_);
     if (i) paths.push_back({ExpandPattern(row.ours, *i, inner_layers_), row.layout});
   }
@@ -134,18 +142,23 @@ std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const S
       padded.Slice(0, 0, theirs.size(0)).CopyFrom(theirs);
       return padded;
     }
+    case Layout::kColumns:
+      if (theirs.rank() != 2) return std::nullopt;
+      return FromPublished(theirs.Transpose(0, 1).Contiguous(), Layout::kRows, ours);
+    case Layout::kMatrix:
     case Layout::kTransposed:
       break;
   }
   if (theirs.rank() != 2) return std::nullopt;
+  const Tensor matrix = layout == Layout::kMatrix ? theirs : theirs.Transpose(0, 1);
   for (int split = 1; split < ours.rank(); ++split) {
-    if (Product(ours, 0, split) != theirs.size(1) || Product(ours, split, ours.rank()) != theirs.size(0)) continue;
-    return theirs.Transpose(0, 1).Contiguous().Reshape(ours);
+    if (Product(ours, 0, split) != matrix.size(0) || Product(ours, split, ours.rank()) != matrix.size(1)) continue;
+    return matrix.Contiguous().Reshape(ours);
   }
   return std::nullopt;
 }
 
-Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t rows) {
+Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids) {
   const Tensor dense = ours.Contiguous();
   switch (layout) {
     case Layout::kSame:
@@ -153,7 +166,11 @@ Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& para
     case Layout::kFlat:
       return dense.Reshape({dense.num_elements()});
     case Layout::kRows:
-      return dense.Slice(0, 0, rows).Contiguous();
+      return dense.Slice(0, 0, ids).Contiguous();
+    case Layout::kColumns:
+      return dense.Slice(0, 0, ids).Transpose(0, 1).Contiguous();
+    case Layout::kMatrix:
+      return dense.Reshape(parameter.matrix_shape);
     case Layout::kTransposed:
       break;
   }

@@ -42,6 +42,7 @@ class PublishedNames {
 
  private:
   const PublishedForm* form_;
+  std::vector<PublishedTensor> rows_;
   int64_t inner_layers_;
 };
 
@@ -53,7 +54,7 @@ std::string ExpandPattern(std::string_view pattern, int64_t i, int64_t inner_lay
 
 // Theirs as ours; nothing where the shapes do not fit.
 std::optional<Tensor> FromPublished(const Tensor& theirs, Layout layout, const Shape& ours);
-// A value or a gradient of a parameter as theirs, contiguous; `rows` are those of kRows.
-Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t rows);
+// A value or a gradient of a parameter as theirs, contiguous; `ids` are those of kRows and kColumns.
+Tensor ToPublished(const Tensor& ours, Layout layout, const NamedParameter& parameter, int64_t ids);
 
 }  // namespace crosstalk

@@ -149,6 +149,8 @@ Json WriteT5(const ModelConfig& written) {
                            {"vocab_size", model.vocabulary}});
 }
 
+}  // namespace
+
 void DescribeT5(const ModelConfig& described, TrainingConfig& config) {
   const auto& model = static_cast<const T5Config&>(described);
   model.Describe(config.model);
@@ -161,8 +163,6 @@ void DescribeT5(const ModelConfig& described, TrainingConfig& config) {
   describe(model.decoder_self, &config.model.decoder_self_kind);
   describe(model.encoder_decoder, &config.model.encoder_decoder_kind);
 }
-
-}  // namespace
 
 const PublishedForm kPublishedT5 = {.model = "t5",
                                     .model_type = "t5",

@@ -7,4 +7,7 @@ namespace crosstalk {
 
 extern const PublishedForm kPublishedT5;
 
+// PublishedForm::describe of every form of a T5.
+void DescribeT5(const ModelConfig& described, TrainingConfig& config);
+
 }  // namespace crosstalk

@@ -4,9 +4,12 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/interop/published_albert.h"
+#include "crosstalk/models/interop/published_mesh_t5.h"
 #include "crosstalk/models/interop/published_t5.h"
 
 namespace crosstalk {
@@ -29,6 +32,18 @@ TEST(PublishedNamesTest, PatternsMatchPlainNumbersAlone) {
   EXPECT_EQ(MatchPattern("shared", "shared", 1), -1);
 }
 
+TEST(PublishedNamesTest, PaddedNumbersHaveThreeDigitsOrMore) {
+  const char* const pattern = "block_{z}/q";
+  for (const auto& [i, name] :
+       {std::pair(0, "block_000/q"), {7, "block_007/q"}, {123, "block_123/q"}, {1234, "block_1234/q"}}) {
+    EXPECT_EQ(ExpandPattern(pattern, i, 1), name);
+    EXPECT_EQ(MatchPattern(pattern, name, 1), i);
+  }
+  for (const char* name : {"block_7/q", "block_07/q", "block_0007/q", "block_/q", "block_00x/q"}) {
+    EXPECT_EQ(MatchPattern(pattern, name, 1), std::nullopt) << name;
+  }
+}
+
 TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
   const char* const pattern = "groups.{g}.layers.{j}.w";
   EXPECT_EQ(ExpandPattern(pattern, 7, 3), "groups.2.layers.1.w");
@@ -45,7 +60,9 @@ TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
 
 // Each published name but the tied ones stands for one parameter, in every table.
 TEST(PublishedNamesTest, TablesSayEachNameOnce) {
-  for (const PublishedForm* form : PublishedForms()) {
+  std::vector<const PublishedForm*> forms = PublishedForms();
+  forms.push_back(&kPublishedMeshT5);
+  for (const PublishedForm* form : forms) {
     std::set<std::string> rows;
     for (const PublishedTensor& row : form->tensors) {
       EXPECT_TRUE(rows.insert(std::string(row.ours) + " " + row.theirs).second) << row.ours << " " << row.theirs;
@@ -69,6 +86,10 @@ TEST(PublishedNamesTest, LayoutsTakeATensorThereAndBack) {
       {Layout::kTransposed, {1, 3, 5}, {3, 5}, {5, 3}, 0},
       {Layout::kRows, {128, 3}, {128, 3}, {100, 3}, 100},
       {Layout::kRows, {128, 3}, {128, 3}, {128, 3}, 128},
+      {Layout::kMatrix, {5, 2, 3}, {5, 6}, {5, 6}, 0},  // P_q
+      {Layout::kMatrix, {2, 3, 5}, {6, 5}, {6, 5}, 0},  // P_o
+      {Layout::kColumns, {128, 3}, {128, 3}, {3, 100}, 100},
+      {Layout::kColumns, {128, 3}, {128, 3}, {3, 128}, 128},
   };
   for (const Case& one : cases) {
     const Tensor theirs = Counting(one.theirs);
@@ -83,6 +104,8 @@ TEST(PublishedNamesTest, LayoutsTakeATensorThereAndBack) {
   // y = x·Wᵀ there, x·P here: element [in, out] is theirs at [out, in]; padding is zeros.
   EXPECT_EQ(FromPublished(Counting({6, 5}), Layout::kTransposed, {5, 2, 3})->At({4, 1, 0}), 3 * 5 + 4);
   EXPECT_EQ(FromPublished(Counting({5, 6}), Layout::kTransposed, {2, 3, 5})->At({1, 0, 4}), 4 * 6 + 3);
+  EXPECT_EQ(FromPublished(Counting({5, 6}), Layout::kMatrix, {5, 2, 3})->At({4, 1, 0}), 4 * 6 + 3);
+  EXPECT_EQ(FromPublished(Counting({3, 100}), Layout::kColumns, {128, 3})->At({99, 2}), 2 * 100 + 99);
   EXPECT_EQ(FromPublished(Tensor::Full({100, 3}, 7, DType::kFloat32), Layout::kRows, {128, 3})->At({100, 0}), 0);
 }
 
@@ -91,6 +114,9 @@ TEST(PublishedNamesTest, ShapesThatDoNotFitAreNone) {
   EXPECT_FALSE(FromPublished(Counting({2, 3}), Layout::kFlat, {2, 3}));
   EXPECT_FALSE(FromPublished(Counting({6, 5}), Layout::kTransposed, {6, 5}));
   EXPECT_FALSE(FromPublished(Counting({30}), Layout::kTransposed, {5, 2, 3}));
+  EXPECT_FALSE(FromPublished(Counting({6, 5}), Layout::kMatrix, {5, 2, 3}));
+  EXPECT_FALSE(FromPublished(Counting({100, 3}), Layout::kColumns, {128, 3}));
+  EXPECT_FALSE(FromPublished(Counting({100}), Layout::kColumns, {128, 1}));
   EXPECT_FALSE(FromPublished(Counting({100, 3}), Layout::kRows, {256, 3}));
   EXPECT_FALSE(FromPublished(Counting({129, 3}), Layout::kRows, {128, 3}));
   EXPECT_FALSE(FromPublished(Counting({2, 2}), Layout::kTransposed, {int64_t{1} << 33, int64_t{1} << 33, 2}));

@@ -1,0 +1,81 @@
+// A folder with a published model, in whatever format: its configuration, its tensors by name, the files beside them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "crosstalk/models/interop/published_form.h"
+#include "crosstalk/nn/feed_forward.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/shape.h"
+
+namespace crosstalk {
+
+struct PublishedTensorEntry {
+  std::string dtype;  // "F32", "F16", "BF16", "I64", "I32"
+  Shape shape;
+};
+
+class PublishedFolder {
+ public:
+  virtual ~PublishedFolder() = default;
+
+  virtual PublishedFormat format() const = 0;
+  // Error(kData) where its configuration names a model that is not read here.
+  virtual const PublishedForm& form() const = 0;
+  // All tensors, ordered by name.
+  virtual std::vector<NamedTensor> ReadTensors() const = 0;
+
+  const std::string& path() const { return path_; }
+  std::string FilePath(const std::string& name) const { return path_ + "/" + name; }
+  // The file that errors name where they speak of the configuration, and it.
+  const std::string& config_name() const { return config_name_; }
+  std::string ConfigPath() const { return FilePath(config_name_); }
+  const std::string& config_text() const { return config_text_; }
+  const Json& config() const { return config_; }
+  // By name.
+  const std::map<std::string, PublishedTensorEntry>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // What was passed over: sentences for the user.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+  // The contents of a file of the folder, or "" where it has none of that name. Error(kData) for one that is too large.
+  std::string Contents(const std::string& name) const;
+
+ protected:
+  PublishedFolder() = default;
+  // Without the slashes at its end.
+  explicit PublishedFolder(std::string path);
+
+  std::string path_;
+  std::string config_name_;
+  std::string config_text_;
+  Json config_;
+  std::map<std::string, PublishedTensorEntry> tensors_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<std::string> remarks_;
+};
+
+// What a checkpoint of Mesh TensorFlow may leave open, as its configuration would say it.
+struct MeshOptions {
+  std::optional<FeedForwardKind> feed_forward = {};
+  std::optional<std::string> dynamic = {};  // "Xl,Mw": the dynamic projections that there are
+  std::optional<int64_t> vocabulary = {};   // ids, where the embedding has more rows
+  bool empty() const { return !feed_forward && !dynamic && !vocabulary; }
+};
+
+// True where a published model may be: a folder with a config.json that is no checkpoint of ours, or a checkpoint of
+// Mesh TensorFlow as MeshFolder takes it.
+bool IsPublished(const std::string& path);
+// Whichever of the two it is. Error(kUsage) of the field at fault for options that a Hugging Face folder has no use
+// for.
+std::unique_ptr<PublishedFolder> OpenPublishedFolder(const std::string& path, const MeshOptions& mesh = {});
+
+// A name that stays in its folder.
+bool IsPlainName(std::string_view name);
+
+}  // namespace crosstalk
