@@ -26,8 +26,9 @@ void FuzzJson(std::string_view input);
 void FuzzPublished(std::string_view input);  // config.json, weights and index of published models
 void FuzzRunFolder(std::string_view input);  // the files of a run and of its checkpoints
 void FuzzSafetensors(std::string_view input);
-void FuzzTasks(std::string_view input);      // files of tasks and of their predictions
-void FuzzTokenizer(std::string_view input);  // SentencePiece models and descriptors
+void FuzzTasks(std::string_view input);         // files of tasks and of their predictions
+void FuzzTensorBundle(std::string_view input);  // TensorFlow's checkpoints and their configurations
+void FuzzTokenizer(std::string_view input);     // SentencePiece models and descriptors
 
 // A promise that was broken. Not an Error, which is how the library refuses an input.
 class Finding : public std::logic_error {

@@ -13,6 +13,7 @@ std::span<const Target> Targets() {
       {"run_folder", FuzzRunFolder},
       {"safetensors", FuzzSafetensors},
       {"tasks", FuzzTasks},
+      {"tensor_bundle", FuzzTensorBundle},
       {"tokenizer", FuzzTokenizer},
   };
   return kTargets;
