@@ -259,8 +259,8 @@ void CheckSentencePieceModel(std::string_view model, const std::string& name) {
          kMaxNestedSymbols, " that the library can bear");
   }
   if (unknown != 1 || normal == 0) {
-    Fail(ErrorKind::kData, subject, ": it has ", normal, " pieces for text and ",
-         unknown, " for the unknown, where exactly one is needed");
+    Fail(ErrorKind::kData, subject, ": it has ", normal, " pieces for text and ", unknown,
+         " for the unknown, where exactly one is needed");
   }
 }
 

@@ -61,7 +61,7 @@ TEST(GinTest, WhatIsWrittenIsReadAgain) {
       Json::MakeObject({{"d_model", 24},
                         {"rate", 0.5},
                         {"tied", false},
-       {"text", "it's"},
+                        {"text", "it's"},
                         {"none", Json()},
                         {"A.layers", Json::MakeArray({"@A", "@B"})},
                         {"A.heads", Json::MakeArray({Json::MakeArray({"heads", 4}), Json::MakeArray({"x"})})},
