@@ -6,6 +6,7 @@
 #include "crosstalk/models/interop/export_mesh.h"
 #include "crosstalk/models/interop/export_weights.h"
 #include "crosstalk/models/interop/hugging_face_folder.h"
+#include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"

@@ -11,6 +11,7 @@
 #include "crosstalk/models/interop/mesh_folder.h"
 #include "crosstalk/models/interop/published_config.h"
 #include "crosstalk/models/interop/tensor_bundle_writer.h"
+#include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
