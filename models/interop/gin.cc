@@ -120,7 +120,7 @@ class ValueReader {
       SkipSpaces();
       if (at_ < text_.size() && text_[at_] == closing) break;
       std::optional<Json> element = Value();
-      if (!element) return std::nullopt;
+      if (!element || (element->is_string() && element->AsString().starts_with(kMacro))) return std::nullopt;
       list.Append(std::move(*element));
       SkipSpaces();
       if (at_ == text_.size()) return std::nullopt;

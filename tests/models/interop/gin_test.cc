@@ -34,6 +34,7 @@ TEST(GinTest, LiteralsAreReadAndTheRestIsLeftOut) {
       "unbound = %nothing\n"
       "itself = %itself\n"
       "quoted = '@A'\n"
+      "list = [%d_model]\n"
       "infinite = inf\n"
       "sum = 1 + 2\n"
       "= 3\n"
