@@ -84,7 +84,8 @@ void CheckLayers(const char* name, int64_t layers);
 template <typename Config>
 Json ModelJson(const FieldTable<Config>& table, const Config& config) {
   Json json = Json::MakeObject({{"model", config.model()}});
-  for (const Field<Config>& field : table) json.Set(field.key, field.get(config));
+  const Json fields = FieldsToJson(table, config);
+  for (const auto& [key, value] : fields.AsObject()) json.Set(key, value);
   return json;
 }
 

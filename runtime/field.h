@@ -66,6 +66,8 @@ struct FieldOptions {
   FieldReaders read_by = {};
   // Set for a row that is added to a table of which files exist: they are read with its default.
   bool may_be_missing = false;
+  // Set for a row that few configurations need: files leave it out where it has its default, and are read with that.
+  bool only_if_set = false;
   // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
   bool of_the_origin = false;
   // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
@@ -274,8 +276,12 @@ FieldTable<Config> Joined(FieldTable<Config> first, FieldTable<Config> second, M
 // {"d_model": 128, …} in the table's order.
 template <typename Config>
 Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
+  const Config standard;
   Json json = Json::MakeObject();
-  for (const Field<Config>& field : table) json.Set(field.key, field.get(config));
+  for (const Field<Config>& field : table) {
+    Json value = field.get(config);
+    if (!field.options.only_if_set || value != field.get(standard)) json.Set(field.key, std::move(value));
+  }
   return json;
 }
 
@@ -285,7 +291,7 @@ template <typename Config>
 void SetFields(const FieldTable<Config>& table, const Json& json, Config& config) {
   for (const Field<Config>& field : table) {
     const Json* const value = json.Find(field.key);
-    if (value == nullptr && field.options.may_be_missing) continue;
+    if (value == nullptr && (field.options.may_be_missing || field.options.only_if_set)) continue;
     CROSSTALK_CHECK_FIELD(value != nullptr, field.key, "is missing");
     field.set(config, *value);
   }
