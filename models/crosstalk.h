@@ -27,6 +27,7 @@
 #include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/autograd/ops_dropout.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_heads.h"
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_matmul.h"
