@@ -172,9 +172,11 @@ AttentionShape BindShape(const AttentionCall& call) {
       shape.*mixing.present = bind(mixing.bracket, call[mixing.operand]);
     }
   };
+  bind("conv_l[c_ql, c_kl, h_k]", call.conv_l);
   bind_mixings(kernels::kLogits);
   if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
   if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
+  bind("conv_w[c_qw, c_kw, h]", call.conv_w);
   bind_mixings(kernels::kWeights);
   if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
   CROSSTALK_CHECK(!call.bias.defined() || !call.bias_table.defined(),
@@ -209,6 +211,8 @@ AttentionShape BindShape(const AttentionCall& call) {
 }
 
 Variable FusedAttention(const AttentionCall& given) {
+  CROSSTALK_CHECK(!given.conv_l.defined() && !given.conv_w.defined(),
+                  "fused attention: it has no convolution of logits or weights; the composed implementation has");
   TensorCall call;
   static_cast<kernels::AttentionSettings&>(call) = given;
   const AttentionShape& s = call.shape = BindShape(given);

@@ -43,6 +43,11 @@ Tensor Initializer::Make(const Shape& shape, const InitialValues& values) const 
       FillNormal(tensor, key(), 0.0, values.stddev);
       return tensor;
     }
+    case kFilter: {
+      Tensor filter = Tensor::Zeros(shape, dtype_);
+      filter.Select(0, shape[0] - 1).Select(0, values.at).Fill(1);
+      return filter;
+    }
     case kTruncatedNormal:
       break;
   }

@@ -24,15 +24,18 @@ struct InitialValues {
     kIdentity,  // ones on the diagonal of a square matrix
     kNormal,
     kTruncatedNormal,  // mean 0, cut at ±2 stddev
+    kFilter,           // of filter[c_q, c_k, h]: one at the last query and the key `at`
   };
   Distribution distribution = Distribution::kZeros;
   double stddev = 0;
+  int64_t at = 0;
 
   static constexpr InitialValues Zeros() { return {Distribution::kZeros, 0}; }
   static constexpr InitialValues Ones() { return {Distribution::kOnes, 0}; }
   static constexpr InitialValues Identity() { return {Distribution::kIdentity, 0}; }
   static constexpr InitialValues Normal(double stddev) { return {Distribution::kNormal, stddev}; }
   static constexpr InitialValues TruncatedNormal(double stddev) { return {Distribution::kTruncatedNormal, stddev}; }
+  static constexpr InitialValues Filter(int64_t at) { return {Distribution::kFilter, 0, at}; }
 };
 
 // Seed, type and path of what is being built. Child (nn/module.h) hands it down a tree of modules; each level appends

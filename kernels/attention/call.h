@@ -6,6 +6,9 @@
 //   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
 //   O[b, n, h_v, d_v] = U·V
 //
+// With conv_l, J is conv(J), and with conv_w W is conv(W) where U is made of it (kernels/head_convolution.h), both 0
+// where a query may not attend. No kernel has these.
+//
 // Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with KvHeads::kMultiQuery.
 #pragma once
 
@@ -47,8 +50,8 @@ struct AttentionShape {
 };
 
 // In the order of AttentionOperands.
-enum class AttentionOperand { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable };
-inline constexpr int kAttentionOperands = 11;
+enum class AttentionOperand { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable, kConvL, kConvW };
+inline constexpr int kAttentionOperands = 13;
 
 // What has a gradient, or the gradients. Absent where the call has none.
 template <typename T>
@@ -64,20 +67,24 @@ struct AttentionOperands {
   T R_Mw = {};        // [b, m, h, h_v]
   T bias = {};        // kDense: [h, n, m]
   T bias_table = {};  // kRelativePosition: [h, buckets]
+  T conv_l = {};      // [c_ql, c_kl, h_k]: a convolution of J before the mixing of logits
+  T conv_w = {};      // [c_qw, c_kw, h]: of W before the mixing of weights
 
   T& operator[](AttentionOperand i) { return const_cast<T&>(std::as_const(*this)[i]); }
   const T& operator[](AttentionOperand i) const {
     static constexpr T AttentionOperands::*kMembers[kAttentionOperands] = {
-        &AttentionOperands::Q,    &AttentionOperands::K,    &AttentionOperands::V,         &AttentionOperands::P_l,
-        &AttentionOperands::P_w,  &AttentionOperands::R_Xl, &AttentionOperands::R_Ml,      &AttentionOperands::R_Xw,
-        &AttentionOperands::R_Mw, &AttentionOperands::bias, &AttentionOperands::bias_table};
+        &AttentionOperands::Q,     &AttentionOperands::K,    &AttentionOperands::V,          &AttentionOperands::P_l,
+        &AttentionOperands::P_w,   &AttentionOperands::R_Xl, &AttentionOperands::R_Ml,       &AttentionOperands::R_Xw,
+        &AttentionOperands::R_Mw,  &AttentionOperands::bias, &AttentionOperands::bias_table, &AttentionOperands::conv_l,
+        &AttentionOperands::conv_w};
     return this->*kMembers[static_cast<int>(i)];
   }
 };
 
 struct AttentionSettings {
   AttentionShape shape;
-  double scale = 1.0;  // of J
+  double scale = 1.0;              // of J
+  int64_t left_l = 0, left_w = 0;  // keys before its own that conv_l and conv_w read
   // U's element ((b·h_v + k)·n + i)·m + j is dropped where Uniform(dropout_key, element) < dropout_rate, else divided
   // by 1 - dropout_rate. 0 ≤ rate < 1; 0 is no dropout.
   double dropout_rate = 0.0;

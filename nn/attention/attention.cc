@@ -17,8 +17,9 @@ namespace {
 // `module`: the dotted path of the layer that holds the parameters.
 AttentionResult AttendAs(const std::string& module, const AttentionConfig& config,
                          const AttentionParameters& parameters, const Variable& X, const AttentionMemory& memory,
-                         const AttentionCallOptions& options, const std::optional<RandomKey>& dropout_key) {
-  const AttentionCall call = ProjectQueries(config, parameters, X, memory, options, dropout_key);
+                         const AttentionCallOptions& options, const std::optional<RandomKey>& dropout_key,
+                         int64_t first = 0) {
+  const AttentionCall call = ProjectQueries(config, parameters, X, memory, options, dropout_key, first);
   AttentionResult result;
   const auto compose = [&](AttentionCapture* capture) {
     const ComposedResult composed = AttendComposed(call, capture);
@@ -45,10 +46,16 @@ AttentionResult AttendAs(const std::string& module, const AttentionConfig& confi
   return result;
 }
 
+// All that belongs to a memory position.
+constexpr Variable AttentionMemory::*kMemoryTensors[] = {&AttentionMemory::K,    &AttentionMemory::V,
+                                                         &AttentionMemory::R_Ml, &AttentionMemory::R_Mw,
+                                                         &AttentionMemory::F_Ml, &AttentionMemory::F_Mw};
+
 // buffer[b, capacity, …] with positions [length, length + step) of `step`[b, step, …] written; a new buffer of twice
 // the size where they do not fit.
-void AppendTo(Tensor& buffer, int64_t length, const Variable& step) {
+void AppendTo(Variable& held, int64_t length, const Variable& step) {
   if (!step.defined()) return;
+  Tensor buffer = held.defined() ? held.value() : Tensor();
   const Tensor& values = step.value();
   const int64_t end = length + values.size(1);
   if (!buffer.defined() || buffer.size(1) < end) {
@@ -57,12 +64,23 @@ void AppendTo(Tensor& buffer, int64_t length, const Variable& step) {
     Tensor grown = Tensor::Empty(shape, values.dtype());
     if (length > 0) grown.Slice(1, 0, length).CopyFrom(buffer.Slice(1, 0, length));
     buffer = grown;
+    held = Variable(buffer);
   }
   buffer.Slice(1, length, end).CopyFrom(values);
 }
 
-Variable Positions(const Tensor& buffer, int64_t length) {
-  return buffer.defined() ? Variable(buffer.Slice(1, 0, length)) : Variable();
+Variable Positions(const Variable& buffer, int64_t length) {
+  return buffer.defined() ? Variable(buffer.value().Slice(1, 0, length)) : Variable();
+}
+
+// Of a bias of n queries and m keys that of the last `rows` queries: what a step reads where another layer's
+// convolution reads more.
+LogitsBias LastQueries(const LogitsBias& bias, int64_t rows, int64_t m) {
+  if (!bias.defined()) return bias;
+  if (bias.by_distance()) return {bias.values, bias.distance_bucket.Slice(0, 0, rows + m - 1)};
+  const int dim = bias.values.rank() - 2;
+  const int64_t n = bias.values.size(dim);
+  return n <= rows ? bias : LogitsBias(Slice(bias.values, dim, n - rows, n));
 }
 
 Tensor CloneOf(const Tensor& tensor) { return tensor.defined() ? tensor.Clone() : Tensor(); }
@@ -111,11 +129,11 @@ AttentionImplementation ImplementationFor(const AttentionConfig& config, DType d
 }
 
 AttentionCache::AttentionCache(const AttentionCache& other)
-    : length_(other.length_),
-      K_(CloneOf(other.K_)),
-      V_(CloneOf(other.V_)),
-      R_Ml_(CloneOf(other.R_Ml_)),
-      R_Mw_(CloneOf(other.R_Mw_)) {}
+    : length_(other.length_), earlier_(CloneOf(other.earlier_)) {
+  for (const auto tensor : kMemoryTensors) {
+    if ((other.buffers_.*tensor).defined()) buffers_.*tensor = Variable((other.buffers_.*tensor).value().Clone());
+  }
+}
 
 AttentionCache& AttentionCache::operator=(const AttentionCache& other) {
   *this = AttentionCache(other);
@@ -123,27 +141,39 @@ AttentionCache& AttentionCache::operator=(const AttentionCache& other) {
 }
 
 void AttentionCache::SelectRows(const std::vector<int64_t>& rows) {
-  if (!K_.defined()) return;
+  const int64_t held = this->rows();
+  if (held == 0) return;
   for (const int64_t row : rows) {
-    CROSSTALK_CHECK(row >= 0 && row < K_.size(0), "attention cache: there is no batch row ", row, " among ",
-                    K_.size(0));
+    CROSSTALK_CHECK(row >= 0 && row < held, "attention cache: there is no batch row ", row, " among ", held);
   }
-  const bool in_place = FitInPlace(rows, K_.size(0));
-  for (Tensor* buffer : {&K_, &V_, &R_Ml_, &R_Mw_}) SelectRowsOf(*buffer, length_, rows, in_place);
+  const bool in_place = FitInPlace(rows, held);
+  for (const auto tensor : kMemoryTensors) {
+    if (!(buffers_.*tensor).defined()) continue;
+    Tensor buffer = (buffers_.*tensor).value();
+    SelectRowsOf(buffer, length_, rows, in_place);
+    buffers_.*tensor = Variable(buffer);
+  }
+  if (earlier_.defined()) SelectRowsOf(earlier_, earlier_.size(1), rows, in_place);
 }
 
 void AttentionCache::Append(const AttentionMemory& step) {
-  CROSSTALK_CHECK(!K_.defined() || K_.size(0) == step.K.size(0), "attention cache: it holds b=", K_.size(0),
+  CROSSTALK_CHECK(rows() == 0 || rows() == step.K.size(0), "attention cache: it holds b=", rows(),
                   " batch rows, but b=", step.K.size(0), " in this step");
-  AppendTo(K_, length_, step.K);
-  AppendTo(V_, length_, step.V);
-  AppendTo(R_Ml_, length_, step.R_Ml);
-  AppendTo(R_Mw_, length_, step.R_Mw);
+  for (const auto tensor : kMemoryTensors) AppendTo(buffers_.*tensor, length_, step.*tensor);
   length_ += step.K.size(1);
 }
 
 AttentionMemory AttentionCache::View() const {
-  return {Positions(K_, length_), Positions(V_, length_), Positions(R_Ml_, length_), Positions(R_Mw_, length_)};
+  AttentionMemory view;
+  for (const auto tensor : kMemoryTensors) view.*tensor = Positions(buffers_.*tensor, length_);
+  return view;
+}
+
+Variable AttentionCache::WithEarlier(const Variable& x, int64_t most) {
+  const Variable all = earlier_.defined() ? Concat({Variable(earlier_), x}, 1) : x;
+  const int64_t n = all.size(1);
+  earlier_ = all.value().Slice(1, std::max<int64_t>(0, n - most), n).Clone();
+  return all;
 }
 
 AttentionResult ComputeAttention(const AttentionConfig& config, const AttentionParameters& parameters,
@@ -190,24 +220,41 @@ AttentionCache AttentionModule::Precompute(const Variable& M) const {
   return cache;
 }
 
-AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionCallOptions& options,
+AttentionResult AttentionModule::Step(const Variable& x, AttentionCache& cache, const AttentionCallOptions& given,
                                       CachedMixings mixings) const {
   const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(x.rank() == 3 && x.size(1) >= 1 && (x.size(1) == 1 || cache.length() == 0),
                   "attention step: x[b, n, d_X] = ", x.shape(), " must hold one position, with a cache of ",
                   cache.length());
-  const AttentionMemory step = ProjectMemory(config_, parameters_, x);
+  const int64_t first = cache.length();
+  const AttentionMemory step = ProjectMemory(config_, parameters_, x, first);
   cache.Append(step);
-  if (x.size(1) == 1) {
-    AttentionMemory memory = cache.View();
-    if (mixings == CachedMixings::kOfCurrentToken) {
-      memory.R_Ml = OfAllPositions(step.R_Ml, cache.length());
-      memory.R_Mw = OfAllPositions(step.R_Mw, cache.length());
+  AttentionMemory memory = cache.View();
+  if (mixings == CachedMixings::kOfCurrentToken && x.size(1) == 1) {
+    for (const auto mixing :
+         {&AttentionMemory::R_Ml, &AttentionMemory::R_Mw, &AttentionMemory::F_Ml, &AttentionMemory::F_Mw}) {
+      memory.*mixing = OfAllPositions(step.*mixing, cache.length());
     }
-    return AttendToAll(x, memory, options);
   }
+  AttentionCallOptions options = given;
+  const int64_t queries = x.size(1) + std::min(first, config_.earlier_queries());
+  options.bias = LastQueries(given.bias, queries, cache.length());
   AttentionConfig causal = config_;
   causal.causality = Causality::kCausal;
+  if (const int64_t most = config_.earlier_queries(); most > 0) {
+    CROSSTALK_CHECK(!options.attention_mask.defined(),
+                    "attention step: a convolution reads queries before this one, "
+                    "of which an attention_mask says nothing");
+    // The queries before are computed again: what the convolutions read of them.
+    const Variable X = cache.WithEarlier(x, most);
+    AttentionResult result =
+        AttendAs(path(), causal, parameters_, X, memory, options, std::nullopt, cache.length() - X.size(1));
+    const auto last = [&](const Variable& of_all) {
+      return of_all.defined() ? Slice(of_all, 1, X.size(1) - x.size(1), X.size(1)) : of_all;
+    };
+    return {last(result.Y), last(result.W), last(result.U), result.implementation};
+  }
+  if (x.size(1) == 1) return AttendToAll(x, memory, options, first);
   return AttendAs(path(), causal, parameters_, x, step, options, std::nullopt);
 }
 
@@ -215,14 +262,17 @@ AttentionResult AttentionModule::Attend(const Variable& X, const AttentionCache&
                                         const AttentionCallOptions& options) const {
   const ContextScope no_grad = NoGrad();
   CROSSTALK_CHECK(cache.length() > 0, "attention: the cache is empty; fill it with Precompute or Step");
-  return AttendToAll(X, cache.View(), options);
+  CROSSTALK_CHECK(config_.rotary == Rotary::kNone && config_.earlier_queries() == 0,
+                  "attention: queries over a memory of their own have no place among its positions, which rotary "
+                  "positions and convolutions need");
+  return AttendToAll(X, cache.View(), options, 0);
 }
 
 AttentionResult AttentionModule::AttendToAll(const Variable& X, const AttentionMemory& memory,
-                                             const AttentionCallOptions& options) const {
+                                             const AttentionCallOptions& options, int64_t position) const {
   AttentionConfig config = config_;
   config.causality = Causality::kNone;
-  return AttendAs(path(), config, parameters_, X, memory, options, std::nullopt);
+  return AttendAs(path(), config, parameters_, X, memory, options, std::nullopt, position);
 }
 
 }  // namespace crosstalk

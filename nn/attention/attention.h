@@ -51,8 +51,8 @@ class AttentionCache {
   AttentionCache(AttentionCache&&) = default;
   AttentionCache& operator=(AttentionCache&&) = default;
 
-  int64_t length() const { return length_; }                      // memory positions held
-  int64_t rows() const { return K_.defined() ? K_.size(0) : 0; }  // batch rows held
+  int64_t length() const { return length_; }                                      // memory positions held
+  int64_t rows() const { return buffers_.K.defined() ? buffers_.K.size(0) : 0; }  // batch rows held
   // Keeps the batch rows `rows` in that order (any may repeat): what a beam search does after each step. A row that
   // keeps its place is not copied where each other one comes from such a row, or from behind the last place.
   void SelectRows(const std::vector<int64_t>& rows);
@@ -60,10 +60,14 @@ class AttentionCache {
  private:
   friend class AttentionModule;
   void Append(const AttentionMemory& step);
+  // x behind the last positions of those before it, of which as many are kept.
+  Variable WithEarlier(const Variable& x, int64_t most);
   AttentionMemory View() const;
 
   int64_t length_ = 0;
-  Tensor K_, V_, R_Ml_, R_Mw_;  // as in AttentionMemory, with m the capacity
+  AttentionMemory buffers_;  // with m the capacity
+  // x[b, n, d_X] of the last positions, which the convolutions of the next one read; at most earlier_queries().
+  Tensor earlier_;
 };
 
 class AttentionModule : public Module {
@@ -90,16 +94,17 @@ class AttentionModule : public Module {
   // The next position of self-attention, or the first n: appends x[b, n, d_X] to the cache, and each attends to what
   // that holds up to itself (which is what causal means). n = 1 but where the cache is empty. Masks and bias cover the
   // whole cache: key_padding_mask[b, m], attention_mask[b, n, m], and n queries and m keys for the bias, with m =
-  // cache.length() after the call.
+  // cache.length() after the call; with convolutions the bias also covers the earlier_queries() before them, as far as
+  // there are so many (and may cover more), and there is no attention_mask.
   AttentionResult Step(const Variable& x, AttentionCache& cache, const AttentionCallOptions& options,
                        CachedMixings mixings = CachedMixings::kOfEachPosition) const;
   // Queries X[b, n, d_X] over a precomputed cache (cross-attention), which stays as it is.
   AttentionResult Attend(const Variable& X, const AttentionCache& cache, const AttentionCallOptions& options) const;
 
  private:
-  // One query of each row over memory that holds nothing later than it.
-  AttentionResult AttendToAll(const Variable& X, const AttentionMemory& memory,
-                              const AttentionCallOptions& options) const;
+  // One query of each row, at `position`, over memory that holds nothing later than it.
+  AttentionResult AttendToAll(const Variable& X, const AttentionMemory& memory, const AttentionCallOptions& options,
+                              int64_t position) const;
 
   AttentionConfig config_;
   AttentionParameters parameters_;

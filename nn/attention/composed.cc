@@ -5,6 +5,7 @@
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops_dropout.h"
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_heads.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/bias.h"
@@ -20,8 +21,8 @@ namespace crosstalk {
 namespace {
 
 // bool, broadcastable to [b, h, n, m], true = attend; undefined if nothing is masked.
-Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s) {
-  const bool causal = s.causality == Causality::kCausal;
+Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s, Causality causality) {
+  const bool causal = causality == Causality::kCausal;
   const bool padded = call.key_padding_mask.defined(), masked = call.attention_mask.defined();
   const int64_t b = s.b, n = s.n, m = s.m;
   if (!causal && !masked) return padded ? call.key_padding_mask.Reshape({b, 1, 1, m}) : Tensor();
@@ -39,7 +40,8 @@ Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s)
       for (int64_t row = begin; row < end; ++row) {
         const int64_t batch = row / n, query = row % n;
         for (int64_t j = 0; j < m; ++j) {
-          out[row * m + j] = (!causal || j <= query) && (memory_data == nullptr || memory_data[batch * m + j]) &&
+          out[row * m + j] = (!causal || j <= query + m - n) &&
+                             (memory_data == nullptr || memory_data[batch * m + j]) &&
                              (pairs_data == nullptr || pairs_data[row * m + j]);
         }
       }
@@ -74,6 +76,16 @@ Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, 
   return to.defined() ? to : from;
 }
 
+// S[b, h, n, m], or its convolution with a filter, which reads and gives 0 where a query may not attend: `mask` says
+// that, and the call's causality.
+Variable Convolved(const Variable& S, const Variable& filter, int64_t left, const kernels::AttentionShape& s,
+                   const Tensor& mask) {
+  if (!filter.defined()) return S;
+  const auto masked = [&mask](const Variable& x) { return mask.defined() ? MaskedFillUnless(x, mask, 0) : x; };
+  const bool causal = s.causality == Causality::kCausal;
+  return masked(ConvolveHeads(masked(S), filter, left, causal ? CausalConvolution::kYes : CausalConvolution::kNo));
+}
+
 }  // namespace
 
 ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture) {
@@ -83,23 +95,25 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   const Variable Q = call.scale == 1.0 ? call.Q : Scale(call.Q, call.scale);  // smaller than J
   const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, call.K})
                                 : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, call.K});
+  const Tensor mask = CombinedMask(call, s, s.causality), not_causal = CombinedMask(call, s, Causality::kNone);
+  const Variable C = Convolved(J, call.conv_l, call.left_l, s, not_causal);
   // In float under bf16 too: an error of a logit is one of the exponent.
   Variable L = [&] {
     const ContextScope precision(&OpContext::precision, Precision::kFloat32);
-    return MixHeads(J, call.P_l, call.R_Xl, call.R_Ml);
+    return MixHeads(C, call.P_l, call.R_Xl, call.R_Ml);
   }();
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.
   if (call.bias.defined()) L = Add(L, call.bias);
   if (call.bias_table.defined()) L = Add(L, DenseBias({call.bias_table, call.distance_bucket}, s.n, s.m));
-  const Tensor mask = CombinedMask(call, s);
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
-  Variable U = MixHeads(W, call.P_w, call.R_Xw, call.R_Mw);
+  const Variable W_c = Convolved(W, call.conv_w, call.left_w, s, not_causal);
+  Variable U = MixHeads(W_c, call.P_w, call.R_Xw, call.R_Mw);
   if (capture != nullptr) {
     if (own_memory) capture->J = J.value();
     capture->L = L.value();
     capture->W = W.value();
-    if (s.MixesWeights()) capture->U = U.value();
+    if (s.MixesWeights() || call.conv_w.defined()) capture->U = U.value();
     for (const AttentionProjection& projection : kAttentionProjections) {
       if (!IsDynamic(projection) || !(call.*projection.generated).defined()) continue;
       capture->dynamic.push_back({StrCat("R_", DynamicName(projection)), (call.*projection.generated).value()});

@@ -1,13 +1,17 @@
 #include "crosstalk/nn/attention/config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 
@@ -45,13 +49,105 @@ void CheckNoMixing(const char* form, const HeadMixing& mixing) {
   }
 }
 
+bool Mixes(const HeadMixing& mixing, HeadsBetween between) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (projection.between == between && projection.mixing != nullptr && mixing.*projection.mixing) return true;
+  }
+  return false;
+}
+
+// Heads of P_k or P_v, which several heads share.
+void CheckShared(const char* key, int64_t shared, const char* heads_name, int64_t heads) {
+  if (shared < 0 || (shared > 0 && heads % shared != 0)) {
+    FailAt(key, key, "=", shared, " heads cannot be shared by ", heads_name, "=", heads, ": they must divide it");
+  }
+}
+
+void CheckConvolution(const char* key, int64_t c_q, int64_t c_k) {
+  if (c_q < 0 || c_k < 0 || (c_q == 0) != (c_k == 0)) {
+    FailAt(key, "a convolution of c_q=", c_q, " queries and c_k=", c_k, " keys; give at least 1 of both, or none");
+  }
+}
+
+void ValidateOptions(const AttentionConfig& c) {
+  CheckShared("g_k", c.g_k, "h_k", c.h_k);
+  CheckShared("g_v", c.g_v, "h_v", c.h_v);
+  const bool shares_keys = c.g_k > 0 && c.g_k < c.h_k;
+  if (c.key_sharing == KeySharing::kPairs && shares_keys && (c.g_k % 2 != 0 || c.h_k % 2 != 0)) {
+    FailAt("key_sharing", "pairs of h_k=", c.h_k, " heads share pairs of g_k=", c.g_k, ": both must be even");
+  }
+  if (c.tied() && ((c.g_k > 0 ? c.g_k : c.h_k) != (c.g_v > 0 ? c.g_v : c.h_v))) {
+    FailAt("g_v", "g_k and g_v must be equal where keys and values are tied (V = K)");
+  }
+  if (c.mixing_group != 0) {
+    const int64_t group = c.mixing_group;
+    if (!c.mixing.P_l && !c.mixing.P_w) FailAt("mixing_group", "mixing_group=", group, " needs P_l or P_w");
+    if (group < 1 || c.h % group != 0 || c.h_k != c.h || c.h_v != c.h) {
+      FailAt("mixing_group", "groups of ", group, " heads must divide h_k = h = h_v, which are ", c.h_k, ", ", c.h,
+             ", ", c.h_v);
+    }
+  }
+  if (c.dynamic_form == DynamicForm::kLowRank) {
+    if (c.d_X != c.d_M || c.h_k != c.h || c.h != c.h_v) {
+      FailAt("dynamic_form", "low-rank dynamic projections need d_X = d_M and h_k = h = h_v");
+    }
+    if (c.mixing.P_Xl || c.mixing.P_Ml || c.mixing.P_Xw || c.mixing.P_Mw) {
+      FailAt("dynamic_form", "low-rank dynamic projections stand in the place of P_Xl, P_Ml, P_Xw and P_Mw");
+    }
+    if (c.d_g < 0) FailAt("d_g", "d_g=", c.d_g, " is negative");
+  }
+  if (c.differential != Differential::kNone) {
+    if (c.h != 2 * c.h_v) {
+      FailAt("h_v", "differential attention subtracts the weights of each second head: h=", c.h,
+             " must be 2·h_v, but h_v=", c.h_v);
+    }
+    if (c.mixing.MixesWeights() || c.dynamic_form == DynamicForm::kLowRank) {
+      FailAt("differential", "differential attention mixes the weights itself, without ",
+             NamesBetween(HeadsBetween::kWeights));
+    }
+  }
+  if (!std::isfinite(c.LambdaInit())) FailAt("lambda_init", "lambda_init is not a finite number");
+  CheckConvolution("c_ql", c.c_ql, c.c_kl);
+  CheckConvolution("c_qw", c.c_qw, c.c_kw);
+  if (c.rotary != Rotary::kNone) {
+    if (c.d_k % 2 != 0) FailAt("d_k", "rotary positions turn pairs of a key's elements: d_k=", c.d_k, " must be even");
+    if (!(c.rotary_base > 0) || !std::isfinite(c.rotary_base)) {
+      FailAt("rotary_base", "rotary_base=", c.rotary_base, " must be positive");
+    }
+  }
+  if (c.tied() && (c.query_key_norm || c.rotary != Rotary::kNone)) {
+    FailAt("key_value", "keys that are normed or turned by their position cannot be values, too (V = K)");
+  }
+  if (!std::isfinite(c.HeadNormFactor())) FailAt("head_norm_factor", "head_norm_factor is not a finite number");
+}
+
+// What only a layer with projections may have.
+void CheckNoOptions(const char* form, const AttentionConfig& c) {
+  const AttentionConfig none;
+  const auto refuse = [&](bool given, const char* key) {
+    if (given) FailAt(key, form, " attention has no ", key);
+  };
+  refuse(c.g_k != 0, "g_k");
+  refuse(c.g_v != 0, "g_v");
+  refuse(c.mixing_group != 0, "mixing_group");
+  refuse(c.dynamic_form != none.dynamic_form, "dynamic_form");
+  refuse(c.differential != none.differential, "differential");
+  refuse(c.c_ql != 0 || c.c_kl != 0, "c_ql");
+  refuse(c.c_qw != 0 || c.c_kw != 0, "c_qw");
+  refuse(c.query_key_norm, "query_key_norm");
+  refuse(c.rotary != none.rotary, "rotary");
+  refuse(c.head_norm != none.head_norm, "head_norm");
+  refuse(c.head_gate != none.head_gate, "head_gate");
+}
+
 void ValidateProjected(const AttentionConfig& c) {
   for (const AttentionDim& dim : kAttentionDims) CheckPositive({{dim.name, c.*dim.size}});
-  if (!c.mixing.MixesLogits() && c.h_k != c.h) {
+  if (!c.MixesLogits() && c.h_k != c.h) {
     FailAt("h_k", "h_k=", c.h_k, " and h=", c.h, " must be equal, because no projection (",
            NamesBetween(HeadsBetween::kLogits), ") stands between them");
   }
-  if (!c.mixing.MixesWeights() && c.h != c.h_v) {
+  ValidateOptions(c);
+  if (!c.MixesWeights() && c.h != c.h_v) {
     FailAt("h_v", "h=", c.h, " and h_v=", c.h_v, " must be equal, because no projection (",
            NamesBetween(HeadsBetween::kWeights), ") stands between them");
   }
@@ -87,13 +183,6 @@ class Count {
  private:
   int64_t total_ = 0;
 };
-
-bool Mixes(const HeadMixing& mixing, HeadsBetween between) {
-  for (const AttentionProjection& projection : kAttentionProjections) {
-    if (projection.between == between && projection.mixing != nullptr && mixing.*projection.mixing) return true;
-  }
-  return false;
-}
 
 std::vector<std::string> DynamicNamesOf(const HeadMixing& mixing) {
   std::vector<std::string> names;
@@ -132,6 +221,21 @@ int64_t SizePerHead(const std::optional<int64_t>& given, const char* field, cons
   return d_model / heads;
 }
 
+// "6x11" → queries and keys.
+std::pair<int64_t, int64_t> ConvolutionSizes(const std::string& text) {
+  int64_t queries = 0, keys = 0;
+  const size_t x = text.find('x');
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto read = [](const char* from, const char* to, int64_t* value) {
+    const auto result = std::from_chars(from, to, *value);
+    return result.ec == std::errc() && result.ptr == to && *value >= 1 && *value <= 1024;
+  };
+  CROSSTALK_CHECK_FIELD(x != std::string::npos && read(begin, begin + x, &queries) && read(begin + x + 1, end, &keys),
+                        "convolution", Excerpt(text), " is not QUERIESxKEYS, as 6x11");
+  return {queries, keys};
+}
+
 AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
   const auto refuse = [](bool given, const char* field) {
     CROSSTALK_CHECK_FIELD(!given, field, "has no meaning for bilinear attention, whose only size is heads");
@@ -141,6 +245,12 @@ AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
   refuse(options.key_size.has_value(), "key_size");
   refuse(options.value_size.has_value(), "value_size");
   refuse(options.dynamic.has_value() && *options.dynamic != "none", "dynamic");
+  refuse(options.kv_heads.has_value(), "kv_heads");
+  refuse(options.head_norm.value_or(HeadNorm::kNone) != HeadNorm::kNone, "head_norm");
+  refuse(options.head_gate.value_or(HeadGate::kNone) != HeadGate::kNone, "head_gate");
+  refuse(options.convolution.has_value(), "convolution");
+  refuse(options.mixing_group != 0, "mixing_group");
+  refuse(options.query_key_norm, "query_key_norm");
   AttentionConfig config = AttentionConfig::Bilinear(d_model, options.heads);
   config.Validate();
   return config;
@@ -150,6 +260,19 @@ AttentionConfig MakeBilinear(const AttentionOptions& options, int64_t d_model) {
 
 bool HeadMixing::MixesLogits() const { return Mixes(*this, HeadsBetween::kLogits); }
 bool HeadMixing::MixesWeights() const { return Mixes(*this, HeadsBetween::kWeights); }
+
+bool AttentionConfig::MixesLogits() const { return mixing.MixesLogits() || dynamic_form == DynamicForm::kLowRank; }
+bool AttentionConfig::MixesWeights() const {
+  return mixing.MixesWeights() || dynamic_form == DynamicForm::kLowRank || differential != Differential::kNone;
+}
+
+double AttentionConfig::LambdaInit() const {
+  return lambda_init ? *lambda_init : 0.8 - 0.6 * Exp(-0.3 * static_cast<double>(depth));
+}
+double AttentionConfig::HeadNormFactor() const {
+  if (head_norm_factor) return *head_norm_factor;
+  return differential == Differential::kV1 ? 1 - LambdaInit() : 1;
+}
 
 void AttentionConfig::Validate() const {
   switch (form) {
@@ -162,11 +285,13 @@ void AttentionConfig::Validate() const {
       if (h != 1) FailAt("h", "dot-product attention has one head, but h=", h);
       CheckUnused("dot-product", {{"h_k", h_k}, {"h_v", h_v}, {"d_k", d_k}, {"d_v", d_v}});
       CheckNoMixing("dot-product", mixing);
+      CheckNoOptions("dot-product", *this);
       break;
     case AttentionForm::kBilinear:
       CheckPositive({{"d_X", d_X}, {"d_M", d_M}, {"d_Y", d_Y}, {"h", h}});
       CheckUnused("bilinear", {{"h_k", h_k}, {"h_v", h_v}, {"d_k", d_k}, {"d_v", d_v}});
       CheckNoMixing("bilinear", mixing);
+      CheckNoOptions("bilinear", *this);
       break;
     case AttentionForm::kProjected:
       ValidateProjected(*this);
@@ -235,11 +360,19 @@ std::string ToString(const AttentionConfig& c) {
   } else if (c.mixing.P_w) {
     kind = "weights projection";
   }
+  if (c.dynamic_form == DynamicForm::kLowRank) kind += ", dynamically composed";
+  if (c.differential != Differential::kNone) kind += StrCat(", differential ", Name(c.differential));
+  if (c.ConvolvesLogits()) kind += StrCat(", logits convolved ", c.c_ql, "x", c.c_kl);
+  if (c.ConvolvesWeights()) kind += StrCat(", weights convolved ", c.c_qw, "x", c.c_kw);
+  if (c.head_norm != HeadNorm::kNone) kind += ", head norm";
+  if (c.head_gate != HeadGate::kNone) kind += ", head gate";
+  if (c.rotary != Rotary::kNone) kind += ", rotary";
   const std::vector<std::string> dynamic = DynamicNamesOf(c.mixing);
   if (!dynamic.empty()) kind += " with dynamic " + Join(dynamic, ",");
   if (c.projection_biases) kind += ", with biases";
   if (c.tied()) kind += ", V = K";
-  return StrCat(kind, ": ", widths, " h_k=", c.h_k, " h=", c.h, " h_v=", c.h_v, " d_k=", c.d_k, " d_v=", c.d_v);
+  const std::string shared = (c.g_k > 0 ? StrCat(" g_k=", c.g_k) : "") + (c.g_v > 0 ? StrCat(" g_v=", c.g_v) : "");
+  return StrCat(kind, ": ", widths, shared, " h_k=", c.h_k, " h=", c.h, " h_v=", c.h_v, " d_k=", c.d_k, " d_v=", c.d_v);
 }
 
 AttentionCost CostOf(const AttentionConfig& c, int64_t n, int64_t m) {
@@ -261,6 +394,12 @@ AttentionCost CostOf(const AttentionConfig& c, int64_t n, int64_t m) {
       multiplications.Add({n, m, c.d_M, c.h});  // einsum(W, M)
       break;
     case AttentionForm::kProjected:
+      if (c.dynamic_form == DynamicForm::kLowRank) {
+        multiplications.Add({n, 4, c.h, c.h});  // R_Xl and R_Xw, of two rows and columns each
+        multiplications.Add({m, 4, c.h, c.h});
+        multiplications.Add({n, m, 4, c.h, c.h});  // J·R_Xl, J·R_Ml, W·R_Xw, W·R_Mw
+      }
+      if (c.differential != Differential::kNone) multiplications.Add({n, m, c.h, c.h_v});
       multiplications.Add({n, m, c.h_k, c.d_k});  // J
       multiplications.Add({n, m, c.h_v, c.d_v});  // O
       break;
@@ -274,19 +413,44 @@ AttentionConfig MakeAttentionConfig(const AttentionOptions& options, int64_t d_m
   const AttentionKind kind = options.kind;
   if (kind == AttentionKind::kBilinear) return MakeBilinear(options, d_model);
 
-  const bool dynamic = kind == AttentionKind::kDynamic, talking = dynamic || kind == AttentionKind::kTalking;
+  const bool dynamic = kind == AttentionKind::kDynamic, mta = kind == AttentionKind::kMta;
+  const bool talking = dynamic || mta || kind == AttentionKind::kTalking;
+  const bool v1 = kind == AttentionKind::kDiffV1, v2 = kind == AttentionKind::kDiffV2;
+  CROSSTALK_CHECK_FIELD(!(v1 || v2) || options.heads % 2 == 0, "heads", options.heads,
+                        " is odd: differential attention has pairs of heads");
   AttentionConfig config;
   config.d_X = config.d_M = config.d_Y = d_model;
   config.h = options.heads;
   config.h_k = options.key_heads.value_or(config.h);
-  config.h_v = options.value_heads.value_or(config.h);
+  config.h_v = options.value_heads.value_or(v1 || v2 ? config.h / 2 : config.h);
   CROSSTALK_CHECK_FIELD(config.h_k >= 1, "key_heads", config.h_k, " is less than 1");
   CROSSTALK_CHECK_FIELD(config.h_v >= 1, "value_heads", config.h_v, " is less than 1");
-  config.d_k = SizePerHead(options.key_size, "key_size", "h_k", config.h_k, d_model);
+  config.d_k = SizePerHead(options.key_size, "key_size", v2 ? "h_v" : "h_k", v2 ? config.h_v : config.h_k, d_model);
   config.d_v = SizePerHead(options.value_size, "value_size", "h_v", config.h_v, d_model);
   config.mixing.P_l = talking || kind == AttentionKind::kLogits;
   config.mixing.P_w = talking || kind == AttentionKind::kWeights;
   AddDynamic(options.dynamic.value_or(dynamic ? Join(DynamicNames(), ",") : "none"), config.mixing);
+  if (kind == AttentionKind::kDcmha) config.dynamic_form = DynamicForm::kLowRank;
+  if (v1) config.differential = Differential::kV1;
+  if (v2) config.differential = Differential::kV2;
+  if (options.kv_heads || v2) {
+    config.g_v = options.kv_heads.value_or(config.h_v);
+    config.g_k = v1 ? 2 * config.g_v : config.g_v;
+    CROSSTALK_CHECK_FIELD(config.g_v >= 1, "kv_heads", config.g_v, " is less than 1");
+    CROSSTALK_CHECK_FIELD(config.h_k % config.g_k == 0 && config.h_v % config.g_v == 0, "kv_heads", config.g_v,
+                          " must divide the heads");
+    if (v1) config.key_sharing = KeySharing::kPairs;
+  }
+  if (mta || options.convolution) {
+    const auto [queries, keys] = ConvolutionSizes(options.convolution.value_or("6x11"));
+    config.c_ql = config.c_qw = queries;
+    config.c_kl = config.c_kw = keys;
+  }
+  config.mixing_group = options.mixing_group;
+  if (mta) config.mixing_init = MixingInit::kIdentity;
+  config.query_key_norm = options.query_key_norm;
+  config.head_norm = options.head_norm.value_or(v1 || mta ? HeadNorm::kRmsGain : HeadNorm::kNone);
+  config.head_gate = options.head_gate.value_or(mta ? HeadGate::kScalar : HeadGate::kNone);
   config.Validate();
   return config;
 }

@@ -4,7 +4,11 @@
 #include <string_view>
 
 #include "crosstalk/autograd/einsum/einsum.h"
+#include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_heads.h"
 #include "crosstalk/autograd/ops_matmul.h"
+#include "crosstalk/autograd/ops_norm.h"
+#include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/linear.h"
@@ -12,12 +16,19 @@
 namespace crosstalk {
 namespace {
 
+// The publishers'.
+constexpr double kHeadNormEpsilon = 1e-5, kQueryKeyNormEpsilon = 1e-6, kGeneratorEpsilon = 1e-6;
+
 // The dimensions that the configuration fixes, for the shape errors of this layer.
 Dims ConfiguredDims(const AttentionConfig& config) {
   constexpr std::string_view kSource = "the layer's configuration";
   Dims dims("attention");
   for (const AttentionDim& dim : kAttentionDims) {  // a form has no use for some, and has 0 there
     if (config.*dim.size > 0) dims.Set(dim.name, config.*dim.size, kSource);
+  }
+  if (config.form != AttentionForm::kProjected) return dims;
+  for (const OptionalAttentionDim& dim : kOptionalAttentionDims) {
+    if (const int64_t size = dim.size(config); size > 0) dims.Set(dim.name, size, kSource);
   }
   return dims;
 }
@@ -29,6 +40,93 @@ Variable ProjectHeads(const char* equation, const Variable& x, const Variable& P
   const int64_t heads = bias.size(0), size = bias.size(1);
   const Variable y = ApplyWeight(x, Reshape(P, {P.size(0), heads * size}), Reshape(bias, {heads * size}));
   return Reshape(y, {x.size(0), x.size(1), heads, size});
+}
+
+// x[b, n, heads, d] with each vector normed, and turned by its position.
+Variable AtPositions(const AttentionConfig& config, Variable x, const Variable& gain, int64_t first) {
+  if (gain.defined()) x = RmsNorm(x, gain, kQueryKeyNormEpsilon);
+  if (config.rotary == Rotary::kNone) return x;
+  const auto pairs =
+      config.rotary == Rotary::kHalves ? kernels::RotaryPairs::kHalves : kernels::RotaryPairs::kInterleaved;
+  return RotateByPosition(x, pairs, config.rotary_base, first);
+}
+
+Variable ProjectedQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
+                          int64_t first) {
+  return AtPositions(config, ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q),
+                     p.q_norm, first);
+}
+
+// x[b, m, shared, d] → [b, m, heads, d]: each shared head where it is read. `group` neighbouring heads are shared as
+// one.
+Variable ForEachHead(const Variable& x, int64_t heads, int64_t group) {
+  if (x.size(2) == heads) return x;
+  const int64_t b = x.size(0), m = x.size(1), groups = x.size(2) / group, readers = heads / x.size(2), d = x.size(3);
+  const Variable wide = BroadcastTo(Reshape(x, {b, m, groups, 1, group, d}), {b, m, groups, readers, group, d});
+  return Reshape(wide, {b, m, heads, d});
+}
+
+// What a low-rank generator makes of x[b, n, d] for the mixing number c of Xl, Ml, Xw, Mw: F[b, n, 5, h].
+//   H = GELU(x·dw1_c)   A[i] = H·qkw_c[i], i < 4   F = (rms over h of A[0], A[1]; A[2], A[3]; tanh(x·dd_c))
+Variable Factors(const AttentionParameters& p, const Variable& x, int64_t c) {
+  const auto of_mixing = [c](const Variable& parameter, int dim, const Shape& shape) {
+    return Reshape(Slice(parameter, dim, c, c + 1), shape);
+  };
+  const int64_t d = p.dw1.size(0), d_g = p.dw1.size(2), h = p.dd.size(2);
+  const Variable H = Gelu(Einsum("H[b,n,d_g] = einsum(x[b,n,d], dw[d,d_g])", {x, of_mixing(p.dw1, 1, {d, d_g})}));
+  const Variable A = Einsum("A[b,n,i,h] = einsum(H[b,n,d_g], K[d_g,i,h])", {H, of_mixing(p.qkw, 0, {d_g, 4, h})});
+  const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, x.dtype())), kGeneratorEpsilon);
+  const Variable diagonal = Tanh(Einsum("D[b,n,h] = einsum(x[b,n,d], dd[d,h])", {x, of_mixing(p.dd, 1, {d, h})}));
+  return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
+}
+
+Tensor IdentityMatrix(int64_t h, DType dtype) {
+  const Tensor identity = Tensor::Zeros({h, h}, dtype);
+  for (int64_t i = 0; i < h; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
+  return identity;
+}
+
+// R[b, n, s, t] = Σ_{i<2} F[i, s]·F[2 + i, t] + δ_st·F[4, s]
+Variable MatricesOf(const Variable& F) {
+  const int64_t h = F.size(3);
+  const Variable products =
+      Einsum("R[b,n,s,t] = einsum(rows[b,n,i,s], columns[b,n,i,t])", {Slice(F, 2, 0, 2), Slice(F, 2, 2, 4)});
+  const Variable diagonal = Reshape(Slice(F, 2, 4, 5), {F.size(0), F.size(1), h, 1});
+  return Add(products, Mul(diagonal, Variable(IdentityMatrix(h, F.dtype()))));
+}
+
+// S[h, h_v], whose column g has `value` at row 2g + member: how a pair of softmax heads meets its value head.
+Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
+  const Tensor S = Tensor::Zeros({h, h / 2}, dtype);
+  for (int64_t g = 0; g < h / 2; ++g) S.Select(0, 2 * g + member).Slice(0, g, g + 1).Fill(value);
+  return Variable(S);
+}
+
+// P_w[h, h_v] of differential attention: 1 and -λ in each column.
+Variable DifferentialWeights(const AttentionConfig& config, const AttentionParameters& p) {
+  const DType dtype = p.P_q.dtype();
+  const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
+  const Variable lambda =
+      AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
+  return Add(OfMember(config.h, 0, 1, dtype), Mul(lambda, OfMember(config.h, 1, -1, dtype)));
+}
+
+// R_Xw[b, n, h, h_v] of its second version: 1 and -σ(X·P_lambda).
+Variable DifferentialMatrices(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
+  const DType dtype = X.dtype();
+  const Variable sigma = Sigmoid(Einsum("to[b,n,h_v] = einsum(X[b,n,d_X], P_lambda[d_X,h_v])", {X, p.P_lambda}));
+  const Variable columns = Reshape(sigma, {X.size(0), X.size(1), 1, config.h_v});
+  return Add(Mul(columns, OfMember(config.h, 1, -1, dtype)), OfMember(config.h, 0, 1, dtype));
+}
+
+// P[h, h] with zeros between heads of different groups.
+Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
+  if (!P.defined() || config.mixing_group == 0) return P;
+  const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());
+  for (int64_t first = 0; first < config.h; first += config.mixing_group) {
+    mask.Slice(0, first, first + config.mixing_group).Slice(1, first, first + config.mixing_group).Fill(1);
+  }
+  return Mul(P, Variable(mask));
 }
 
 }  // namespace
@@ -46,29 +144,35 @@ void CheckAttentionParameters(const AttentionConfig& config, const AttentionPara
   }
 }
 
-AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M) {
+AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& p, const Variable& M,
+                              int64_t first) {
   ConfiguredDims(config).Bind("M[b, m, d_M]", M.shape());
   AttentionMemory memory;
   if (config.form != AttentionForm::kProjected) {
     memory.K = M;
     return memory;
   }
-  memory.K = ProjectHeads("K[b,m,h_k,d_k] = einsum(M[b,m,d_M], P_k[d_M,h_k,d_k])", M, p.P_k, p.b_k);
+  memory.K = AtPositions(config, ProjectHeads("K[b,m,g_k,d_k] = einsum(M[b,m,d_M], P_k[d_M,g_k,d_k])", M, p.P_k, p.b_k),
+                         p.k_norm, first);
   if (!config.tied()) {
-    memory.V = ProjectHeads("V[b,m,h_v,d_v] = einsum(M[b,m,d_M], P_v[d_M,h_v,d_v])", M, p.P_v, p.b_v);
+    memory.V = ProjectHeads("V[b,m,g_v,d_v] = einsum(M[b,m,d_M], P_v[d_M,g_v,d_v])", M, p.P_v, p.b_v);
   }
   if (config.mixing.P_Ml) memory.R_Ml = Einsum("R_Ml[b,m,h_k,h] = einsum(M[b,m,d_M], P_Ml[d_M,h_k,h])", {M, p.P_Ml});
   if (config.mixing.P_Mw) memory.R_Mw = Einsum("R_Mw[b,m,h,h_v] = einsum(M[b,m,d_M], P_Mw[d_M,h,h_v])", {M, p.P_Mw});
+  if (config.dynamic_form == DynamicForm::kLowRank) {
+    memory.F_Ml = Factors(p, M, 1);
+    memory.F_Mw = Factors(p, M, 3);
+  }
   return memory;
 }
 
 AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& p, const Variable& X,
                              const AttentionMemory& memory, const AttentionCallOptions& options,
-                             const std::optional<RandomKey>& dropout_key) {
+                             const std::optional<RandomKey>& dropout_key, int64_t first) {
   ConfiguredDims(config).Bind("X[b, n, d_X]", X.shape());
-  CROSSTALK_CHECK(config.causality == Causality::kNone || X.size(1) == memory.K.size(1),
+  CROSSTALK_CHECK(config.causality == Causality::kNone || first + X.size(1) == memory.K.size(1),
                   "attention: causal attention needs as many queries as memory positions, but X[b, n, d_X] has n=",
-                  X.size(1), " and the memory has m=", memory.K.size(1));
+                  first + X.size(1), " and the memory has m=", memory.K.size(1));
   AttentionCall call;
   const bool own_memory = config.form == AttentionForm::kProjected;  // else all heads share M
   call.shape.kv_heads = own_memory ? kernels::KvHeads::kMultiHead : kernels::KvHeads::kMultiQuery;
@@ -82,17 +186,37 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
       call.Q = Einsum("A[b,n,h,d_M] = einsum(X[b,n,d_X], P[d_X,h,d_M])", {X, p.P});
       break;
     case AttentionForm::kProjected:
-      call.Q = ProjectHeads("Q[b,n,h_k,d_k] = einsum(X[b,n,d_X], P_q[d_X,h_k,d_k])", X, p.P_q, p.b_q);
+      call.Q = ProjectedQueries(config, p, X, first);
       break;
   }
   call.K = memory.K;
   call.V = own_memory && !config.tied() ? memory.V : memory.K;
-  call.P_l = p.P_l;
-  call.P_w = p.P_w;
+  if (own_memory) {
+    call.K = ForEachHead(call.K, config.h_k, config.key_sharing == KeySharing::kPairs ? 2 : 1);
+    call.V = ForEachHead(call.V, config.h_v, 1);
+  }
+  call.P_l = WithinGroups(config, p.P_l);
+  call.P_w = WithinGroups(config, p.P_w);
+  call.conv_l = p.conv_l;
+  call.conv_w = p.conv_w;
+  call.left_l = KeysBefore(config.c_kl, config.convolution_keys);
+  call.left_w = KeysBefore(config.c_kw, config.convolution_keys);
   if (config.mixing.P_Xl) call.R_Xl = Einsum("R_Xl[b,n,h_k,h] = einsum(X[b,n,d_X], P_Xl[d_X,h_k,h])", {X, p.P_Xl});
   if (config.mixing.P_Xw) call.R_Xw = Einsum("R_Xw[b,n,h,h_v] = einsum(X[b,n,d_X], P_Xw[d_X,h,h_v])", {X, p.P_Xw});
   call.R_Ml = memory.R_Ml;
   call.R_Mw = memory.R_Mw;
+  if (config.dynamic_form == DynamicForm::kLowRank) {
+    const auto of_query = [&](int64_t c, const Variable& P) {
+      const Variable R = MatricesOf(Factors(p, X, c));
+      return P.defined() ? R : Add(R, Variable(IdentityMatrix(config.h, R.dtype())));
+    };
+    call.R_Xl = of_query(0, p.P_l);
+    call.R_Xw = of_query(2, p.P_w);
+    call.R_Ml = MatricesOf(memory.F_Ml);
+    call.R_Mw = MatricesOf(memory.F_Mw);
+  }
+  if (config.differential == Differential::kV1) call.P_w = DifferentialWeights(config, p);
+  if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);
   const Variable& bias = options.bias.values;
   if (options.bias.by_distance()) {
     call.bias_table = bias;
@@ -109,8 +233,15 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   return call;
 }
 
-Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& O) {
-  if (config.form == AttentionForm::kDotProduct) return Reshape(O, {O.size(0), O.size(1), O.size(3)});
+Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& p, const Variable& given) {
+  if (config.form == AttentionForm::kDotProduct) return Reshape(given, {given.size(0), given.size(1), given.size(3)});
+  Variable O = given;
+  if (config.head_norm != HeadNorm::kNone) {
+    const Variable gain = p.norm_gain.defined() ? p.norm_gain : Variable(Tensor::Full({O.size(3)}, 1, O.dtype()));
+    O = RmsNorm(O, gain, kHeadNormEpsilon);
+    if (const double factor = config.HeadNormFactor(); factor != 1) O = Scale(O, factor);
+  }
+  if (config.head_gate != HeadGate::kNone) O = Mul(O, Sigmoid(ApplyWeight(O, p.gate, p.gate_bias)));
   const Variable heads = AsOperand(O);
   if (config.form == AttentionForm::kBilinear) {
     return Einsum("Y[b,n,d_Y] = einsum(O[b,n,h,d_M], Q[h,d_M,d_Y])", {heads, p.Q});

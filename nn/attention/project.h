@@ -14,17 +14,19 @@ namespace crosstalk {
 // Throws a usage error that shows both shapes unless `parameters` are those that `config` calls for.
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& parameters);
 
-// M[b, m, d_M] → K, V, R_Ml, R_Mw: all that belongs to a memory position.
-AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M);
+// M[b, m, d_M] at the positions from `first` on → K, V, R_Ml, R_Mw: all that belongs to a memory position.
+AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M,
+                              int64_t first = 0);
 
-// X[b, n, d_X] → Q, R_Xl, R_Xw, and with the projected memory and the options the call that every implementation takes.
-// Bilinear: Q is X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both of these K and V are M[b, m,
-// d_M], shared by all heads.
+// X[b, n, d_X] at the positions from `first` on → Q, R_Xl, R_Xw, and with the projected memory and the options the call
+// that every implementation takes. Bilinear: Q is X·P[b, n, h, d_M]; without projections: X as [b, n, 1, d_X]. In both
+// of these K and V are M[b, m, d_M], shared by all heads.
 AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& X,
                              const AttentionMemory& memory, const AttentionCallOptions& options,
-                             const std::optional<RandomKey>& dropout_key);
+                             const std::optional<RandomKey>& dropout_key, int64_t first = 0);
 
-// O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b, n, 1, d_M]) → Y[b, n, d_Y].
+// With the head norm and gate where there are some: O[b, n, h_v, d_v] (bilinear [b, n, h, d_M]; without projections [b,
+// n, 1, d_M]) → Y[b, n, d_Y].
 Variable ProjectOutput(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& O);
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 #include "crosstalk/nn/attention/projections.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "crosstalk/runtime/check.h"
@@ -13,6 +14,10 @@ int64_t SizeOf(std::string_view dim, const AttentionConfig& config) {
   for (const AttentionDim& candidate : kAttentionDims) {
     if (dim == candidate.name) return config.*candidate.size;
   }
+  for (const OptionalAttentionDim& candidate : kOptionalAttentionDims) {
+    if (dim == candidate.name) return candidate.size(config);
+  }
+  if (std::isdigit(static_cast<unsigned char>(dim.front()))) return std::stoll(std::string(dim));
   Fail(ErrorKind::kFailure, "attention: \"", dim, "\" is no dimension of a layer");
 }
 
@@ -28,11 +33,51 @@ int64_t Product(const std::vector<int64_t>& sizes, size_t begin, size_t end) {
   return product;
 }
 
+double Sum(int64_t a, int64_t b) { return static_cast<double>(a) + static_cast<double>(b); }
+
+constexpr OptionalAttentionDim kOptionalDims[] = {
+    {"g_k", [](const AttentionConfig& c) { return c.g_k > 0 ? c.g_k : c.h_k; }, &AttentionConfig::g_k},
+    {"g_v", [](const AttentionConfig& c) { return c.g_v > 0 ? c.g_v : c.h_v; }, &AttentionConfig::g_v},
+    {"d_g", [](const AttentionConfig& c) { return c.d_g > 0 ? c.d_g : 4 * c.h; }, &AttentionConfig::d_g},
+    {"c_ql", [](const AttentionConfig& c) { return c.c_ql; }, &AttentionConfig::c_ql},
+    {"c_kl", [](const AttentionConfig& c) { return c.c_kl; }, &AttentionConfig::c_kl},
+    {"c_qw", [](const AttentionConfig& c) { return c.c_qw; }, &AttentionConfig::c_qw},
+    {"c_kw", [](const AttentionConfig& c) { return c.c_kw; }, &AttentionConfig::c_kw},
+    {"d_u",
+     [](const AttentionConfig& c) {
+       return c.head_gate == HeadGate::kNone ? 0 : c.head_gate == HeadGate::kElement ? c.d_v : int64_t{1};
+     },
+     nullptr}};
+
 }  // namespace
+
+const std::span<const OptionalAttentionDim> kOptionalAttentionDims = kOptionalDims;
+
+namespace attention_projections {
+
+InitialValues OwnLogit(const Layer& c) { return InitialValues::Filter(KeysBefore(c.c_kl, c.convolution_keys)); }
+InitialValues OwnWeight(const Layer& c) { return InitialValues::Filter(KeysBefore(c.c_kw, c.convolution_keys)); }
+
+InitialValues FirstOfGenerator(const Layer& c) {
+  return InitialValues::Normal(std::sqrt(2.0 / Sum(c.d_X, SizeOf("d_g", c))));
+}
+InitialValues SecondOfGenerator(const Layer& c) {
+  return InitialValues::Normal(0.02 / (std::sqrt(static_cast<double>(SizeOf("d_g", c))) * Sum(c.h, 2)));
+}
+InitialValues DiagonalOfGenerator(const Layer& c) {
+  return InitialValues::Normal(0.05 * std::sqrt(2.0 / Sum(c.h, c.d_X)));
+}
+
+}  // namespace attention_projections
+
+int64_t KeysBefore(int64_t c_k, ConvolutionKeys keys) {
+  return keys == ConvolutionKeys::kBoth ? (c_k - 1) / 2 : keys == ConvolutionKeys::kLeft ? c_k - 1 : 0;
+}
 
 bool IsPresent(const AttentionProjection& projection, const AttentionConfig& config) {
   if (projection.condition == ProjectionCondition::kMixing) return config.mixing.*projection.mixing;
   if (projection.form != config.form) return false;
+  if (projection.condition == ProjectionCondition::kOption) return projection.option(config);
   switch (projection.condition) {
     case ProjectionCondition::kUntied:
       return !config.tied();
@@ -73,6 +118,7 @@ Shape MatrixShapeOf(const AttentionProjection& projection, const AttentionConfig
 InitialValues InitialValuesOf(const AttentionProjection& projection, const AttentionConfig& config) {
   const bool is_static = projection.source == ProjectionSource::kStatic;
   if (is_static && config.mixing_init == MixingInit::kIdentity) return InitialValues::Identity();
+  if (projection.initial != nullptr) return projection.initial(config);
   if (projection.fan.empty()) return InitialValues::Zeros();
   if (config.projection_stddev > 0 && projection.mixing == nullptr) {
     return InitialValues::TruncatedNormal(config.projection_stddev);
@@ -101,8 +147,10 @@ std::vector<std::vector<int64_t>> MultiplicationsOf(const AttentionProjection& p
   std::vector<std::vector<int64_t>> products;
   if (IsDynamic(projection)) products.push_back({n, m, projected[1], projected[2]});
   switch (projection.source) {
-    case ProjectionSource::kX:
     case ProjectionSource::kO:
+      if (projection.parameter == &AttentionParameters::gate) projected.push_back(config.h_v);
+      [[fallthrough]];
+    case ProjectionSource::kX:
       projected.push_back(n);
       break;
     case ProjectionSource::kM:
@@ -111,6 +159,18 @@ std::vector<std::vector<int64_t>> MultiplicationsOf(const AttentionProjection& p
     case ProjectionSource::kStatic:
       projected.insert(projected.end(), {n, m});
       break;
+    case ProjectionSource::kXAndM: {
+      projected[projection.parameter == &AttentionParameters::qkw ? 0 : 1] /= 2;
+      std::vector<int64_t> of_M = projected;
+      of_M.push_back(m);
+      products.push_back(of_M);
+      projected.push_back(n);
+      break;
+    }
+    case ProjectionSource::kScores:
+      projected.insert(projected.end(), {n, m});
+      break;
+    case ProjectionSource::kScaled:
     case ProjectionSource::kAdded:
       return {};
   }

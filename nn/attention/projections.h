@@ -25,6 +25,9 @@ enum class ProjectionSource {
   kM,       // the memory M: m products
   kStatic,  // J, L, W or U itself: n·m products
   kO,       // O: n products
+  kXAndM,   // half of it X, half of it M
+  kScores,  // J or W, for each pair of a query and a memory position
+  kScaled,  // nothing that is counted: element by element
   kAdded,   // nothing: a bias
 };
 
@@ -34,6 +37,7 @@ enum class ProjectionCondition {
   kMixing,  // where HeadMixing says so
   kBiases,  // where AttentionConfig::projection_biases says so
   kBiasesUntied,
+  kOption,  // where `option` says so
 };
 
 // Which two numbers of heads a head projection stands between.
@@ -58,6 +62,10 @@ struct AttentionProjection {
   // Of a head projection of X or M, which is dynamic: the matrices that it generates, [h_k, h] or [h, h_v] for each
   // query or memory position. Else null.
   Variable kernels::AttentionOperands<Variable>::*generated = nullptr;
+  // kOption: whether a layer has it.
+  bool (*option)(const AttentionConfig& config) = nullptr;
+  // Where the initial values are others than those of the fan.
+  InitialValues (*initial)(const AttentionConfig& config) = nullptr;
 
   std::string_view name() const { return bracket.substr(0, bracket.find('[')); }
 };
@@ -76,12 +84,33 @@ using enum AttentionForm;
 using enum ProjectionCondition;
 inline constexpr HasKernel kYes = HasKernel::kYes;
 
+// ---- Which options ask for a tensor, and how it starts -----------------------------------------------------------
+using Layer = AttentionConfig;
+inline bool IsLowRank(const Layer& c) { return c.dynamic_form == DynamicForm::kLowRank; }
+inline bool IsV1(const Layer& c) { return c.differential == Differential::kV1; }
+inline bool IsV2(const Layer& c) { return c.differential == Differential::kV2; }
+inline bool ConvolvesLogits(const Layer& c) { return c.ConvolvesLogits(); }
+inline bool ConvolvesWeights(const Layer& c) { return c.ConvolvesWeights(); }
+inline bool NormsQueries(const Layer& c) { return c.query_key_norm; }
+inline bool HasGain(const Layer& c) { return c.head_norm == HeadNorm::kRmsGain; }
+inline bool IsGated(const Layer& c) { return c.head_gate != HeadGate::kNone; }
+
+inline InitialValues Ones(const Layer&) { return InitialValues::Ones(); }
+// A filter that gives its own query and key.
+InitialValues OwnLogit(const Layer& c);
+InitialValues OwnWeight(const Layer& c);
+inline InitialValues Lambdas(const Layer&) { return InitialValues::Normal(0.1); }
+// DCFormer's: close to no mixing.
+InitialValues FirstOfGenerator(const Layer& c);
+InitialValues SecondOfGenerator(const Layer& c);
+InitialValues DiagonalOfGenerator(const Layer& c);
+
 // clang-format off
 inline constexpr AttentionProjection kTable[] = {
     // storage order         the paper's             field     in every layer of … that …       heads        of          rows fan         factor kernel generated
     {"P_q[d_X, h_k, d_k]",  "P_q[d_X, d_k, h_k]",  &P::P_q,  kProjected, kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_k",  1,   kYes},
-    {"P_k[d_M, h_k, d_k]",  "P_k[d_M, d_k, h_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
-    {"P_v[d_M, h_v, d_v]",  "P_v[d_M, d_v, h_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
+    {"P_k[d_M, g_k, d_k]",  "P_k[d_M, d_k, g_k]",  &P::P_k,  kProjected, kAlways, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
+    {"P_v[d_M, g_v, d_v]",  "P_v[d_M, d_v, g_v]",  &P::P_v,  kProjected, kUntied, nullptr,   B::kNone,    S::kM,      1, "d_M",       1,   kYes},
     {"P_o[h_v, d_v, d_Y]",  "P_o[d_Y, d_v, h_v]",  &P::P_o,  kProjected, kAlways, nullptr,   B::kNone,    S::kO,      2, "h_v, d_v",  1,   kYes},
     {"P_l[h_k, h]",         "P_l[h_k, h]",         &P::P_l,  kProjected, kMixing, &H::P_l,   B::kLogits,  S::kStatic, 1, "h_k",       1,   kYes},
     {"P_w[h, h_v]",         "P_w[h, h_v]",         &P::P_w,  kProjected, kMixing, &H::P_w,   B::kWeights, S::kStatic, 1, "h",         1,   kYes},
@@ -92,11 +121,29 @@ inline constexpr AttentionProjection kTable[] = {
     {"P[d_X, h, d_M]",      "P[d_X, d_M, h]",      &P::P,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kX,      1, "d_X, d_M",  1,   kYes},
     {"Q[h, d_M, d_Y]",      "Q[d_M, d_Y, h]",      &P::Q,    kBilinear,  kAlways, nullptr,   B::kNone,    S::kO,      2, "h, d_M",    1,   kYes},
     {"b_q[h_k, d_k]",       "b_q[d_k, h_k]",       &P::b_q,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
-    {"b_k[h_k, d_k]",       "b_k[d_k, h_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
-    {"b_v[h_v, d_v]",       "b_v[d_v, h_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0,   kYes},
+    {"b_k[g_k, d_k]",       "b_k[d_k, g_k]",       &P::b_k,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
+    {"b_v[g_v, d_v]",       "b_v[d_v, g_v]",       &P::b_v,  kProjected, kBiasesUntied, nullptr, B::kNone, S::kAdded, 0, "",          0,   kYes},
     {"b_o[d_Y]",            "b_o[d_Y]",            &P::b_o,  kProjected, kBiases, nullptr,   B::kNone,    S::kAdded,  0, "",          0,   kYes},
+    {"dw1[d_X, 4, d_g]",    "dw1[d_X, 4, d_g]",    &P::dw1,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0,   kYes, nullptr, IsLowRank, FirstOfGenerator},
+    {"qkw[4, d_g, 4, h]",   "qkw[4, d_g, 4, h]",   &P::qkw,  kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  2, "",          0,   kYes, nullptr, IsLowRank, SecondOfGenerator},
+    {"dd[d_X, 4, h]",       "dd[d_X, 4, h]",       &P::dd,   kProjected, kOption, nullptr,   B::kNone,    S::kXAndM,  1, "",          0,   kYes, nullptr, IsLowRank, DiagonalOfGenerator},
+    {"lambda_q1[d_k]",      "lambda_q1[d_k]",      &P::lambda_q1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
+    {"lambda_k1[d_k]",      "lambda_k1[d_k]",      &P::lambda_k1, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
+    {"lambda_q2[d_k]",      "lambda_q2[d_k]",      &P::lambda_q2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
+    {"lambda_k2[d_k]",      "lambda_k2[d_k]",      &P::lambda_k2, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, IsV1, Lambdas},
+    {"P_lambda[d_X, h_v]",  "P_lambda[d_X, h_v]",  &P::P_lambda,  kProjected, kOption, nullptr, B::kNone, S::kX,      1, "d_X",       1,   kYes, nullptr, IsV2},
+    {"conv_l[c_ql, c_kl, h_k]", "conv_l[c_ql, c_kl, h_k]", &P::conv_l, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0,   HasKernel::kNo, nullptr, ConvolvesLogits, OwnLogit},
+    {"conv_w[c_qw, c_kw, h]",   "conv_w[c_qw, c_kw, h]",   &P::conv_w, kProjected, kOption, nullptr, B::kNone, S::kScores, 0, "",      0,   HasKernel::kNo, nullptr, ConvolvesWeights, OwnWeight},
+    {"q_norm[d_k]",         "q_norm[d_k]",         &P::q_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, NormsQueries, Ones},
+    {"k_norm[d_k]",         "k_norm[d_k]",         &P::k_norm,    kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, NormsQueries, Ones},
+    {"norm_gain[d_v]",      "norm_gain[d_v]",      &P::norm_gain, kProjected, kOption, nullptr, B::kNone, S::kScaled, 0, "",          0,   kYes, nullptr, HasGain, Ones},
+    {"gate[d_v, d_u]",      "gate[d_v, d_u]",      &P::gate,      kProjected, kOption, nullptr, B::kNone, S::kO,      1, "d_v",       1,   kYes, nullptr, IsGated},
+    {"gate_bias[d_u]",      "gate_bias[d_u]",      &P::gate_bias, kProjected, kOption, nullptr, B::kNone, S::kAdded,  0, "",          0,   kYes, nullptr, IsGated},
 };
 // clang-format on
+static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
+  return (p.condition == kOption) == (p.option != nullptr);
+}));
 static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
   return (p.generated != nullptr) == (p.mixing != nullptr && p.source != S::kStatic);
 }));
@@ -104,6 +151,9 @@ static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
 
 using AttentionProjections = std::span<const AttentionProjection>;
 inline constexpr AttentionProjections kAttentionProjections = attention_projections::kTable;
+
+// Keys before its own that a filter of c_k keys reads.
+int64_t KeysBefore(int64_t c_k, ConvolutionKeys keys);
 
 bool IsPresent(const AttentionProjection& projection, const AttentionConfig& config);
 bool IsDynamic(const AttentionProjection& projection);
@@ -139,5 +189,12 @@ inline constexpr AttentionDim kAttentionDims[] = {{"d_X", &AttentionConfig::d_X}
                                                   {"d_Y", &AttentionConfig::d_Y}, {"h_k", &AttentionConfig::h_k},
                                                   {"h", &AttentionConfig::h},     {"h_v", &AttentionConfig::h_v},
                                                   {"d_k", &AttentionConfig::d_k}, {"d_v", &AttentionConfig::d_v}};
+// Those that some layers have, or that are derived where the configuration says 0.
+struct OptionalAttentionDim {
+  const char* name;
+  int64_t (*size)(const AttentionConfig& config);  // 0: there is none
+  int64_t AttentionConfig::*set;                   // null: derived alone
+};
+extern const std::span<const OptionalAttentionDim> kOptionalAttentionDims;
 
 }  // namespace crosstalk

@@ -13,22 +13,37 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // each. The bracket order is storage order, and ours: heads before their size, so that a projection is one matrix
 // product of [d_X]·[d_X, h_k·d_k] and every head's rows are contiguous.
 struct AttentionParameters {
-  Variable P_q;   // [d_X, h_k, d_k]
-  Variable P_k;   // [d_M, h_k, d_k]
-  Variable P_v;   // [d_M, h_v, d_v]
-  Variable P_o;   // [h_v, d_v, d_Y]
-  Variable P_l;   // [h_k, h]
-  Variable P_w;   // [h, h_v]
-  Variable P_Xl;  // [d_X, h_k, h]
-  Variable P_Ml;  // [d_M, h_k, h]
-  Variable P_Xw;  // [d_X, h, h_v]
-  Variable P_Mw;  // [d_M, h, h_v]
-  Variable P;     // [d_X, h, d_M]
-  Variable Q;     // [h, d_M, d_Y]
-  Variable b_q;   // [h_k, d_k]
-  Variable b_k;   // [h_k, d_k]
-  Variable b_v;   // [h_v, d_v]
-  Variable b_o;   // [d_Y]
+  Variable P_q;        // [d_X, h_k, d_k]
+  Variable P_k;        // [d_M, g_k, d_k]
+  Variable P_v;        // [d_M, g_v, d_v]
+  Variable P_o;        // [h_v, d_v, d_Y]
+  Variable P_l;        // [h_k, h]
+  Variable P_w;        // [h, h_v]
+  Variable P_Xl;       // [d_X, h_k, h]
+  Variable P_Ml;       // [d_M, h_k, h]
+  Variable P_Xw;       // [d_X, h, h_v]
+  Variable P_Mw;       // [d_M, h, h_v]
+  Variable P;          // [d_X, h, d_M]
+  Variable Q;          // [h, d_M, d_Y]
+  Variable b_q;        // [h_k, d_k]
+  Variable b_k;        // [g_k, d_k]
+  Variable b_v;        // [g_v, d_v]
+  Variable b_o;        // [d_Y]
+  Variable dw1;        // [d_X, 4, d_g], of Xl, Ml, Xw, Mw
+  Variable qkw;        // [4, d_g, 4, h]: two rows, two columns
+  Variable dd;         // [d_X, 4, h]
+  Variable lambda_q1;  // [d_k]
+  Variable lambda_k1;  // [d_k]
+  Variable lambda_q2;  // [d_k]
+  Variable lambda_k2;  // [d_k]
+  Variable P_lambda;   // [d_X, h_v]
+  Variable conv_l;     // [c_ql, c_kl, h_k]
+  Variable conv_w;     // [c_qw, c_kw, h]
+  Variable q_norm;     // [d_k]
+  Variable k_norm;     // [d_k]
+  Variable norm_gain;  // [d_v]
+  Variable gate;       // [d_v, d_u]: d_u is 1, or d_v
+  Variable gate_bias;  // [d_u]
 };
 
 enum class AttentionOutputs { kOutputOnly, kWithWeights };
@@ -53,10 +68,12 @@ struct AttentionResult {
 
 // What attention keeps of M: all that belongs to a memory position. One growing copy of it is what decoding caches.
 struct AttentionMemory {
-  Variable K;     // [b, m, h_k, d_k]; without projections, and bilinear: M[b, m, d_M] itself
-  Variable V;     // [b, m, h_v, d_v]; undefined where V = K
+  Variable K;     // [b, m, g_k, d_k]; without projections, and bilinear: M[b, m, d_M] itself
+  Variable V;     // [b, m, g_v, d_v]; undefined where V = K
   Variable R_Ml;  // [b, m, h_k, h]; undefined without P_Ml
   Variable R_Mw;  // [b, m, h, h_v]; undefined without P_Mw
+  Variable F_Ml;  // [b, m, 5, h]: two rows, two columns and the diagonal of R_Ml, of DynamicForm::kLowRank
+  Variable F_Mw;  // the same of R_Mw
 };
 
 }  // namespace crosstalk
