@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/runtime/check.h"
 
 namespace crosstalk {
 namespace {
@@ -29,7 +30,36 @@ const FieldTable<AttentionOptions>& AttentionFields() {
       MakeField("dynamic", &Options::dynamic,
                 {.placeholder = "LIST",
                  .help = StrCat("Dynamic projections beside the kind's own: some of ", Join(DynamicNames(), ","),
-                                ", or none.")})};
+                                ", or none.")}),
+      MakeField("kv_heads", &Options::kv_heads,
+                {.placeholder = "N",
+                 .help = "Heads of keys and values, which others share (grouped-query attention; 1: multi-query); as "
+                         "heads by default.",
+                 .range = kSize,
+                 .only_if_set = true}),
+      MakeField("head_norm", &Options::head_norm,
+                {.placeholder = "NAME",
+                 .help = "RMS norm of each head's output, with a gain or without; rms-gain by default for diff-v1 and "
+                         "mta, none for others.",
+                 .only_if_set = true}),
+      MakeField(
+          "head_gate", &Options::head_gate,
+          {.placeholder = "NAME",
+           .help = "Sigmoid gate on each head's output, one for a head or one for each element; scalar by default "
+                   "for mta, none for others.",
+           .only_if_set = true}),
+      MakeField(
+          "convolution", &Options::convolution,
+          {.placeholder = "QxK",
+           .help = "Queries and keys of the convolutions of logits and of weights; 6x11 for mta, none for others.",
+           .only_if_set = true}),
+      MakeField("mixing_group", &Options::mixing_group,
+                {.placeholder = "N",
+                 .help = "P_l and P_w mix within groups of N heads; 0: all of them.",
+                 .range = {0, 16'777'216},
+                 .only_if_set = true}),
+      MakeField("query_key_norm", &Options::query_key_norm,
+                {.help = "RMS norm of each query and key.", .only_if_set = true})};
   return table;
 }
 
@@ -69,9 +99,19 @@ const FieldTable<ModelOptions>& ModelFields() {
                     .help = "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."}),
          MakeField("classifier", &Config::classifier, {.help = "tied: to the embedding."}),
          MakeField("positions", &Config::positions,
-                   {.help = "How positions are known: a relative bias, learned vectors added to the embedding, or not "
-                            "but by what each can see.",
+                   {.help = "How positions are known: a relative bias, learned vectors added to the embedding, rotary "
+                            "ones (lm and bert), or not but by what each can see.",
                     .may_be_missing = true}),
+         MakeField("rotary", &Config::rotary,
+                   {.help = "Which elements rotary positions turn together: i and i + d_k/2, or 2i and 2i + 1.",
+                    .only_if_set = true}),
+         MakeField("rotary_base", &Config::rotary_base,
+                   {.placeholder = "X", .help = "Base of rotary positions.", .range = {1, 1e12}, .only_if_set = true}),
+         MakeField("layer_kinds", &Config::layer_kinds,
+                   {.placeholder = "LIST",
+                    .help = "Kinds of attention of the layers of lm, one after the other and again from the first; "
+                            "attention by default.",
+                    .only_if_set = true}),
          MakeField("max_positions", &Config::max_positions,
                    {.placeholder = "N",
                     .help = "Learned positions, the longest text a model can read; input_length by default.",
@@ -116,12 +156,20 @@ AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<At
   AttentionOptions attention = options.attention;
   if (kind) attention.kind = *kind;
   AttentionConfig layer = MakeAttentionConfig(attention, options.d_model);
+  if (options.positions == PositionScheme::kRotary) {
+    layer.rotary = options.rotary;
+    layer.rotary_base = options.rotary_base;
+  } else {
+    const ModelOptions standard;
+    CROSSTALK_CHECK_FIELD(options.rotary == standard.rotary, "rotary", "needs rotary positions");
+    CROSSTALK_CHECK_FIELD(options.rotary_base == standard.rotary_base, "rotary_base", "needs rotary positions");
+  }
   if (options.attention_scale == AttentionScale::kExplicit && layer.d_k > 0) {
     layer.scale = 1.0 / std::sqrt(static_cast<double>(layer.d_k));
   }
   layer.key_value = options.keys_values;
-  // Only a layer that has P_l or P_w can start with the identity.
-  if (layer.mixing.P_l || layer.mixing.P_w) layer.mixing_init = options.mixing_init;
+  // Only a layer that has P_l or P_w can start with the identity; that of mta always does.
+  if ((layer.mixing.P_l || layer.mixing.P_w) && !layer.ConvolvesLogits()) layer.mixing_init = options.mixing_init;
   layer.dropout_rate = options.dropout;
   layer.implementation = options.implementation;
   layer.Validate();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/nn/attention/config.h"
@@ -43,6 +44,9 @@ struct ModelOptions {
   std::optional<FeedForwardKind> feed_forward;
   ClassifierKind classifier = ClassifierKind::kTied;
   PositionScheme positions = PositionScheme::kRelativeBias;
+  Rotary rotary = Rotary::kHalves;  // of PositionScheme::kRotary
+  double rotary_base = 10'000;
+  std::vector<AttentionKind> layer_kinds;
   std::optional<int64_t> max_positions;
   std::optional<int64_t> embedding_size;
   std::optional<int64_t> layer_groups;

@@ -38,6 +38,7 @@ Variable Activate(FeedForwardKind kind, const Variable& x) {
     case FeedForwardKind::kGeluTanh:
       return GeluTanh(x);
     case FeedForwardKind::kGatedGelu:
+    case FeedForwardKind::kSwiGlu:
       break;
   }
   Fail(ErrorKind::kUsage, "feed-forward: ", Name(kind), " is no activation without a gate");
@@ -45,7 +46,8 @@ Variable Activate(FeedForwardKind kind, const Variable& x) {
 
 Variable FeedForward::Hidden(const Variable& x) const {
   if (!gated()) return Activate(config_.kind, ApplyWeight(x, wi_, wi_bias_));
-  return GatedGelu(ApplyWeight(x, wi_gate_, wi_gate_bias_), ApplyWeight(x, wi_, wi_bias_));
+  const Variable gate = ApplyWeight(x, wi_gate_, wi_gate_bias_), inner = ApplyWeight(x, wi_, wi_bias_);
+  return config_.kind == FeedForwardKind::kSwiGlu ? Mul(Mul(gate, Sigmoid(gate)), inner) : GatedGelu(gate, inner);
 }
 
 Variable FeedForward::Forward(const Variable& x, const ForwardContext& context) const {

@@ -15,6 +15,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 enum class FeedForwardKind {
   kRelu,       // T5, as published in 2019
   kGatedGelu,  // T5 1.1: gelu (tanh form) of one half gates the other
+  kSwiGlu,     // Llama, PaLM: x·σ(x) of one half gates the other
   kGelu,       // BERT: x · Φ(x), by erf
   kGeluTanh,   // ALBERT, GPT-2: its tanh approximation
 };
@@ -22,9 +23,14 @@ template <>
 struct EnumNames<FeedForwardKind> {
   static constexpr EnumName<FeedForwardKind> kTable[] = {{FeedForwardKind::kRelu, "relu"},
                                                          {FeedForwardKind::kGatedGelu, "gated-gelu"},
+                                                         {FeedForwardKind::kSwiGlu, "swiglu"},
                                                          {FeedForwardKind::kGelu, "gelu"},
                                                          {FeedForwardKind::kGeluTanh, "gelu-tanh"}};
 };
+
+constexpr bool IsGated(FeedForwardKind kind) {
+  return kind == FeedForwardKind::kGatedGelu || kind == FeedForwardKind::kSwiGlu;
+}
 
 struct FeedForwardConfig {
   int64_t d_model = 0;
@@ -48,7 +54,7 @@ class FeedForward : public Module {
   Variable Forward(const Variable& x, const ForwardContext& context) const;
 
  private:
-  bool gated() const { return config_.kind == FeedForwardKind::kGatedGelu; }
+  bool gated() const { return IsGated(config_.kind); }
   Variable Hidden(const Variable& x) const;  // […, d_ff], before dropout
 
   FeedForwardConfig config_;

@@ -57,6 +57,13 @@ void TransformerConfig::Validate() const {
   CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
   CROSSTALK_CHECK_FIELD(norm.epsilon > 0, "norm_epsilon", norm.epsilon, " must be positive");
   self_attention.Validate();
+  CROSSTALK_CHECK_FIELD(block_attention.empty() || std::ssize(block_attention) == num_blocks(), "layer_kinds",
+                        block_attention.size(), " attention layers for ", num_blocks(), " blocks");
+  for (const AttentionConfig& own : block_attention) {
+    own.Validate();
+    CROSSTALK_CHECK_FIELD(positions != PositionScheme::kRelativeBias || own.h == self_attention.h, "layer_kinds",
+                          "a relative bias is of h=", self_attention.h, " heads in each layer, and not ", own.h);
+  }
   if (cross_attention.has_value()) cross_attention->Validate();
   if (positions == PositionScheme::kRelativeBias) relative_bias.Validate(DirectionOf(self_attention));
 }
@@ -68,12 +75,18 @@ int64_t TransformerConfig::GroupOf(int64_t layer) const {
   return std::min(static_cast<int64_t>(static_cast<double>(layer) / group_size), groups - 1);
 }
 
-TransformerBlock::TransformerBlock(const TransformerConfig& config, const Initializer& init)
+AttentionConfig TransformerConfig::AttentionOf(int64_t block) const {
+  AttentionConfig own = block_attention.empty() ? self_attention : block_attention[static_cast<size_t>(block)];
+  own.depth = block;
+  return own;
+}
+
+TransformerBlock::TransformerBlock(const TransformerConfig& config, int64_t index, const Initializer& init)
     : Module(init),
       placement_(config.placement),
       dropout_rate_(config.dropout_rate),
       self_norm_(this, "self_attention_norm", config.self_attention.d_X, config.norm),
-      self_attention_(this, "self_attention", config.self_attention) {
+      self_attention_(this, "self_attention", config.AttentionOf(index)) {
   if (config.cross_attention.has_value()) {
     cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm};
     cross_attention_ = {this, "cross_attention", *config.cross_attention};
@@ -153,7 +166,7 @@ TransformerStack::TransformerStack(const TransformerConfig& config, const Initia
         this,  "relative_bias", config.self_attention.h, config.relative_bias, DirectionOf(config.self_attention),
         stddev};
   }
-  for (int64_t i = 0; i < config.num_blocks(); ++i) blocks_.emplace_back(this, StrCat("block_", i), config);
+  for (int64_t i = 0; i < config.num_blocks(); ++i) blocks_.emplace_back(this, StrCat("block_", i), config, i);
   if (config.final_norm == FinalNorm::kYes) {
     final_norm_ = {this, "final_norm", config.feed_forward.d_model, config.norm};
   }
@@ -253,7 +266,12 @@ Variable TransformerStack::Step(const Variable& embedded, TransformerCache& cach
   dims.Bind("embedded[b, n, d]", embedded.shape());
   const int64_t n = dims["n"];
   const ContextScope no_grad = NoGrad();
-  const LogitsBias bias = Bias(n, cache.length + n, cache.length);
+  int64_t earlier = 0;  // queries that a convolution reads before the first
+  for (const Child<TransformerBlock>& block : blocks_) {
+    earlier = std::max(earlier, block->self_attention().config().earlier_queries());
+  }
+  earlier = std::min(earlier, cache.length);
+  const LogitsBias bias = Bias(earlier + n, cache.length + n, cache.length - earlier);
   Variable x = embedded;
   for (int64_t i = 0; i < config_.depth(); ++i) x = BlockAt(i).Step(x, bias, cache, static_cast<size_t>(i));
   cache.length += n;

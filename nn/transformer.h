@@ -29,12 +29,14 @@ struct EnumNames<NormPlacement> {
 // How a model knows the order of its positions.
 enum class PositionScheme {
   kRelativeBias,  // T5's: one table for all blocks of the stack, added to the logits of the self-attention
+  kRotary,        // AttentionConfig::rotary of the self-attention
   kLearned,       // LearnedPositions, which the model adds to its embeddings: nothing that the stack does
   kNone,
 };
 template <>
 struct EnumNames<PositionScheme> {
   static constexpr EnumName<PositionScheme> kTable[] = {{PositionScheme::kRelativeBias, "relative-bias"},
+                                                        {PositionScheme::kRotary, "rotary"},
                                                         {PositionScheme::kLearned, "learned"},
                                                         {PositionScheme::kNone, "none"}};
 };
@@ -53,7 +55,9 @@ struct TransformerConfig {
   int64_t groups = 0;
   // Blocks of a group, one after the other: each layer is so many (ALBERT's inner_group_num).
   int64_t inner_layers = 1;
-  AttentionConfig self_attention;                  // kCausal makes the relative bias unidirectional
+  AttentionConfig self_attention;  // kCausal makes the relative bias unidirectional
+  // Of each block its own, where they differ; of as many heads h where there is a relative bias.
+  std::vector<AttentionConfig> block_attention;
   std::optional<AttentionConfig> cross_attention;  // over another stack's output; without position bias
   FeedForwardConfig feed_forward;
   NormConfig norm;
@@ -69,6 +73,8 @@ struct TransformerConfig {
   // Blocks that a position passes, those that are shared as often as it does.
   int64_t depth() const { return layers * inner_layers; }
   int64_t GroupOf(int64_t layer) const;
+  // The self-attention of a block, which knows its depth.
+  AttentionConfig AttentionOf(int64_t block) const;
   // Throws a usage error that names the field.
   void Validate() const;
 };
@@ -105,7 +111,8 @@ struct TransformerCache {
 // One block: self-attention, cross-attention if the configuration has one, feed-forward.
 class TransformerBlock : public Module {
  public:
-  TransformerBlock(const TransformerConfig& config, const Initializer& init);
+  // Number `index` of the stack.
+  TransformerBlock(const TransformerConfig& config, int64_t index, const Initializer& init);
 
   // x[b, n, d], self_mask bool[b, n] over keys (may be undefined), the bias of n queries and keys (may be none)
   // → [b, n, d]. Appends its attention weights to a record.

@@ -49,7 +49,7 @@ Json BertConfig::ToJson() const { return ModelJson(FieldsOf(is_albert()), *this)
 void BertConfig::Validate() const {
   Check({&SpecialTokens::pad});
   CheckLayers("layers", layers);
-  CROSSTALK_CHECK_FIELD(feed_forward != FeedForwardKind::kGatedGelu, "feed_forward", Name(feed_forward),
+  CROSSTALK_CHECK_FIELD(!IsGated(feed_forward), "feed_forward", Name(feed_forward),
                         " is not a form of BERT's: it has no gate");
   const bool learned = positions == PositionScheme::kLearned;
   CROSSTALK_CHECK_FIELD(learned ? max_positions >= 1 : max_positions == 0, "max_positions", max_positions,

@@ -23,6 +23,9 @@ AttentionOptions OptionsOf(const AttentionConfig& layer) {
                  : mixing.P_l             ? AttentionKind::kLogits
                  : mixing.P_w             ? AttentionKind::kWeights
                                           : AttentionKind::kMultihead;
+  if (layer.dynamic_form == DynamicForm::kLowRank) options.kind = AttentionKind::kDcmha;
+  if (layer.differential == Differential::kV1) options.kind = AttentionKind::kDiffV1;
+  if (layer.differential == Differential::kV2) options.kind = AttentionKind::kDiffV2;
   std::vector<std::string> dynamic;
   for (const AttentionProjection& projection : kAttentionProjections) {
     if (IsDynamic(projection) && IsPresent(projection, layer)) dynamic.emplace_back(DynamicName(projection));

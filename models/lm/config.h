@@ -18,6 +18,8 @@ struct LmConfig : ModelConfig {
   int64_t layers = 0;
   int64_t context = 0;        // positions it is trained on, and writes with
   AttentionConfig attention;  // causal, of every layer
+  // Of each layer its own, where they differ.
+  std::vector<AttentionConfig> layer_attention;
   PositionScheme positions = PositionScheme::kRelativeBias;
   // Of the tokens pad is used.
 
@@ -26,7 +28,7 @@ struct LmConfig : ModelConfig {
   void Validate() const override;
   std::unique_ptr<Model> Make(const Initializer& init) const override;
   std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<LmConfig>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override { return {&attention}; }
+  std::vector<AttentionConfig*> AttentionLayers() override;
   void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 

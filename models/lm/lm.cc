@@ -18,6 +18,7 @@ constexpr double kPositionsStddev = 1.0;
 TransformerConfig DecoderConfig(const LmConfig& config) {
   TransformerConfig stack = config.PreNormStack(config.layers, config.attention);
   stack.positions = config.positions;
+  stack.block_attention = config.layer_attention;
   return stack;
 }
 
@@ -37,6 +38,15 @@ Lm::Lm(const LmConfig& config, const Initializer& init)
   }
   decoder_ = {this, "decoder", DecoderConfig(config)};
   classifier_ = {this, "classifier", config.classifier, config.vocabulary, embedding_};
+}
+
+std::vector<AttentionPlace> Lm::AttentionPlaces() const {
+  if (config_.layer_attention.empty()) return {{"self-attention", config_.attention}};
+  std::vector<AttentionPlace> places;
+  for (size_t i = 0; i < config_.layer_attention.size(); ++i) {
+    places.push_back({StrCat("self-attention of layer ", i), config_.layer_attention[i]});
+  }
+  return places;
 }
 
 std::string Lm::Describe() const { return StrCat("language model, ", config_.layers, " layers"); }

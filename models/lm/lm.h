@@ -35,7 +35,7 @@ class Lm : public Model {
   const LmConfig& config() const override { return config_; }
 
   std::string Describe() const override;
-  std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
+  std::vector<AttentionPlace> AttentionPlaces() const override;
   void SetActivations(Activations activations) override { decoder_->SetActivations(activations); }
 
   // inputs int32[b, n] → the decoder's output hidden[b, n, d_model].

@@ -145,6 +145,10 @@ void ExpectFeedForward(FeedForwardKind kind) {
     const Values other = Product(ValueOf(x), ValueOf(p[1].value), 6, 5, 11);
     for (size_t i = 0; i < hidden.size(); ++i) {
       const double z = hidden[i];
+      if (kind == FeedForwardKind::kSwiGlu) {
+        hidden[i] = z / (1 + std::exp(-z)) * other[i];
+        continue;
+      }
       hidden[i] = 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z))) * other[i];
     }
   }
@@ -156,6 +160,8 @@ void ExpectFeedForward(FeedForwardKind kind) {
 TEST(FeedForwardTest, ReluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kRelu); }
 
 TEST(FeedForwardTest, GatedGeluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kGatedGelu); }
+
+TEST(FeedForwardTest, SwiGluFollowsItsEquation) { ExpectFeedForward(FeedForwardKind::kSwiGlu); }
 
 TEST(FeedForwardTest, DropsHiddenUnitsInTraining) {
   const FeedForward layer({.d_model = 5, .d_ff = 11, .dropout_rate = 0.5}, Initializer(1, DType::kFloat64));

@@ -20,7 +20,13 @@ inline AttentionConfig TinyAttention(const std::string& kind, int64_t d_model) {
   AttentionOptions options;
   options.kind = ParseName<AttentionKind>("attention", kind);
   options.heads = 3;
-  if (kind != "bilinear") {
+  const bool of_pairs = kind == "diff-v1" || kind == "diff-v2";
+  if (of_pairs || kind == "dcmha" || kind == "mta") {
+    options.heads = of_pairs ? 6 : 3;
+    options.key_size = 4;
+    options.value_size = 5;
+    if (kind == "mta") options.convolution = "3x2";
+  } else if (kind != "bilinear") {
     options.key_size = 4;
     options.value_size = 5;
     if (kind != "multihead" && kind != "weights") options.key_heads = 2;

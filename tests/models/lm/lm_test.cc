@@ -111,7 +111,42 @@ TEST_P(LmKindTest, GradientsAreThoseOfTheLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LmKindTest,
-                         ::testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear"));
+                         ::testing::Values("multihead", "talking", "logits", "weights", "dynamic", "bilinear", "dcmha",
+                                           "diff-v1", "diff-v2", "mta"));
+
+// A kind for each layer, rotary positions, gates: what a user says, from options to the decoded text.
+TEST(LmFamilyTest, LayersOfDifferentKindsDecodeAsTheFullPass) {
+  ModelOptions options = {.name = "lm", .attention = {.kind = AttentionKind::kTalking, .heads = 4, .kv_heads = 2}};
+  options.attention.head_gate = HeadGate::kElement;
+  options.attention.convolution = "2x3";
+  options.layer_kinds = {AttentionKind::kTalking, AttentionKind::kDcmha, AttentionKind::kDiffV1};
+  options.d_model = 16;
+  options.d_ff = 13;
+  options.layers = 4;
+  options.feed_forward = FeedForwardKind::kSwiGlu;
+  for (const auto& [positions, kinds] :
+       {std::pair(PositionScheme::kRotary, options.layer_kinds),
+        {PositionScheme::kRelativeBias, options.layer_kinds},
+        {PositionScheme::kRelativeBias, {AttentionKind::kTalking, AttentionKind::kMta}}}) {
+    options.positions = positions;
+    options.layer_kinds = kinds;
+    if (kinds.size() == 2) options.attention.convolution.reset();  // the second kind's alone
+    const ModelPurpose purpose = {.vocabulary = {.size = 29, .tokens = {}}, .input_length = kContext, .heads = {}};
+    const std::unique_ptr<ModelConfig> config = ConfigureLm(options, purpose);
+    const auto& lm = static_cast<const LmConfig&>(*config);
+    ASSERT_EQ(lm.layer_attention.size(), 4u);
+    EXPECT_EQ(lm.layer_attention[3].mixing, lm.layer_attention[0].mixing);
+    EXPECT_EQ(ReadLmConfig(config->ToJson(), "json")->ToJson(), config->ToJson());
+    const Lm model(lm, 1, DType::kFloat64);
+    const Tensor ids = TinyIds(3, kContext, 29, 1, 0);
+    const Tensor full = AllLogits(model, ids);
+    TransformerCache cache = model.StartDecoding();
+    for (int64_t end = 1; end <= kContext; ++end) {
+      const Tensor logits = model.DecodeStep(ids.Slice(1, end - 1, end).Contiguous(), cache);
+      for (int64_t id = 0; id < 29; ++id) ASSERT_NEAR(logits.At({2, id}), full.At({2, end - 1, id}), 1e-12) << end;
+    }
+  }
+}
 
 TEST(LmTest, TheLossIsTheMeanNegativeLogOfTheTargets) {
   const Lm model(TinyLm("talking"), 1, DType::kFloat64);

@@ -187,7 +187,7 @@ TEST(TrainingConfigTest, AModelReadsOrRefusesEachOption) {
     plain.model.name = model;
     for (const Field<ModelOptions>& field : ModelFields()) {
       if (field.key == "model") continue;
-      std::vector<Json> values = {3, 12, 0.25, "Xl"};
+      std::vector<Json> values = {3, 12, 0.25, "Xl", true, Json::MakeArray({"mta"})};
       values.insert(values.end(), field.choices.begin(), field.choices.end());
       const bool matters = std::any_of(values.begin(), values.end(), [&](const Json& value) {
         TrainingConfig other = plain;
