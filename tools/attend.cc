@@ -20,35 +20,61 @@ struct AttendSettings {
   std::string input;
   std::string output;
   std::optional<AttentionImplementation> implementation;
-  double scale = 1.0;
+  AttentionConfig layer;
+  bool causal = false;
   bool no_weights = false;
   bool allow_non_finite = false;
   std::string precision = "fp32";
 };
 
+// What the tensors do not say of a layer.
+FieldTable<AttentionConfig> LayerFields() {
+  using L = AttentionConfig;
+  return {MakeOption("--scale", &L::scale, "S", "Factor on the dot products of queries and keys."),
+          MakeOption("--rotary", &L::rotary, "", "Turns queries and keys by their position."),
+          MakeOption("--rotary-base", &L::rotary_base, "X", "Base of the rotary positions."),
+          MakeOption("--depth", &L::depth, "N",
+                     "Layers before this one, from which λ_init of differential attention follows.",
+                     {.range = {0, 100'000}}),
+          MakeOption("--lambda-init", &L::lambda_init, "X", "λ_init itself."),
+          MakeOption("--key-sharing", &L::key_sharing, "",
+                     "Which of fewer key heads a head reads: consecutive heads one, or pairs of heads a pair."),
+          MakeOption("--convolution-keys", &L::convolution_keys, "",
+                     "Keys that a convolution reads: on both sides of its own, to the left, or to the right."),
+          MakeOption("--mixing-group", &L::mixing_group, "N",
+                     "P_l and P_w mix within groups of N heads; 0: all of them.", {.range = {0, 16'777'216}}),
+          MakeOption("--head-norm", &L::head_norm, "",
+                     "RMS norm of each head's output; a norm_gain asks for rms-gain by itself."),
+          MakeOption("--head-norm-factor", &L::head_norm_factor, "X",
+                     "Factor behind that norm; 1 - λ_init by default where there is a λ_init, else 1.")};
+}
+
 FieldTable<AttendSettings> AttendFields() {
   using S = AttendSettings;
-  return {
-      MakeOption("IN", &S::input, "FILE", "Safetensors file to read.", {.required = true}),
-      MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
-      MakeOption("--implementation", &S::implementation, "",
-                 "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes from "
-                 "the composed one), or composed (the paper's pseudocode in einsum); by default fused in float and "
-                 "composed in double."),
-      MakeOption("--scale", &S::scale, "S", "Factor on the dot products of queries and keys."),
-      MakeOption("--no-weights", &S::no_weights, "", "Leave W out of the results."),
-      MakeOption("--allow-non-finite", &S::allow_non_finite, "",
-                 "Compute and write also where an input or a result holds a NaN or an infinity; say which results do."),
-      MakeOption("--precision", &S::precision, "",
-                 "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
-                 "the results' type.",
-                 {.choices = {"fp32", "bf16", "double", "float"}})};
+  return Joined<S>(
+      FieldsOfPart(LayerFields(), &S::layer),
+      {MakeOption("IN", &S::input, "FILE", "Safetensors file to read.", {.required = true}),
+       MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
+       MakeOption("--implementation", &S::implementation, "",
+                  "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes from "
+                  "the composed one), or composed (the paper's pseudocode in einsum); by default fused in float and "
+                  "composed in double."),
+       MakeOption("--causal", &S::causal, "", "Query i attends to the positions 0 … i."),
+       MakeOption("--no-weights", &S::no_weights, "", "Leave W out of the results."),
+       MakeOption(
+           "--allow-non-finite", &S::allow_non_finite, "",
+           "Compute and write also where an input or a result holds a NaN or an infinity; say which results do."),
+       MakeOption("--precision", &S::precision, "",
+                  "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
+                  "the results' type.",
+                  {.choices = {"fp32", "bf16", "double", "float"}})});
 }
 
 int RunAttend(const AttendSettings& settings) {
   AttentionTensorsOptions options;
   options.implementation = settings.implementation;
-  options.scale = settings.scale;
+  options.layer = settings.layer;
+  if (settings.causal) options.layer.causality = Causality::kCausal;
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.outputs = settings.no_weights ? AttentionOutputs::kOutputOnly : AttentionOutputs::kWithWeights;
   options.non_finite = settings.allow_non_finite ? NonFinite::kAllow : NonFinite::kRefuse;
@@ -80,6 +106,12 @@ std::string AttendDescription() {
       "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n",
       Join(dynamic, " "),
       " dynamic projections\n"
+      "dw1[d_X,4,4h] qkw[4,4h,4,h] dd[d_X,4,h] dynamically composed heads\n"
+      "lambda_q1[d_k] lambda_k1 lambda_q2 lambda_k2 differential attention; P_lambda[d_X,h_v] its second version\n"
+      "conv_l[c_q,c_k,h_k] conv_w[c_q,c_k,h] convolutions of logits and of weights; q_norm[d_k] k_norm[d_k] norms\n"
+      "norm_gain[d_v] gate[d_v,1 or d_v] gate_bias norm and gate of each head's output; with these P_k and P_v may "
+      "have\n"
+      "fewer heads, which the others share\n"
       "b_q[d_k,h_k] b_k[d_k,h_k] b_v[d_v,h_v] b_o[d_Y] biases of the four projections, all or none\n"
       "P[d_X,d_M,h] Q[d_M,d_Y,h] general bilinear, instead of all the others\n"
       "none of these: dot-product attention, where d_X = d_M = d_Y\n"

@@ -31,7 +31,10 @@ bool IsRequired(const AttentionProjection& projection) {
   return projection.condition == ProjectionCondition::kAlways || projection.condition == ProjectionCondition::kUntied;
 }
 
-bool IsBias(const AttentionProjection& projection) { return projection.source == ProjectionSource::kAdded; }
+bool IsBias(const AttentionProjection& projection) {
+  return projection.condition == ProjectionCondition::kBiases ||
+         projection.condition == ProjectionCondition::kBiasesUntied;
+}
 
 void CheckTensors(const TensorFile& file) {
   for (const NamedTensor& entry : file.tensors) {
@@ -52,8 +55,10 @@ void CheckTensors(const TensorFile& file) {
 // What the file's tensors make of the layer: the kind, then every size.
 class FileLayout {
  public:
-  explicit FileLayout(const TensorFile& file) : file_(file), dims_("attention") {
+  // Of a layer as `given`, but for what the tensors say.
+  FileLayout(const TensorFile& file, const AttentionConfig& given) : config(given), file_(file), dims_("attention") {
     ChooseForm();
+    ChooseOptions();
     for (const AttentionProjection& projection : kAttentionProjections) {
       if (projection.mixing != nullptr) config.mixing.*projection.mixing = Has(projection.name());
       if (IsBias(projection)) config.projection_biases |= Has(projection.name());
@@ -113,6 +118,30 @@ class FileLayout {
     }
   }
 
+  // What tensors that are there without another word ask for.
+  void ChooseOptions() {
+    if (Has("dw1")) config.dynamic_form = DynamicForm::kLowRank;
+    if (Has("lambda_q1")) config.differential = Differential::kV1;
+    if (Has("P_lambda")) config.differential = Differential::kV2;
+    if (Has("norm_gain")) config.head_norm = HeadNorm::kRmsGain;
+    config.query_key_norm = Has("q_norm");
+    if (Has("gate")) {
+      const Tensor& gate = file_.At("gate");
+      config.head_gate = gate.rank() == 2 && gate.size(1) == 1 ? HeadGate::kScalar : HeadGate::kElement;
+    }
+    for (const char* filter : {"conv_l", "conv_w"}) {
+      if (!Has(filter)) continue;
+      const Tensor& values = file_.At(filter);
+      if (values.rank() != 3) {
+        Fail(ErrorKind::kData, file_.path, ": tensor '", filter, "' (", values.dtype(), values.shape(),
+             ") must be [queries, keys, heads]");
+      }
+      const bool logits = filter == std::string_view("conv_l");
+      (logits ? config.c_ql : config.c_qw) = values.size(0);
+      (logits ? config.c_kl : config.c_kw) = values.size(1);
+    }
+  }
+
   void RequireBiases() const {
     for (const AttentionProjection& projection : kAttentionProjections) {
       if (IsBias(projection) && config.projection_biases) {
@@ -159,6 +188,23 @@ class FileLayout {
     for (const AttentionDim& dim : kAttentionDims) {
       if (dims_.Has(dim.name)) config.*dim.size = dims_[dim.name];
     }
+    for (const OptionalAttentionDim& dim : kOptionalAttentionDims) {
+      if (dim.set != nullptr && dims_.Has(dim.name)) config.*dim.set = dims_[dim.name];
+    }
+    RequireShared("P_k[d_M, d_k, g_k]", config.g_k, "h_k", config.h_k);
+    RequireShared("P_v[d_M, d_v, g_v]", config.g_v, "h_v", config.h_v);
+    if (config.g_k == config.h_k) config.g_k = 0;
+    if (config.g_v == config.h_v) config.g_v = 0;
+    for (const AttentionProjection& projection : kAttentionProjections) {
+      if (IsPresent(projection, config)) Require(projection.name(), projection.paper, "others beside it ask for it");
+    }
+  }
+
+  // That so many heads can share those of a projection.
+  void RequireShared(std::string_view bracket, int64_t shared, const char* heads_name, int64_t heads) const {
+    if (shared == 0 || heads % shared == 0) return;
+    Fail(ErrorKind::kUsage, "attention: ", ShapeOf(bracket), " has ", shared, " heads, which ", heads_name, "=", heads,
+         " cannot share: they must divide it");
   }
 
   void BindAll(HeadsBetween between) {
@@ -170,12 +216,12 @@ class FileLayout {
   // Where no head projection stands between them, one number of heads is the other.
   void BindProjections() {
     Bind("P_q[d_X, d_k, h_k]");
-    if (!config.mixing.MixesLogits()) {
+    if (!config.MixesLogits()) {
       dims_.Set("h", dims_["h_k"],
                 StrCat(ShapeOf("P_q[d_X, d_k, h]"), " without ", NamesBetween(HeadsBetween::kLogits)));
     }
     BindAll(HeadsBetween::kLogits);
-    if (!config.mixing.MixesWeights()) {
+    if (!config.MixesWeights()) {
       dims_.Set("h_v", dims_["h"],
                 StrCat("the softmax heads h=", dims_["h"], " without ", NamesBetween(HeadsBetween::kWeights)));
     }
@@ -224,8 +270,7 @@ AttentionImplementation Requested(const AttentionTensorsOptions& options) {
 AttentionEvaluation EvaluateAttention(const TensorFile& file, const AttentionTensorsOptions& options) {
   CheckTensors(file);
   if (options.non_finite == NonFinite::kRefuse) CheckInputsAreFinite(file, options.dtype);
-  AttentionConfig config = FileLayout(file).config;
-  config.scale = options.scale;
+  AttentionConfig config = FileLayout(file, options.layer).config;
   config.implementation = Requested(options);
 
   const Tensor* const dY = file.Find("dY");

@@ -48,7 +48,7 @@ const Tensor* Find(const std::vector<NamedTensor>& tensors, const std::string& n
 
 AttentionTensorsOptions OptionsFor(const AttentionCase& c, DType dtype) {
   AttentionTensorsOptions options;
-  options.scale = c.config.scale;
+  options.layer.scale = c.config.scale;
   options.dtype = dtype;
   return options;
 }
@@ -176,7 +176,7 @@ TEST(AttentionTensorsTest, ShapesThatDoNotFitAreShown) {
   // Heads that nothing stands between.
   const AttentionCase multi_head{.name = "multi-head", .config = MixingConfig({}), .bias = true};
   const TensorFile heads = FileOf(multi_head, MakeInputs(multi_head));
-  ExpectRefused(With(heads, "P_v", Tensor::Zeros({21, 13, 9}, DType::kFloat32)), {"h_v=9", "h=7"});
+  ExpectRefused(With(heads, "P_v", Tensor::Zeros({21, 13, 9}, DType::kFloat32)), {"9 heads", "h_v=7"});
   ExpectRefused(With(heads, "bias", Tensor::Zeros({5, 15, 17}, DType::kFloat32)), {"h=5", "h=7"});
   // Without projections all widths are one.
   const AttentionCase plain{.name = "plain", .config = AttentionConfig::DotProduct(19)};
