@@ -93,6 +93,7 @@ std::vector<BenchCase> LayerBenchCases() {
   };
   const std::vector<Layer> layers = {
       {"multihead-12", {"90/85", "x1.7"}, {.kind = AttentionKind::kMultihead, .heads = 12}},
+      {"multihead-24", {}, {.kind = AttentionKind::kMultihead, .heads = 24}},
       {"talking-12", {"90/84", "x1.7"}, {.kind = AttentionKind::kTalking, .heads = 12}},
       {"talking-24", {"88/76", "x1.6"}, {.kind = AttentionKind::kTalking, .heads = 24}},
       {"talking-48", {"86/70", "x1.5"}, {.kind = AttentionKind::kTalking, .heads = 48}},
@@ -100,6 +101,10 @@ std::vector<BenchCase> LayerBenchCases() {
       {"dynamic-12", {"86/74", "x1.5"}, {.kind = AttentionKind::kDynamic, .heads = 12}},
       {"dynamic-24", {}, {.kind = AttentionKind::kDynamic, .heads = 24}},
       {"bilinear-12", {"88/84", "x1.75"}, {.kind = AttentionKind::kBilinear, .heads = 12}},
+      {"dcmha-12", {}, {.kind = AttentionKind::kDcmha, .heads = 12}},
+      {"diff-v1-24", {}, {.kind = AttentionKind::kDiffV1, .heads = 24}},
+      {"diff-v2-24", {}, {.kind = AttentionKind::kDiffV2, .heads = 24, .key_size = 32, .value_size = 32}},
+      {"mta-12", {}, {.kind = AttentionKind::kMta, .heads = 12}},
   };
   const MeasureFunction measure = [](const std::string& name, const AttentionConfig& config,
                                      const BenchSettings& settings) {
