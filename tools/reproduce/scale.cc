@@ -109,7 +109,7 @@ CellFinetuning FinetuningFrom(const Json& json, const std::string& source) {
 
 ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source) {
   ScaleModel model;
-  model.pretraining.model.name = name;
+  model.pretraining.model.name = name.substr(0, name.find('.'));
   SetFields(reader, "pretraining", &model.pretraining);
   if (reader.Has("heads_ratio")) {
     model.heads_ratio = reader.Double("heads_ratio");
@@ -136,9 +136,16 @@ int64_t IntOf(const Json& config, const char* key, int64_t otherwise) {
 
 }  // namespace
 
+const ScaleModel* Scale::SettingsOf(const Table& table) const {
+  for (const std::string& name : {StrCat(table.model, ".", table.name), table.model}) {
+    if (const auto found = models.find(name); found != models.end()) return &found->second;
+  }
+  return nullptr;
+}
+
 int64_t Scale::SeedsOf(const Table& table) const {
-  const auto model = models.find(table.model);
-  return model == models.end() ? seeds : model->second.seeds.value_or(seeds);
+  const ScaleModel* const settings = SettingsOf(table);
+  return settings == nullptr ? seeds : settings->seeds.value_or(seeds);
 }
 
 std::vector<std::string> ScaleNames() {
@@ -204,13 +211,12 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
 }
 
 TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row) {
-  const auto model = scale.models.find(table.model);
-  CROSSTALK_CHECK(model != scale.models.end(), "scale ", scale.name, ": has no ", table.model, ", which table ",
-                  table.name, " is of");
-  TrainingConfig config = model->second.pretraining;
+  const ScaleModel* const settings = scale.SettingsOf(table);
+  CROSSTALK_CHECK(settings != nullptr, "scale ", scale.name, ": has no ", table.model, ", which table ", table.name,
+                  " is of");
+  TrainingConfig config = settings->pretraining;
   const int64_t width = config.model.d_model;
-  const double ratio =
-      model->second.heads_ratio.value_or(static_cast<double>(width) / static_cast<double>(table.width));
+  const double ratio = settings->heads_ratio.value_or(static_cast<double>(width) / static_cast<double>(table.width));
   for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
   if (row.config.Find("corpus") != nullptr) config.data.text = config.data.validation = "";
   const int64_t h = row.config.At("heads").AsInt();
@@ -265,7 +271,7 @@ Experiment ExperimentOf(const Scale& scale, const Table& table, int64_t seeds, c
     config.data.text = data;
     config.data.validation.clear();  // the scale's is of the scale's text
   }
-  experiment.finetunings = scale.models.at(table.model).finetunings;
+  experiment.finetunings = scale.SettingsOf(table)->finetunings;
   for (int64_t seed = 1; seed <= seeds; ++seed) experiment.seeds.push_back(static_cast<uint64_t>(seed));
   experiment.scale = scale.name;
   experiment.fingerprint = scale.fingerprint;

@@ -25,9 +25,11 @@ struct ScaleModel {
 struct Scale {
   std::string name, about;
   int64_t seeds = 1;
-  std::map<std::string, ScaleModel> models;
-  std::string fingerprint;  // of what the file says
+  std::map<std::string, ScaleModel> models;  // by model, or model and table: "lm", "lm.puzzles"
+  std::string fingerprint;                   // of what the file says
 
+  // What the table is computed with: its own settings, or else its model's. Null: there are none.
+  const ScaleModel* SettingsOf(const Table& table) const;
   int64_t SeedsOf(const Table& table) const;
 };
 

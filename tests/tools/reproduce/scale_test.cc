@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -175,6 +176,19 @@ TEST(ScaleTest, AModelMayHaveItsOwnNumberOfSeeds) {
   const Table& first = Tables()[0];
   EXPECT_EQ(WithT5(R"("pretraining": {}, "finetuning": [])").SeedsOf(first), 1);
   EXPECT_EQ(WithT5(R"("pretraining": {}, "finetuning": [], "seeds": 7)").SeedsOf(first), 7);
+}
+
+TEST(ScaleTest, ATableMayHaveItsOwnSettings) {
+  const Scale scale = LoadScale("small");
+  const auto table = [](const std::string& name) {
+    return *std::find_if(Tables().begin(), Tables().end(), [&](const Table& one) { return one.name == name; });
+  };
+  const Table puzzles = table("puzzles"), heads = table("heads");
+  EXPECT_EQ(ConfigOfRow(scale, puzzles, puzzles.rows[0]).optimization.steps, 2000);
+  EXPECT_EQ(ConfigOfRow(scale, puzzles, puzzles.rows[0]).model.name, "lm");
+  EXPECT_EQ(ConfigOfRow(scale, heads, heads.rows[0]).optimization.steps, 1000);
+  EXPECT_EQ(scale.SeedsOf(puzzles), 3);
+  EXPECT_EQ(scale.SeedsOf(heads), 2);
 }
 
 TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
