@@ -75,7 +75,7 @@ Variable Factors(const AttentionParameters& p, const Variable& x, int64_t c) {
   const int64_t d = p.dw1.size(0), d_g = p.dw1.size(2), h = p.dd.size(2);
   const Variable H = Gelu(Einsum("H[b,n,d_g] = einsum(x[b,n,d], dw[d,d_g])", {x, of_mixing(p.dw1, 1, {d, d_g})}));
   const Variable A = Einsum("A[b,n,i,h] = einsum(H[b,n,d_g], K[d_g,i,h])", {H, of_mixing(p.qkw, 0, {d_g, 4, h})});
-  const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, x.dtype())), kGeneratorEpsilon);
+  const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, A.dtype())), kGeneratorEpsilon);
   const Variable diagonal = Tanh(Einsum("D[b,n,h] = einsum(x[b,n,d], dd[d,h])", {x, of_mixing(p.dd, 1, {d, h})}));
   return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
 }
@@ -104,7 +104,7 @@ Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
 
 // P_w[h, h_v] of differential attention: 1 and -λ in each column.
 Variable DifferentialWeights(const AttentionConfig& config, const AttentionParameters& p) {
-  const DType dtype = p.P_q.dtype();
+  const DType dtype = p.lambda_q1.dtype();
   const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
   const Variable lambda =
       AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
@@ -113,8 +113,8 @@ Variable DifferentialWeights(const AttentionConfig& config, const AttentionParam
 
 // R_Xw[b, n, h, h_v] of its second version: 1 and -σ(X·P_lambda).
 Variable DifferentialMatrices(const AttentionConfig& config, const AttentionParameters& p, const Variable& X) {
-  const DType dtype = X.dtype();
   const Variable sigma = Sigmoid(Einsum("to[b,n,h_v] = einsum(X[b,n,d_X], P_lambda[d_X,h_v])", {X, p.P_lambda}));
+  const DType dtype = sigma.dtype();
   const Variable columns = Reshape(sigma, {X.size(0), X.size(1), 1, config.h_v});
   return Add(Mul(columns, OfMember(config.h, 1, -1, dtype)), OfMember(config.h, 0, 1, dtype));
 }
