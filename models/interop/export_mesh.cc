@@ -59,7 +59,7 @@ std::string GinText(const ModelConfig& model, const PublishedForm& form) {
          WriteGin(form.write(model));
 }
 
-// What is read of the folder is what was to be written, bit for bit.
+// Reads the folder back and compares each tensor with what was to be written, bit for bit.
 void CheckWrittenCheckpoint(const AnyModel& any, const PublishedForm& form, const MeshFolder& written,
                             const std::vector<BundleTensor>& tensors) {
   const auto reject = [&any](const auto&... parts) {

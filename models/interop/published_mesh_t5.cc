@@ -217,10 +217,12 @@ Json ActivationOf(FeedForwardKind kind) {
       return "gelu";
     case FeedForwardKind::kGatedGelu:
       return GatedGelu();
+    case FeedForwardKind::kSwiGlu:
+      return "swiglu";  // Mesh TensorFlow has neither this nor the next; read back, they are refused by these names
     case FeedForwardKind::kGelu:
       break;
   }
-  return "gelu-by-erf";  // Mesh TensorFlow has none; read back, it is refused by this name
+  return "gelu-by-erf";
 }
 
 Json WriteMeshT5(const ModelConfig& written) {
