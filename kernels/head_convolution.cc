@@ -105,10 +105,11 @@ int64_t KeysOf(const HeadConvolutionShape& s, int64_t query) {
   return s.causal ? std::min(s.m, query + s.m - s.n + 1) : s.m;
 }
 
-// y[n, m] of each plane x[n, m] of b·h: y[i, j] = Σ taps[a, k] · x[i + a - above, j + k - before], 0 outside; the taps
-// of plane p are at taps(p).
-template <typename T, typename Taps>
-void ConvolvePlanes(const HeadConvolutionShape& s, int64_t above, int64_t before, const T* x, const Taps& taps, T* y) {
+// y[n, m] of each plane x[n, m] of b·h: y[i, j] = Σ taps[a, k] · x[i + a - above, j + k - before], 0 outside, with
+// the taps[h, c_q, c_k] of its head.
+template <typename T>
+void ConvolvePlanes(const HeadConvolutionShape& s, int64_t above, int64_t before, const T* x,
+                    const std::vector<T>& taps, T* y) {
   const auto convolve = ConvolveRowOnTarget<T>();
   const int64_t wide = RoundUp(s.m, kRowBlock), pitch = wide + s.c_k - 1;
   const int64_t blocks = CeilDivide(s.n, kRowsAtOnce);
@@ -124,7 +125,7 @@ void ConvolvePlanes(const HeadConvolutionShape& s, int64_t above, int64_t before
         std::fill(to, to + pitch, T(0));
         if (inside) std::copy_n(x + (plane * s.n + from) * s.m, KeysOf(s, from), to + before);
       }
-      const T* const own_taps = taps(plane);
+      const T* const own_taps = taps.data() + plane % s.h * s.c_q * s.c_k;
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t keys = KeysOf(s, first + i);
         convolve(RoundUp(keys, kRowBlock), s.c_q, s.c_k, pitch, padded.data() + i * pitch, own_taps, row.data());
@@ -182,20 +183,14 @@ void FilterGradient(const HeadConvolutionShape& s, const T* x, const T* dy, T* d
 
 template <typename T>
 void HeadConvolution(const HeadConvolutionShape& s, const T* x, const T* filter, T* y) {
-  const std::vector<T> taps = TapsOf(s, filter, false);
-  ConvolvePlanes(
-      s, s.c_q - 1, s.left, x, [&](int64_t plane) { return taps.data() + plane % s.h * s.c_q * s.c_k; }, y);
+  ConvolvePlanes(s, s.c_q - 1, s.left, x, TapsOf(s, filter, false), y);
 }
 
 // dx[n, m] = Σ filter[a, k] · dy[n + (c_q - 1) - a, m + left - k]: the convolution of dy with the filter turned round.
 template <typename T>
 void HeadConvolutionGradient(const HeadConvolutionShape& s, const T* x, const T* filter, const T* dy, T* dx,
                              T* dfilter) {
-  if (dx != nullptr) {
-    const std::vector<T> taps = TapsOf(s, filter, true);
-    ConvolvePlanes(
-        s, 0, s.c_k - 1 - s.left, dy, [&](int64_t plane) { return taps.data() + plane % s.h * s.c_q * s.c_k; }, dx);
-  }
+  if (dx != nullptr) ConvolvePlanes(s, 0, s.c_k - 1 - s.left, dy, TapsOf(s, filter, true), dx);
   if (dfilter != nullptr) FilterGradient(s, x, dy, dfilter);
 }
 

@@ -76,11 +76,11 @@ Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, 
   return to.defined() ? to : from;
 }
 
-// S[b, h, n, m], or its convolution with a filter, which reads and gives 0 where a query may not attend: `mask` says
-// that, and the call's causality.
-Variable Convolved(const Variable& S, const Variable& filter, int64_t left, const kernels::AttentionShape& s,
-                   const Tensor& mask) {
+// S[b, h, n, m], or its convolution with a filter, which reads and gives 0 where a query may not attend.
+Variable Convolved(const Variable& S, const Variable& filter, int64_t left, const AttentionCall& call,
+                   const kernels::AttentionShape& s) {
   if (!filter.defined()) return S;
+  const Tensor mask = CombinedMask(call, s, Causality::kNone);  // beside causality, which the convolution knows
   const auto masked = [&mask](const Variable& x) { return mask.defined() ? MaskedFillUnless(x, mask, 0) : x; };
   const bool causal = s.causality == Causality::kCausal;
   return masked(ConvolveHeads(masked(S), filter, left, causal ? CausalConvolution::kYes : CausalConvolution::kNo));
@@ -95,8 +95,8 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   const Variable Q = call.scale == 1.0 ? call.Q : Scale(call.Q, call.scale);  // smaller than J
   const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, call.K})
                                 : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, call.K});
-  const Tensor mask = CombinedMask(call, s, s.causality), not_causal = CombinedMask(call, s, Causality::kNone);
-  const Variable C = Convolved(J, call.conv_l, call.left_l, s, not_causal);
+  const Tensor mask = CombinedMask(call, s, s.causality);
+  const Variable C = Convolved(J, call.conv_l, call.left_l, call, s);
   // In float under bf16 too: an error of a logit is one of the exponent.
   Variable L = [&] {
     const ContextScope precision(&OpContext::precision, Precision::kFloat32);
@@ -107,7 +107,7 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   if (call.bias_table.defined()) L = Add(L, DenseBias({call.bias_table, call.distance_bucket}, s.n, s.m));
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
-  const Variable W_c = Convolved(W, call.conv_w, call.left_w, s, not_causal);
+  const Variable W_c = Convolved(W, call.conv_w, call.left_w, call, s);
   Variable U = MixHeads(W_c, call.P_w, call.R_Xw, call.R_Mw);
   if (capture != nullptr) {
     if (own_memory) capture->J = J.value();

@@ -11,6 +11,7 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/nn/linear.h"
 
 namespace crosstalk {
@@ -80,11 +81,7 @@ Variable Factors(const AttentionParameters& p, const Variable& x, int64_t c) {
   return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
 }
 
-Tensor IdentityMatrix(int64_t h, DType dtype) {
-  const Tensor identity = Tensor::Zeros({h, h}, dtype);
-  for (int64_t i = 0; i < h; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
-  return identity;
-}
+Tensor IdentityMatrix(int64_t h, DType dtype) { return Initializer(0, dtype).Make({h, h}, InitialValues::Identity()); }
 
 // R[b, n, s, t] = Σ_{i<2} F[i, s]·F[2 + i, t] + δ_st·F[4, s]
 Variable MatricesOf(const Variable& F) {
