@@ -142,9 +142,6 @@ inline constexpr AttentionProjection kTable[] = {
 };
 // clang-format on
 static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
-  return (p.condition == kOption) == (p.option != nullptr);
-}));
-static_assert(std::ranges::all_of(kTable, [](const AttentionProjection& p) {
   return (p.generated != nullptr) == (p.mixing != nullptr && p.source != S::kStatic);
 }));
 }  // namespace attention_projections

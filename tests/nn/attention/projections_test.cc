@@ -24,6 +24,14 @@ TEST(AttentionProjectionsTest, ALayerWithAProjectionThatHasNoKernelIsComposed) {
   EXPECT_TRUE(HaveKernels(kAttentionProjections, MixingConfig({.P_w = true})));
 }
 
+// A row that no layer can ask for, or that every layer has with an option none looks at. (No static_assert: addresses
+// of functions are no constants to GCC's sanitizers.)
+TEST(AttentionProjectionsTest, JustTheRowsOfAnOptionNameIt) {
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    EXPECT_EQ(projection.condition == ProjectionCondition::kOption, projection.option != nullptr) << projection.bracket;
+  }
+}
+
 TEST(AttentionProjectionsTest, StorageOrderIsThePapersPermuted) {
   for (const AttentionProjection& projection : kAttentionProjections) {
     const Bracket stored = ParseBracket(projection.bracket), paper = ParseBracket(projection.paper);
