@@ -94,8 +94,12 @@ int64_t EquationMultiplications(const AttentionShape& s) {
   int64_t of_a_pair = SaturatingSum(SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(s.h_v, s.d_v));
   for (const kernels::MixingSide side : kernels::kMixingSides) {
     const kernels::SideShape mixes(s, side);
-    for (const bool has : mixes.has) {
-      if (has) of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(mixes.in, mixes.out));
+    for (const kernels::MixingKind kind : {kernels::kStatic, kernels::kPerQuery, kernels::kPerPosition}) {
+      if (mixes.has[kind]) of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(mixes.in, mixes.out));
+    }
+    // T = x·A and T·B, of the query and of the position; the diagonals are element by element.
+    if (mixes.has_factors()) {
+      of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(4 * kernels::kMixingRank, mixes.in));
     }
   }
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
@@ -172,13 +176,14 @@ AttentionShape BindShape(const AttentionCall& call) {
       shape.*mixing.present = bind(mixing.bracket, call[mixing.operand]);
     }
   };
+  dims.Set("factors", kernels::kMixingFactors, "those of two rows, two columns and a diagonal");
   bind("conv_l[c_ql, c_kl, h_k]", call.conv_l);
   bind_mixings(kernels::kLogits);
-  if (!shape.MixesLogits()) dims.Set("h", dims["h_k"], "h = h_k, as nothing mixes the logits");
+  if (!shape.MixesLogits() || shape.F_Xl) dims.Set("h", dims["h_k"], "h = h_k, as no matrix mixes the logits");
   if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
   bind("conv_w[c_qw, c_kw, h]", call.conv_w);
   bind_mixings(kernels::kWeights);
-  if (!shape.MixesWeights()) dims.Set("h_v", dims["h"], "h_v = h, as nothing mixes the weights");
+  if (!shape.MixesWeights() || shape.F_Xw) dims.Set("h_v", dims["h"], "h_v = h, as no matrix mixes the weights");
   CROSSTALK_CHECK(!call.bias.defined() || !call.bias_table.defined(),
                   "attention: a bias and a bias_table are given; it adds one of them");
   if (bind("bias[h, n, m]", call.bias)) shape.bias = kernels::AttentionBias::kDense;

@@ -49,18 +49,19 @@ HWY_INLINE void AddMixingGradients(const BackwardTile& tile, const ChunkTile& at
                                    dy + first, plan.pitch, kPartialSums, tile.scratch->P[side], out * kPartialSums,
                                    kPartialSums);
   }
-  if (sums.R_M[side] != nullptr) {
-    float* R = sums.R_M[side] + at.chunk * in * out * kChunk;
+  if (plan.mixings[side].has_factors()) AddFactorGradientsOf<FloatTerms>(tile, at, sums, side, x, dy);
+  if (sums.R_M[side][kMatrix] != nullptr) {
+    float* R = sums.R_M[side][kMatrix] + at.chunk * in * out * kChunk;
     for (int j = 0; j < kChunk; j += kPartialSums) {
       HeadMixingGradient<FloatTerms>(in, out, rows, rows, x + first + j, dy + first + j, plan.pitch, kChunk, R + j,
                                      out * kChunk, kChunk);
     }
   }
-  if (tile.R_X[side] != nullptr) {
+  if (tile.R_X[side][kMatrix] != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       HeadMixingGradient<FloatTerms>(in, out, kChunkSteps, kChunkSteps, x + q * kChunk, dy + q * kChunk, plan.pitch,
-                                     kPartialSums, tile.R_X[side] + q * in * out * kPartialSums, out * kPartialSums,
-                                     kPartialSums);
+                                     kPartialSums, tile.R_X[side][kMatrix] + q * in * out * kPartialSums,
+                                     out * kPartialSums, kPartialSums);
     }
   }
 }
@@ -138,10 +139,12 @@ HWY_INLINE void FinishQueries(const BackwardTile& tile) {
                  row + k * s.d_k);
     }
     for (const MixingSide side : kMixingSides) {
-      const int64_t size = plan.mixings[side].size();
-      if (tile.R_X[side] == nullptr) continue;
-      SumLanes(size, tile.R_X[side] + q * size * kPartialSums,
-               MixingOf(*tile.out, side, kPerQuery).data + tile.Query(q) * size);
+      for (const MixingForm form : kMixingForms) {
+        const int64_t size = plan.mixings[side].size(form);
+        if (tile.R_X[side][form] == nullptr) continue;
+        SumLanes(size, tile.R_X[side][form] + q * size * kPartialSums,
+                 MixingOf(*tile.out, side, kByQuery[form]).data + tile.Query(q) * size);
+      }
     }
   }
 }
@@ -158,11 +161,13 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
   const auto start_mixing_sums = [&](const OrderedReduction& order, MixingSide side, int64_t c) {
-    float* R = sums.R_M[side];
-    const int64_t size = plan.mixings[side].size();
-    if (R == nullptr) return;
-    order.WaitFor(sums.first_chunk + c, sums.turn);
-    if (sums.turn == 0) std::fill_n(R + c * size * kChunk, size * kChunk, 0.0f);
+    for (const MixingForm form : kMixingForms) {
+      float* R = sums.R_M[side][form];
+      const int64_t size = plan.mixings[side].size(form) * kChunk;
+      if (R == nullptr) continue;
+      order.WaitFor(sums.first_chunk + c, sums.turn);
+      if (sums.turn == 0) std::fill_n(R + c * size, size, 0.0f);
+    }
   };
   // The first pass: everything up to D. Where rows are not kept it yields D alone.
   const auto recompute = [&](int64_t c, bool with_values, bool with_D) HWY_ATTR {

@@ -35,9 +35,11 @@ struct BackwardSums {
     K = arena.Floats(chunks * plan.h_k * s.d_k * kChunk);
     V = arena.Floats(chunks * plan.h_v * s.d_v * kChunk);
     for (const MixingSide side : kMixingSides) {
-      const int64_t size = plan.mixings[side].size();
-      if (wanted.mixings[side][kPerPosition]) R_M[side] = arena.Floats(chunks * size * kChunk);
-      if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * size);
+      for (const MixingForm form : kMixingForms) {
+        if (!wanted.mixings[side][kByPosition[form]]) continue;
+        R_M[side][form] = arena.Floats(chunks * plan.mixings[side].size(form) * kChunk);
+      }
+      if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * plan.mixings[side].size());
     }
     if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
@@ -45,7 +47,8 @@ struct BackwardSums {
   // Of a chunk of memory; all tasks that share it add to them, in order. Groups are memory_groups.
   float* K = nullptr;  // [b][group][chunk][h_k][d_k][kChunk]
   float* V = nullptr;  // [b][group][chunk][h_v][d_v][kChunk]
-  float* R_M[2] = {};  // [b][chunk][in][out][kChunk], by MixingSide
+  // By MixingSide and MixingForm: [b][chunk][in][out][kChunk], and of factors [b][chunk][5][h][kChunk].
+  float* R_M[2][2] = {};
   // Each task's own, summed in order at the end.
   float* P[2] = {};          // [task][in][out]
   float* buckets = nullptr;  // [task][h][buckets]
@@ -125,7 +128,9 @@ struct BackwardScratch {
       if (mixes.PacksEachTile()) {
         mixing_back[side] = arena.Lanes(plan.block * plan.Lanes(mixes.out) * mixes.in);
       }
-      if (mixes.has[kPerQuery]) R_X[side] = arena.Floats(plan.block * mixes.size() * kPartialSums);
+      for (const MixingForm form : kMixingForms) {
+        if (mixes.has[kByQuery[form]]) R_X[side][form] = arena.Floats(plan.block * mixes.size(form) * kPartialSums);
+      }
     }
     if (by_tile || pairs) matrix = arena.Floats(largest);
     if (by_tile) matrix_transposed = arena.Floats(largest);
@@ -147,10 +152,10 @@ struct BackwardScratch {
   float* dropout;              // a tile
   float* distances = nullptr;  // [h][BlockDistances()]
   // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
-  float* P[2] = {};      // [in][out][kPartialSums]
-  Lanes mixing[2];       // [tile][rows]
-  Lanes mixing_back[2];  // [tile][rows]
-  float* R_X[2] = {};    // [block][in][out][kPartialSums]
+  float* P[2] = {};       // [in][out][kPartialSums]
+  Lanes mixing[2];        // [tile][rows]
+  Lanes mixing_back[2];   // [tile][rows]
+  float* R_X[2][2] = {};  // by MixingForm: [block][in][out][kPartialSums], and of factors [block][5][h][kPartialSums]
   float *matrix = nullptr, *matrix_transposed = nullptr;
 };
 

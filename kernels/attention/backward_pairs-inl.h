@@ -61,18 +61,19 @@ HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkT
     HeadMixingGradient<Terms>(in, out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums,
                               tile.scratch->P[side], out * kPartialSums, kPartialSums);
   }
-  if (tile.R_X[side] != nullptr) {
+  if (plan.mixings[side].has_factors()) AddFactorGradientsOf<Terms>(tile, at, sums, side, x, dy);
+  if (tile.R_X[side][kMatrix] != nullptr) {
     for (int64_t q = first_row; q < plan.rows; ++q) {
       HeadMixingGradient<Terms>(in, out, 1, 1, x + q * kPartialSums, dy + q * kPartialSums, plan.half_pitch,
-                                kPartialSums, tile.R_X[side] + q * in * out * kPartialSums, out * kPartialSums,
+                                kPartialSums, tile.R_X[side][kMatrix] + q * in * out * kPartialSums, out * kPartialSums,
                                 kPartialSums);
     }
   }
-  if (sums.R_M[side] != nullptr) {
+  if (sums.R_M[side][kMatrix] != nullptr) {
     QueriesOfPositions(plan, in, first_row, x, x);
     QueriesOfPositions(plan, out, first_row, dy, dy);
     const int64_t first = first_row / 2 * kChunk;
-    float* R = sums.R_M[side] + at.chunk * in * out * kChunk;
+    float* R = sums.R_M[side][kMatrix] + at.chunk * in * out * kChunk;
     for (int j = 0; j < kChunk; j += kPartialSums) {
       HeadMixingGradient<Terms>(in, out, rows / 2, rows / 2, x + first + j, dy + first + j, plan.half_pitch, kChunk,
                                 R + j, out * kChunk, kChunk);
@@ -90,7 +91,7 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   const bool drops = tile.call->dropout_rate > 0;
   float* U = scratch.U_tile;
   Pair *U_pairs = at.U.Of<Pair>(), *W_pairs = at.W.Of<Pair>();  // W of mixed weights
-  const bool by_position = plan.mixings[kWeights].has[kPerPosition];
+  const bool by_position = plan.mixings[kWeights].MixesByPosition();
   if (s.MixesWeights() && !by_position && !drops) {
     MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row, W_pairs,
                                            U_pairs);
@@ -111,7 +112,7 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
     if (drops) MultiplyTile(plan.h_v, plan.rows, first_row, plan.pitch, scratch.dropout, U);
     PairQueries<Terms>(plan, plan.h_v, first_row, U, U_pairs);
   }
-  if (scratch.P[kWeights] == nullptr && tile.R_X[kWeights] == nullptr && sums.R_M[kWeights] == nullptr) return;
+  if (!WantsMixingGradients(tile, sums, kWeights)) return;
   ScalePositionsOfHeads<Terms>(plan, s.h, first_row, tile.inv_row_sum, W_pairs, scratch.first_pairs);
   AddMixingGradientsOfPairs<Terms>(tile, at, sums, kWeights, scratch.first_pairs, at.dU.Of<Pair>());
 }
@@ -122,7 +123,7 @@ HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& a
   const AttentionPlan& plan = *tile.plan;
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
-  if (!plan.mixings[kLogits].has[kPerPosition]) {
+  if (!plan.mixings[kLogits].MixesByPosition()) {
     return MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_k, tile.mixing_back[kLogits], first_row,
                                                   dL, dJ, NextKept<Terms>(tile, at));
   }

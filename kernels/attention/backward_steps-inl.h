@@ -94,17 +94,23 @@ HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at)
           std::min<int64_t>(kLine, CeilDivide(sizes.W, steps))};
 }
 
-// dx[in] = dy[out] · (P + R_X + R_M)ᵀ, what MixSide inverts. Pairs of dy are of heads.
+// dx[in] = dy[out] · (P + R_X + R_M + R(F_X) + R(F_M))ᵀ, what MixSide inverts. Pairs of dy are of heads.
 template <class Terms, class Prefetch = PrefetchNothing>
 HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, MixingSide side, const LaneOf<Terms>* dy,
                             float* dx, Prefetch prefetch = {}) {
   const AttentionPlan& plan = *tile.plan;
   const SideShape& mixes = plan.mixings[side];
   const int64_t first_row = at.extent.first_row, out = plan.Lanes(mixes.out);
-  if (tile.mixing_back[side].data != nullptr) {
+  const bool matrices = tile.mixing_back[side].data != nullptr;
+  if (matrices) {
     MixTile<Terms, Result::kSet>(plan, out, mixes.in, tile.mixing_back[side], first_row, dy, dx, prefetch);
-  } else {
+  } else if (mixes.has[kPerPosition]) {
     ClearTile(plan, mixes.in, first_row, dx);
+  }
+  if (mixes.has_factors()) {
+    TileFactors factors = FactorsOf(tile, side, at.chunk);
+    std::swap(factors.first, factors.second);
+    MixFactors<Terms>(plan, factors, first_row, matrices || mixes.has[kPerPosition], dy, dx);
   }
   if (!mixes.has[kPerPosition]) return;
   if constexpr (Terms::kTerms == 1) {
@@ -114,6 +120,27 @@ HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, Mixin
     const auto* R = PerPosition<Pair>(tile, tile.packed->R_M_back, side, at.chunk, out * mixes.in);
     MixHeadsPerKey<Terms>(plan, out, mixes.in, R, mixes.in * kChunk, kChunk, first_row, dy, dx);
   }
+}
+
+// Whether a side has a mixing whose gradient is wanted.
+HWY_INLINE bool WantsMixingGradients(const BackwardTile& tile, const MemorySums& sums, MixingSide side) {
+  bool wants = tile.scratch->P[side] != nullptr;
+  for (const MixingForm form : kMixingForms) {
+    wants |= tile.R_X[side][form] != nullptr || sums.R_M[side][form] != nullptr;
+  }
+  return wants;
+}
+
+// The gradients of a side's factors from a tile's x and dy, in float or in pairs of positions.
+template <class Terms>
+HWY_INLINE void AddFactorGradientsOf(const BackwardTile& tile, const ChunkTile& at, const MemorySums& sums,
+                                     MixingSide side, const LaneOf<Terms>* x, const LaneOf<Terms>* dy) {
+  const int64_t size = tile.plan->mixings[side].size(kFactors) * kChunk;
+  float *of_queries = tile.R_X[side][kFactors], *of_positions = sums.R_M[side][kFactors];
+  if (of_positions != nullptr) of_positions += at.chunk * size;
+  if (of_queries == nullptr && of_positions == nullptr) return;
+  AddFactorGradients<Terms>(*tile.plan, FactorsOf(tile, side, at.chunk), at.extent.first_row, x, dy, of_queries,
+                            of_positions);
 }
 
 // dQ += dJ·K of a tile, dJ as TileNN reads it: heads `pitch` apart, rows of `row` lanes.

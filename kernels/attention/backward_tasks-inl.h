@@ -58,7 +58,9 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   if (!tasks.wanted.distances) scratch.distances = nullptr;
   for (const MixingSide side : kMixingSides) {
     if (!tasks.wanted.mixings[side][kStatic]) scratch.P[side] = nullptr;
-    if (!tasks.wanted.mixings[side][kPerQuery]) scratch.R_X[side] = nullptr;
+    for (const MixingForm form : kMixingForms) {
+      if (!tasks.wanted.mixings[side][kByQuery[form]]) scratch.R_X[side][form] = nullptr;
+    }
     if (scratch.P[side] != nullptr) std::fill_n(scratch.P[side], plan.mixings[side].size() * kPartialSums, 0.0f);
   }
   if (scratch.distances != nullptr) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
@@ -68,14 +70,18 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   const auto from = [&](float* sum, int64_t size) {
     return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
   };
-  const MemorySums memory{
-      from(sums.K, plan.h_k * s.d_k),
-      from(sums.V, plan.h_v * s.d_v),
-      {from(sums.R_M[kLogits], plan.mixings[kLogits].size()), from(sums.R_M[kWeights], plan.mixings[kWeights].size())},
-      &tasks.K_order,
-      &tasks.V_order,
-      first_chunk,
-      shared_memory ? group * plan.blocks + block : block};
+  MemorySums memory{from(sums.K, plan.h_k * s.d_k),
+                    from(sums.V, plan.h_v * s.d_v),
+                    {},
+                    &tasks.K_order,
+                    &tasks.V_order,
+                    first_chunk,
+                    shared_memory ? group * plan.blocks + block : block};
+  for (const MixingSide side : kMixingSides) {
+    for (const MixingForm form : kMixingForms) {
+      memory.R_M[side][form] = from(sums.R_M[side][form], plan.mixings[side].size(form));
+    }
+  }
 
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
@@ -133,10 +139,12 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
     }
   }
   for (const MixingSide side : kMixingSides) {
-    const int64_t size = plan.mixings[side].size();
-    if (sums.R_M[side] == nullptr) continue;
-    finish(sums.R_M[side] + (b * plan.chunks + chunk) * size * kChunk, size, 1.0f,
-           MixingOf(out, side, kPerPosition).data + position * size, size);
+    for (const MixingForm form : kMixingForms) {
+      const int64_t size = plan.mixings[side].size(form);
+      if (sums.R_M[side][form] == nullptr) continue;
+      finish(sums.R_M[side][form] + (b * plan.chunks + chunk) * size * kChunk, size, 1.0f,
+             MixingOf(out, side, kByPosition[form]).data + position * size, size);
+    }
   }
 }
 

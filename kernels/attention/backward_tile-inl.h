@@ -27,7 +27,9 @@ struct BackwardTile : QueryTile {
   float* dQ = nullptr;         // [h_k][rows][d_k_padded]
   float *row_max = nullptr, *inv_row_sum = nullptr, *D = nullptr;  // [h][rows]
   float* D_sums = nullptr;                                         // [h][rows][kPartialSums]
-  float* R_X[2] = {};           // the sums of dR_X of each side: [rows][in][out][kPartialSums]; null where not wanted
+  // The sums of dR_X and dF_X of each side, [rows][in][out][kPartialSums] and [rows][5][h][kPartialSums]; null where
+  // not wanted.
+  float* R_X[2][2] = {};        // by MixingForm
   PackedMixing mixing_back[2];  // the transposes of `mixing`
 };
 
@@ -85,7 +87,7 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
     const SideShape& mixes = plan.mixings[side];
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
     // In pairs as forward has it: W is not normalised, the matrix is; but where positions have their own.
-    const bool normalises = Terms::kTerms > 1 && side == kWeights && !mixes.has[kPerPosition];
+    const bool normalises = Terms::kTerms > 1 && side == kWeights && !mixes.MixesByPosition();
     if (!mixes.PacksEachTile() && !(normalises && mixes.has[kStatic])) {
       tile.mixing[side] = {tile.packed->P[side], 0};
     } else {
@@ -169,10 +171,12 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
     }
   }
   for (const MixingSide side : kMixingSides) {
-    if (scratch.R_X[side] == nullptr) continue;
-    const int64_t sums = plan.rows * plan.mixings[side].size() * kPartialSums;
-    tile.R_X[side] = scratch.R_X[side] + t * sums;
-    std::fill_n(tile.R_X[side], sums, 0.0f);
+    for (const MixingForm form : kMixingForms) {
+      if (scratch.R_X[side][form] == nullptr) continue;
+      const int64_t sums = plan.rows * plan.mixings[side].size(form) * kPartialSums;
+      tile.R_X[side][form] = scratch.R_X[side][form] + t * sums;
+      std::fill_n(tile.R_X[side][form], sums, 0.0f);
+    }
   }
   StartMixings<Terms>(tile);
 }
@@ -224,7 +228,7 @@ HWY_INLINE ChunkTile AtChunk(const BackwardTile& tile, int64_t chunk) {
 // The sums of a batch row's and group's memory, from chunk 0 on, and the order in which tasks add to them: to those of
 // V and R_Mw in the pass that computes U, to those of K and R_Ml in the pass that computes dJ.
 struct MemorySums {
-  float *K, *V, *R_M[2];
+  float *K, *V, *R_M[2][2];
   OrderedReduction *K_order, *V_order;
   int64_t first_chunk;  // of K_order and V_order
   int64_t turn;         // this task's; 0: the sums hold nothing yet

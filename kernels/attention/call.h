@@ -6,6 +6,9 @@
 //   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
 //   O[b, n, h_v, d_v] = U·V
 //
+// With factors F_Xl and F_Ml L is also J·R(F_Xl) + J·R(F_Ml), and U likewise, where F[5, h] stands for the matrix of
+// rank 2 and a diagonal R(F)[s, t] = F[0, s]·F[2, t] + F[1, s]·F[3, t] + δ_st·F[4, s].
+//
 // With conv_l, J is conv(J), and with conv_w W is conv(W) where U is made of it (kernels/head_convolution.h), both 0
 // where a query may not attend. No kernel has these.
 //
@@ -29,6 +32,9 @@ enum class AttentionCausality { kNone, kCausal };
 // kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
 enum class AttentionBias { kNone, kDense, kRelativePosition };
 
+inline constexpr int64_t kMixingRank = 2;                       // of a mixing by factors
+inline constexpr int64_t kMixingFactors = 2 * kMixingRank + 1;  // rows of F: A_0, A_1, B_0, B_1 and the diagonal
+
 // What decides the work and the memory that it needs.
 struct AttentionShape {
   int64_t b = 0, n = 0, m = 0;      // batch, queries, memory positions
@@ -37,6 +43,8 @@ struct AttentionShape {
   // Head mixings. Without one between two head dimensions those must be equal.
   bool P_l = false, R_Xl = false, R_Ml = false;
   bool P_w = false, R_Xw = false, R_Mw = false;
+  // Factors, of queries and memory positions together: h_k = h, or h = h_v.
+  bool F_Xl = false, F_Ml = false, F_Xw = false, F_Mw = false;
   KvHeads kv_heads = KvHeads::kMultiHead;  // kMultiQuery: no mixing
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
@@ -44,14 +52,32 @@ struct AttentionShape {
   // Of the products' operands; all but those of the mixing of logits, which is in float.
   Precision precision = Precision::kFloat32;
 
-  bool MixesLogits() const { return P_l || R_Xl || R_Ml; }
-  bool MixesWeights() const { return P_w || R_Xw || R_Mw; }
+  bool MixesLogits() const { return P_l || R_Xl || R_Ml || F_Xl; }
+  bool MixesWeights() const { return P_w || R_Xw || R_Mw || F_Xw; }
   bool operator==(const AttentionShape&) const = default;
 };
 
 // In the order of AttentionOperands.
-enum class AttentionOperand { kQ, kK, kV, kP_l, kP_w, kR_Xl, kR_Ml, kR_Xw, kR_Mw, kBias, kBiasTable, kConvL, kConvW };
-inline constexpr int kAttentionOperands = 13;
+enum class AttentionOperand {
+  kQ,
+  kK,
+  kV,
+  kP_l,
+  kP_w,
+  kR_Xl,
+  kR_Ml,
+  kR_Xw,
+  kR_Mw,
+  kF_Xl,
+  kF_Ml,
+  kF_Xw,
+  kF_Mw,
+  kBias,
+  kBiasTable,
+  kConvL,
+  kConvW
+};
+inline constexpr int kAttentionOperands = 17;
 
 // What has a gradient, or the gradients. Absent where the call has none.
 template <typename T>
@@ -65,6 +91,10 @@ struct AttentionOperands {
   T R_Ml = {};        // [b, m, h_k, h]
   T R_Xw = {};        // [b, n, h, h_v]
   T R_Mw = {};        // [b, m, h, h_v]
+  T F_Xl = {};        // [b, n, 5, h]
+  T F_Ml = {};        // [b, m, 5, h]
+  T F_Xw = {};        // [b, n, 5, h]
+  T F_Mw = {};        // [b, m, 5, h]
   T bias = {};        // kDense: [h, n, m]
   T bias_table = {};  // kRelativePosition: [h, buckets]
   T conv_l = {};      // [c_ql, c_kl, h_k]: a convolution of J before the mixing of logits
@@ -75,7 +105,8 @@ struct AttentionOperands {
     static constexpr T AttentionOperands::*kMembers[kAttentionOperands] = {
         &AttentionOperands::Q,     &AttentionOperands::K,    &AttentionOperands::V,          &AttentionOperands::P_l,
         &AttentionOperands::P_w,   &AttentionOperands::R_Xl, &AttentionOperands::R_Ml,       &AttentionOperands::R_Xw,
-        &AttentionOperands::R_Mw,  &AttentionOperands::bias, &AttentionOperands::bias_table, &AttentionOperands::conv_l,
+        &AttentionOperands::R_Mw,  &AttentionOperands::F_Xl, &AttentionOperands::F_Ml,       &AttentionOperands::F_Xw,
+        &AttentionOperands::F_Mw,  &AttentionOperands::bias, &AttentionOperands::bias_table, &AttentionOperands::conv_l,
         &AttentionOperands::conv_w};
     return this->*kMembers[static_cast<int>(i)];
   }

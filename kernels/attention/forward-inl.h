@@ -178,7 +178,7 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
       PairExponentials<Terms>(plan, plan.h, extent.first_row, scratch.L, tile.row_max, W);
     }
     if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W, W);
-    if (!plan.mixings[kWeights].has[kPerPosition] && tile.call->dropout_rate == 0) {
+    if (!plan.mixings[kWeights].MixesByPosition() && tile.call->dropout_rate == 0) {
       MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], extent.first_row, W,
                                              scratch.U_pairs);
       return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
@@ -201,7 +201,7 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& c
   const int64_t queries = std::min(plan.block, s.n - index * plan.block);
   const int64_t tiles = CeilDivide(queries, plan.rows);
   // In bfloat16 what is computed twice is W as it was added up, so that only a mixing by position needs it normalised.
-  const bool normalise = plan.mixings[kWeights].has[kPerPosition] || (!plan.keep_rows && Terms::kTerms == 1);
+  const bool normalise = plan.mixings[kWeights].MixesByPosition() || (!plan.keep_rows && Terms::kTerms == 1);
 
   std::array<ForwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t)

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "crosstalk/kernels/attention/elements-inl.h"
+#include "crosstalk/kernels/attention/factors-inl.h"
 #include "crosstalk/kernels/attention/pack-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
@@ -357,18 +358,36 @@ HWY_INLINE const Lane* PerPosition(const QueryTile& queries, const Lanes (&packe
   return packed[side].Of<const Lane>() + (queries.b * queries.plan->chunks + chunk) * lanes * kChunk;
 }
 
-// y[out] = or += x[in] · (P + R_X + R_M), a side's sum of mixings; pairs of x are of heads.
+// A side's factors of the tile and a chunk.
+HWY_INLINE TileFactors FactorsOf(const QueryTile& queries, MixingSide side, int64_t chunk) {
+  const int64_t size = queries.plan->mixings[side].size(kFactors);
+  TileFactors factors;
+  factors.queries = MixingOf(*queries.call, side, kFactorsPerQuery).data() + queries.Query(0) * size;
+  factors.positions = queries.packed->F_M[side] + (queries.b * queries.plan->chunks + chunk) * size * kChunk;
+  factors.last_row = queries.valid_rows - 1;
+  factors.h = queries.plan->mixings[side].in;
+  return factors;
+}
+
+// y[out] = or += x[in] · (P + R_X + R_M + R(F_X) + R(F_M)), a side's sum of mixings; pairs of x are of heads.
 template <class Terms, Result kResult>
 HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk, int64_t first_row,
                         const LaneOf<Terms>* x, float* y) {
   const AttentionPlan& plan = *queries.plan;
   const int64_t in = CeilDivide<int64_t>(plan.mixings[side].in, Terms::kTerms), out = plan.mixings[side].out;
+  const bool by_position = plan.mixings[side].has[kPerPosition];
+  bool accumulate = kResult == Result::kAdd;
   if (queries.mixing[side].data != nullptr) {
     MixTile<Terms, kResult>(plan, in, out, queries.mixing[side], first_row, x, y);
-  } else if (kResult == Result::kSet) {
+    accumulate = true;
+  } else if (!accumulate && by_position) {
     ClearTile(plan, out, first_row, y);
+    accumulate = true;
   }
-  if (plan.mixings[side].has[kPerPosition]) {
+  if (plan.mixings[side].has_factors()) {
+    MixFactors<Terms>(plan, FactorsOf(queries, side, chunk), first_row, accumulate, x, y);
+  }
+  if (by_position) {
     const auto* R = PerPosition<LaneOf<Terms>>(queries, queries.packed->R_M, side, chunk, in * out);
     MixHeadsPerKey<Terms>(plan, in, out, R, out * kChunk, kChunk, first_row, x, y);
   }

@@ -225,6 +225,12 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
   }
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
+    if (mixes.has_factors()) {
+      const ConstRows& F_M = MixingOf(call, side, kFactorsPerPosition);
+      const int64_t size = mixes.size(kFactors);
+      TransposeScaled(valid, kChunk, size, F_M.Row(b, first, s.m), F_M.stride, 1.0f,
+                      packed.F_M[side] + (b * plan.chunks + chunk) * size * kChunk, kChunk);
+    }
     if (!mixes.has[kPerPosition]) continue;
     const ConstRows& R_M = MixingOf(call, side, kPerPosition);
     const float* R = R_M.Row(b, first, s.m);

@@ -34,6 +34,10 @@ void CheckShape(const AttentionShape& s) {
                   " must equal h=", s.h);
   CROSSTALK_CHECK(s.MixesWeights() || s.h == s.h_v, "attention: without a projection of the weights h=", s.h,
                   " must equal h_v=", s.h_v);
+  CROSSTALK_CHECK(s.F_Xl == s.F_Ml && s.F_Xw == s.F_Mw,
+                  "attention: factors of queries and of memory positions go together");
+  CROSSTALK_CHECK(!s.F_Xl || s.h_k == s.h, "attention: with factors of logits h_k=", s.h_k, " must equal h=", s.h);
+  CROSSTALK_CHECK(!s.F_Xw || s.h == s.h_v, "attention: with factors of weights h=", s.h, " must equal h_v=", s.h_v);
   CROSSTALK_CHECK(s.kv_heads == KvHeads::kMultiHead || (!s.MixesLogits() && !s.MixesWeights()),
                   "attention: heads that share keys and values cannot be mixed");
   CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
@@ -78,7 +82,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   in_place = s.n <= kInPlaceQueries && terms == 1;
   // A mixing by position takes four queries at a time.
   if (in_place && !backward)
-    rows = mixings[kLogits].has[kPerPosition] || mixings[kWeights].has[kPerPosition] ? kInPlaceQueries : s.n;
+    rows = mixings[kLogits].MixesByPosition() || mixings[kWeights].MixesByPosition() ? kInPlaceQueries : s.n;
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;
@@ -119,6 +123,7 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
     if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
       R_M_back[side] = arena.Lanes(s.b * plan.m_padded() * size_back);
     }
+    if (mixes.has_factors()) F_M[side] = arena.Floats(s.b * plan.m_padded() * mixes.size(kFactors));
     if (mixes.has[kStatic]) P[side] = arena.Lanes(size);
     if (mixes.has[kStatic] && backward) P_back[side] = arena.Lanes(size_back);
   }

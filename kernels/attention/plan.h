@@ -139,6 +139,7 @@ struct PackedMemory {
   Lanes P_back[2];                 // [out][in]
   Lanes R_M[2];                    // [b][chunk][in][out][kChunk]
   Lanes R_M_back[2];               // [b][chunk][out][in][kChunk]; backward, in bfloat16
+  float* F_M[2] = {};              // [b][chunk][5][h][kChunk], float
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
   float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias

@@ -69,6 +69,10 @@ struct CoreInputs {
   Array<T> R_Ml;        // [b, m, h_k, h]
   Array<T> R_Xw;        // [b, n, h, h_v]
   Array<T> R_Mw;        // [b, m, h, h_v]
+  Array<T> F_Xl;        // [b, n, 5, h]: factors of one more R_Xl
+  Array<T> F_Ml;        // [b, m, 5, h]
+  Array<T> F_Xw;        // [b, n, 5, h]
+  Array<T> F_Mw;        // [b, m, 5, h]
   Array<T> bias;        // [h, n, m]
   Array<uint8_t> mask;  // [b, n, m], 1 = attend
   Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
@@ -118,6 +122,38 @@ void MixBackward(const Array<T>& A, const Array<T>& R, MixedBy by, const Array<T
           }
 }
 
+// R[b, i, s, t] = F[0, s]·F[2, t] + F[1, s]·F[3, t] + δ_st·F[4, s], and its gradients.
+template <typename T>
+Array<T> MatricesOf(const Array<T>& F) {
+  if (!F.present()) return {};
+  const int64_t H = F.size(3);
+  Array<T> R({F.size(0), F.size(1), H, H});
+  for (int64_t b = 0; b < F.size(0); ++b)
+    for (int64_t i = 0; i < F.size(1); ++i)
+      for (int64_t s = 0; s < H; ++s)
+        for (int64_t t = 0; t < H; ++t)
+          R(b, i, s, t) =
+              F(b, i, 0, s) * F(b, i, 2, t) + F(b, i, 1, s) * F(b, i, 3, t) + (s == t ? F(b, i, 4, s) : T(0));
+  return R;
+}
+
+template <typename T>
+Array<T> MatricesBackward(const Array<T>& F, const Array<T>& dR) {
+  if (!F.present()) return {};
+  Array<T> dF(F.sizes());
+  for (int64_t b = 0; b < F.size(0); ++b)
+    for (int64_t i = 0; i < F.size(1); ++i)
+      for (int64_t s = 0; s < F.size(3); ++s)
+        for (int64_t t = 0; t < F.size(3); ++t) {
+          for (int64_t r = 0; r < 2; ++r) {
+            dF(b, i, r, s) += dR(b, i, s, t) * F(b, i, 2 + r, t);
+            dF(b, i, 2 + r, t) += dR(b, i, s, t) * F(b, i, r, s);
+          }
+          if (s == t) dF(b, i, 4, s) += dR(b, i, s, t);
+        }
+  return dF;
+}
+
 // W[b, n, m, h] = softmax over m of L where mask attends; a query without any gets zeros.
 template <typename T>
 Array<T> MaskedSoftmax(const Array<T>& L, const Array<uint8_t>& mask) {
@@ -153,7 +189,7 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
         }
 
   // L[b, n, m, h] = J·P_l + J·R_Xl + J·R_Ml (J itself without any) + bias
-  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present();
+  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present() || in.F_Xl.present();
   const int64_t H = in.P_l.present()    ? in.P_l.size(1)
                     : in.R_Xl.present() ? in.R_Xl.size(3)
                     : in.R_Ml.present() ? in.R_Ml.size(3)
@@ -162,6 +198,8 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
   Mix(v.J, in.P_l, MixedBy::kStatic, v.L);
   Mix(v.J, in.R_Xl, MixedBy::kQuery, v.L);
   Mix(v.J, in.R_Ml, MixedBy::kMemory, v.L);
+  Mix(v.J, MatricesOf(in.F_Xl), MixedBy::kQuery, v.L);
+  Mix(v.J, MatricesOf(in.F_Ml), MixedBy::kMemory, v.L);
   if (in.bias.present()) {
     for (int64_t b = 0; b < B; ++b)
       for (int64_t n = 0; n < N; ++n)
@@ -171,7 +209,7 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
   v.W = MaskedSoftmax(v.L, in.mask);
 
   // U[b, n, m, h_v] = W·P_w + W·R_Xw + W·R_Mw (W itself without any), times the dropout's multiplier
-  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present();
+  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present() || in.F_Xw.present();
   const int64_t H_v = in.P_w.present()    ? in.P_w.size(1)
                       : in.R_Xw.present() ? in.R_Xw.size(3)
                       : in.R_Mw.present() ? in.R_Mw.size(3)
@@ -180,6 +218,8 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
   Mix(v.W, in.P_w, MixedBy::kStatic, v.U);
   Mix(v.W, in.R_Xw, MixedBy::kQuery, v.U);
   Mix(v.W, in.R_Mw, MixedBy::kMemory, v.U);
+  Mix(v.W, MatricesOf(in.F_Xw), MixedBy::kQuery, v.U);
+  Mix(v.W, MatricesOf(in.F_Mw), MixedBy::kMemory, v.U);
   if (in.multiplier.present()) {
     for (size_t i = 0; i < v.U.values().size(); ++i) v.U.values()[i] *= in.multiplier.values()[i];
   }
@@ -192,6 +232,14 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
         for (int64_t d = 0; d < in.V.size(2); ++d)
           for (int64_t k = 0; k < H_v; ++k) v.O(b, n, d, k) += v.U(b, n, m, k) * in.V(b, m, d, k % in.V.size(3));
   return v;
+}
+
+template <typename T>
+void MixBackwardByFactors(const Array<T>& A, const Array<T>& F, MixedBy by, const Array<T>& dB, Array<T>& dA,
+                          Array<T>& dF) {
+  Array<T> dR;
+  MixBackward(A, MatricesOf(F), by, dB, dA, dR);
+  dF = MatricesBackward(F, dR);
 }
 
 // dO[b, n, d_v, h_v] → the gradient of every input that is present, each the inverse of one step of CoreForward, last
@@ -217,11 +265,13 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
   }
 
   // U = W·P_w + W·R_Xw + W·R_Mw
-  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present();
+  const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present() || in.F_Xw.present();
   Array<T> dW = mixes_weights ? Array<T>(v.W.sizes()) : dU;
   MixBackward(v.W, in.P_w, MixedBy::kStatic, dU, dW, d.P_w);
   MixBackward(v.W, in.R_Xw, MixedBy::kQuery, dU, dW, d.R_Xw);
   MixBackward(v.W, in.R_Mw, MixedBy::kMemory, dU, dW, d.R_Mw);
+  MixBackwardByFactors(v.W, in.F_Xw, MixedBy::kQuery, dU, dW, d.F_Xw);
+  MixBackwardByFactors(v.W, in.F_Mw, MixedBy::kMemory, dU, dW, d.F_Mw);
 
   // W = softmax(L):  dL = W ∘ (dW - Σ_m W · dW), zero where masked because W is
   Array<T> dL(v.L.sizes());
@@ -241,11 +291,13 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
   }
 
   // L = J·P_l + J·R_Xl + J·R_Ml
-  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present();
+  const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present() || in.F_Xl.present();
   Array<T> dJ = mixes_logits ? Array<T>(v.J.sizes()) : dL;
   MixBackward(v.J, in.P_l, MixedBy::kStatic, dL, dJ, d.P_l);
   MixBackward(v.J, in.R_Xl, MixedBy::kQuery, dL, dJ, d.R_Xl);
   MixBackward(v.J, in.R_Ml, MixedBy::kMemory, dL, dJ, d.R_Ml);
+  MixBackwardByFactors(v.J, in.F_Xl, MixedBy::kQuery, dL, dJ, d.F_Xl);
+  MixBackwardByFactors(v.J, in.F_Ml, MixedBy::kMemory, dL, dJ, d.F_Ml);
 
   // J = scale · Σ_dk Q · K:  dQ = scale · Σ_m dJ · K,  dK = scale · Σ_n dJ · Q
   d.Q = Array<T>(in.Q.sizes());

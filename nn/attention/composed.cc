@@ -1,6 +1,8 @@
 #include "crosstalk/nn/attention/composed.h"
 
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/ops_dropout.h"
@@ -8,9 +10,10 @@
 #include "crosstalk/autograd/ops_heads.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/nn/attention/projections.h"
+#include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
@@ -50,30 +53,77 @@ Tensor CombinedMask(const AttentionCall& call, const kernels::AttentionShape& s,
   return combined;
 }
 
-// Mixes heads: to[b,t,n,m] = from[b,s,n,m]·P[s,t] + from·R_X[b,n,s,t] + from·R_M[b,m,s,t], each term where it is
-// there, and `from` itself where none is. P + R_X (or P + R_M) is one matrix per query (or memory position), so P
-// beside a dynamic projection costs no multiplications. Nothing here is as large as n·m·s·t.
-Variable MixHeads(const Variable& from, const Variable& P, const Variable& R_X, const Variable& R_M) {
+// from[b,s,n,m]·R(F[b,n,5,s]), by the factors: kernels/attention/call.h.
+Variable MixByFactors(const Variable& from, const Variable& F) {
+  constexpr int64_t kRank = kernels::kMixingRank;
+  const Variable T = Einsum("T[b,i,n,m] = einsum(from[b,s,n,m], A[b,n,i,s])", {from, Slice(F, /*dim=*/2, 0, kRank)});
+  const Variable to =
+      Einsum("to[b,t,n,m] = einsum(T[b,i,n,m], B[b,n,i,t])", {T, Slice(F, /*dim=*/2, kRank, 2 * kRank)});
+  const int64_t b = F.size(0), n = F.size(1), h = F.size(3);
+  const Variable D = Transpose(Reshape(Slice(F, /*dim=*/2, 2 * kRank, 2 * kRank + 1), {b, n, h}), 1, 2);
+  return Add(to, Mul(from, Reshape(D, {b, h, n, 1})));
+}
+
+// What mixes the heads of logits, or of weights.
+struct Mixings {
+  const Variable &P, &R_X, &R_M, &F_X, &F_M;
+};
+
+// Mixes heads: to[b,t,n,m] = from[b,s,n,m]·P[s,t] + from·R_X[b,n,s,t] + from·R_M[b,m,s,t] + from·R(F_X) + from·R(F_M),
+// each term where it is there, and `from` itself where none is. P + R_X (or P + R_M) is one matrix per query (or memory
+// position), so P beside a dynamic projection costs no multiplications. Nothing here is as large as n·m·s·t.
+Variable MixHeads(const Variable& from, const Mixings& mixings) {
+  const Variable &P = mixings.P, &R_X = mixings.R_X, &R_M = mixings.R_M, &F_X = mixings.F_X, &F_M = mixings.F_M;
   const auto plus_static = [&](const Variable& R) { return P.defined() ? Add(R, P) : R; };
   // The equation has a product with P all the same, and so has the fused implementation's count.
   if (P.defined() && (R_X.defined() || R_M.defined())) {
     CountMultiplications(SaturatingProduct(from.value().num_elements(), P.size(1)));
   }
   Variable to;
+  const auto add = [&to](const Variable& term) { to = to.defined() ? Add(to, term) : term; };
   if (R_X.defined()) {
-    to = Einsum("to[b,t,n,m] = einsum(from[b,s,n,m], R_X[b,n,s,t])", {from, plus_static(R_X)});
+    add(Einsum("to[b,t,n,m] = einsum(from[b,s,n,m], R_X[b,n,s,t])", {from, plus_static(R_X)}));
   } else if (P.defined() && !R_M.defined()) {
-    return Einsum("to[b,t,n,m] = einsum(from[b,s,n,m], P[s,t])", {from, P});
+    add(Einsum("to[b,t,n,m] = einsum(from[b,s,n,m], P[s,t])", {from, P}));
   }
-  if (R_M.defined()) {
+  if (F_X.defined()) add(MixByFactors(from, F_X));
+  if (R_M.defined() || F_M.defined()) {
     // [b, s, m, n], so that each memory position's product runs over contiguous queries.
     const Variable transposed = Contiguous(Transpose(from, 2, 3));
-    const Variable by_memory = Transpose(Einsum("to[b,t,m,n] = einsum(from[b,s,m,n], R_M[b,m,s,t])",
-                                                {transposed, R_X.defined() ? R_M : plus_static(R_M)}),
-                                         2, 3);
-    to = to.defined() ? Add(to, by_memory) : by_memory;
+    if (R_M.defined()) {
+      add(Transpose(Einsum("to[b,t,m,n] = einsum(from[b,s,m,n], R_M[b,m,s,t])",
+                           {transposed, R_X.defined() ? R_M : plus_static(R_M)}),
+                    2, 3));
+    }
+    if (F_M.defined()) add(Transpose(MixByFactors(transposed, F_M), 2, 3));
   }
   return to.defined() ? to : from;
+}
+
+// The matrices that stand for F[b, n, 5, h]: [b, n, h, h].
+Tensor MatricesOf(const Variable& F) {
+  constexpr int64_t kRank = kernels::kMixingRank;
+  const int64_t b = F.size(0), n = F.size(1), h = F.size(3);
+  const Tensor identity = Initializer(0, F.dtype()).Make({h, h}, InitialValues::Identity());
+  const Variable products = Einsum("R[b,n,s,t] = einsum(A[b,n,i,s], B[b,n,i,t])",
+                                   {Slice(F, /*dim=*/2, 0, kRank), Slice(F, /*dim=*/2, kRank, 2 * kRank)});
+  const Variable D = Reshape(Slice(F, /*dim=*/2, 2 * kRank, 2 * kRank + 1), {b, n, h, 1});
+  return Add(products, Mul(D, Variable(identity))).value();
+}
+
+// "R_Xl" and its like, of the call's matrices or of its factors.
+void CaptureDynamic(const AttentionCall& call, AttentionCapture* capture) {
+  for (const kernels::MixingSide side : kernels::kMixingSides) {
+    const auto& rows = kernels::kMixings[side];
+    for (const auto& [matrices, factors] :
+         {std::pair(&rows[kernels::kPerQuery], &rows[kernels::kFactorsPerQuery]),
+          std::pair(&rows[kernels::kPerPosition], &rows[kernels::kFactorsPerPosition])}) {
+      const Variable &R = call[matrices->operand], &F = call[factors->operand];
+      if (!R.defined() && !F.defined()) continue;
+      const std::string name(matrices->bracket.substr(0, matrices->bracket.find('[')));
+      capture->dynamic.push_back({name, R.defined() ? R.value() : MatricesOf(F)});
+    }
+  }
 }
 
 // S[b, h, n, m], or its convolution with a filter, which reads and gives 0 where a query may not attend.
@@ -100,7 +150,7 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   // In float under bf16 too: an error of a logit is one of the exponent.
   Variable L = [&] {
     const ContextScope precision(&OpContext::precision, Precision::kFloat32);
-    return MixHeads(C, call.P_l, call.R_Xl, call.R_Ml);
+    return MixHeads(C, {call.P_l, call.R_Xl, call.R_Ml, call.F_Xl, call.F_Ml});
   }();
   // Bias and mask belong to the softmax heads: after P_l, or it would carry -inf from head to head.
   if (call.bias.defined()) L = Add(L, call.bias);
@@ -108,16 +158,13 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
   if (mask.defined()) L = MaskedFillUnless(L, mask, -std::numeric_limits<double>::infinity());
   const Variable W = Softmax(L);
   const Variable W_c = Convolved(W, call.conv_w, call.left_w, call, s);
-  Variable U = MixHeads(W_c, call.P_w, call.R_Xw, call.R_Mw);
+  Variable U = MixHeads(W_c, {call.P_w, call.R_Xw, call.R_Mw, call.F_Xw, call.F_Mw});
   if (capture != nullptr) {
     if (own_memory) capture->J = J.value();
     capture->L = L.value();
     capture->W = W.value();
     if (s.MixesWeights() || call.conv_w.defined()) capture->U = U.value();
-    for (const AttentionProjection& projection : kAttentionProjections) {
-      if (!IsDynamic(projection) || !(call.*projection.generated).defined()) continue;
-      capture->dynamic.push_back({StrCat("R_", DynamicName(projection)), (call.*projection.generated).value()});
-    }
+    CaptureDynamic(call, capture);
   }
   if (call.dropout_rate > 0) U = Dropout(U, call.dropout_rate, call.dropout_key);
   const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, call.V})

@@ -395,9 +395,8 @@ AttentionCost CostOf(const AttentionConfig& c, int64_t n, int64_t m) {
       break;
     case AttentionForm::kProjected:
       if (c.dynamic_form == DynamicForm::kLowRank) {
-        multiplications.Add({n, 4, c.h, c.h});  // R_Xl and R_Xw, of two rows and columns each
-        multiplications.Add({m, 4, c.h, c.h});
-        multiplications.Add({n, m, 4, c.h, c.h});  // J·R_Xl, J·R_Ml, W·R_Xw, W·R_Mw
+        // J by the factors of R_Xl and R_Ml, W by those of R_Xw and R_Mw: two rows and two columns each
+        multiplications.Add({n, m, 4, 2 * kernels::kMixingRank, c.h});
       }
       if (c.differential != Differential::kNone) multiplications.Add({n, m, c.h, c.h_v});
       multiplications.Add({n, m, c.h_k, c.d_k});  // J

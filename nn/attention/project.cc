@@ -81,15 +81,11 @@ Variable Factors(const AttentionParameters& p, const Variable& x, int64_t c) {
   return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
 }
 
-Tensor IdentityMatrix(int64_t h, DType dtype) { return Initializer(0, dtype).Make({h, h}, InitialValues::Identity()); }
-
-// R[b, n, s, t] = Σ_{i<2} F[i, s]·F[2 + i, t] + δ_st·F[4, s]
-Variable MatricesOf(const Variable& F) {
-  const int64_t h = F.size(3);
-  const Variable products =
-      Einsum("R[b,n,s,t] = einsum(rows[b,n,i,s], columns[b,n,i,t])", {Slice(F, 2, 0, 2), Slice(F, 2, 2, 4)});
-  const Variable diagonal = Reshape(Slice(F, 2, 4, 5), {F.size(0), F.size(1), h, 1});
-  return Add(products, Mul(diagonal, Variable(IdentityMatrix(h, F.dtype()))));
+// F[b, n, 5, h] of the matrices R(F) + I.
+Variable PlusIdentity(const Variable& F) {
+  const Tensor ones = Tensor::Zeros({F.size(2), F.size(3)}, F.dtype());
+  ones.Slice(0, F.size(2) - 1, F.size(2)).Fill(1);
+  return Add(F, Variable(ones));
 }
 
 // S[h, h_v], whose column g has `value` at row 2g + member: how a pair of softmax heads meets its value head.
@@ -204,13 +200,13 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   call.R_Mw = memory.R_Mw;
   if (config.dynamic_form == DynamicForm::kLowRank) {
     const auto of_query = [&](int64_t c, const Variable& P) {
-      const Variable R = MatricesOf(Factors(p, X, c));
-      return P.defined() ? R : Add(R, Variable(IdentityMatrix(config.h, R.dtype())));
+      const Variable F = Factors(p, X, c);
+      return P.defined() ? F : PlusIdentity(F);
     };
-    call.R_Xl = of_query(0, p.P_l);
-    call.R_Xw = of_query(2, p.P_w);
-    call.R_Ml = MatricesOf(memory.F_Ml);
-    call.R_Mw = MatricesOf(memory.F_Mw);
+    call.F_Xl = of_query(0, p.P_l);
+    call.F_Xw = of_query(2, p.P_w);
+    call.F_Ml = memory.F_Ml;
+    call.F_Mw = memory.F_Mw;
   }
   if (config.differential == Differential::kV1) call.P_w = DifferentialWeights(config, p);
   if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);

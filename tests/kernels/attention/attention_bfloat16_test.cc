@@ -119,8 +119,10 @@ TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOfKeysAndValues) {
 
 // Rows too long to be kept forward, in blocks of several tiles.
 TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfRowsTooLongForTheCache) {
-  EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), Shape(1, 19, 3001, 2, 280, 3, 1, 1)))),
-            kTinyTolerance);
+  // As many heads of every sort would take the reference minutes.
+  const AttentionShape s =
+      GetParam().factors ? Shape(1, 5, 36001, 24, 24, 24, 1, 1) : Shape(1, 19, 3001, 2, 280, 3, 1, 1);
+  EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), s)), 0.1), kTinyTolerance);
 }
 
 // And backward.
@@ -287,12 +289,15 @@ TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
       p.Q = rows(all.Q, seen - n, n, n), p.call.Q = {p.Q.data(), p.call.Q.stride};
       p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.call.R_Xl = {p.R_Xl.data()};
       p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.call.R_Xw = {p.R_Xw.data()};
+      p.F_Xl = rows(all.F_Xl, seen - n, n, n), p.call.F_Xl = {p.F_Xl.data()};
+      p.F_Xw = rows(all.F_Xw, seen - n, n, n), p.call.F_Xw = {p.F_Xw.data()};
       const auto memory = [&](const Floats& values, ConstRows& at, Floats& kept) {
         kept = rows(values, 0, seen, kRoom);
         at = {kept.data(), at.stride, kRoom * at.stride};
       };
       memory(all.K, p.call.K, p.K), memory(all.V, p.call.V, p.V);
       memory(all.R_Ml, p.call.R_Ml, p.R_Ml), memory(all.R_Mw, p.call.R_Mw, p.R_Mw);
+      memory(all.F_Ml, p.call.F_Ml, p.F_Ml), memory(all.F_Mw, p.call.F_Mw, p.F_Mw);
       const int64_t size = s.h_v * s.d_v;
       Floats few_O(s.b * n * size), row_max(s.b * s.h * n), inv_row_sum(s.b * s.h * n);
       Floats workspace(AttentionForwardWorkspaceBytes(few, 1) / sizeof(float) + 16);

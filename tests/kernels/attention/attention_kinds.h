@@ -11,13 +11,13 @@ namespace crosstalk::kernels {
 // One of the family.
 struct Kind {
   const char* name;
-  bool P_l, P_w, dynamic, multi_query;
+  bool P_l, P_w, dynamic, multi_query, factors = false;
 };
 inline constexpr Kind kKinds[] = {
     {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
     {"weights", false, true, false, false},     {"talking", true, true, false, false},
     {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
-    {"bilinear", false, false, false, true},
+    {"bilinear", false, false, false, true},    {"factors", false, false, false, false, true},
 };
 
 // `sizes` of a kind, with as many heads of each sort as it can have.
@@ -25,8 +25,9 @@ inline AttentionShape OfKind(const Kind& kind, AttentionShape sizes) {
   AttentionShape s = sizes;
   s.P_l = kind.P_l, s.P_w = kind.P_w;
   s.R_Xl = s.R_Ml = s.R_Xw = s.R_Mw = kind.dynamic;
-  if (!s.MixesLogits()) s.h_k = s.h;
-  if (!s.MixesWeights()) s.h_v = s.h;
+  s.F_Xl = s.F_Ml = s.F_Xw = s.F_Mw = kind.factors;
+  if (!s.MixesLogits() || s.F_Xl) s.h_k = s.h;
+  if (!s.MixesWeights() || s.F_Xw) s.h_v = s.h;
   if (kind.multi_query) s.kv_heads = KvHeads::kMultiQuery;
   return s;
 }

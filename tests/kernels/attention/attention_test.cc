@@ -169,6 +169,41 @@ TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
   ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
 }
 
+AttentionShape WithFactors(AttentionShape s, bool logits = true, bool weights = true) {
+  s.F_Xl = s.F_Ml = logits;
+  s.F_Xw = s.F_Mw = weights;
+  return s;
+}
+
+TEST(AttentionTest, FactorsOfLogitsAndOfWeightsBesideEveryOtherMixing) {
+  for (int subset = 0; subset < 64; ++subset) {
+    AttentionShape s = WithFactors(Shape(1, 5, 35, 3, 3, 3, 3, 2), subset % 3 != 1, subset % 3 != 2);
+    s.P_l = subset & 1, s.P_w = subset & 2, s.R_Xl = subset & 4, s.R_Ml = subset & 8, s.R_Xw = subset & 16;
+    s.R_Mw = subset & 32;
+    ExpectEqual(AttentionProblem(s));
+  }
+  for (const int64_t h : {1, 2, 5, 12, 17}) {
+    for (const auto& [n, m] : {std::pair<int64_t, int64_t>{1, 37}, {3, 1}, {4, 65}, {9, 33}, {41, 70}}) {
+      AttentionShape s = WithFactors(Shape(2, n, m, h, h, h, 5, 6));
+      ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
+      s.causality = AttentionCausality::kCausal;
+      s.bias = AttentionBias::kDense;
+      if (n <= m) ExpectEqual(AttentionProblem(s, {.key_padding = true}));
+    }
+  }
+  // With so long a memory rows are not kept and tiles are computed twice.
+  ExpectEqual(AttentionProblem(WithFactors(Shape(1, 5, 36600, 12, 12, 12, 2, 2))), 1.0);
+}
+
+TEST(AttentionTest, FactorsKeepTheNumberOfHeadsAndComeInPairs) {
+  const auto refuses = [](const AttentionShape& s) { EXPECT_THROW(AttentionForwardWorkspaceBytes(s, 1), Error); };
+  refuses(WithFactors(Talking(Shape(1, 5, 7, 3, 4, 4, 2, 2))));
+  refuses(WithFactors(Talking(Shape(1, 5, 7, 4, 4, 3, 2, 2))));
+  AttentionShape s = WithFactors(Shape(1, 5, 7, 4, 4, 4, 2, 2));
+  s.F_Ml = false;
+  refuses(s);
+}
+
 TEST(AttentionTest, GradientsThatNobodyWantsMayBeNull) {
   for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
     AttentionShape s = Talking(Shape(2, 41, 37, 3, 4, 5, 5, 6));
