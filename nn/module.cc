@@ -118,15 +118,15 @@ void Module::CheckAllRegistered() const {
 }
 
 void Module::Collect(const std::string& prefix, std::vector<const Module*>& seen,
-                     std::vector<NamedParameter>& parameters) const {
+                     std::vector<NamedParameter>* parameters) const {
   if (std::find(seen.begin(), seen.end(), this) != seen.end()) return;
   seen.push_back(this);
   for (const Entry& entry : entries_) {
     const std::string path = prefix.empty() ? entry.name : prefix + "." + entry.name;
     if (entry.module != nullptr) {
       entry.module->Collect(path, seen, parameters);
-    } else {
-      parameters.push_back({path, entry.value, entry.matrix_shape, entry.trainable});
+    } else if (parameters != nullptr) {
+      parameters->push_back({path, entry.value, entry.matrix_shape, entry.trainable});
     }
   }
 }
@@ -135,8 +135,14 @@ std::vector<NamedParameter> Module::Parameters() const {
   CheckAllRegistered();
   std::vector<const Module*> seen;
   std::vector<NamedParameter> parameters;
-  Collect("", seen, parameters);
+  Collect("", seen, &parameters);
   return parameters;
+}
+
+std::vector<const Module*> Module::Modules() const {
+  std::vector<const Module*> seen;
+  Collect("", seen, nullptr);
+  return seen;
 }
 
 int64_t Module::NumParameters() const {

@@ -56,6 +56,8 @@ class Module {
   // one's path that no Child registers: its parameters would be missing.
   std::vector<NamedParameter> Parameters() const;
   int64_t NumParameters() const;  // scalars in Parameters()
+  // This module and all below it, in the order of registration; one that is shared once.
+  std::vector<const Module*> Modules() const;
 
   // Makes every gradient undefined.
   void ZeroGrad() const;
@@ -110,7 +112,7 @@ class Module {
   void CheckName(std::string_view name) const;
   void CheckAllRegistered() const;
   void Collect(const std::string& prefix, std::vector<const Module*>& seen,
-               std::vector<NamedParameter>& parameters) const;
+               std::vector<NamedParameter>* parameters) const;
   int64_t SetTrainableUnder(const std::string& prefix, std::string_view pattern, Trainable trainable);
 
   Initializer init_;

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/kernels/lapack.h"
-#include "crosstalk/nn/attention/capture.h"
+#include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
@@ -31,13 +30,13 @@ double RootMeanSquare(double squares, int64_t count) {
   return count == 0 ? 0 : std::sqrt(squares / static_cast<double>(count));
 }
 
-// The head projection that a parameter is, by the last part of its path; null: none.
-const AttentionProjection* HeadProjection(std::string_view parameter) {
-  const std::string_view name = parameter.substr(parameter.rfind('.') + 1);
-  for (const AttentionProjection& projection : kAttentionProjections) {
-    if (projection.mixing != nullptr && projection.name() == name) return &projection;
+// The attention layers of a model, in the order of their parameters.
+std::vector<const AttentionModule*> AttentionLayers(const Module& model) {
+  std::vector<const AttentionModule*> layers;
+  for (const Module* const module : model.Modules()) {
+    if (const auto* const layer = dynamic_cast<const AttentionModule*>(module)) layers.push_back(layer);
   }
-  return nullptr;
+  return layers;
 }
 
 // The static projection that is added to what a dynamic one generates.
@@ -50,10 +49,54 @@ std::string StaticBeside(const AttentionProjection& dynamic) {
   return "";
 }
 
-// "encoder.block_0.self_attention" of "encoder.block_0.self_attention.P_l".
-std::string LayerOf(const std::string& parameter) {
-  const size_t dot = parameter.rfind('.');
-  return dot == std::string::npos ? "" : parameter.substr(0, dot);
+// What of a low-rank generator's parameter makes the dynamic projection number c.
+double SquaresOfGenerator(const AttentionParameters& p, int64_t c) {
+  return SumOfSquares(p.dw1.value().Slice(1, c, c + 1)) + SumOfSquares(p.qkw.value().Slice(0, c, c + 1)) +
+         SumOfSquares(p.dd.value().Slice(1, c, c + 1));
+}
+int64_t SizeOfGenerator(const AttentionParameters& p) {
+  return (p.dw1.value().num_elements() + p.qkw.value().num_elements() + p.dd.value().num_elements()) / 4;
+}
+
+std::vector<DynamicMixing> DynamicOf(const AttentionModule& layer) {
+  const AttentionParameters& p = layer.parameters();
+  std::vector<DynamicMixing> dynamic;
+  int64_t number = 0;  // among the dynamic projections, which is their order in dw1, qkw and dd
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    if (!IsDynamic(projection)) continue;
+    const std::string name(DynamicName(projection)), beside = StaticBeside(projection);
+    if (const Variable& P = p.*projection.parameter; P.defined()) {
+      dynamic.push_back({name, beside, RootMeanSquare(SumOfSquares(P.value()), P.value().num_elements())});
+    } else if (layer.config().dynamic_form == DynamicForm::kLowRank) {
+      const bool has_static = beside == "P_l" ? p.P_l.defined() : p.P_w.defined();
+      dynamic.push_back(
+          {name, has_static ? beside : "I", RootMeanSquare(SquaresOfGenerator(p, number), SizeOfGenerator(p))});
+    }
+    ++number;
+  }
+  return dynamic;
+}
+
+HeadFilter FilterOf(const char* name, const Tensor& values, int64_t own_key) {
+  HeadFilter filter = {name, values.To(DType::kFloat64).Contiguous(), own_key, {}};
+  const int64_t own_query = values.size(0) - 1;
+  for (int64_t head = 0; head < values.size(2); ++head) {
+    const Tensor of_head = filter.values.Select(2, head);
+    const double own = of_head.At({own_query, own_key}), all = SumOfSquares(of_head);
+    filter.elsewhere.push_back(all > 0 && std::isfinite(all) ? std::max(0.0, 1 - own * own / all) : 0);
+  }
+  return filter;
+}
+
+// The static head projections of a layer, as they mix.
+std::vector<HeadProjectionTensor> StaticOf(const AttentionModule& layer) {
+  std::vector<HeadProjectionTensor> found;
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    const Variable& P = layer.parameters().*projection.parameter;
+    if (projection.mixing == nullptr || IsDynamic(projection) || !P.defined()) continue;
+    found.push_back({layer.path(), std::string(projection.name()), WithinGroups(layer.config(), P).value()});
+  }
+  return found;
 }
 
 // Not analysed yet.
@@ -61,16 +104,42 @@ MixingMatrix MatrixOf(std::string name, const Tensor& values) {
   return {std::move(name), values.To(DType::kFloat64).Contiguous(), {}};
 }
 
+// The mixing of a layer, whose matrices are not analysed yet.
+LayerMixing NotAnalysed(const AttentionModule& layer) {
+  const AttentionConfig& config = layer.config();
+  const AttentionParameters& p = layer.parameters();
+  LayerMixing mixing = {layer.path(), {}, DynamicOf(layer), {}, {}};
+  for (const HeadProjectionTensor& one : StaticOf(layer)) mixing.matrices.push_back(MatrixOf(one.name, one.values));
+  if (config.differential == Differential::kV1) {
+    const Tensor lambda = DifferentialLambda(config, p).value().To(DType::kFloat64);
+    mixing.differential = DifferentialMixing{.of_tokens = false, .lambda = lambda.ToVector<double>()};
+  } else if (config.differential == Differential::kV2) {
+    mixing.differential = DifferentialMixing{.of_tokens = true};
+  }
+  const auto add_filter = [&](const char* name, const Variable& filter, int64_t keys) {
+    if (!filter.defined()) return;
+    mixing.filters.push_back(FilterOf(name, filter.value(), KeysBefore(keys, config.convolution_keys)));
+  };
+  add_filter("conv_l", p.conv_l, config.c_kl);
+  add_filter("conv_w", p.conv_w, config.c_kw);
+  return mixing;
+}
+
 Json NumberOrNull(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+
+Json NumbersOf(const std::vector<double>& values) {
+  Json list = Json::MakeArray();
+  for (const double value : values) list.Append(NumberOrNull(value));
+  return list;
+}
 
 }  // namespace
 
 std::vector<HeadProjectionTensor> StaticHeadProjections(const Module& model) {
+  const ContextScope no_grad = NoGrad();
   std::vector<HeadProjectionTensor> found;
-  for (const NamedParameter& parameter : model.Parameters()) {
-    const AttentionProjection* const projection = HeadProjection(parameter.name);
-    if (projection == nullptr || IsDynamic(*projection)) continue;
-    found.push_back({LayerOf(parameter.name), std::string(projection->name()), parameter.value.value()});
+  for (const AttentionModule* const layer : AttentionLayers(model)) {
+    for (HeadProjectionTensor& one : StaticOf(*layer)) found.push_back(std::move(one));
   }
   return found;
 }
@@ -130,21 +199,14 @@ const MixingMatrix* LayerMixing::Find(const std::string& name) const {
 }
 
 std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
+  const ContextScope no_grad = NoGrad();
   std::vector<LayerMixing> layers;
-  for (const NamedParameter& parameter : model.Parameters()) {
-    const AttentionProjection* const projection = HeadProjection(parameter.name);
-    if (projection == nullptr) continue;
-    const std::string layer = LayerOf(parameter.name);
-    if (layers.empty() || layers.back().layer != layer) layers.push_back({layer, {}, {}});
-    const Tensor& value = parameter.value.value();
-    if (IsDynamic(*projection)) {
-      layers.back().dynamic.push_back({std::string(DynamicName(*projection)), StaticBeside(*projection),
-                                       RootMeanSquare(SumOfSquares(value), value.num_elements())});
-    } else {
-      layers.back().matrices.push_back(MatrixOf(std::string(projection->name()), value));
+  for (const AttentionModule* const attention : AttentionLayers(model)) {
+    LayerMixing layer = NotAnalysed(*attention);
+    if (!layer.matrices.empty() || layer.DependsOnTokens() || layer.differential || !layer.filters.empty()) {
+      layers.push_back(std::move(layer));
     }
   }
-  const ContextScope no_grad = NoGrad();
   for (LayerMixing& layer : layers) {
     const MixingMatrix *const P_l = layer.Find("P_l"), *const P_w = layer.Find("P_w");
     if (P_l == nullptr || P_w == nullptr) continue;
@@ -169,45 +231,11 @@ std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes) {
   return layers;
 }
 
-void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
-                          std::vector<LayerMixing>* layers) {
-  struct Sum {
-    double squares = 0;
-    int64_t count = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Sum> sums;  // by layer and name, "R_Xl"
-  std::set<std::string> waiting;                            // layers that have not been applied
-  for (const LayerMixing& layer : *layers) {
-    if (!layer.dynamic.empty()) waiting.insert(layer.layer);
-  }
-  {
-    const ContextScope no_grad = NoGrad();
-    const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& capture) {
-      waiting.erase(capture.module);
-      for (const auto& [name, tensor] : capture.dynamic) {
-        Sum& sum = sums[{capture.module, name}];
-        sum.squares += SumOfSquares(tensor);
-        sum.count += tensor.num_elements();
-      }
-    };
-    const ContextScope captured(&OpContext::capture, &take);
-    forward([&] { return waiting.empty(); });
-  }
-  for (LayerMixing& layer : *layers) {
-    for (DynamicMixing& dynamic : layer.dynamic) {
-      const auto found = sums.find({layer.layer, "R_" + dynamic.name});
-      if (found != sums.end()) dynamic.generated = RootMeanSquare(found->second.squares, found->second.count);
-    }
-  }
-}
-
 Json ToJson(const std::vector<LayerMixing>& layers) {
   Json list = Json::MakeArray();
   for (const LayerMixing& layer : layers) {
     Json matrices = Json::MakeArray(), dynamic = Json::MakeArray();
     for (const MixingMatrix& one : layer.matrices) {
-      Json singular_values = Json::MakeArray();
-      for (const double value : one.analysis.singular_values) singular_values.Append(value);
       matrices.Append(Json::MakeObject({{"name", one.name},
                                         {"rows", one.analysis.rows},
                                         {"columns", one.analysis.columns},
@@ -216,15 +244,31 @@ Json ToJson(const std::vector<LayerMixing>& layers) {
                                         {"determinant", NumberOrNull(one.analysis.determinant)},
                                         {"log_determinant", NumberOrNull(one.analysis.log_determinant)},
                                         {"smallest_eigenvalue", NumberOrNull(one.analysis.smallest_eigenvalue)},
-                                        {"singular_values", std::move(singular_values)}}));
+                                        {"singular_values", NumbersOf(one.analysis.singular_values)}}));
     }
     for (const DynamicMixing& one : layer.dynamic) {
       dynamic.Append(Json::MakeObject({{"name", one.name},
                                        {"parameters", NumberOrNull(one.parameters)},
-                                       {"generated", NumberOrNull(one.generated)}}));
+                                       {"generated", NumberOrNull(one.generated)},
+                                       {"spread", NumberOrNull(one.spread)}}));
     }
-    list.Append(
-        Json::MakeObject({{"layer", layer.layer}, {"matrices", std::move(matrices)}, {"dynamic", std::move(dynamic)}}));
+    Json of_layer =
+        Json::MakeObject({{"layer", layer.layer}, {"matrices", std::move(matrices)}, {"dynamic", std::move(dynamic)}});
+    if (layer.differential) {
+      of_layer.Set("lambda", NumbersOf(layer.differential->lambda));
+      of_layer.Set("lambda_spread", NumbersOf(layer.differential->spread));
+    }
+    if (!layer.filters.empty()) {
+      Json filters = Json::MakeArray();
+      for (const HeadFilter& one : layer.filters) {
+        filters.Append(Json::MakeObject({{"name", one.name},
+                                         {"queries", one.values.size(0)},
+                                         {"keys", one.values.size(1)},
+                                         {"elsewhere", NumbersOf(one.elsewhere)}}));
+      }
+      of_layer.Set("filters", std::move(filters));
+    }
+    list.Append(std::move(of_layer));
   }
   return list;
 }

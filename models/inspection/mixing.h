@@ -1,5 +1,6 @@
-// The head projections of a model, layer by layer: the static ones P_l[h_k, h] and P_w[h, h_v] as matrices with what
-// linear algebra says of them (paper 7.4), and the size of the dynamic ones beside them.
+// How the heads of a model are mixed, layer by layer: the static head projections P_l[h_k, h] and P_w[h, h_v] as
+// matrices with what linear algebra says of them (paper 7.4), the dynamic ones by what they generate, the λ of
+// differential attention and the filters of Multi-Token Attention.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 struct HeadProjectionTensor {
   std::string layer;  // the dotted path of the attention layer: "encoder.block_0.self_attention"
   std::string name;   // "P_l" or "P_w"
-  Tensor values;      // the parameter's own
+  Tensor values;      // as it mixes: with zeros between groups of heads (AttentionConfig::mixing_group)
 };
 std::vector<HeadProjectionTensor> StaticHeadProjections(const Module& model);
 
@@ -50,34 +51,60 @@ struct MixingMatrix {
   MatrixAnalysis analysis;
 };
 
-// A dynamic projection of a layer.
+// A dynamic projection of a layer: a matrix for each query or memory position, which P_Xl or a low-rank generator
+// (DynamicForm) makes of what stands there.
 struct DynamicMixing {
-  std::string name;                      // "Xl" of P_Xl
-  std::string beside;                    // the static projection between the same heads: "P_l"
-  double parameters = 0;                 // root mean square of the elements of P_Xl
-  std::optional<double> generated = {};  // of R_Xl = X·P_Xl, over what was measured: MeasureDynamicMixing
+  std::string name;       // "Xl" of R_Xl
+  std::string beside;     // the static matrix that it is added to: "P_l"; "I" where the generator adds to J or W itself
+  double parameters = 0;  // root mean square of the elements of P_Xl, or of what the generator has for it
+  // Over all positions that were measured (MeasureDynamicMixing); else none.
+  std::optional<double> generated = {};  // root mean square of R
+  Tensor mean = {};                      // R's mean, float64[rows, columns]
+  std::optional<double> spread = {};     // √(mean of (R - R's mean)²): 0 where no token has a matrix of its own
+};
+
+// Differential attention: U_g = W_2g - λ_g·W_2g+1.
+struct DifferentialMixing {
+  bool of_tokens = false;  // of the second version: λ is a function of the query
+  // One for all heads; of tokens one for each value head, its mean over what was measured, and else none.
+  std::vector<double> lambda = {};
+  std::vector<double> spread = {};  // of tokens: λ's standard deviation over positions, for each value head
+};
+
+// A convolution over queries and keys, which has a filter for each head.
+struct HeadFilter {
+  std::string name;     // "conv_l" or "conv_w"
+  Tensor values;        // float64[c_q, c_k, heads]; the last row is the query's own
+  int64_t own_key = 0;  // the column of the key's own
+  // Of each head 1 - θ²/Σθ², with θ at the own query and key: 0 as it begins, where nothing else is read.
+  std::vector<double> elsewhere;
 };
 
 struct LayerMixing {
   std::string layer;                   // its dotted path
   std::vector<MixingMatrix> matrices;  // those of P_l and P_w that are there, and where both are, P_l·P_w
   std::vector<DynamicMixing> dynamic;
+  std::optional<DifferentialMixing> differential;
+  std::vector<HeadFilter> filters;
 
   const MixingMatrix* Find(const std::string& name) const;  // null: none
+  // Whether a part of it is a function of tokens, which only a forward pass shows.
+  bool DependsOnTokens() const { return !dynamic.empty() || (differential && differential->of_tokens); }
 };
 
-// Every attention layer that has a head projection, in the order of the parameters; a layer that several places share
+// Every attention layer whose heads are mixed, in the order of the parameters; a layer that several places share
 // stands there once. LAPACK's time grows with the cube of the heads: it is asked of the first layers, as many as have
 // cubes of no more than `most_cubes` together.
 inline constexpr int64_t kAllCubes = std::numeric_limits<int64_t>::max();
 std::vector<LayerMixing> MixingOf(const Module& model, int64_t most_cubes = kAllCubes);
 
-// Runs `forward` on the model that `layers` are of, and fills in the sizes of the dynamic projections that it
-// generates, over all that it applies. `done` tells it when each layer that has one has been applied.
+// Runs `forward` on the model that `layers` are of, and fills in what depends on tokens, over all that it applies.
+// `done` tells it when each layer that has such a part has been applied.
 void MeasureDynamicMixing(const std::function<void(const StopRequest& done)>& forward,
                           std::vector<LayerMixing>* layers);
 
-// {"layer", "matrices": [{"name", "rows", …}], "dynamic": [{"name", "parameters", "generated"}]} of each.
+// {"layer", "matrices": [{"name", "rows", …}], "dynamic": [{"name", "parameters", "generated", "spread"}]} of each, and
+// where it has them "lambda", "lambda_spread" and "filters": [{"name", "queries", "keys", "elsewhere"}].
 Json ToJson(const std::vector<LayerMixing>& layers);
 
 }  // namespace crosstalk

@@ -96,8 +96,8 @@ RunMixing MixingOfRun(const std::string& run_folder, const TrainedModel& trained
   } else {
     mixing.no_initial = initial.text;
   }
-  const auto is_dynamic = [](const LayerMixing& layer) { return !layer.dynamic.empty(); };
-  if (std::none_of(mixing.current.layers.begin(), mixing.current.layers.end(), is_dynamic)) return mixing;
+  const auto depends = [](const LayerMixing& layer) { return layer.DependsOnTokens(); };
+  if (std::none_of(mixing.current.layers.begin(), mixing.current.layers.end(), depends)) return mixing;
   try {
     const std::unique_ptr<HeldOut> held_out = OpenHeldOut(trained, std::move(held_out_text));
     Measure(*held_out, *trained.model, &mixing.current.layers);

@@ -98,10 +98,7 @@ Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
 // P_w[h, h_v] of differential attention: 1 and -λ in each column.
 Variable DifferentialWeights(const AttentionConfig& config, const AttentionParameters& p) {
   const DType dtype = p.lambda_q1.dtype();
-  const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
-  const Variable lambda =
-      AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
-  return Add(OfMember(config.h, 0, 1, dtype), Mul(lambda, OfMember(config.h, 1, -1, dtype)));
+  return Add(OfMember(config.h, 0, 1, dtype), Mul(DifferentialLambda(config, p), OfMember(config.h, 1, -1, dtype)));
 }
 
 // R_Xw[b, n, h, h_v] of its second version: 1 and -σ(X·P_lambda).
@@ -112,7 +109,13 @@ Variable DifferentialMatrices(const AttentionConfig& config, const AttentionPara
   return Add(Mul(columns, OfMember(config.h, 1, -1, dtype)), OfMember(config.h, 0, 1, dtype));
 }
 
-// P[h, h] with zeros between heads of different groups.
+}  // namespace
+
+Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& p) {
+  const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
+  return AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
+}
+
 Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
   if (!P.defined() || config.mixing_group == 0) return P;
   const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());
@@ -121,8 +124,6 @@ Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
   }
   return Mul(P, Variable(mask));
 }
-
-}  // namespace
 
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
   config.Validate();

@@ -14,6 +14,13 @@ namespace crosstalk {
 // Throws a usage error that shows both shapes unless `parameters` are those that `config` calls for.
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& parameters);
 
+// λ[] of Differential::kV1: exp(lambda_q1·lambda_k1) - exp(lambda_q2·lambda_k2) + λ_init.
+Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& parameters);
+
+// P_l or P_w as it mixes: P[h, h] with zeros between heads of different groups, where there are some. Undefined stays
+// so.
+Variable WithinGroups(const AttentionConfig& config, const Variable& P);
+
 // M[b, m, d_M] at the positions from `first` on → K, V, R_Ml, R_Mw: all that belongs to a memory position.
 AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionParameters& parameters, const Variable& M,
                               int64_t first = 0);

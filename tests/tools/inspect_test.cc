@@ -126,6 +126,30 @@ TEST(InspectPrecisionTest, ARunIsLookedIntoAsItWasTrained) {
   EXPECT_TRUE(Contains(report, "for each token, in bf16,"));
 }
 
+// Each of what came after the paper has its part of the page, with and without a text, and its numbers.
+TEST(InspectFamilyTest, EveryKindShowsHowItsHeadsAreMixed) {
+  struct Kind {
+    const char *name, *in_page, *in_json;
+  };
+  for (const Kind& kind : {Kind{"dcmha", "mean of R_Mw", "spread"},
+                           {"diff-v1", "All heads of a layer share one", "lambda"},
+                           {"diff-v2", "λ is a function of the query", "lambda_spread"},
+                           {"mta", "conv_w, head 4", "filters"}}) {
+    const TempDir dir;
+    Succeeded(RunCommand(TinyTrain({"--model", "lm", "--attention", kind.name, "--heads", "4", "--out", dir / "run",
+                                    "--steps", "2", "--precision", "bf16"})));
+    const CommandResult done = Succeeded(RunCommand({"inspect", dir / "run", "--out", dir / "page.html", "--json"}));
+    EXPECT_TRUE(Contains(ReadBytes(dir / "page.html"), kind.in_page)) << kind.name;
+    EXPECT_FALSE(Contains(ReadBytes(dir / "page.html"), "not measured")) << kind.name;
+    EXPECT_TRUE(Contains(ReadBytes(dir / "run/report.html"), kind.in_page)) << kind.name;
+    const Json json = ParseJson(done.output, "inspect");
+    EXPECT_TRUE(Contains(json.At("projections").Dump(), kind.in_json)) << kind.name;
+    EXPECT_NE(json.At("projections"), json.At("initial_projections")) << kind.name;
+    Succeeded(RunCommand({"inspect", dir / "run", "--text", "a cat", "--out", dir / "text.html"}));
+    EXPECT_TRUE(Contains(ReadBytes(dir / "text.html"), kind.in_page)) << kind.name;
+  }
+}
+
 std::vector<std::string> Models() {
   std::vector<std::string> names;
   for (const ModelType& type : ModelTypes()) names.emplace_back(type.name);
@@ -259,7 +283,7 @@ TEST(MixingSectionTest, MatricesOf768HeadsAreDrawnOfBlocksWithinThePage) {
   RunMixing mixing;
   mixing.current.label = "step 7";
   for (int64_t layer = 0; layer < 12; ++layer) {
-    LayerMixing one = {"encoder.block_" + std::to_string(layer) + ".self_attention", {}, {}};
+    LayerMixing one = {"encoder.block_" + std::to_string(layer) + ".self_attention", {}, {}, {}, {}};
     for (const char* name : {"P_l", "P_w", "P_l·P_w"}) {
       one.matrices.push_back({name, Tensor::Full({768, 768}, 0.5, DType::kFloat64), {.rows = 768, .columns = 768}});
     }
@@ -273,9 +297,25 @@ TEST(MixingSectionTest, MatricesOf768HeadsAreDrawnOfBlocksWithinThePage) {
   EXPECT_TRUE(Contains(html, "the mean of a block of"));
 }
 
+// 24 heads in each of 24 layers.
+TEST(MixingSectionTest, OfManyFiltersThoseOfTheFirstHeadsAreDrawn) {
+  RunMixing mixing;
+  for (int64_t layer = 0; layer < 24; ++layer) {
+    LayerMixing one = {"decoder.block_" + std::to_string(layer) + ".self_attention", {}, {}, {}, {}};
+    for (const char* name : {"conv_l", "conv_w"}) {
+      one.filters.push_back({name, Tensor::Zeros({6, 11, 24}, DType::kFloat64), 5, std::vector<double>(24, 0.25)});
+    }
+    mixing.current.layers.push_back(std::move(one));
+  }
+  const std::string html = MixingSection(mixing);
+  EXPECT_LT(html.size(), 1'000'000u);
+  EXPECT_TRUE(Contains(html, "Of each filter the first 5 heads are drawn."));
+  EXPECT_TRUE(Contains(html, "25.0 %"));
+}
+
 TEST(MixingSectionTest, SaysWhyThereIsNoStartAndWhatWasNotMeasured) {
   RunMixing mixing;
-  mixing.current = {"step <7>", {{"encoder.block_0.self_attention", {}, {{"Xl", "P_l", 0.125, std::nullopt}}}}};
+  mixing.current = {"step <7>", {{"encoder.block_0.self_attention", {}, {{"Xl", "P_l", 0.125}}, {}, {}}}};
   mixing.no_initial = "the origin & its weights are gone";
   mixing.not_measured = "the text is lost";
   const std::string html = MixingSection(mixing);
@@ -290,7 +330,7 @@ TEST(MixingSectionTest, ADeterminantThatADoubleCannotHoldIsAPowerOfTen) {
   MixingMatrix matrix = {"P_l", Tensor::Full({2, 2}, 0.5, DType::kFloat64), {.rows = 2, .columns = 2}};
   matrix.analysis.determinant = 0;
   matrix.analysis.log_determinant = -400 * std::log(10.0);
-  mixing.current.layers = {{"encoder", {matrix}, {}}};
+  mixing.current.layers = {{"encoder", {matrix}, {}, {}, {}}};
   EXPECT_TRUE(Contains(MixingSection(mixing), "10^-400"));
 }
 

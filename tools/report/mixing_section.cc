@@ -12,6 +12,7 @@
 #include "tools/report/axis.h"
 #include "tools/report/chart.h"
 #include "tools/report/heat_map.h"
+#include "tools/report/mixing_family.h"
 #include "tools/report/page.h"
 #include "tools/report/table.h"
 
@@ -24,24 +25,24 @@ constexpr double kMostExactBytes = 1.2e6, kMostMapBytes = 2.5e6;
 
 constexpr const char* kMatrixNames[] = {"P_l", "P_w", "P_l·P_w"};
 
-// One layer, as it began (null: not known) and as it is.
-struct LayerPair {
-  const LayerMixing* before;
-  const LayerMixing* now;
+// A matrix that is drawn.
+struct DrawnMatrix {
+  std::string name;
+  Tensor values;
+  bool of_logits = false, of_weights = false;  // which heads it mixes; both: P_l·P_w
 };
 
-std::vector<LayerPair> PairsOf(const RunMixing& mixing) {
-  std::vector<LayerPair> pairs;
-  for (const LayerMixing& now : mixing.current.layers) {
-    const LayerMixing* before = nullptr;
-    if (mixing.initial) {
-      for (const LayerMixing& one : mixing.initial->layers) {
-        if (one.layer == now.layer) before = &one;
-      }
-    }
-    pairs.push_back({before, &now});
+// The static matrices, and the means of what the dynamic projections generate.
+std::vector<DrawnMatrix> DrawnOf(const LayerMixing& layer) {
+  std::vector<DrawnMatrix> drawn;
+  for (const MixingMatrix& one : layer.matrices) {
+    drawn.push_back({one.name, one.values, one.name != "P_w", one.name != "P_l"});
   }
-  return pairs;
+  for (const DynamicMixing& one : layer.dynamic) {
+    const bool of_logits = one.name.ends_with('l');
+    if (one.mean.defined()) drawn.push_back({"mean of R_" + one.name, one.mean, of_logits, !of_logits});
+  }
+  return drawn;
 }
 
 // How the maps of all layers are drawn.
@@ -56,9 +57,8 @@ Drawing DrawingOf(const std::vector<LayerPair>& pairs) {
   for (const LayerPair& pair : pairs) {
     for (const LayerMixing* layer : {pair.before, pair.now}) {
       if (layer == nullptr) continue;
-      for (const MixingMatrix& matrix : layer->matrices) {
-        shapes.emplace_back(matrix.analysis.rows, matrix.analysis.columns);
-      }
+      for (const DrawnMatrix& matrix : DrawnOf(*layer))
+        shapes.emplace_back(matrix.values.size(0), matrix.values.size(1));
     }
   }
   maps = static_cast<double>(shapes.size());
@@ -87,7 +87,7 @@ std::vector<std::string> BlockLabels(int64_t heads, int64_t block) {
 }
 
 // Of what is drawn of it.
-double Largest(const MixingMatrix& matrix, int64_t block) {
+double Largest(const DrawnMatrix& matrix, int64_t block) {
   double largest = 0;
   for (const double value : BlockMeans(matrix.values, block).ToVector<double>()) {
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
@@ -95,14 +95,13 @@ double Largest(const MixingMatrix& matrix, int64_t block) {
   return largest;
 }
 
-std::string Map(const MixingMatrix& matrix, const std::string& when, double most, const Drawing& drawing) {
-  const bool of_logits = matrix.name != "P_w";
+std::string Map(const DrawnMatrix& matrix, const std::string& when, double most, const Drawing& drawing) {
   HeatMapOptions options;
   options.title = matrix.name + when;
-  options.row_name = of_logits ? "key head" : "softmax head";
-  options.column_name = matrix.name == "P_l" ? "softmax head" : "value head";
-  options.row_labels = BlockLabels(matrix.analysis.rows, drawing.block);
-  options.column_labels = BlockLabels(matrix.analysis.columns, drawing.block);
+  options.row_name = matrix.of_logits ? "key head" : "softmax head";
+  options.column_name = matrix.of_weights ? "value head" : "softmax head";
+  options.row_labels = BlockLabels(matrix.values.size(0), drawing.block);
+  options.column_labels = BlockLabels(matrix.values.size(1), drawing.block);
   options.diverging = true;
   options.most = most;
   options.most_exact = drawing.exact ? 1024 : 0;
@@ -175,31 +174,45 @@ std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) 
   return HtmlTable(header, rows, {.caption = "The static projections in numbers"});
 }
 
+// A number of each dynamic projection: at the end, or from the start to the end.
+std::string StartToEnd(const LayerPair& pair, size_t i, const std::optional<double> DynamicMixing::*number) {
+  const std::string end = Number(pair.now->dynamic[i].*number);
+  if (pair.before == nullptr || i >= pair.before->dynamic.size()) return end;
+  const std::string start = Number(pair.before->dynamic[i].*number);
+  return start.empty() ? end : StrCat(start, "\u00A0→ ", end);
+}
+
 std::string DynamicTable(const std::vector<LayerPair>& pairs, bool has_initial, Precision measured_in) {
-  std::vector<std::string> header = {"layer", "projection", "parameters"};
-  if (has_initial) header.push_back("generated, start");
-  header.insert(header.end(), {has_initial ? "generated, end" : "generated", "static one beside it"});
+  const char* const when = has_initial ? ", start → end" : "";
+  const std::vector<std::string> header = {"layer",
+                                           "projection",
+                                           "parameters",
+                                           StrCat("generated", when),
+                                           StrCat("spread over tokens", when),
+                                           "static one beside it"};
   std::vector<std::vector<TableCell>> rows;
   for (const LayerPair& pair : pairs) {
     for (size_t i = 0; i < pair.now->dynamic.size(); ++i) {
       const DynamicMixing& now = pair.now->dynamic[i];
       const MixingMatrix* const beside = pair.now->Find(now.beside);
       std::vector<TableCell> row = {pair.now->layer, "R_" + now.name, ShortNumber(now.parameters)};
-      if (has_initial) {
-        row.emplace_back(pair.before == nullptr || i >= pair.before->dynamic.size()
-                             ? ""
-                             : Number(pair.before->dynamic[i].generated));
-      }
-      row.emplace_back(Number(now.generated));
-      row.emplace_back(beside == nullptr ? "" : ShortNumber(beside->analysis.root_mean_square));
+      row.emplace_back(StartToEnd(pair, i, &DynamicMixing::generated));
+      row.emplace_back(StartToEnd(pair, i, &DynamicMixing::spread));
+      row.emplace_back(now.beside == "I"   ? "I"
+                       : beside == nullptr ? ""
+                                           : ShortNumber(beside->analysis.root_mean_square));
       rows.push_back(std::move(row));
     }
   }
   if (rows.empty()) return "";
   return StrCat(
-      "<h3>Dynamic projections</h3>\n<p>Root mean squares: of the parameters of P_Xl and its like, of the matrices "
-      "R_Xl = X·P_Xl that they generate for each token, in ",
-      Name(measured_in), ", and of the static matrix that these are added to.</p>\n",
+      "<h3>Dynamic projections</h3>\n<p>Root mean squares: of the parameters that generate R_Xl and its like, of these "
+      "matrices for each token, in ",
+      Name(measured_in),
+      ", of their differences from their mean over all tokens, and of the static matrix that they are added to (I "
+      "where "
+      "J or W itself is). A spread as large as what is generated: each token mixes the heads in its own way; a small "
+      "one: the mean, which is drawn above, could be learnt as a static matrix.</p>\n",
       HtmlTable(header, rows, {.caption = "Sizes of the dynamic projections"}));
 }
 
@@ -241,11 +254,13 @@ std::string LayerDetails(const LayerPair& pair, const Drawing& drawing, bool ope
   for (const LayerMixing* layer : {pair.before, pair.now}) {
     if (layer == nullptr) continue;
     html += "<div>";
-    for (const MixingMatrix& matrix : layer->matrices) {
-      double most = Largest(matrix, drawing.block);
+    for (const DrawnMatrix& matrix : DrawnOf(*layer)) {
+      double most = 0;
       for (const LayerMixing* other : {pair.before, pair.now}) {
-        const MixingMatrix* const same = other == nullptr ? nullptr : other->Find(matrix.name);
-        if (same != nullptr) most = std::max(most, Largest(*same, drawing.block));
+        if (other == nullptr) continue;
+        for (const DrawnMatrix& same : DrawnOf(*other)) {
+          if (same.name == matrix.name) most = std::max(most, Largest(same, drawing.block));
+        }
       }
       const char* const when = pair.before == nullptr ? "" : layer == pair.before ? " at the start" : " at the end";
       html += Map(matrix, when, most, drawing);
@@ -253,6 +268,20 @@ std::string LayerDetails(const LayerPair& pair, const Drawing& drawing, bool ope
     html += "</div>\n";
   }
   return html + SingularValues(pair) + "</details>\n";
+}
+
+std::vector<LayerPair> PairsOf(const RunMixing& mixing) {
+  std::vector<LayerPair> pairs;
+  for (const LayerMixing& now : mixing.current.layers) {
+    const LayerMixing* before = nullptr;
+    if (mixing.initial) {
+      for (const LayerMixing& one : mixing.initial->layers) {
+        if (one.layer == now.layer) before = &one;
+      }
+    }
+    pairs.push_back({before, &now});
+  }
+  return pairs;
 }
 
 }  // namespace
@@ -263,6 +292,8 @@ std::string MixingSection(const RunMixing& mixing) {
   const Drawing drawing = DrawingOf(pairs);
   const bool has_static =
       std::any_of(pairs.begin(), pairs.end(), [](const LayerPair& pair) { return !pair.now->matrices.empty(); });
+  const bool draws =
+      std::any_of(pairs.begin(), pairs.end(), [](const LayerPair& pair) { return !DrawnOf(*pair.now).empty(); });
   std::string html;
   if (mixing.initial) {
     html +=
@@ -284,6 +315,8 @@ std::string MixingSection(const RunMixing& mixing) {
                      EscapeHtml(reason), ".</p>\n");
     }
     html += LeftOutNote(pairs);
+  }
+  if (draws) {
     if (drawing.block > 1) {
       html += StrCat("<p class=\"note\">The matrices are large: each cell is the mean of a block of ", drawing.block,
                      " × ", drawing.block, " values. The numbers are of the whole matrices.</p>\n");
@@ -291,16 +324,18 @@ std::string MixingSection(const RunMixing& mixing) {
     html += "<p class=\"note\">Blue is above zero, orange below; both maps of a matrix have one scale.</p>\n";
     bool open = true;
     for (const LayerPair& pair : pairs) {
-      if (pair.now->matrices.empty()) continue;
+      if (DrawnOf(*pair.now).empty()) continue;
       html += LayerDetails(pair, drawing, open);
       open = false;
     }
-    html += NumbersTable(pairs, mixing.initial.has_value());
   }
+  if (has_static) html += NumbersTable(pairs, mixing.initial.has_value());
   html += DynamicTable(pairs, mixing.initial.has_value(), mixing.measured_in);
+  html += DifferentialTable(pairs, mixing.measured_in);
+  html += FilterPictures(pairs);
   if (!mixing.not_measured.empty()) {
-    html += StrCat("<p class=\"note\">What the dynamic projections generate was not measured: ",
-                   EscapeHtml(mixing.not_measured), ".</p>\n");
+    html += StrCat("<p class=\"note\">What depends on tokens was not measured: ", EscapeHtml(mixing.not_measured),
+                   ".</p>\n");
   }
   return html;
 }

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "crosstalk/models/inspection/heat_image.h"
 #include "crosstalk/models/t5/t5.h"
+#include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/capture.h"
+#include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/random.h"
+#include "tests/support/family_cases.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
@@ -114,6 +119,150 @@ TEST(MixingTest, DynamicProjectionsAreMeasuredOverWhatTheyGenerate) {
   EXPECT_EQ(layers[5].dynamic[3].name, "Mw");
   EXPECT_EQ(layers[5].dynamic[3].beside, "P_w");
   EXPECT_NEAR(*layers[5].dynamic[3].generated, std::sqrt(squares / static_cast<double>(count)), 1e-12);
+}
+
+// ---- What came after the paper, on a layer alone: its parameters, and X that it is applied to -----------------------
+
+AttentionConfig FamilyLayer(const std::string& name) {
+  for (const crosstalk::FamilyLayer& one : FamilyLayers()) {
+    if (one.name == name) return one.config;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+Tensor RandomInput(const AttentionConfig& config, uint32_t stream) {
+  Tensor X = Tensor::Zeros({2, 5, config.d_X}, DType::kFloat64);
+  FillNormal(X, {.seed = 5, .stream = stream}, 0, 1);
+  return X;
+}
+
+std::vector<LayerMixing> Measured(const AttentionModule& layer, const Tensor& X) {
+  std::vector<LayerMixing> layers = MixingOf(layer);
+  const auto forward = [&](const StopRequest&) { layer.Forward(Variable(X), Variable(X), {}, ForwardContext()); };
+  MeasureDynamicMixing(forward, &layers);
+  return layers;
+}
+
+// R_c[s, t] of docs/family.md at one position x[d_X].
+std::vector<double> GeneratedAt(const AttentionModule& layer, const Tensor& x, int64_t c) {
+  const AttentionParameters& p = layer.parameters();
+  const Tensor &dw1 = p.dw1.value(), &qkw = p.qkw.value(), &dd = p.dd.value();
+  const int64_t d = x.size(0), d_g = dw1.size(2), h = dd.size(2);
+  std::vector<double> H, A(static_cast<size_t>(4 * h), 0);
+  for (int64_t g = 0; g < d_g; ++g) {
+    double z = 0;
+    for (int64_t i = 0; i < d; ++i) z += x.At({i}) * dw1.At({i, c, g});
+    H.push_back(z * 0.5 * (1 + std::erf(z / std::sqrt(2.0))));
+  }
+  const auto at = [&](int64_t i, int64_t s) -> double& { return A[static_cast<size_t>(i * h + s)]; };
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t s = 0; s < h; ++s) {
+      for (int64_t g = 0; g < d_g; ++g) at(i, s) += H[static_cast<size_t>(g)] * qkw.At({c, g, i, s});
+    }
+  }
+  std::vector<double> R(static_cast<size_t>(h * h), 0);
+  for (int64_t i = 0; i < 2; ++i) {
+    double squares = 0;
+    for (int64_t s = 0; s < h; ++s) squares += at(i, s) * at(i, s);
+    const double rms = std::sqrt(squares / static_cast<double>(h) + 1e-6);
+    for (int64_t s = 0; s < h; ++s) {
+      for (int64_t t = 0; t < h; ++t) R[static_cast<size_t>(s * h + t)] += at(i, s) / rms * at(2 + i, t);
+    }
+  }
+  for (int64_t s = 0; s < h; ++s) {
+    double z = 0;
+    for (int64_t i = 0; i < d; ++i) z += x.At({i}) * dd.At({i, c, s});
+    R[static_cast<size_t>(s * h + s)] += std::tanh(z);
+  }
+  return R;
+}
+
+TEST(MixingTest, WhatALowRankGeneratorMakesIsItsEquationsWithAndWithoutAStaticMatrix) {
+  for (const char* name : {"low_rank", "low_rank_static"}) {
+    const AttentionModule layer(FamilyLayer(name), Initializer(3, DType::kFloat64));
+    const Tensor X = RandomInput(layer.config(), 1);
+    const LayerMixing mixing = Measured(layer, X).at(0);
+    ASSERT_EQ(mixing.dynamic.size(), 4u);
+    for (int64_t c = 0; c < 4; ++c) {
+      const DynamicMixing& one = mixing.dynamic[static_cast<size_t>(c)];
+      EXPECT_EQ(one.name, DynamicNames()[static_cast<size_t>(c)]);
+      EXPECT_EQ(one.beside, std::string(name) == "low_rank" ? "I" : c < 2 ? "P_l" : "P_w");
+      const int64_t h = layer.config().h, positions = X.size(0) * X.size(1);
+      std::vector<double> mean(static_cast<size_t>(h * h), 0);
+      double squares = 0, of_mean = 0;
+      for (int64_t i = 0; i < positions; ++i) {
+        const std::vector<double> R = GeneratedAt(layer, X.Select(0, i / X.size(1)).Select(0, i % X.size(1)), c);
+        for (size_t e = 0; e < R.size(); ++e) {
+          mean[e] += R[e] / static_cast<double>(positions);
+          squares += R[e] * R[e] / static_cast<double>(positions * h * h);
+        }
+      }
+      for (size_t e = 0; e < mean.size(); ++e) {
+        of_mean += mean[e] * mean[e] / static_cast<double>(h * h);
+        EXPECT_NEAR(one.mean.At({static_cast<int64_t>(e) / h, static_cast<int64_t>(e) % h}), mean[e], 1e-12) << name;
+      }
+      EXPECT_NEAR(*one.generated, std::sqrt(squares), 1e-12) << name << c;
+      EXPECT_NEAR(*one.spread, std::sqrt(squares - of_mean), 1e-10) << name << c;  // the root of a difference
+      EXPECT_GT(one.parameters, 0);
+    }
+  }
+}
+
+TEST(MixingTest, TheLambdaOfTheFirstVersionIsThatOfItsVectors) {
+  const AttentionModule layer(FamilyLayer("differential_v1_pairs"), Initializer(3, DType::kFloat64));
+  const LayerMixing mixing = MixingOf(layer).at(0);
+  const auto dot = [](const Variable& a, const Variable& b) {
+    double sum = 0;
+    for (int64_t i = 0; i < a.size(0); ++i) sum += a.value().At({i}) * b.value().At({i});
+    return sum;
+  };
+  const AttentionParameters& p = layer.parameters();
+  ASSERT_TRUE(mixing.differential);
+  ASSERT_EQ(mixing.differential->lambda.size(), 1u);
+  EXPECT_FALSE(mixing.DependsOnTokens());
+  EXPECT_NEAR(mixing.differential->lambda[0],
+              std::exp(dot(p.lambda_q1, p.lambda_k1)) - std::exp(dot(p.lambda_q2, p.lambda_k2)) + 0.2, 1e-14);
+}
+
+TEST(MixingTest, TheLambdasOfTheSecondVersionAreMeansOverTokens) {
+  const AttentionModule layer(FamilyLayer("differential_v2"), Initializer(3, DType::kFloat64));
+  EXPECT_TRUE(MixingOf(layer).at(0).DependsOnTokens());
+  EXPECT_TRUE(MixingOf(layer).at(0).differential->lambda.empty());
+  const Tensor X = RandomInput(layer.config(), 2);
+  const LayerMixing mixing = Measured(layer, X).at(0);
+  const Tensor& P = layer.parameters().P_lambda.value();
+  ASSERT_EQ(mixing.differential->lambda.size(), 3u);
+  for (int64_t g = 0; g < 3; ++g) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < 10; ++i) {
+      double z = 0;
+      for (int64_t d = 0; d < X.size(2); ++d) z += X.At({i / 5, i % 5, d}) * P.At({d, g});
+      const double sigma = 1 / (1 + std::exp(-z));
+      sum += sigma / 10;
+      squares += sigma * sigma / 10;
+    }
+    EXPECT_NEAR(mixing.differential->lambda[static_cast<size_t>(g)], sum, 1e-14);
+    EXPECT_NEAR(mixing.differential->spread[static_cast<size_t>(g)], std::sqrt(squares - sum * sum), 1e-10);
+  }
+}
+
+TEST(MixingTest, FiltersSayHowFarTheyReadAndGroupsOfHeadsHaveZerosBetween) {
+  const AttentionModule layer(FamilyLayer("convolved"), Initializer(3, DType::kFloat64));
+  Tensor conv_l = layer.parameters().conv_l.value(), P_l = layer.parameters().P_l.value();
+  const LayerMixing start = MixingOf(layer).at(0);
+  ASSERT_EQ(start.filters.size(), 2u);
+  EXPECT_EQ(start.filters[0].name, "conv_l");
+  EXPECT_EQ(start.filters[0].own_key, 2);
+  EXPECT_EQ(start.filters[1].values.shape(), (Shape{2, 3, 6}));
+  EXPECT_EQ(start.filters[1].elsewhere, std::vector<double>(6, 0.0));
+  conv_l.Select(0, 0).Select(0, 1).Slice(0, 4, 5).Fill(3);  // of head 4, beside the 1 at its own place
+  P_l.Fill(1);
+  const LayerMixing mixing = MixingOf(layer).at(0);
+  EXPECT_EQ(mixing.filters[0].elsewhere, (std::vector<double>{0, 0, 0, 0, 0.9, 0}));
+  for (int64_t s = 0; s < 6; ++s) {
+    for (int64_t t = 0; t < 6; ++t) EXPECT_EQ(mixing.Find("P_l")->values.At({s, t}), s / 3 == t / 3 ? 1 : 0);
+  }
 }
 
 TEST(HeatImageTest, BlocksAreMeansAndTheLastMayBeSmaller) {
