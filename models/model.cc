@@ -50,6 +50,21 @@ void CheckModelAttention(const char* place, const AttentionConfig& attention, in
                         "be causal");
 }
 
+void CheckLayerAttention(const char* place, const std::vector<AttentionConfig>& attention, int64_t layers,
+                         int64_t d_model, Causality causality) {
+  CROSSTALK_CHECK_FIELD(attention.empty() || std::ssize(attention) == layers, place, attention.size(),
+                        " are not one for each of the ", layers, " layers");
+  for (const AttentionConfig& layer : attention) CheckModelAttention(place, layer, d_model, causality);
+}
+
+std::vector<AttentionPlace> PlacesOf(const char* place, const AttentionConfig& of_all,
+                                     const std::vector<AttentionConfig>& of_each) {
+  if (of_each.empty()) return {{place, of_all}};
+  std::vector<AttentionPlace> places;
+  for (size_t i = 0; i < of_each.size(); ++i) places.push_back({StrCat(place, " of layer ", i), of_each[i]});
+  return places;
+}
+
 std::string AttentionImplementationText(const Model& model) {
   bool fused = false, composed = false;
   for (const AttentionPlace& place : model.AttentionPlaces()) {

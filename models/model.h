@@ -122,6 +122,12 @@ class Model : public Module {
 // A layer of a model of that width, in its configuration's field `place`. Error(kUsage) of that field for one that
 // cannot be computed, is of other widths or of another causality.
 void CheckModelAttention(const char* place, const AttentionConfig& attention, int64_t d_model, Causality causality);
+// The same of layers that have one each, of which there are `layers`, or none.
+void CheckLayerAttention(const char* place, const std::vector<AttentionConfig>& attention, int64_t layers,
+                         int64_t d_model, Causality causality);
+// `place`, or each layer of it where they differ: "self-attention of layer 2".
+std::vector<AttentionPlace> PlacesOf(const char* place, const AttentionConfig& of_all,
+                                     const std::vector<AttentionConfig>& of_each);
 
 // The implementation that computes a model's attention in float: "fused", "composed", or "fused and composed" where its
 // layers differ.

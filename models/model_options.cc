@@ -109,8 +109,9 @@ const FieldTable<ModelOptions>& ModelFields() {
                    {.placeholder = "X", .help = "Base of rotary positions.", .range = {1, 1e12}, .only_if_set = true}),
          MakeField("layer_kinds", &Config::layer_kinds,
                    {.placeholder = "LIST",
-                    .help = "Kinds of attention of the layers of lm, one after the other and again from the first; "
-                            "attention by default.",
+                    .help = "Kinds of attention of the layers, one after the other and again from the first, in each "
+                            "stack of t5 where its place has no kind of its own, of albert of the blocks that its "
+                            "layers share; attention by default.",
                     .only_if_set = true}),
          MakeField("max_positions", &Config::max_positions,
                    {.placeholder = "N",
@@ -174,6 +175,15 @@ AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<At
   layer.implementation = options.implementation;
   layer.Validate();
   return layer;
+}
+
+std::vector<AttentionConfig> MakeAttentionLayers(const ModelOptions& options, int64_t layers) {
+  std::vector<AttentionConfig> made;
+  for (int64_t i = 0; i < layers && !options.layer_kinds.empty(); ++i) {
+    const auto kind = static_cast<size_t>(i) % options.layer_kinds.size();
+    made.push_back(MakeAttentionLayer(options, options.layer_kinds[kind]));
+  }
+  return made;
 }
 
 }  // namespace crosstalk

@@ -88,5 +88,7 @@ struct ModelPurpose {
 // An attention layer of a model: the options' one, but for the kind where a place has its own. Error(kUsage) of the
 // field at fault.
 AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<AttentionKind> kind = std::nullopt);
+// Those of so many layers by their layer_kinds, in turn and again from the first; none where all are of one kind.
+std::vector<AttentionConfig> MakeAttentionLayers(const ModelOptions& options, int64_t layers);
 
 }  // namespace crosstalk

@@ -65,6 +65,10 @@ void TransformerConfig::Validate() const {
                           "a relative bias is of h=", self_attention.h, " heads in each layer, and not ", own.h);
   }
   if (cross_attention.has_value()) cross_attention->Validate();
+  CROSSTALK_CHECK_FIELD(
+      block_cross_attention.empty() || (cross_attention && std::ssize(block_cross_attention) == num_blocks()),
+      "layer_kinds", block_cross_attention.size(), " cross-attention layers for ", num_blocks(), " blocks");
+  for (const AttentionConfig& own : block_cross_attention) own.Validate();
   if (positions == PositionScheme::kRelativeBias) relative_bias.Validate(DirectionOf(self_attention));
 }
 
@@ -81,6 +85,10 @@ AttentionConfig TransformerConfig::AttentionOf(int64_t block) const {
   return own;
 }
 
+const AttentionConfig& TransformerConfig::CrossAttentionOf(int64_t block) const {
+  return block_cross_attention.empty() ? *cross_attention : block_cross_attention[static_cast<size_t>(block)];
+}
+
 TransformerBlock::TransformerBlock(const TransformerConfig& config, int64_t index, const Initializer& init)
     : Module(init),
       placement_(config.placement),
@@ -89,7 +97,7 @@ TransformerBlock::TransformerBlock(const TransformerConfig& config, int64_t inde
       self_attention_(this, "self_attention", config.AttentionOf(index)) {
   if (config.cross_attention.has_value()) {
     cross_norm_ = {this, "cross_attention_norm", config.cross_attention->d_X, config.norm};
-    cross_attention_ = {this, "cross_attention", *config.cross_attention};
+    cross_attention_ = {this, "cross_attention", config.CrossAttentionOf(index)};
   }
   feed_forward_norm_ = {this, "feed_forward_norm", config.feed_forward.d_model, config.norm};
   feed_forward_ = {this, "feed_forward", config.feed_forward};

@@ -58,7 +58,8 @@ struct TransformerConfig {
   AttentionConfig self_attention;  // kCausal makes the relative bias unidirectional
   // Of each block its own, where they differ; of as many heads h where there is a relative bias.
   std::vector<AttentionConfig> block_attention;
-  std::optional<AttentionConfig> cross_attention;  // over another stack's output; without position bias
+  std::optional<AttentionConfig> cross_attention;      // over another stack's output; without position bias
+  std::vector<AttentionConfig> block_cross_attention;  // of each block its own, where they differ
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlacement placement = NormPlacement::kPre;
@@ -75,6 +76,7 @@ struct TransformerConfig {
   int64_t GroupOf(int64_t layer) const;
   // The self-attention of a block, which knows its depth.
   AttentionConfig AttentionOf(int64_t block) const;
+  const AttentionConfig& CrossAttentionOf(int64_t block) const;
   // Throws a usage error that names the field.
   void Validate() const;
 };

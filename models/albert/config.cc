@@ -1,5 +1,9 @@
 #include "crosstalk/models/albert/config.h"
 
+#include <iterator>
+
+#include "crosstalk/runtime/check.h"
+
 namespace crosstalk {
 
 void ResolveAlbert(ModelOptions& options, int64_t input_length) {
@@ -15,6 +19,11 @@ std::unique_ptr<ModelConfig> ConfigureAlbert(const ModelOptions& options, const 
   config->embedding_size = options.embedding_size.value_or(options.d_model);
   config->layer_groups = options.layer_groups.value_or(1);
   config->inner_layers = options.inner_layers.value_or(1);
+  CROSSTALK_CHECK_FIELD(std::ssize(options.layer_kinds) <= config->num_blocks(), "layer_kinds",
+                        options.layer_kinds.size(), " kinds, but the layers of an ALBERT share ", config->num_blocks(),
+                        config->num_blocks() == 1 ? " block" : " blocks",
+                        "; layer_groups and inner_layers say how many there are");
+  SetLayerKinds(options, *config);
   config->Validate();
   return config;
 }

@@ -26,6 +26,7 @@ TransformerConfig EncoderConfig(const BertConfig& config) {
           .groups = config.layer_groups,
           .inner_layers = config.inner_layers,
           .self_attention = config.attention,
+          .block_attention = config.layer_attention,
           .cross_attention = std::nullopt,
           .feed_forward = {.d_model = config.d_model,
                            .d_ff = config.d_ff,

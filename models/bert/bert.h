@@ -72,7 +72,9 @@ class Bert : public Model {
   const BertConfig& config() const override { return config_; }
 
   std::string Describe() const override;
-  std::vector<AttentionPlace> AttentionPlaces() const override { return {{"self-attention", config_.attention}}; }
+  std::vector<AttentionPlace> AttentionPlaces() const override {
+    return PlacesOf("self-attention", config_.attention, config_.layer_attention);
+  }
   void SetActivations(Activations activations) override { encoder_->SetActivations(activations); }
 
   struct Hidden {

@@ -17,6 +17,7 @@ FieldTable<Config> EncoderFields() {
   using Heads = EncoderHeads;
   return {MakeField("layers", &Config::layers, {}),
           MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
+          MakeAttentionListField("layer_attention", &Config::layer_attention),
           MakeField("positions", &Config::positions, {}),
           MakeField("max_positions", &Config::max_positions, {}),
           MakeField("segments", &Config::segments, {.of_the_origin = true}),
@@ -67,6 +68,13 @@ void BertConfig::Validate() const {
                         "the heads of sentence, classification and multiple choice read the pooler, which is missing");
   CROSSTALK_CHECK_FIELD(stddev > 0 && stddev <= 100, "stddev", stddev, " is not in (0, 100]");
   CheckModelAttention("attention", attention, d_model, Causality::kNone);
+  CheckLayerAttention("layer_attention", layer_attention, num_blocks(), d_model, Causality::kNone);
+}
+
+std::vector<AttentionConfig*> BertConfig::AttentionLayers() {
+  std::vector<AttentionConfig*> all = {&attention};
+  for (AttentionConfig& layer : layer_attention) all.push_back(&layer);
+  return all;
 }
 
 std::unique_ptr<Model> BertConfig::Make(const Initializer& init) const { return std::make_unique<Bert>(*this, init); }
@@ -85,16 +93,24 @@ void ResolveBert(ModelOptions& options, int64_t input_length) {
   if (!options.max_positions && options.positions == PositionScheme::kLearned) options.max_positions = input_length;
 }
 
+namespace {
+
+// An attention layer as BERT has it.
+void SetForm(double stddev, AttentionConfig& layer) {
+  if (layer.form != AttentionForm::kProjected) return;
+  layer.projection_biases = true;
+  layer.projection_stddev = stddev;
+}
+
+}  // namespace
+
 BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose) {
   BertConfig config;
   config.SetFrom(options, purpose.vocabulary);
   config.layers = options.layers;
   config.stddev = options.initial_stddev.value_or(config.stddev);
   config.attention = MakeAttentionLayer(options);
-  if (config.attention.form == AttentionForm::kProjected) {
-    config.attention.projection_biases = true;
-    config.attention.projection_stddev = config.stddev;
-  }
+  SetForm(config.stddev, config.attention);
   config.positions = options.positions;
   config.max_positions = options.max_positions.value_or(0);
   CROSSTALK_CHECK_FIELD(config.max_positions == 0 || purpose.input_length <= config.max_positions, "input_length",
@@ -103,8 +119,14 @@ BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpos
   return config;
 }
 
+void SetLayerKinds(const ModelOptions& options, BertConfig& config) {
+  config.layer_attention = MakeAttentionLayers(options, config.num_blocks());
+  for (AttentionConfig& layer : config.layer_attention) SetForm(config.stddev, layer);
+}
+
 std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const ModelPurpose& purpose) {
   auto config = std::make_unique<BertConfig>(EncoderConfig(options, purpose));
+  SetLayerKinds(options, *config);
   config->Validate();
   return config;
 }

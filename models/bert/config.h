@@ -25,6 +25,8 @@ struct BertConfig : ModelConfig {
 
   int64_t layers = 0;
   AttentionConfig attention;  // of every layer
+  // Of each block its own, where they differ; blocks as TransformerConfig has them.
+  std::vector<AttentionConfig> layer_attention;
   PositionScheme positions = PositionScheme::kLearned;
   int64_t max_positions = 0;  // rows of the learned positions; 0 without them: a text may have any length
   int64_t segments = 2;       // kinds of segments: sentence A, sentence B
@@ -38,13 +40,14 @@ struct BertConfig : ModelConfig {
 
   bool is_albert() const { return embedding_size.has_value(); }
   int64_t embedding_width() const { return embedding_size.value_or(d_model); }
+  int64_t num_blocks() const { return (layer_groups == 0 ? layers : layer_groups) * inner_layers; }
 
   const char* model() const override { return is_albert() ? "albert" : "bert"; }
   Json ToJson() const override;
   void Validate() const override;
   std::unique_ptr<Model> Make(const Initializer& init) const override;
   std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<BertConfig>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override { return {&attention}; }
+  std::vector<AttentionConfig*> AttentionLayers() override;
   void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 
@@ -60,7 +63,9 @@ std::unique_ptr<ModelConfig> ConfigureBert(const ModelOptions& options, const Mo
 // Of either: the member `model` says which.
 std::unique_ptr<ModelConfig> ReadBertConfig(const Json& json, const std::string& source);
 
-// Of both: all but what ALBERT has beside it, not validated.
+// Of both: all but what ALBERT has beside it and layers of their own, not validated.
 BertConfig EncoderConfig(const ModelOptions& options, const ModelPurpose& purpose);
+// Gives each block the attention that layer_kinds says. Call it once the number of blocks stands.
+void SetLayerKinds(const ModelOptions& options, BertConfig& config);
 
 }  // namespace crosstalk

@@ -8,31 +8,12 @@
 namespace crosstalk {
 namespace {
 
-Field<LmConfig> LayerAttentionField() {
-  Field<LmConfig> field;
-  field.key = "layer_attention";
-  field.options.only_if_set = true;
-  field.get = [](const LmConfig& config) {
-    Json list = Json::MakeArray();
-    for (const AttentionConfig& layer : config.layer_attention) {
-      list.Append(FieldsToJson(AttentionConfigFields(), layer));
-    }
-    return list;
-  };
-  field.set = [](LmConfig& config, const Json& json) {
-    config.layer_attention.clear();
-    for (const Json& layer : json.AsArray()) {
-      SetFields(AttentionConfigFields(), layer, config.layer_attention.emplace_back());
-    }
-  };
-  return field;
-}
-
 const FieldTable<LmConfig>& LmFields() {
   using Config = LmConfig;
   static const FieldTable<Config> table =
       Joined<Config>({MakeField("layers", &Config::layers, {}), MakeField("context", &Config::context, {}),
-                      MakeObjectField("attention", &Config::attention, AttentionConfigFields()), LayerAttentionField(),
+                      MakeObjectField("attention", &Config::attention, AttentionConfigFields()),
+                      MakeAttentionListField("layer_attention", &Config::layer_attention),
                       MakeField("positions", &Config::positions, {})},
                      FieldsOfBase<Config>(ModelConfigFields()));
   return table;
@@ -48,11 +29,7 @@ void LmConfig::Validate() const {
   CROSSTALK_CHECK_FIELD(context >= 1, "context", context, " is less than 1");
   relative_bias().Validate(RelativeDirection::kUnidirectional);
   CheckModelAttention("attention", attention, d_model, Causality::kCausal);
-  CROSSTALK_CHECK_FIELD(layer_attention.empty() || std::ssize(layer_attention) == layers, "layer_attention",
-                        layer_attention.size(), " are not one for each of the ", layers, " layers");
-  for (const AttentionConfig& layer : layer_attention) {
-    CheckModelAttention("layer_attention", layer, d_model, Causality::kCausal);
-  }
+  CheckLayerAttention("layer_attention", layer_attention, layers, d_model, Causality::kCausal);
 }
 
 std::vector<AttentionConfig*> LmConfig::AttentionLayers() {
@@ -73,10 +50,7 @@ std::unique_ptr<ModelConfig> ConfigureLm(const ModelOptions& options, const Mode
   config->layers = options.layers;
   config->context = purpose.input_length;
   config->attention = MakeAttentionLayer(options);
-  for (int64_t i = 0; i < options.layers && !options.layer_kinds.empty(); ++i) {
-    const auto kind = static_cast<size_t>(i) % options.layer_kinds.size();
-    config->layer_attention.push_back(MakeAttentionLayer(options, options.layer_kinds[kind]));
-  }
+  config->layer_attention = MakeAttentionLayers(options, options.layers);
   for (AttentionConfig* const layer : config->AttentionLayers()) layer->causality = Causality::kCausal;
   config->positions = options.positions;
   config->Validate();

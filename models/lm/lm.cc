@@ -41,12 +41,7 @@ Lm::Lm(const LmConfig& config, const Initializer& init)
 }
 
 std::vector<AttentionPlace> Lm::AttentionPlaces() const {
-  if (config_.layer_attention.empty()) return {{"self-attention", config_.attention}};
-  std::vector<AttentionPlace> places;
-  for (size_t i = 0; i < config_.layer_attention.size(); ++i) {
-    places.push_back({StrCat("self-attention of layer ", i), config_.layer_attention[i]});
-  }
-  return places;
+  return PlacesOf("self-attention", config_.attention, config_.layer_attention);
 }
 
 std::string Lm::Describe() const { return StrCat("language model, ", config_.layers, " layers"); }

@@ -15,7 +15,10 @@ const FieldTable<T5Config>& T5Fields() {
                       MakeField("decoder_layers", &Config::decoder_layers, {}),
                       MakeObjectField("encoder_self", &Config::encoder_self, AttentionConfigFields()),
                       MakeObjectField("decoder_self", &Config::decoder_self, AttentionConfigFields()),
-                      MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields())},
+                      MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields()),
+                      MakeAttentionListField("encoder_self_layers", &Config::encoder_self_layers),
+                      MakeAttentionListField("decoder_self_layers", &Config::decoder_self_layers),
+                      MakeAttentionListField("encoder_decoder_layers", &Config::encoder_decoder_layers)},
                      FieldsOfBase<Config>(ModelConfigFields()));
   return table;
 }
@@ -29,6 +32,9 @@ void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const Att
   encoder_self = encoder_self_layer;
   decoder_self = decoder_self_layer;
   encoder_decoder = encoder_decoder_layer;
+  encoder_self_layers.clear();
+  decoder_self_layers.clear();
+  encoder_decoder_layers.clear();
   encoder_self.causality = encoder_decoder.causality = Causality::kNone;
   decoder_self.causality = Causality::kCausal;
   SetDropout(dropout_rate);
@@ -36,7 +42,15 @@ void T5Config::SetAttention(const AttentionConfig& encoder_self_layer, const Att
 
 void T5Config::SetDropout(double rate) {
   dropout_rate = rate;
-  for (AttentionConfig* attention : {&encoder_self, &decoder_self, &encoder_decoder}) attention->dropout_rate = rate;
+  for (AttentionConfig* const attention : AttentionLayers()) attention->dropout_rate = rate;
+}
+
+std::vector<AttentionConfig*> T5Config::AttentionLayers() {
+  std::vector<AttentionConfig*> layers = {&encoder_self, &decoder_self, &encoder_decoder};
+  for (auto* const list : {&encoder_self_layers, &decoder_self_layers, &encoder_decoder_layers}) {
+    for (AttentionConfig& layer : *list) layers.push_back(&layer);
+  }
+  return layers;
 }
 
 void T5Config::Validate() const {
@@ -48,6 +62,9 @@ void T5Config::Validate() const {
   CheckModelAttention("encoder_self", encoder_self, d_model, Causality::kNone);
   CheckModelAttention("decoder_self", decoder_self, d_model, Causality::kCausal);
   CheckModelAttention("encoder_decoder", encoder_decoder, d_model, Causality::kNone);
+  CheckLayerAttention("encoder_self_layers", encoder_self_layers, encoder_layers, d_model, Causality::kNone);
+  CheckLayerAttention("decoder_self_layers", decoder_self_layers, decoder_layers, d_model, Causality::kCausal);
+  CheckLayerAttention("encoder_decoder_layers", encoder_decoder_layers, decoder_layers, d_model, Causality::kNone);
 }
 
 std::unique_ptr<Model> T5Config::Make(const Initializer& init) const { return std::make_unique<T5>(*this, init); }
@@ -68,6 +85,15 @@ std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const Mode
   config->SetAttention(MakeAttentionLayer(options, options.encoder_self_kind),
                        MakeAttentionLayer(options, options.decoder_self_kind),
                        MakeAttentionLayer(options, options.encoder_decoder_kind));
+  CROSSTALK_CHECK_FIELD(options.layer_kinds.empty() || !options.encoder_self_kind || !options.decoder_self_kind ||
+                            !options.encoder_decoder_kind,
+                        "layer_kinds", "each of the three places of attention has a kind of its own for all layers");
+  if (!options.encoder_self_kind) config->encoder_self_layers = MakeAttentionLayers(options, config->encoder_layers);
+  if (!options.decoder_self_kind) config->decoder_self_layers = MakeAttentionLayers(options, config->decoder_layers);
+  if (!options.encoder_decoder_kind) {
+    config->encoder_decoder_layers = MakeAttentionLayers(options, config->decoder_layers);
+  }
+  for (AttentionConfig& layer : config->decoder_self_layers) layer.causality = Causality::kCausal;
   config->Validate();
   return config;
 }

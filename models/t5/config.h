@@ -27,14 +27,16 @@ struct T5Config : ModelConfig {
   AttentionConfig encoder_self;
   AttentionConfig decoder_self;     // causal
   AttentionConfig encoder_decoder;  // queries from the decoder, memory from the encoder
+  // Of each layer its own, where they differ.
+  std::vector<AttentionConfig> encoder_self_layers, decoder_self_layers, encoder_decoder_layers;
   // Of the tokens pad, end and decoder_start are used.
 
-  // The three layers at once. Sets the causality of decoder_self, which the arguments need not do, and the dropout of
-  // all three to dropout_rate.
+  // The three layers at once, the same in all blocks. Sets the causality of decoder_self, which the arguments need not
+  // do, and the dropout of all three to dropout_rate.
   void SetAttention(const AttentionConfig& encoder_self_layer, const AttentionConfig& decoder_self_layer,
                     const AttentionConfig& encoder_decoder_layer);
   void SetAttention(const AttentionConfig& layer) { SetAttention(layer, layer, layer); }
-  // dropout_rate, and that of the three attention layers with it.
+  // dropout_rate, and that of the attention layers with it.
   void SetDropout(double rate);
 
   const char* model() const override { return "t5"; }
@@ -42,7 +44,7 @@ struct T5Config : ModelConfig {
   void Validate() const override;
   std::unique_ptr<Model> Make(const Initializer& init) const override;
   std::unique_ptr<ModelConfig> Clone() const override { return std::make_unique<T5Config>(*this); }
-  std::vector<AttentionConfig*> AttentionLayers() override { return {&encoder_self, &decoder_self, &encoder_decoder}; }
+  std::vector<AttentionConfig*> AttentionLayers() override;
   void KeepFrom(const ModelConfig& origin, const ModelConfig& before) override;
 };
 

@@ -11,9 +11,17 @@
 namespace crosstalk {
 namespace {
 
+TransformerConfig EncoderConfig(const T5Config& config) {
+  TransformerConfig stack = config.PreNormStack(config.encoder_layers, config.encoder_self);
+  stack.block_attention = config.encoder_self_layers;
+  return stack;
+}
+
 TransformerConfig DecoderConfig(const T5Config& config) {
   TransformerConfig stack = config.PreNormStack(config.decoder_layers, config.decoder_self);
+  stack.block_attention = config.decoder_self_layers;
   stack.cross_attention = config.encoder_decoder;
+  stack.block_cross_attention = config.encoder_decoder_layers;
   return stack;
 }
 
@@ -42,7 +50,7 @@ T5::T5(const T5Config& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
-      encoder_(this, "encoder", config.PreNormStack(config.encoder_layers, config.encoder_self)),
+      encoder_(this, "encoder", EncoderConfig(config)),
       decoder_(this, "decoder", DecoderConfig(config)),
       classifier_(this, "classifier", config.classifier, config.vocabulary, embedding_) {}
 
@@ -84,9 +92,14 @@ std::string T5::Describe() const {
 }
 
 std::vector<AttentionPlace> T5::AttentionPlaces() const {
-  return {{"encoder self-attention", config_.encoder_self},
-          {"decoder self-attention", config_.decoder_self},
-          {"encoder-decoder attention", config_.encoder_decoder}};
+  std::vector<AttentionPlace> places;
+  const auto add = [&](const std::vector<AttentionPlace>& more) {
+    places.insert(places.end(), more.begin(), more.end());
+  };
+  add(PlacesOf("encoder self-attention", config_.encoder_self, config_.encoder_self_layers));
+  add(PlacesOf("decoder self-attention", config_.decoder_self, config_.decoder_self_layers));
+  add(PlacesOf("encoder-decoder attention", config_.encoder_decoder, config_.encoder_decoder_layers));
+  return places;
 }
 
 LossResult T5::ComputeLoss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const {

@@ -246,6 +246,44 @@ TEST(BertTest, BadInputsAreNamed) {
       std::string::npos);
 }
 
+// Blocks of different kinds have the parameters of these, and the output is that of each block after the other.
+TEST(BertTest, EachBlockHasTheAttentionOfItsOwn) {
+  BertConfig config = TinyBert();
+  config.layer_attention = {Attention("talking"), Attention("dcmha")};
+  const Bert model(config, 3, DType::kFloat64);
+  std::map<std::string, Tensor> parameters;
+  for (const NamedParameter& one : model.Parameters()) parameters.emplace(one.name, one.value.value());
+  EXPECT_TRUE(parameters.contains("encoder.block_0.self_attention.P_l"));
+  EXPECT_TRUE(parameters.contains("encoder.block_1.self_attention.dw1"));
+  EXPECT_FALSE(parameters.contains("encoder.block_1.self_attention.P_l"));
+  ASSERT_EQ(model.AttentionPlaces().size(), 2u);
+  EXPECT_EQ(model.AttentionPlaces()[1].config.dynamic_form, DynamicForm::kLowRank);
+  EXPECT_EQ(ReadBertConfig(config.ToJson(), "config.json")->ToJson(), config.ToJson());
+  const auto hidden = [&] { return model.Encode(Example().ids, {}, {}, {}).sequence.value().ToVector<double>(); };
+  const std::vector<double> before = hidden();
+  for (const char* name : {"encoder.block_0.self_attention.P_w", "encoder.block_1.self_attention.dd"}) {
+    Tensor& parameter = parameters.at(name);
+    const Tensor kept = parameter.Clone();
+    parameter.Fill(0.5);
+    EXPECT_NE(hidden(), before) << name;
+    parameter.CopyFrom(kept);
+  }
+}
+
+// Two blocks of each of an ALBERT's three layers: the two are all its parameters.
+TEST(BertTest, AnAlbertsBlocksHaveKindsAndItsLayersShareThem) {
+  BertConfig config = TinyAlbert();
+  config.inner_layers = 2;
+  config.layer_attention = {Attention("multihead"), Attention("talking")};
+  const Bert model(config, 3);
+  int64_t projections = 0;
+  for (const NamedParameter& one : model.Parameters()) projections += one.name.ends_with(".P_l") ? 1 : 0;
+  EXPECT_EQ(projections, 1);
+  config.inner_layers = 1;
+  EXPECT_NE(MessageOf([&] { config.Validate(); }, ErrorKind::kUsage).find("2 are not one for each of the 1 layers"),
+            std::string::npos);
+}
+
 TEST(BertConfigTest, ItsJsonMakesItAgain) {
   BertConfig config = TinyAlbert("dynamic");
   config.layer_groups = 2;

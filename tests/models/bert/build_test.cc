@@ -3,6 +3,7 @@
 
 #include "crosstalk/models/bert/config.h"
 #include "crosstalk/models/training/config.h"
+#include "tests/support/messages.h"
 
 namespace crosstalk {
 namespace build_test {
@@ -50,6 +51,35 @@ TEST(BertBuildTest, InitialWeightsAreThePublishedOnesAtThePublishedWidth) {
   const BertConfig told = Built(config);
   EXPECT_EQ(told.stddev, 0.3);
   EXPECT_EQ(told.attention.projection_stddev, 0.3);
+}
+
+TEST(BertBuildTest, LayersHaveTheirKindsInTurnInBertsForm) {
+  TrainingConfig config = Of("bert", 192);
+  config.model.layers = 3;
+  config.model.layer_kinds = {AttentionKind::kTalking, AttentionKind::kMultihead};
+  const BertConfig bert = Built(config);
+  ASSERT_EQ(bert.layer_attention.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const AttentionConfig& layer = bert.layer_attention[i];
+    EXPECT_EQ(layer.mixing.P_l, i != 1);
+    EXPECT_TRUE(layer.projection_biases);
+    EXPECT_EQ(layer.projection_stddev, bert.stddev);
+    EXPECT_EQ(layer.scale, 0.25);
+  }
+}
+
+// An ALBERT has kinds for the blocks that its layers share.
+TEST(BertBuildTest, AnAlbertHasNoMoreKindsThanBlocks) {
+  TrainingConfig config = Of("albert", 192);
+  config.model.layers = 4;
+  config.model.layer_kinds = {AttentionKind::kTalking, AttentionKind::kMultihead};
+  testing::ExpectError([&] { Built(config); }, ErrorKind::kUsage,
+                       {"layer_kinds", "2 kinds, but the layers of an ALBERT share 1 block"});
+  config.model.inner_layers = 2;
+  EXPECT_EQ(Built(config).layer_attention.size(), 2u);
+  config.model.inner_layers = 1;
+  config.model.layer_groups = 4;
+  EXPECT_EQ(Built(config).layer_attention.size(), 4u);
 }
 
 TEST(BertBuildTest, WithoutASentenceTaskThereIsNoPooler) {

@@ -100,11 +100,43 @@ TEST(T5ConfigTest, ReadsFilesWithoutDistanceAndTokens) {
 
 TEST(T5ConfigTest, SetDropoutReachesEveryAttentionLayer) {
   T5Config config = TinyT5("talking");
+  config.encoder_self_layers = {config.encoder_self, TinyAttention("multihead", config.d_model)};
   config.SetDropout(0.1);
   EXPECT_EQ(config.dropout_rate, 0.1);
-  for (const AttentionConfig* attention : {&config.encoder_self, &config.decoder_self, &config.encoder_decoder}) {
-    EXPECT_EQ(attention->dropout_rate, 0.1);
-  }
+  EXPECT_EQ(config.AttentionLayers().size(), 5u);
+  for (const AttentionConfig* attention : config.AttentionLayers()) EXPECT_EQ(attention->dropout_rate, 0.1);
+}
+
+TEST(T5ConfigTest, ListsOfLayersAreInFilesWhereThereAreSomeAndFitTheirStack) {
+  T5Config config = TinyT5("talking");
+  EXPECT_EQ(config.ToJson().Dump().find("_layers\": ["), std::string::npos);
+  config.decoder_self_layers = {config.decoder_self, config.decoder_self};
+  const Json json = config.ToJson();
+  EXPECT_EQ(Read(json).decoder_self_layers.size(), 2u);
+  const auto rejected = [&](Json list, const std::vector<std::string>& parts) {
+    Json forged = json;
+    forged.Set("decoder_self_layers", std::move(list));
+    testing::ExpectError([&] { ReadT5Config(forged, "config.json"); }, ErrorKind::kData, parts);
+  };
+  const Json layer = json.At("decoder_self_layers").AsArray()[0];
+  rejected(Json(3), {"decoder_self_layers", "must be a list"});
+  rejected(Json::MakeArray({layer}), {"decoder_self_layers", "1 are not one for each of the 2 layers"});
+  rejected(Json::MakeArray({layer, Json::MakeObject({{"h", 3}})}), {"decoder_self_layers[1]", "missing"});
+  Json not_causal = layer;
+  not_causal.Set("causality", "none");
+  rejected(Json::MakeArray({layer, not_causal}), {"decoder_self_layers", "must be causal"});
+}
+
+// What no option says stays as an origin has it, in each layer of a list too.
+TEST(T5ConfigTest, AnOriginsLayersKeepTheirDropout) {
+  T5Config before = TinyT5("talking");
+  before.encoder_self_layers = {before.encoder_self, before.encoder_self};
+  T5Config origin = before, config = before;
+  origin.encoder_self_layers[1].dropout_rate = 0.25;
+  config.encoder_self_layers[0].dropout_rate = 0.5;
+  config.KeepFrom(origin, before);
+  EXPECT_EQ(config.encoder_self_layers[0].dropout_rate, 0.5);
+  EXPECT_EQ(config.encoder_self_layers[1].dropout_rate, 0.25);
 }
 
 TEST(T5ConfigTest, VocabularyIsPaddedToAMultipleOf128) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/threads_scope.h"
+#include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 
 namespace crosstalk {
@@ -185,6 +188,65 @@ TEST_P(T5KindTest, RecomputationGivesTheSameBits) {
   for (size_t i = 0; i < bits[0].size(); ++i) {
     EXPECT_TRUE(bits[0][i] == bits[1][i]) << (i == 0 ? "loss" : model.Parameters()[i - 1].name);
   }
+}
+
+// Three encoder and four decoder layers, whose kinds come in turn; what a user says, from options to decoded logits.
+TEST(T5LayerKindsTest, LayersOfDifferentKindsDecodeAsTheWholePassAndRecomputeToTheSameBits) {
+  ModelOptions options = {.name = "t5", .attention = {.kind = AttentionKind::kTalking, .heads = 4}};
+  options.d_model = 16;
+  options.d_ff = 13;
+  options.layers = 3;
+  options.decoder_layers = 4;
+  options.dropout = 0.1;
+  const ModelPurpose purpose = {.vocabulary = {.size = kVocabulary, .tokens = SpecialTokens()}, .heads = {}};
+  const Batch batch;
+  using K = AttentionKind;
+  struct Said {
+    std::vector<K> kinds;
+    std::optional<K> encoder_self, encoder_decoder;
+  };
+  for (const Said& said : {Said{{K::kTalking, K::kDcmha, K::kDiffV1}, {}, {}},
+                           {{K::kDynamic, K::kMultihead, K::kDiffV2}, K::kWeights, {}},
+                           {{K::kTalking, K::kMta}, {}, K::kMultihead}}) {
+    options.layer_kinds = said.kinds;
+    options.encoder_self_kind = said.encoder_self;
+    options.encoder_decoder_kind = said.encoder_decoder;
+    const std::unique_ptr<ModelConfig> made = ConfigureT5(options, purpose);
+    const auto& config = static_cast<const T5Config&>(*made);
+    EXPECT_EQ(config.encoder_self_layers.size(), said.encoder_self ? 0u : 3u);
+    ASSERT_EQ(config.decoder_self_layers.size(), 4u);
+    EXPECT_EQ(config.encoder_decoder_layers.size(), said.encoder_decoder ? 0u : 4u);
+    EXPECT_EQ(ToString(config.decoder_self_layers[1]), ToString(MakeAttentionLayer(options, said.kinds[1])));
+    EXPECT_EQ(ReadT5Config(made->ToJson(), "json")->ToJson(), made->ToJson());
+
+    const T5 model(config, 1, DType::kFloat64);
+    EXPECT_EQ(model.AttentionPlaces().size(), (said.encoder_self ? 1u : 3u) + 4u + (said.encoder_decoder ? 1u : 4u));
+    const Tensor mask = NotPadding(batch.inputs, kPadId), inputs = ShiftRight(batch.targets, kPadId);
+    const Tensor whole = model.Logits(model.Decode(model.Encode(batch.inputs, {}), mask, inputs, {})).value();
+    TransformerCache cache = model.StartDecoding(batch.inputs);
+    for (int64_t i = 0; i < 7; ++i) {
+      const Tensor step = model.DecodeStep(inputs.Slice(1, i, i + 1).Reshape({3}), cache);
+      for (int64_t row = 0; row < 3; ++row) {
+        for (int64_t id = 0; id < kVocabulary; ++id) {
+          ASSERT_NEAR(step.At({row, id}), whole.At({row, i, id}), 1e-12) << i;
+        }
+      }
+    }
+    T5 trained(config, 1);
+    std::vector<std::vector<float>> kept;
+    for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
+      trained.ZeroGrad();
+      trained.SetActivations(activations);
+      Backward(trained.Loss(batch.inputs, batch.targets, {}, Training()).sum);
+      for (size_t i = 0; const NamedParameter& parameter : trained.Parameters()) {
+        const std::vector<float> gradient = parameter.value.grad().ToVector<float>();
+        if (activations == Activations::kKeep) kept.push_back(gradient);
+        EXPECT_TRUE(kept[i++] == gradient) << parameter.name;
+      }
+    }
+  }
+  options.encoder_self_kind = options.decoder_self_kind = options.encoder_decoder_kind = K::kTalking;
+  testing::ExpectError([&] { ConfigureT5(options, purpose); }, ErrorKind::kUsage, {"layer_kinds", "kind of its own"});
 }
 
 // Rows 40 … 127 of the tables are there for their alignment only.
