@@ -145,6 +145,12 @@ TEST_P(FamilyLayerTest, AFileHoldsTheConfiguration) {
   SetFields(AttentionConfigFields(), json, read);
   EXPECT_EQ(FieldsToJson(AttentionConfigFields(), read), json);
   EXPECT_EQ(ToString(read), ToString(config_));
+  // A field that no row of the table names would be lost, and its tensors with it.
+  for (const AttentionProjection& projection : kAttentionProjections) {
+    ASSERT_EQ(IsPresent(projection, read), IsPresent(projection, config_)) << projection.bracket;
+    if (!IsPresent(projection, read)) continue;
+    EXPECT_EQ(ShapeOf(projection, read), ShapeOf(projection, config_));
+  }
 }
 
 // Operands and weights that are rounded already give the same bits.
