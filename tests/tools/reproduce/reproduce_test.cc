@@ -302,21 +302,21 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
                                            R"(", "eval_batches": 1, "eval_every": 1}, "finetuning": []}}})"));
   const std::vector<std::string> table = {"reproduce",           "--table", "heads",          "--scale",
                                           dir_ / "letters.json", "--out",   dir_ / "my table"};
-  const CommandResult result = ExpectExit(RunCommand(table), 0, {"40 cells, 0 finished"});
+  const CommandResult result = ExpectExit(RunCommand(table), 0, {"70 cells, 0 finished"});
   EXPECT_TRUE(Contains(result.output, "| talking-32x4-relative | 16 × 4 | ")) << result.output;
   for (const char* of_paper : {"paper", "Paper"}) EXPECT_FALSE(Contains(result.output, of_paper)) << of_paper;
   // After two steps no model is there.
   EXPECT_TRUE(Result().At("rows").AsArray()[0].At("measures").At("steps_to_2.3").At("mean").is_null());
   const std::string figure = ReadBytes(dir_ / "my table/figure.svg");
   EXPECT_EQ(WhatIsNotClosed(figure), "");
-  for (const char* series :
-       {"multi-head, relative bias", "talking-heads, relative bias", "multi-head, learned positions",
-        "talking-heads, learned positions", ">32</text>", "line: mean, band: range"}) {
+  for (const char* series : {"multi-head, relative bias", "talking-heads, relative bias",
+                             "multi-head, learned positions", "talking-heads, learned positions",
+                             "Multi-Token Attention, relative bias", ">32</text>", "line: mean, band: range"}) {
     EXPECT_TRUE(Contains(figure, series)) << series;
   }
   const std::string curves = ReadBytes(dir_ / "my table/curves.csv");
   EXPECT_TRUE(curves.starts_with("row,seed,step,ln_ppl\nmultihead-4x32-relative,1,1,")) << curves.substr(0, 200);
-  EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), 1 + 2 * 40);
+  EXPECT_EQ(std::count(curves.begin(), curves.end(), '\n'), 1 + 2 * 70);
   // From 2.9 at step 1 to 1.7 at step 2 a curve is at 2.3 in the middle.
   const std::string kept = dir_ / "my table/cells/lm-multihead-4x32-relative/seed-2/result.json";
   Json record = ParseJson(ReadBytes(kept), "result.json");
@@ -329,7 +329,7 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
   EXPECT_NEAR(steps.At("by_seed").At("2").AsDouble(), 1.5, 1e-12);
   const CommandResult summary = Succeeded(RunCommand(Joined(table, {"--summary"})));
   for (const char* text :
-       {"## Scope of reproducibility", "## Methodology", "- 40 runs of 20 rows; their steps took about ", "## Results",
+       {"## Scope of reproducibility", "## Methodology", "- 70 runs of 35 rows; their steps took about ", "## Results",
         "## What was easy", "## What was difficult",
         "- With learned positions, multi-head attention gets worse from 4 to 32 heads (nats a letter): **"}) {
     EXPECT_TRUE(Contains(summary.output, text)) << text << "\n" << summary.output;
