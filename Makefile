@@ -10,6 +10,7 @@ GOALS := $(or $(MAKECMDGOALS),all)
 # Compilers, their flags and the place to install may come from the environment too; nothing else does.
 BUILD := build
 PREFIX ?= /usr/local
+LIBDIR := lib
 DESTDIR ?=
 ifeq ($(origin CXX),default)  # make's own default is no choice of the user's
 CXX := g++
@@ -33,7 +34,7 @@ $(error NP='$(NP)': must be a positive number of ranks)
 endif
 endif
 # CROSSTALK_DATA=FOLDER lets the tests that read real text and tasks run; they skip without it.
-MAKE_VARIABLES := BUILD PREFIX DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
+MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
     $(if $(filter test,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM)
@@ -248,5 +249,6 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
     $(EXAMPLE_SOURCES)))
 
 include tools/targets.mk
+include tools/packaging.mk
 include tools/mpi.mk
 include tools/attacks.mk

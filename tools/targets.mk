@@ -202,18 +202,28 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/exports.map
 PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 root = '$(subst ','\'',$(INSTALL_ROOT))'
+libroot = '$(subst ','\'',$(INSTALL_ROOT)/$(LIBDIR))'
+# The templates *.in of what names the installed files. PROMISED: how a version that this one satisfies begins.
+UP := $(subst $(EMPTY) ,/,$(patsubst %,..,$(subst /, ,$(LIBDIR)) cmake crosstalk))
+PROMISED := $(call version_part,1)[.]$(if $(filter 0,$(call version_part,1)),$(call version_part,2)[.])
+STATIC_LIBS := $(LDLIBS) -lgomp
+fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@UP@|$(UP)|' \
+    -e 's|@SONAME@|$(SONAME)|' -e 's|@PROMISED@|$(PROMISED)|' -e 's|@LIBS@|$(1)|'
 
 .PHONY: install
-install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## install: PREFIX=/usr/local DESTDIR=
+install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## install: PREFIX=/usr/local LIBDIR=lib DESTDIR=
 	@case '$(subst ','\'',$(PREFIX))' in /*) ;; *) echo "make install: PREFIX=FOLDER must begin with /" >&2; exit 1 ;; esac
+	@case '/$(subst ','\'',$(LIBDIR))/' in \
+	  *[!A-Za-z0-9_./-]*|*//*|*/./*|*/../*) echo "make install: LIBDIR must be a folder below PREFIX, such as lib64" >&2; exit 1 ;; \
+	esac
 	@{ mkdir -p $(root) && [ -w $(root) ]; } 2>/dev/null || \
 	  { echo "make install: cannot write to "$(root)"; be root, or say PREFIX=FOLDER or DESTDIR=FOLDER" >&2; exit 1; }
-	@install -d $(root)/bin $(root)/lib/pkgconfig $(root)/share/doc/crosstalk
+	@install -d $(root)/bin $(libroot)/pkgconfig $(libroot)/cmake/crosstalk $(root)/share/doc/crosstalk
 	@install -m 755 $(COMMAND) $(root)/bin/crosstalk
-	@install -m 644 $(BUILD)/lib/libcrosstalk.a $(root)/lib/
-	@install -m 755 $(BUILD)/lib/libcrosstalk.so $(root)/lib/libcrosstalk.so.$(VERSION)
-	@ln -sf libcrosstalk.so.$(VERSION) $(root)/lib/$(SONAME)
-	@ln -sf $(SONAME) $(root)/lib/libcrosstalk.so
+	@install -m 644 $(BUILD)/lib/libcrosstalk.a $(libroot)/
+	@install -m 755 $(BUILD)/lib/libcrosstalk.so $(libroot)/libcrosstalk.so.$(VERSION)
+	@ln -sf libcrosstalk.so.$(VERSION) $(libroot)/$(SONAME)
+	@ln -sf $(SONAME) $(libroot)/libcrosstalk.so
 	@rm -rf $(root)/lib/crosstalk
 	@if [ -e $(MPI_PLUGIN) ]; then install -D -m 755 $(MPI_PLUGIN) $(root)/lib/crosstalk/$(notdir $(MPI_PLUGIN)); fi
 	@rm -rf $(root)/include/crosstalk
@@ -222,22 +232,25 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
 	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
-	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(LDLIBS) -lgomp|' tools/crosstalk.pc.in \
-	  > $(root)/lib/pkgconfig/crosstalk.pc
+	@$(call fill_in,$(STATIC_LIBS)) tools/crosstalk.pc.in > $(libroot)/pkgconfig/crosstalk.pc
+	@for file in crosstalk-config crosstalk-config-version; do \
+	  $(call fill_in,$(subst $(EMPTY) ,;,$(filter-out -lpthread,$(STATIC_LIBS)))) tools/cmake/$$file.cmake.in \
+	    > $(libroot)/cmake/crosstalk/$$file.cmake || exit 1; \
+	done
 	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "installed under "$(root)
 
 .PHONY: uninstall
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk
-	@rm -f $(root)/bin/crosstalk $(root)/lib/pkgconfig/crosstalk.pc $(root)/lib/libcrosstalk.a \
-	  $(root)/lib/libcrosstalk.so*
+	@rm -rf $(libroot)/cmake/crosstalk
+	@rm -f $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
 
 # ---- This list ---------------------------------------------------------------------------------------------------
 .PHONY: help
 help:  ## this list
 	@echo "make TARGET [VARIABLE=value …]   (a variable that nothing reads is an error)"
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk tools/mpi.mk tools/attacks.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  \1|\2/p' Makefile tools/targets.mk tools/packaging.mk tools/mpi.mk tools/attacks.mk | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 	@echo "Variables:"
 	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS=-O2  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"

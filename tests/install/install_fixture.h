@@ -1,0 +1,80 @@
+// What the tests of an installed copy share: `make install` into a folder of their own, and what consumer.cc prints.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace install_test {
+
+namespace fs = std::filesystem;
+
+struct CommandResult {
+  int status;
+  std::string output;
+};
+
+inline CommandResult Shell(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+// Skips where there is nothing to install from (the program was started by hand) or what was built cannot be linked
+// by a plain compiler (it carries a sanitizer's run-time).
+class InstallTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "an instrumented library is not installed";
+#endif
+    const char* source = std::getenv("CROSSTALK_SOURCE");
+    const char* build = std::getenv("CROSSTALK_BUILD");
+    if (source == nullptr || build == nullptr) GTEST_SKIP() << "run by `make test`, which says where the build is";
+    source_ = source;
+    build_ = build;
+    std::string pattern = (fs::temp_directory_path() / "crosstalk-install-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+
+  CommandResult Make(const std::string& arguments) {
+    return Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
+  }
+
+  // Installs under a prefix with a space in it, which pkg-config escapes for the shell that eval is.
+  void Install(const std::string& variables = "") {
+    prefix_ = (folder_ / "prefix with space").string();
+    const CommandResult install = Make("install PREFIX='" + prefix_ + "' " + variables);
+    ASSERT_EQ(install.status, 0) << install.output;
+  }
+  // Compiles a source of this tree with what pkg-config says.
+  CommandResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
+                        const std::string& program) {
+    return Shell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
+                 " --cflags --libs crosstalk) && eval \"" + compiler + " '" + source_ + "/" + source + "' $flags -o '" +
+                 (folder_ / program).string() + "'\"");
+  }
+  CommandResult Run(const std::string& program) {
+    return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
+  }
+
+  std::string source_, build_, prefix_;
+  fs::path folder_;
+};
+
+inline constexpr char kConsumerOutput[] = "321 654 100\n1 parameters\nkind 2\n1 OpenMP runtime\n";
+
+}  // namespace install_test
