@@ -1,9 +1,9 @@
 #!/bin/sh
 # check_docs.sh [COMMAND]: fails where README.md or docs/*.md name something that does not exist: a header
-# <crosstalk/…> that is not public, a file of the repository in code or as a link, a heading that a link points to, a
-# target of make, a subcommand, or an option, of the subcommand that it follows or of any. Options and subcommands are
-# those that COMMAND, a built crosstalk, lists, or else those of docs/options.md. A name in capitals stands for any:
-# tools/NAME.cc; so do * and …. Prints a line for each fault.
+# <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
+# repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
+# subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists, or else
+# those of docs/options.md. A name in capitals stands for any: tools/NAME.cc; so do * and …. Prints a line for each fault.
 set -eu
 names=$(mktemp)
 trap 'rm -f "$names"' EXIT
@@ -36,7 +36,12 @@ awk '
       basenames[name] = 1
       while (sub(/\/[^\/]*$/, "", path)) folders[path] = 1
     }
-    if ($1 == "header") headers[$2] = 1
+    if ($1 == "header") {
+      headers[$2] = 1
+      name = $2
+      sub(/.*\//, "", name)
+      header_names[name] = 1
+    }
     if ($1 == "target") targets[$2] = 1
     if ($1 == "command") commands[$2] = 1
     if ($1 == "option") options[$2, $3] = any_option[$3] = 1
@@ -71,6 +76,11 @@ awk '
     return 0
   }
 
+  function basename(path) {
+    sub(/.*\//, "", path)
+    return path
+  }
+
   # ---- What a piece of code names ----
   function check_words(code, in_block, words, count, i, word) {
     count = split(code, words, /[ \t"`|;()<>=]+/)
@@ -83,6 +93,8 @@ awk '
         if (!exists(word)) fault("there is no " word)
       } else if (!in_block && word ~ /^[A-Za-z0-9_-]+\.(h|cc|sh|mk|css|js)$/ && !named(word)) {
         fault("no folder has a " word)
+      } else if (of_embedding && word ~ /\.h$/ && !(basename(word) in header_names)) {
+        fault("there is no public header " word)
       }
     }
   }
@@ -160,6 +172,7 @@ awk '
   }
 
   # ---- The documents, line by line ----
+  FNR == 1 { of_embedding = FILENAME ~ /^docs\/embedding/ }
   FNR == 1 { open_span = block = 0; folder = FILENAME; if (!sub(/[^\/]*$/, "", folder)) folder = "" }
   { where = FILENAME ":" FNR; check_headers($0) }
   /^ *```/ {

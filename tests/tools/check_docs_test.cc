@@ -65,7 +65,10 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
   std::string text = ReadBytes(dir_ / "README.md");
   for (const auto& [fault, message] : faults) text += "\n" + fault + "\n";
   WriteBytes(dir_ / "README.md", text);
+  // A reader of these pages includes what they name: there, but not public.
+  WriteBytes(dir_ / "docs/embedding.md", ReadBytes(dir_ / "docs/embedding.md") + "\nSee `module.h`, `command.h`.\n");
   const CommandResult result = ExpectExit(Check(), 1);
+  EXPECT_TRUE(Contains(result.output, "there is no public header command.h")) << result.output;
   for (const auto& [fault, message] : faults) EXPECT_TRUE(Contains(result.output, message)) << message;
 }
 
