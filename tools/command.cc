@@ -26,23 +26,26 @@ std::vector<Command> AllCommands() {
           OptionsCommand()};
 }
 
+const char* const kPurpose = "Transformer models on CPUs, around the talking-heads family of attention.";
+const char* const kExitCodes =
+    "0 done, 1 failure, 2 usage or configuration, 3 a data or model file rejected,\n"
+    "4 numerical failure, 5 out of memory or disk, 130/143 interrupted with a checkpoint saved,\n"
+    "141 nobody reads the output any more.\n";
+
 namespace {
 
 std::string Overview(const std::vector<Command>& commands) {
-  std::string out =
-      "Usage: crosstalk SUBCOMMAND [OPTIONS]\n\n"
-      "Transformer models on CPUs, around the talking-heads family of attention.\n\nSubcommands:\n";
+  std::string out = StrCat("Usage: crosstalk SUBCOMMAND [OPTIONS]\n\n", kPurpose, "\n\nSubcommands:\n");
   for (const Command& command : commands) {
     out += "  " + command.name + std::string(12 - command.name.size(), ' ') + command.summary + "\n";
   }
-  return out +
-         "  help        this text; `crosstalk help SUBCOMMAND` is `crosstalk SUBCOMMAND --help`\n\n"
-         "Options:\n"
-         "  --version   print the version\n"
-         "  --help      this text\n\n"
-         "Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 a data or model file rejected,\n"
-         "4 numerical failure, 5 out of memory or disk, 130/143 interrupted with a checkpoint saved,\n"
-         "141 nobody reads the output any more.\n";
+  return StrCat(out,
+                "  help        this text; `crosstalk help SUBCOMMAND` is `crosstalk SUBCOMMAND --help`\n\n"
+                "Options:\n"
+                "  --version   print the version\n"
+                "  --help      this text\n\n"
+                "Exit codes: ",
+                kExitCodes);
 }
 
 const Command& FindCommand(const std::vector<Command>& commands, const std::string& name) {

@@ -60,6 +60,10 @@ Command BenchCommand();
 Command TokenizeCommand();
 Command OptionsCommand();
 
+// What `crosstalk --help` and the manual say of the whole command.
+extern const char* const kPurpose;    // "Transformer models …", a sentence
+extern const char* const kExitCodes;  // "0 done, 1 failure, …", in lines
+
 // In the order in which `crosstalk --help` shows them.
 std::vector<Command> AllCommands();
 

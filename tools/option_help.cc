@@ -75,7 +75,8 @@ std::vector<OptionTable::Row> OptionTable::Rows() const {
   std::vector<Row> rows;
   for (const Entry& entry : entries_) {
     if (entry.hidden) continue;
-    rows.push_back({Join(entry.names, ", "), entry.group, entry.placeholder, entry.help, entry.default_text});
+    rows.push_back({entry.names, entry.group, entry.placeholder, entry.help, entry.default_text, entry.type, entry.list,
+                    entry.choices, entry.required});
   }
   return rows;
 }

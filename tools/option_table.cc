@@ -103,6 +103,7 @@ void OptionTable::AddEntry(Entry entry, const std::vector<std::string>& choices,
   entry.placeholder = options.placeholder;
   entry.help = options.help;
   entry.required = options.required;
+  entry.choices = choices;
   const bool flag = entry.type == FieldType::kBool;
   if (!flag && entry.placeholder.empty()) {
     entry.placeholder = Join(choices, "|");
@@ -114,6 +115,12 @@ void OptionTable::AddEntry(Entry entry, const std::vector<std::string>& choices,
 }
 
 void OptionTable::AddThreads() { AddFields(CommonFields(), {}, {"config"}); }
+
+void OptionTable::AddConfig() {
+  if (FindEntry("--config") != nullptr) return;
+  group_ = "Common";
+  AddFields(CommonFields(), {}, {"threads", "simd"});
+}
 
 const OptionTable::Entry* OptionTable::FindEntry(const std::string& name) const {
   for (const Entry& entry : entries_) {
@@ -232,10 +239,7 @@ void OptionTable::ReadConfigFile(const std::string& path) {
 }
 
 OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments) {
-  if (FindEntry("--config") == nullptr) {
-    group_ = "Common";
-    AddFields(CommonFields(), {}, {"threads", "simd"});
-  }
+  AddConfig();
   const Outcome outcome = ReadCommandLine(arguments);
   if (outcome != Outcome::kRun) return outcome;
   if (const std::string* const path = Given("--config")) ReadConfigFile(*path);

@@ -71,6 +71,8 @@ class OptionTable {
   // "--threads N" and "--simd NAME", of every command that computes: applied before it runs. Not given: all processors,
   // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();
+  // "--config FILE", which parsing adds to every command that has none of its own.
+  void AddConfig();
 
   // The options that one needs: --help shows these alone, and --help=all every one. Without, there is one length.
   void ShowFirst(const std::vector<std::string>& names);
@@ -92,8 +94,15 @@ class OptionTable {
 
   // An option as documentation shows it.
   struct Row {
-    std::string names;  // "--output, -o"
+    std::vector<std::string> names;  // "--output", "-o"; of an argument "FILE"
     std::string group, placeholder, help, default_text;
+    FieldType type;
+    bool list;
+    std::vector<std::string> choices;
+    bool required;
+
+    bool positional() const { return names[0][0] != '-'; }
+    bool flag() const { return placeholder.empty(); }
   };
   std::vector<Row> Rows() const;
   // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()), and in
@@ -114,6 +123,7 @@ class OptionTable {
     std::string placeholder = {};  // empty: a flag
     std::string help = {};
     std::string default_text = {};
+    std::vector<std::string> choices = {};
     bool required = false;
     bool first = true;  // --help shows it, and not only --help=all
     bool hidden = false;

@@ -211,7 +211,7 @@ fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIB
     -e 's|@SONAME@|$(SONAME)|' -e 's|@PROMISED@|$(PROMISED)|' -e 's|@LIBS@|$(1)|'
 
 .PHONY: install
-install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ## install: PREFIX=/usr/local LIBDIR=lib DESTDIR=
+install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(BUILD)/share/made  ## install: PREFIX=/usr/local LIBDIR=lib DESTDIR=
 	@case '$(subst ','\'',$(PREFIX))' in /*) ;; *) echo "make install: PREFIX=FOLDER must begin with /" >&2; exit 1 ;; esac
 	@case '/$(subst ','\'',$(LIBDIR))/' in \
 	  *[!A-Za-z0-9_./-]*|*//*|*/./*|*/../*) echo "make install: LIBDIR must be a folder below PREFIX, such as lib64" >&2; exit 1 ;; \
@@ -232,6 +232,9 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so  ##
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
 	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
+	@for file in $$(cd $(SHARE) && find . -type f ! -name made); do \
+	  install -D -m 644 $(SHARE)/$$file $(root)/share/$$file || exit 1; \
+	done
 	@$(call fill_in,$(STATIC_LIBS)) tools/crosstalk.pc.in > $(libroot)/pkgconfig/crosstalk.pc
 	@for file in crosstalk-config crosstalk-config-version; do \
 	  $(call fill_in,$(subst $(EMPTY) ,;,$(filter-out -lpthread,$(STATIC_LIBS)))) tools/cmake/$$file.cmake.in \
@@ -245,6 +248,8 @@ uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk
 	@rm -rf $(libroot)/cmake/crosstalk
 	@rm -f $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
+	@cd $(root)/share 2>/dev/null && rm -f man/man1/crosstalk.1 man/man1/crosstalk-*.1 zsh/site-functions/_crosstalk \
+	  bash-completion/completions/crosstalk fish/vendor_completions.d/crosstalk.fish || true
 
 # ---- This list ---------------------------------------------------------------------------------------------------
 .PHONY: help
@@ -267,9 +272,9 @@ clean:  ## delete what was built (runs/ is yours and stays)
 # The bytes depend on the commit, and on git and gzip: git writes the commit's time into the archive, and gzip none.
 DIST := crosstalk-$(VERSION)
 .PHONY: dist
-dist:  ## the sources of the last commit as an archive, build/crosstalk-VERSION.tar.gz, and its sha256
+dist:  ## the sources of the last commit as an archive, build/crosstalk-VERSION.tar.gz, and its .sha256
 	@git rev-parse --verify -q HEAD > /dev/null || { echo "make dist: this is no git clone" >&2; exit 1; }
 	@mkdir -p $(BUILD)
 	@git -c tar.umask=0022 -c tar.tar.gz.command='gzip -n -9' archive --format=tar.gz --prefix=$(DIST)/ \
 	  -o $(BUILD)/$(DIST).tar.gz HEAD
-	@cd $(BUILD) && sha256sum $(DIST).tar.gz
+	@cd $(BUILD) && sha256sum $(DIST).tar.gz | tee $(DIST).tar.gz.sha256
