@@ -67,7 +67,8 @@ endif
 ifneq ($(filter-out help clean layers uninstall,$(GOALS)),)
 ifeq ($(CROSSTALK_SETUP_DONE)$(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
 PACKAGE_GROUPS := build $(if $(filter test test-% quick everything faults mutants $(BUILD)/tests/%,$(GOALS)),test) \
-    $(if $(filter format format-check,$(GOALS)),check) \
+    $(if $(filter format format-check,$(GOALS)),check) $(if $(filter deb deb-check,$(GOALS)),deb) \
+    $(if $(filter abi abi-dump,$(GOALS)),abi) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
     $(if $(filter mpi test-mpi,$(GOALS))$(filter NP,$(GIVEN)),mpi)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
