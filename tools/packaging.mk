@@ -34,3 +34,16 @@ deb: dist  ## Debian packages of the last commit, into build/deb
 .PHONY: deb-check
 deb-check: deb  ## the same again: lintian, equal when built twice, and at work on a fresh Debian 12
 	@sh tools/check_deb.sh $(BUILD)/$(DIST).tar.gz $(VERSION) $(SO) $(BUILD)/deb
+
+# ---- The binary interface ----------------------------------------------------------------------------------------
+# In a build of its own, whose -g says what types are. A record is kept for each soname.
+ABI_RECORD := tests/install/abi/$(SONAME).xz
+define abi
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-abi CXXFLAGS='-Og -g' $(BUILD)-abi/lib/libcrosstalk.so
+	@sh tools/abi.sh $(1) $(BUILD)-abi/lib/libcrosstalk.so $(ABI_RECORD)
+endef
+.PHONY: abi abi-dump
+abi:  ## check that programs linked with the last release of this soname run without being compiled again
+	$(call abi,compare)
+abi-dump:  ## write tests/install/abi anew, at a release
+	$(call abi,dump)

@@ -111,7 +111,10 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
-        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc", "share/doc/crosstalk/LICENSE"}) {
+        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc", "lib/cmake/crosstalk/crosstalk-config.cmake",
+        "share/doc/crosstalk/LICENSE", "share/man/man1/crosstalk.1", "share/man/man1/crosstalk-train.1",
+        "share/bash-completion/completions/crosstalk", "share/zsh/site-functions/_crosstalk",
+        "share/fish/vendor_completions.d/crosstalk.fish"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
   for (const char* path :
@@ -121,7 +124,7 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   }
   EXPECT_NE(Shell("grep -q stage '" + stage + "/opt/crosstalk/lib/pkgconfig/crosstalk.pc'").status, 0);
   ASSERT_EQ(Make("uninstall DESTDIR='" + stage + "' PREFIX=/opt/crosstalk").status, 0);
-  EXPECT_FALSE(fs::exists(fs::path(stage) / "opt/crosstalk/bin/crosstalk"));
+  EXPECT_EQ(Shell("find '" + stage + "' -type f -o -type l").output, "");
 }
 
 TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {
@@ -129,6 +132,12 @@ TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {
   EXPECT_NE(relative.status, 0);
   EXPECT_NE(relative.output.find("make install: PREFIX=FOLDER must begin with /"), std::string::npos)
       << relative.output;
+  for (const char* folder : {"/lib64", "lib/../..", "'lib;x'", "''"}) {
+    const CommandResult outside = Make("install DESTDIR='" + folder_.string() + "' LIBDIR=" + folder);
+    EXPECT_NE(outside.status, 0) << folder;
+    EXPECT_NE(outside.output.find("make install: LIBDIR must be a folder below PREFIX"), std::string::npos)
+        << outside.output;
+  }
   const CommandResult install = Make("install PREFIX=/dev/null/prefix");
   EXPECT_NE(install.status, 0);
   EXPECT_NE(install.output.find("make install: cannot write to /dev/null/prefix;"), std::string::npos)
