@@ -20,7 +20,7 @@ abidw --headers-dir "$folder/headers" --drop-private-types --exported-interfaces
 # Weak symbols, instances of templates and inline functions, are as many as the compiler likes; programs have their own.
 sed -i "/binding='weak-binding'/d" "$folder/abi"
 if [ "$action" = dump ]; then
-  mkdir -p "${record%/*}"
+  mkdir -p "$(dirname "$record")"
   xz -9 -c "$folder/abi" > "$record"
   echo "$record: $(grep -c '<elf-symbol' "$folder/abi") functions and variables, $(stat -c %s "$record") bytes"
   exit
