@@ -51,6 +51,16 @@ bool Shape::operator==(const Shape& other) const {
   return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
 }
 
+int64_t ExtentOf(const Shape& shape, const Strides& strides) {
+  CROSSTALK_CHECK(strides.rank() == shape.rank(), "strides ", strides, " are not those of shape ", shape);
+  int64_t extent = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    CROSSTALK_CHECK(strides[i] >= 0, "a stride of ", strides[i], " goes backwards; copy the elements first");
+    if (shape[i] > 1) extent = SaturatingSum(extent, SaturatingProduct(shape[i] - 1, strides[i]));
+  }
+  return shape.NumElements() == 0 ? 0 : extent;
+}
+
 std::string ToString(const Shape& shape) {
   std::string text = "[";
   for (int i = 0; i < shape.rank(); ++i) {

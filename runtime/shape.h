@@ -52,6 +52,10 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape);
 // Row-major strides: the last dimension is contiguous.
 Strides ContiguousStrides(const Shape& shape);
 
+// Elements from the first to the last, both counted; 0 of an empty shape. Throws a usage error where the strides are of
+// another rank or one is negative. kTooMany (math.h) for what does not fit.
+int64_t ExtentOf(const Shape& shape, const Strides& strides);
+
 // The shape that both broadcast to (aligned at the last dimension, 1 stretches); throws, naming `op`, if none.
 Shape BroadcastShapes(const char* op, const Shape& a, const Shape& b);
 

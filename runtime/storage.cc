@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
@@ -117,15 +118,16 @@ void* TakeBlock(BlockPool& pool, size_t bytes, size_t capacity) {
 std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   CROSSTALK_CHECK(bytes < (size_t{1} << 60), "cannot allocate ", bytes, " bytes");
   const TraceScope traced({.kind = TraceEvent::Kind::kAllocation, .bytes = static_cast<int64_t>(bytes)});
-  std::unique_ptr<Storage> storage(
-      new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes), !CurrentContext().shapes_only));
+  std::unique_ptr<Storage> storage(new Storage(bytes, RoundedCapacity(bytes == 0 ? 1 : bytes),
+                                               CurrentContext().shapes_only ? Owner::kShapes : Owner::kPool));
   const int64_t capacity = static_cast<int64_t>(storage->capacity_);
-  if (!storage->backed_) storage->data_ = ReserveAddresses(storage->capacity_);
+  const bool backed = storage->owner_ == Owner::kPool;
+  if (!backed) storage->data_ = ReserveAddresses(storage->capacity_);
   {
     BlockPool& pool = GetBlockPool();
     const std::lock_guard<std::mutex> lock(pool.mutex);
-    if (storage->backed_) storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
-    if (!storage->backed_) pool.unbacked += capacity;
+    if (backed) storage->data_ = TakeBlock(pool, bytes, storage->capacity_);
+    if (!backed) pool.unbacked += capacity;
     pool.stats.live_bytes += capacity;
     pool.stats.peak_bytes = std::max(pool.stats.peak_bytes, pool.stats.live_bytes);
     pool.most_live = std::max(pool.most_live, pool.Live());
@@ -133,13 +135,24 @@ std::shared_ptr<Storage> Storage::Allocate(size_t bytes) {
   return storage;
 }
 
+std::shared_ptr<Storage> Storage::Adopt(void* data, size_t bytes, std::function<void()> release) {
+  std::shared_ptr<Storage> storage(new Storage(bytes, bytes, Owner::kHost));
+  storage->data_ = data;
+  storage->release_ = std::move(release);
+  return storage;
+}
+
 Storage::~Storage() {
+  if (owner_ == Owner::kHost) {
+    if (release_) release_();
+    return;
+  }
   if (data_ == nullptr) return;
   const int64_t capacity = static_cast<int64_t>(capacity_);
   BlockPool& pool = GetBlockPool();
   const std::lock_guard<std::mutex> lock(pool.mutex);
   pool.stats.live_bytes -= capacity;
-  if (backed_) {
+  if (owner_ == Owner::kPool) {
     pool.classes.find(capacity_)->second.free.push_back(data_);
     pool.stats.cached_bytes += capacity;
   } else {

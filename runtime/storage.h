@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "crosstalk/runtime/visibility.h"
@@ -14,26 +15,37 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
-// One block of memory, 64-byte aligned, with at least 64 readable bytes behind its end.
+// One block of memory, 64-byte aligned, with at least 64 readable bytes behind its end; or a host's, which is neither.
 class Storage {
  public:
   // Uninitialised. Throws Error(kResource), with the size, when there is no memory (under shapes_only: no address
   // space).
   static std::shared_ptr<Storage> Allocate(size_t bytes);
+  // The host's memory, which is not copied. `release`, which may be empty and must not throw, is called once when
+  // nothing refers to it any more, by whichever thread that is; if this throws, by the caller. As kernels read a vector
+  // behind the end of some parameters, it must not hold any.
+  static std::shared_ptr<Storage> Adopt(void* data, size_t bytes, std::function<void()> release);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  bool adopted() const { return owner_ == Owner::kHost; }
 
  private:
-  Storage(size_t bytes, size_t capacity, bool backed) : bytes_(bytes), capacity_(capacity), backed_(backed) {}
+  enum class Owner {
+    kPool,
+    kShapes,  // made under shapes_only
+    kHost,
+  };
+  Storage(size_t bytes, size_t capacity, Owner owner) : bytes_(bytes), capacity_(capacity), owner_(owner) {}
 
   void* data_ = nullptr;
   size_t bytes_;
   size_t capacity_;
-  bool backed_;  // by memory of the pool; else made under shapes_only
+  Owner owner_;
+  std::function<void()> release_;  // of the host's
 };
 
 struct MemoryStats {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "crosstalk/runtime/half.h"
 #include "crosstalk/runtime/op_context.h"
@@ -156,6 +157,20 @@ Tensor Tensor::Zeros(const Shape& shape, DType dtype) {
 Tensor Tensor::Full(const Shape& shape, double value, DType dtype) {
   Tensor tensor = Empty(shape, dtype);
   tensor.Fill(value);
+  return tensor;
+}
+
+Tensor Tensor::Over(std::shared_ptr<Storage> storage, const Shape& shape, const Strides& strides, DType dtype) {
+  Tensor tensor;
+  tensor.num_elements_ = shape.NumElements();
+  const int64_t extent = ExtentOf(shape, strides);
+  const auto room = static_cast<int64_t>(storage->bytes() / SizeOf(dtype));
+  CROSSTALK_CHECK(extent <= room, "shape ", shape, " with strides ", strides, " reaches over ", extent,
+                  " elements, of ", room);
+  tensor.storage_ = std::move(storage);
+  tensor.shape_ = shape;
+  tensor.strides_ = strides;
+  tensor.dtype_ = dtype;
   return tensor;
 }
 

@@ -31,6 +31,9 @@ class Tensor {
     return FromValues(shape, std::span<const T>(values));
   }
   static Tensor Scalar(double value, DType dtype) { return Full({}, value, dtype); }
+  // The elements of a storage, from its beginning, with strides ≥ 0 under which all of them are in it, else a usage
+  // error.
+  static Tensor Over(std::shared_ptr<Storage> storage, const Shape& shape, const Strides& strides, DType dtype);
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -41,8 +44,8 @@ class Tensor {
   DType dtype() const { return dtype_; }
   bool is_contiguous() const;
   bool SharesStorageWith(const Tensor& other) const { return storage_ == other.storage_; }
-  // True if no other Tensor holds this storage: its elements may be overwritten in place.
-  bool unique() const { return storage_.use_count() == 1; }
+  // True if no other Tensor holds this storage, and no host: its elements may be overwritten in place.
+  bool unique() const { return storage_.use_count() == 1 && !storage_->adopted(); }
 
   // The first element. Throws std::logic_error if T is not the dtype. Strided: see strides(). `data` of a contiguous
   // tensor is a plain row-major array.

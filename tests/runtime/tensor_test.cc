@@ -75,6 +75,28 @@ TEST(TensorTest, CopiesShareAndClonesDoNot) {
   EXPECT_EQ(c.At({1, 1}), 3);
 }
 
+// Over a host's memory: released once, never overwritten in place, read with its strides.
+TEST(TensorTest, AdoptedMemoryStaysTheHosts) {
+  float values[] = {0, 1, 2, 3, 4, 5};
+  int released = 0;
+  const int64_t live = GetMemoryStats().live_bytes;
+  {
+    const auto storage = Storage::Adopt(values, sizeof(values), [&released] { ++released; });
+    Tensor even = Tensor::Over(storage, {3}, {2}, DType::kFloat32);
+    EXPECT_EQ(even.raw_data(), values);
+    EXPECT_EQ(even.ToVector<float>(), (std::vector<float>{0, 2, 4}));
+    EXPECT_THROW(Tensor::Over(storage, {4}, {2}, DType::kFloat32), Error);
+    EXPECT_THROW(Tensor::Over(storage, {3}, {-1}, DType::kFloat32), Error);
+    EXPECT_THROW(Tensor::Over(storage, {3}, {1, 1}, DType::kFloat32), Error);
+    EXPECT_THROW(Tensor::Over(storage, {2, 2}, {int64_t{1} << 62, int64_t{1} << 62}, DType::kFloat32), Error);
+    EXPECT_EQ(GetMemoryStats().live_bytes, live);
+  }
+  EXPECT_EQ(released, 1);
+  const Tensor only = Tensor::Over(Storage::Adopt(values, sizeof(values), {}), {6}, {1}, DType::kFloat32);
+  EXPECT_FALSE(only.unique());
+  EXPECT_TRUE(only.Clone().unique());
+}
+
 TEST(TensorTest, ViewsShareElementsInAnotherOrder) {
   const Tensor t = Counting({2, 3, 5});
   const Tensor transposed = t.Transpose(0, -1);
