@@ -22,6 +22,22 @@ LoopOptions MakeLoopOptions(const OptimizationConfig& config) {
           .seed = config.seed};
 }
 
+Json StepEvent(const StepResult& step) {
+  Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
+  SetMetrics(json, step.metrics);
+  if (step.exchange.bytes_sent > 0) {
+    json.Set("bytes_sent", step.exchange.bytes_sent)
+        .Set("exchange_seconds", step.exchange.exchange_seconds)
+        .Set("waited_seconds", step.exchange.waited_seconds);
+  }
+  return json.Set("learning_rate", step.learning_rate)
+      .Set("gradient_norm", step.gradient_norm)
+      .Set("target_tokens", step.target_tokens)
+      .Set("tokens", step.tokens)
+      .Set("seconds", step.seconds)
+      .Set("tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
+}
+
 Loop::Loop(const Model& model, BatchSource& batches, Optimizer& optimizer, GradientReducer& reducer,
            const LoopOptions& options, TrainingObserver observer)
     : model_(model),

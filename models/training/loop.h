@@ -15,6 +15,7 @@
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -43,6 +44,9 @@ struct StepResult {
   double backward_seconds = 0;
   GradientReducer::Exchange exchange = {};
 };
+
+// A line of metrics.jsonl: {"event": "train", "step", "loss", each metric, …, "tokens_per_second"}.
+Json StepEvent(const StepResult& step);
 
 // What a loop, and a run in a folder, tell while they go on. Any may be empty.
 struct TrainingObserver {

@@ -21,22 +21,6 @@ namespace crosstalk {
 
 namespace {
 
-Json StepEvent(const StepResult& step) {
-  Json json = Json::MakeObject({{"event", "train"}, {"step", step.step}, {"loss", step.loss}});
-  SetMetrics(json, step.metrics);
-  if (step.exchange.bytes_sent > 0) {
-    json.Set("bytes_sent", step.exchange.bytes_sent)
-        .Set("exchange_seconds", step.exchange.exchange_seconds)
-        .Set("waited_seconds", step.exchange.waited_seconds);
-  }
-  return json.Set("learning_rate", step.learning_rate)
-      .Set("gradient_norm", step.gradient_norm)
-      .Set("target_tokens", step.target_tokens)
-      .Set("tokens", step.tokens)
-      .Set("seconds", step.seconds)
-      .Set("tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
-}
-
 // One process's part of a run: what its speed depends on, and its bits beside the configuration.
 Json SessionJson(int64_t step, Precision precision) {
   Json session = Json::MakeObject({{"from_step", step},
@@ -280,29 +264,50 @@ void TrainingRun::DoWhatIsDue() {
   if (Due(*config_->run.checkpoint_every) && !saved_) SaveCheckpoint();
 }
 
-TrainingSummary TrainingRun::Train() {
-  const Stopwatch watch;
+void TrainingRun::Save() {
+  if (!saved_) SaveCheckpoint();
+}
+
+void TrainingRun::BeginSession() {
+  if (loop_ != nullptr) return;
+  session_ = Stopwatch();
   // What a finished run has answered stays, also where its best checkpoint is lost since.
-  const bool answered =
-      step() == config_->optimization.steps && HasTaskResults(folder_.path(), config_->optimization.steps);
-  const auto after_step = [this](const StepResult& result) {
-    saved_ = false;
-    if (step() % config_->run.log_every == 0) AppendMetrics(StepEvent(result));
-    if (observer_.step) observer_.step(result);
-    DoWhatIsDue();
-  };
-  Loop loop(*state_.model, *batches_, *state_.optimizer, reducer(), MakeLoopOptions(config_->optimization),
-            {.step = after_step, .stop = observer_.stop});
+  answered_ = step() == config_->optimization.steps && HasTaskResults(folder_.path(), config_->optimization.steps);
+  loop_ = std::make_unique<Loop>(*state_.model, *batches_, *state_.optimizer, reducer(),
+                                 MakeLoopOptions(config_->optimization));
   DoWhatIsDue();  // a run that was cut at a step whose evaluation was due begins with that evaluation
-  bool finished = loop.Train(config_->optimization.steps) == Loop::End::kFinished;
-  if (!finished && !saved_) SaveCheckpoint();
+}
+
+std::optional<StepResult> TrainingRun::NextStep() {
+  BeginSession();
+  if (step() >= config_->optimization.steps || (observer_.stop && observer_.stop())) return std::nullopt;
+  StepResult result = loop_->Step();
+  saved_ = false;
+  if (step() % config_->run.log_every == 0) AppendMetrics(StepEvent(result));
+  if (observer_.step) observer_.step(result);
+  DoWhatIsDue();
+  return result;
+}
+
+TrainingSummary TrainingRun::Train() {
+  BeginSession();
+  while (NextStep()) {
+  }
+  return Finish();
+}
+
+TrainingSummary TrainingRun::Finish() {
+  BeginSession();
+  bool finished = step() == config_->optimization.steps;
+  if (!finished) Save();
   if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole but for that
   if (finished) {
     lock_->CheckHeld();
     WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));
-    if (state_.data.tasks != nullptr && !answered) {
+    if (state_.data.tasks != nullptr && !answered_) {
       try {
         WriteTaskResults(folder_.path(), *state_.data.tasks, {.stop = observer_.stop});
+        answered_ = true;
       } catch (const Interrupted&) {
         finished = false;
       }
@@ -313,7 +318,7 @@ TrainingSummary TrainingRun::Train() {
           .step = step(),
           .parameters = state_.model->NumParameters(),
           .last_evaluation = state_.last_evaluation,
-          .seconds = watch.seconds()};
+          .seconds = session_.seconds()};
 }
 
 }  // namespace crosstalk

@@ -22,6 +22,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/run_start.h"
 #include "crosstalk/runtime/energy.h"
+#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -65,8 +66,18 @@ class TrainingRun {
   // Error(kFailure) if the folder was moved, removed or replaced.
   TrainingSummary Train();
 
+  // The same in pieces: the next step, with the evaluation and the checkpoint that are due behind it, or nothing where
+  // all are done or the observer asks to stop. Errors as of Train.
+  std::optional<StepResult> NextStep();
+  // What Train does behind its last step: after the last one the end, before it a checkpoint to go on from.
+  TrainingSummary Finish();
+  // A checkpoint of the steps done, if there is none yet.
+  void Save();
+  const std::optional<RunEvaluation>& last_evaluation() const { return state_.last_evaluation; }
+
  private:
   void Begin();
+  void BeginSession();
   void ReportContinuation() const;
   void WriteRunFile() const;
   void AppendMetrics(const Json& line);
@@ -91,6 +102,9 @@ class TrainingRun {
   std::unique_ptr<MetricsLog> metrics_;
   EnergyMeter energy_;
   std::unique_ptr<EventLog> events_;    // null: none are asked for
+  std::unique_ptr<Loop> loop_;          // null before the first step of this session
+  Stopwatch session_;                   // since then
+  bool answered_ = false;               // the tasks, by an earlier session
   bool saved_ = false;                  // steps and evaluations, in a checkpoint
   std::optional<Baselines> baselines_;  // of held_out_, once they have been computed
 };
