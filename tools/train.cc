@@ -12,7 +12,7 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/models/training/origin.h"
+#include "crosstalk/models/training/given_config.h"
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -81,41 +81,6 @@ ResumeOptions MakeResumeOptions(TrainSettings& settings) {
   resume.from = ResumeOptions::From::kPath;
   resume.path = settings.resume;
   return resume;
-}
-
-// The options that are not given are those of the run that is resumed. More steps than it has continue it.
-TrainingConfig ConfigToResume(const OptionTable& options, const ResumeOptions& resume, const std::string& out) {
-  TrainingConfig run;
-  if (resume.from == ResumeOptions::From::kPath) {
-    run = LoadTrainedModel(VerifyCheckpoint(resume.path), {.parts = TrainedParts::kConfig}).config;
-  } else {
-    const RunFolder folder(out);
-    CROSSTALK_CHECK(folder.HoldsRun(), "--resume auto: there is no run in --out ", out,
-                    " to go on with; a new one begins without --resume");
-    run = ReadRunConfig(folder);
-  }
-  TrainingConfig config = options.Over(TrainingFields(), run);
-  const int64_t before = run.optimization.steps, steps = config.optimization.steps;
-  CROSSTALK_CHECK_FIELD(steps >= before, "steps", "the run has ", before,
-                        "; it can be continued for more, and not made shorter to ", steps);
-  if (steps > before && config.optimization.continued_at == run.optimization.continued_at) {
-    config.optimization.steps = before;
-    return Continued(config, steps);
-  }
-  return config;
-}
-
-// The options of model and tokenizer that are not given are those of the run whose weights a new one begins with.
-TrainingConfig ConfigToBegin(const OptionTable& options) {
-  TrainingConfig config = options.Over(TrainingFields(), TrainingConfig());
-  const std::string& init_from = config.optimization.init_from;
-  if (init_from.empty()) return config;
-  const TrainingConfig origin = LoadOrigin(init_from, TrainedParts::kConfig).config;
-  TakeModelOf(origin, config);
-  config = options.Over(TrainingFields(), config);
-  CROSSTALK_CHECK_FIELD(config.model.name == origin.model.name, "model", config.model.name,
-                        " cannot begin with the weights of ", init_from, ", which are those of ", origin.model.name);
-  return config;
 }
 
 // What a run would go on from; nothing where it would begin.
@@ -197,8 +162,12 @@ std::string FrozenText(const Model& model) {
 int Train(const OptionTable& options, RankGroup* ranks) {
   TrainSettings settings = options.Over(TrainSettingsFields());
   const ResumeOptions resume = MakeResumeOptions(settings);
-  TrainingConfig chosen = resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(options)
-                                                                       : ConfigToResume(options, resume, settings.out);
+  const auto over = [&options](const TrainingConfig& config) { return options.Over(TrainingFields(), config); };
+  CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNewest || RunFolder(settings.out).HoldsRun(),
+                  "--resume auto: there is no run in --out ", settings.out,
+                  " to go on with; a new one begins without --resume");
+  TrainingConfig chosen =
+      resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(over) : ConfigToResume(over, resume, settings.out);
   MakePathsAbsolute(&chosen);
   const ResolvedConfig resolved(chosen);
   CROSSTALK_CHECK(FindInvalidUtf8(settings.out) == std::string::npos, "--out: ", Quoted(settings.out),
