@@ -114,13 +114,10 @@ Writing Load(const GenerateSettings& settings) {
   CROSSTALK_CHECK(chosen.checkpoint.empty(), "MODEL and --checkpoint both name a checkpoint");
   AnyModel any = LoadAnyModel(settings.model, {});
   TakePrecision(chosen.precision, *any.model);
-  Writing writing = {.model = std::move(any.model), .tokenizer = any.tokenizer, .writer = nullptr};
-  if (writing.tokenizer == nullptr && any.form != nullptr && IsPublished(settings.model)) {
-    std::vector<std::string> remarks;
-    writing.tokenizer = PublishedTokenizer(*OpenPublishedFolder(settings.model), *writing.model, *any.form, &remarks);
-    for (const std::string& remark : remarks) PrintMessage(remark);
-  }
-  return writing;
+  std::vector<std::string> remarks;
+  std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(any, settings.model, &remarks);
+  for (const std::string& remark : remarks) PrintMessage(remark);
+  return {.model = std::move(any.model), .tokenizer = std::move(tokenizer), .writer = nullptr};
 }
 
 // Options that change nothing beside the others are mistakes.

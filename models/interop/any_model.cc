@@ -57,4 +57,10 @@ AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
   return any;
 }
 
+std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::string& path,
+                                             std::vector<std::string>* remarks) {
+  if (any.tokenizer != nullptr || any.form == nullptr || !IsPublished(path)) return any.tokenizer;
+  return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, remarks);
+}
+
 }  // namespace crosstalk

@@ -33,4 +33,9 @@ struct AnyModel {
 // Error(kData) where the path holds none of them.
 AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options);
 
+// The tokenizer of a model of that path, also that of a published folder, which is opened for it; null where there is
+// none that can be read here, with the reason in `remarks`. Errors of PublishedTokenizer.
+std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::string& path,
+                                             std::vector<std::string>* remarks);
+
 }  // namespace crosstalk
