@@ -96,6 +96,7 @@ TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/pl
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
     tests/mutants/mutants.cc,$(call sources,tests))
 EXAMPLE_SOURCES := $(call sources,examples)
+C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
 # do those of tests/support, of which a test program links what it uses.
 SIMD_SOURCES := $(shell grep -rl '^.include "hwy/foreach_target.h"' $(FOLDERS) --include='*.cc')
@@ -119,6 +120,7 @@ COMMAND := $(BUILD)/crosstalk
 LIBRARIES := $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so
 TESTS := $(patsubst tests/%.cc,$(BUILD)/tests/%,$(TEST_SOURCES))
 EXAMPLES := $(patsubst examples/%.cc,$(BUILD)/examples/%,$(EXAMPLE_SOURCES))
+C_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(C_EXAMPLE_SOURCES))
 FAULTS := $(BUILD)/tests/faults/libfaults.so $(BUILD)/tests/faults/sweep $(BUILD)/tests/faults/host
 
 # ---- Flags -------------------------------------------------------------------------------------------------------
@@ -145,10 +147,13 @@ endif
 all: $(COMMAND)  ## build the command, build/crosstalk
 
 .PHONY: everything
-everything: $(COMMAND) $(EXAMPLES) $(TESTS) $(FAULTS) $(LIBRARIES)
+everything: $(COMMAND) $(EXAMPLES) $(C_EXAMPLES) $(TESTS) $(FAULTS) $(LIBRARIES)
 
-INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h
-$(INCLUDE_LINKS):
+INCLUDE_LINKS := $(FOLDERS:%=$(BUILD)/include/crosstalk/%) $(BUILD)/include/crosstalk/crosstalk.h $(BUILD)/include/crosstalk.h
+$(BUILD)/include/crosstalk.h:  # of C
+	@mkdir -p $(@D)
+	@ln -srfn models/c/crosstalk.h $@
+$(filter-out $(BUILD)/include/crosstalk.h,$(INCLUDE_LINKS)):
 	@mkdir -p $(@D)
 	@ln -srfn '$(if $(filter %.h,$@),models/)$(@F)' $@
 
@@ -244,6 +249,14 @@ $(EXAMPLES): $(BUILD)/examples/%: $(BUILD)/objects/examples/%.o $(call archives_
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+# Of C, and as a host has it: with the C compiler beside $(CXX), the one header and the shared library.
+C_COMPILER := $(if $(findstring clang,$(CXX)),clang,gcc)
+$(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/c/crosstalk.h $(BUILD)/lib/libcrosstalk.so $(BUILD)/include/crosstalk.h
+	@mkdir -p $(@D)
+	@echo "  compile $<"
+	@$(C_COMPILER) -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 $(if $(SANITIZE),-fsanitize=$(SANITIZE)) \
+	  -I$(BUILD)/include $< -L$(BUILD)/lib -lcrosstalk '-Wl,-rpath,$$ORIGIN/../lib' -o $@
 
 -include $(patsubst %.o,%.d,$(call objects,$(LIBRARY_SOURCES) $(TOOL_SOURCES),unit) \
     $(TEST_OBJECTS) $(call object,$(TEST_SUPPORT_SOURCES) tools/crosstalk.cc $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc \

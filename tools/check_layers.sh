@@ -8,7 +8,7 @@ set -u
 layers="runtime kernels autograd nn models tools"
 # The folders of models/ in their order, each of which may include those before it. `model` is what stands in models/
 # itself; crosstalk.h includes everything.
-model_layers="text model tasks decoding inspection lm t5 bert albert registry objectives ranks training interop"
+model_layers="text model tasks decoding inspection lm t5 bert albert registry objectives ranks training interop c"
 bad=0
 allowed=
 model_layer_of() {  # model_layer_of PATH: sets model_layer

@@ -69,7 +69,8 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 # ---- Checking it -------------------------------------------------------------------------------------------------
 # What the tests of a folder run beside their own program.
 test_needs = $(if $(filter tools/% examples/% install/% faults/%,$(1)),$(COMMAND)) \
-    $(if $(filter examples/% install/%,$(1)),$(EXAMPLES)) $(if $(filter install/%,$(1)),$(LIBRARIES)) \
+    $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
+    $(if $(filter install/%,$(1)),$(LIBRARIES)) \
     $(if $(filter faults/%,$(1)),$(FAULTS))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(filter ONLY,$(GIVEN)),)
@@ -118,8 +119,8 @@ quick-folders: $(QUICK_TESTS:%=$(BUILD)/tests/%) $(call test_needs,$(QUICK_TESTS
 	@touch $(QUICK_FOLDERS:%=$(BUILD)/tests/%passed)
 
 .PHONY: examples
-examples: $(EXAMPLES)  ## build the examples, which README.md lists in reading order, into build/examples
-	@echo "$(words $(EXAMPLES)) programs in $(BUILD)/examples"
+examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which README.md lists in reading order, into build/examples
+	@echo "$(words $(EXAMPLES) $(C_EXAMPLES)) programs in $(BUILD)/examples"
 
 # After a change of bits that is meant: the file's difference is then part of the change.
 PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
@@ -172,7 +173,7 @@ headers: $(HEADER_CHECKS)  ## check that every source and every header compiles 
 docs-check: $(COMMAND)  ## check that what README.md and docs/ name is there: headers, files, options, goals, commands
 	@sh tools/check_docs.sh $(COMMAND)
 
-FORMATTED := $(shell find $(FOLDERS) tools tests examples -name '*.h' -o -name '*.cc' 2>/dev/null | sort)
+FORMATTED := $(shell find $(FOLDERS) tools tests examples -name '*.h' -o -name '*.cc' -o -name '*.c' 2>/dev/null | sort)
 
 .PHONY: format
 format:  ## rewrite every source in the project's format
@@ -197,8 +198,10 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/exports.map
 	@echo "  link $@"
 	@$(CXX) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=tools/exports.map $(REQUIRED_LDFLAGS) $(LDFLAGS) \
 	  $(LIBRARY_OBJECTS) $(LDLIBS) -o $@
+	@ln -sf $(@F) $(@D)/$(SONAME)  # for programs that run from here
 
-# Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>.
+# Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>; that of C,
+# models/c/crosstalk.h, as <crosstalk.h>.
 PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 root = '$(subst ','\'',$(INSTALL_ROOT))'
@@ -231,6 +234,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 	@for header in $(PUBLIC_HEADERS); do \
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
+	@install -m 644 models/c/crosstalk.h $(root)/include/crosstalk.h
 	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
 	@for file in $$(cd $(SHARE) && find . -type f ! -name made); do \
 	  install -D -m 644 $(SHARE)/$$file $(root)/share/$$file || exit 1; \
@@ -247,7 +251,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk
 	@rm -rf $(libroot)/cmake/crosstalk
-	@rm -f $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
+	@rm -f $(root)/include/crosstalk.h $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
 	@cd $(root)/share 2>/dev/null && rm -f man/man1/crosstalk.1 man/man1/crosstalk-*.1 zsh/site-functions/_crosstalk \
 	  bash-completion/completions/crosstalk fish/vendor_completions.d/crosstalk.fish || true
 

@@ -47,6 +47,17 @@ TEST(ExamplesTest, TheEmbeddedTrainingKeepsItsWeights) {
   fs::remove_all(folder);
 }
 
+TEST(ExamplesTest, TheProgramInCTrainsAndItsModelWrites) {
+  std::string folder = (fs::temp_directory_path() / "crosstalk-example-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string output = RunExample("embed_c", "'" + folder + "/run' 20");
+  EXPECT_NE(output.find("Y[2, 5, 32] begins with"), std::string::npos) << output;
+  EXPECT_NE(output.find("\"step\": 20"), std::string::npos) << output;
+  EXPECT_NE(output.find("\nIt was"), std::string::npos) << output;
+  EXPECT_TRUE(fs::exists(folder + "/run/model.safetensors"));
+  fs::remove_all(folder);
+}
+
 std::string Contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path;
@@ -61,7 +72,7 @@ TEST(ExamplesTest, AllAreNumberedInOneReadingOrder) {
   std::set<int> numbers;
   int programs = 0;
   for (const auto& entry : fs::directory_iterator(root / "examples")) {
-    if (entry.path().extension() != ".cc") continue;
+    if (entry.path().extension() != ".cc" && entry.path().extension() != ".c") continue;
     ++programs;
     const std::string name = entry.path().filename().string(), text = Contents(entry.path());
     std::smatch number;

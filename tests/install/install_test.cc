@@ -1,6 +1,7 @@
 // `make install`: what it puts where, and that a program can be built against it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <sstream>
@@ -74,6 +75,51 @@ TEST_F(InstallTest, TheProgramOfThePageOnEmbeddingRuns) {
   EXPECT_EQ(Run("page").status, 0) << Run("page").output;
 }
 
+// As the strictest of both languages read it.
+TEST_F(InstallTest, TheHeaderOfCIsOneOfCAndOfCPlusPlus) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const std::string flags = " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I'" + prefix_ + "/include' -";
+  for (const std::string compiler :
+       {"gcc -x c -std=c99", "gcc -x c -std=c11", "g++ -x c++ -std=c++98 -Wno-long-long"}) {
+    const CommandResult compile = Shell("printf '#include <crosstalk.h>\\nct_status status;\\n' | " + compiler + flags);
+    EXPECT_EQ(compile.status, 0) << compiler << "\n" << compile.output;
+  }
+}
+
+TEST_F(InstallTest, TheExampleInCNeedsNothingButWhatIsInstalled) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult compile = Compile("gcc -std=c11 -Wall -Wextra -Wpedantic -Werror", "examples/embed_c.c", "", "c");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  const CommandResult run = Run("c");
+  EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST_F(InstallTest, AHostInCThatLoadsTheLibraryIsLeftAsItIs) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const std::string program = "'" + (folder_ / "host_c").string() + "'";
+  const CommandResult compile = Shell("gcc -std=gnu11 -Wall -Wextra -Werror -fopenmp -I'" + prefix_ + "/include' '" +
+                                      source_ + "/tests/install/host.c' -ldl -o " + program);
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  const CommandResult run = Shell(program + " '" + prefix_ + "/lib/libcrosstalk.so'");
+  EXPECT_EQ(run.status, 0) << run.output;
+  EXPECT_EQ(run.output, "the host is as it was\n");
+}
+
+// The programs of the page on C are the example's functions, in its words.
+TEST_F(InstallTest, ThePageOnCQuotesTheExample) {
+  const CommandResult example = Shell("cat '" + source_ + "/examples/embed_c.c'");
+  const CommandResult quoted =
+      Shell("sed -n '/^```c$/,/^```$/p' '" + source_ + "/docs/embedding_c.md' | sed 's/^```$/@/' | grep -v '^```c'");
+  ASSERT_EQ(quoted.status, 0) << quoted.output;
+  std::istringstream blocks(quoted.output);
+  int count = 0;
+  for (std::string block; std::getline(blocks, block, '@'); ++count) {
+    block.erase(0, block.find_first_not_of('\n'));
+    EXPECT_NE(example.output.find(block), std::string::npos) << block;
+  }
+  EXPECT_GE(count, 3);
+}
+
 TEST_F(InstallTest, OneVersionEverywhere) {
   ASSERT_NO_FATAL_FAILURE(Install());
   const CommandResult pkg_config =
@@ -89,11 +135,18 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
+  const std::string c_functions = Shell("grep -o 'CT_API .*(' '" + source_ + "/models/c/crosstalk.h'").output;
+  int of_c = 0;
   std::istringstream lines(symbols.output);
   int count = 0;
   for (std::string kind, line; lines >> kind >> line;) {
     // How many instances of templates there are (weak, unique) is the compiler's choice.
     if (kind != "W" && kind != "V" && kind != "u") ++count;
+    if (line.rfind("ct_", 0) == 0) {
+      ++of_c;
+      EXPECT_NE(c_functions.find(line + "("), std::string::npos) << line << " is not in crosstalk.h";
+      continue;
+    }
     EXPECT_TRUE(std::regex_match(line, ours)) << line;
     // The kernels of a SIMD target, and what no header declares that is installed.
     for (const char* internal :
@@ -101,6 +154,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
       EXPECT_EQ(line.find(internal), std::string::npos) << line;
     }
   }
+  EXPECT_EQ(of_c, std::count(c_functions.begin(), c_functions.end(), '\n')) << "all of crosstalk.h, once";
   EXPECT_GT(count, 300);
   EXPECT_LT(count, 900);
 }
@@ -111,10 +165,10 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
-        "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc", "lib/cmake/crosstalk/crosstalk-config.cmake",
-        "share/doc/crosstalk/LICENSE", "share/man/man1/crosstalk.1", "share/man/man1/crosstalk-train.1",
-        "share/bash-completion/completions/crosstalk", "share/zsh/site-functions/_crosstalk",
-        "share/fish/vendor_completions.d/crosstalk.fish"}) {
+        "include/crosstalk.h", "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc",
+        "lib/cmake/crosstalk/crosstalk-config.cmake", "share/doc/crosstalk/LICENSE", "share/man/man1/crosstalk.1",
+        "share/man/man1/crosstalk-train.1", "share/bash-completion/completions/crosstalk",
+        "share/zsh/site-functions/_crosstalk", "share/fish/vendor_completions.d/crosstalk.fish"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
   for (const char* path :

@@ -1,0 +1,111 @@
+// What is no handle, or no longer one, is an error of the call.
+#include "crosstalk/models/c/handles.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/models/c/owned.h"
+
+namespace crosstalk::handles_test {
+
+std::string LastError() { return ct_last_error(); }
+
+TEST(CHandlesTest, AFreedHandleIsNamedAsWhatItWas) {
+  ct_tensors* list = nullptr;
+  ASSERT_CT(ct_tensors_create(&list));
+  ASSERT_CT(ct_free(list));
+  size_t size = 7;
+  EXPECT_EQ(ct_tensors_size(list, &size), CT_USAGE);
+  EXPECT_EQ(LastError(), "tensors was freed; it was a list of tensors");
+  EXPECT_EQ(ct_last_status(), CT_USAGE);
+  EXPECT_EQ(size, 7u);
+  EXPECT_EQ(ct_free(list), CT_USAGE);
+}
+
+TEST(CHandlesTest, ASlotThatIsUsedAgainGivesAnotherHandle) {
+  ct_tensors *first = nullptr, *second = nullptr;
+  ASSERT_CT(ct_tensors_create(&first));
+  ASSERT_CT(ct_free(first));
+  ASSERT_CT(ct_tensors_create(&second));
+  EXPECT_NE(first, second);
+  size_t size = 0;
+  EXPECT_EQ(ct_tensors_size(first, &size), CT_USAGE);
+  EXPECT_CT(ct_tensors_size(second, &size));
+  EXPECT_CT(ct_free(second));
+}
+
+TEST(CHandlesTest, AHandleOfAnotherKindIsRefused) {
+  Owned<ct_tensors> list;
+  ASSERT_CT(ct_tensors_create(&list));
+  ct_array array;
+  EXPECT_EQ(ct_tensor_array(reinterpret_cast<ct_tensor*>(static_cast<ct_tensors*>(list)), &array), CT_USAGE);
+  EXPECT_EQ(LastError(), "tensor is a list of tensors, and should be a tensor");
+  const char* json = nullptr;
+  EXPECT_EQ(ct_describe(list, &json), CT_USAGE);
+  ct_tensors* parameters = nullptr;
+  EXPECT_EQ(ct_parameters(list, &parameters), CT_USAGE);
+}
+
+TEST(CHandlesTest, AnAddressIsNoHandleNorIsAnyOtherNumber) {
+  Owned<ct_tensors> list;
+  ASSERT_CT(ct_tensors_create(&list));
+  size_t size = 0;
+  int local = 0;
+  std::vector<uint64_t> numbers = {reinterpret_cast<uint64_t>(&local), reinterpret_cast<uint64_t>(&numbers), 1, ~0ull};
+  const auto bits = reinterpret_cast<uint64_t>(static_cast<ct_tensors*>(list));
+  for (int bit = 0; bit < 64; ++bit) numbers.push_back(bits ^ (uint64_t{1} << bit));
+  for (const uint64_t number : numbers) {
+    EXPECT_EQ(ct_tensors_size(reinterpret_cast<ct_tensors*>(number), &size), CT_USAGE) << std::hex << number;
+  }
+  EXPECT_EQ(ct_tensors_size(nullptr, &size), CT_USAGE);
+  EXPECT_EQ(LastError(), "tensors is NULL");
+  EXPECT_CT(ct_free(nullptr));
+}
+
+TEST(CHandlesTest, TheLastErrorIsTheThreadsOwn) {
+  ASSERT_EQ(ct_set_threads(0), CT_USAGE);
+  const std::string mine = ct_last_error();
+  std::string others;
+  ct_status status = CT_USAGE;
+  std::thread([&] {
+    others = ct_last_error();
+    status = ct_last_status();
+  }).join();
+  EXPECT_EQ(others, "");
+  EXPECT_EQ(status, CT_OK);
+  EXPECT_EQ(ct_last_error(), mine);
+}
+
+TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
+  ct_attention* layer = nullptr;
+  EXPECT_EQ(ct_attention_create("{\"d_model\": 8, \"heads\": 3}", &layer), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "key_size") << ct_last_error();
+  EXPECT_EQ(ct_attention_create("{\"d_model\": 8, \"heads\": 2, \"head\": 3}", &layer), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "head") << ct_last_error();
+  EXPECT_EQ(ct_attention_create("{\"d_model\"", &layer), CT_USAGE);
+  EXPECT_EQ(ct_attention_create("[]", &layer), CT_USAGE);
+  EXPECT_EQ(layer, nullptr);
+}
+
+TEST(CHandlesTest, TheTableHasEveryFunctionOfItsVersionAndNoOther) {
+  EXPECT_EQ(ct_get_api(0), nullptr);
+  EXPECT_EQ(ct_get_api(CT_API_VERSION + 1), nullptr);
+  const ct_api* const api = ct_get_api(CT_API_VERSION);
+  ASSERT_NE(api, nullptr);
+  EXPECT_EQ(api->version, uint32_t{CT_API_VERSION});
+  const auto* const functions = reinterpret_cast<const char*>(&api->library_version);
+  const char* const end = reinterpret_cast<const char*>(api + 1);
+  for (const char* place = functions; place < end; place += sizeof(void*)) {
+    void* function = nullptr;
+    std::memcpy(&function, place, sizeof(function));
+    EXPECT_NE(function, nullptr) << (place - functions) / sizeof(void*);
+  }
+  EXPECT_EQ(api->training_model, ct_training_model);
+  EXPECT_STREQ(api->library_version(), ct_version());
+}
+
+}  // namespace crosstalk::handles_test

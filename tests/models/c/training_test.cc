@@ -1,0 +1,349 @@
+// A run that is driven through the C interface is the run: its bits, its checkpoints, its errors. And its model.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "crosstalk/models/training/run.h"
+#include "crosstalk/runtime/atomic_file.h"
+#include "tests/models/c/owned.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_config.h"
+
+namespace crosstalk::training_test {
+
+constexpr char kTiny[] = R"({"model": "lm", "tokenizer": "bytes", "d_model": 16, "heads": 2, "d_ff": 24, "layers": 1,
+  "input_length": 16, "batch": 4, "steps": 4, "eval_every": 2, "eval_batches": 1, "checkpoint_every": 4})";
+
+Owned<ct_training> Open(const std::string& folder, const char* configuration = kTiny, const char* resume = nullptr,
+                        const ct_observer* observer = nullptr) {
+  Owned<ct_training> training;
+  EXPECT_CT(ct_training_open(folder.c_str(), configuration, resume, observer, &training));
+  return training;
+}
+
+int Steps(ct_training* training, int most = 100) {
+  int steps = 0;
+  for (int more = 1; steps < most; ++steps) {
+    EXPECT_CT(ct_training_step(training, &more));
+    if (!more) break;
+  }
+  return steps;
+}
+
+TEST(CTrainingTest, ARunOfStepsHasTheBitsOfTheRun) {
+  const TempDir folder;
+  TrainingConfig config = TinyConfigOf("lm");
+  config.model.dropout = 0;
+  config.run.checkpoint_every = 4;
+  TrainingRun(ResolvedConfig(config), folder / "run", {}, {}).Train();
+
+  const Owned<ct_training> training = Open(folder / "steps");
+  EXPECT_EQ(Steps(training), 4);
+  EXPECT_EQ(Steps(training), 0) << "the end stays the end";
+  EXPECT_EQ(ReadFile(folder / "steps/model.safetensors"), ReadFile(folder / "run/model.safetensors"));
+  const char* json = nullptr;
+  ASSERT_CT(ct_training_metrics(training, &json));
+  const Json metrics = ParseJson(json, "metrics");
+  EXPECT_EQ(metrics.At("step"), Json(4));
+  EXPECT_EQ(metrics.At("evaluation").At("step"), Json(4));
+  EXPECT_TRUE(metrics.At("loss").type() == Json::Type::kDouble);
+}
+
+TEST(CTrainingTest, ASavedRunGoesOnToTheSameBits) {
+  const TempDir folder;
+  {
+    const Owned<ct_training> training = Open(folder / "whole");
+    EXPECT_EQ(Steps(training), 4);
+  }
+  {
+    const Owned<ct_training> training = Open(folder / "cut");
+    EXPECT_EQ(Steps(training, 3), 3);
+    ASSERT_CT(ct_training_save(training));
+  }
+  ct_training* taken = nullptr;
+  EXPECT_EQ(ct_training_open((folder / "cut").c_str(), kTiny, nullptr, nullptr, &taken), CT_USAGE) << "it is there";
+  const Owned<ct_training> training = Open(folder / "cut", "{}", "auto");
+  EXPECT_EQ(ct_training_open((folder / "cut").c_str(), "{}", "auto", nullptr, &taken), CT_USAGE) << "it is locked";
+  EXPECT_EQ(Steps(training), 1);
+  EXPECT_EQ(ReadFile(folder / "cut/model.safetensors"), ReadFile(folder / "whole/model.safetensors"));
+}
+
+struct Told {
+  int messages = 0, evaluations = 0, asked = 0, stop_at = 1 << 30;
+  ct_training* training = nullptr;
+  ct_status from_callback = CT_OK;
+};
+
+ct_observer ObserverOf(Told* told) {
+  return {told, [](void* context, const char*) { ++static_cast<Told*>(context)->messages; },
+          [](void* context, const char* json) {
+            Told& self = *static_cast<Told*>(context);
+            ++self.evaluations;
+            EXPECT_NE(std::string(json).find("\"event\": \"eval\""), std::string::npos) << json;
+            int more = 0;
+            self.from_callback = ct_training_step(self.training, &more);
+          },
+          [](void* context) {
+            Told& self = *static_cast<Told*>(context);
+            return static_cast<int>(++self.asked > self.stop_at);
+          }};
+}
+
+TEST(CTrainingTest, TheObserverIsToldAndACallFromItIsAnError) {
+  const TempDir folder;
+  Told told;
+  const ct_observer observer = ObserverOf(&told);
+  const Owned<ct_training> training = Open(folder / "run", kTiny, nullptr, &observer);
+  told.training = training;
+  EXPECT_EQ(Steps(training), 4);
+  EXPECT_EQ(told.evaluations, 2);
+  EXPECT_EQ(told.from_callback, CT_USAGE);
+  EXPECT_GE(told.asked, 4);
+}
+
+TEST(CTrainingTest, AStopSavesAndSaysSo) {
+  const TempDir folder;
+  Told told;
+  const ct_observer observer = ObserverOf(&told);
+  const Owned<ct_training> training = Open(folder / "run", kTiny, nullptr, &observer);
+  told.training = training;
+  EXPECT_EQ(Steps(training, 1), 1);
+  told.stop_at = 0;
+  int more = 1;
+  EXPECT_EQ(ct_training_step(training, &more), CT_STOPPED);
+  EXPECT_EQ(more, 1);
+  EXPECT_TRUE(CheckpointStore(RunFolder(folder / "run").CheckpointDirectory()).FindNewestGood().checkpoint);
+}
+
+TEST(CTrainingTest, AConfigurationThatDoesNotFitNamesItsField) {
+  const TempDir folder;
+  ct_training* training = nullptr;
+  const std::string run = folder / "run";
+  EXPECT_EQ(ct_training_open(run.c_str(), R"({"d_modell": 16})", nullptr, nullptr, &training), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "d_modell");
+  EXPECT_EQ(ct_training_open(run.c_str(), R"({"steps": 0})", nullptr, nullptr, &training), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "steps");
+  EXPECT_EQ(ct_training_open(run.c_str(), R"({"data": "no/such/file.txt"})", nullptr, nullptr, &training), CT_DATA);
+  EXPECT_EQ(ct_training_open("", nullptr, nullptr, nullptr, &training), CT_USAGE);
+  EXPECT_EQ(KindOf(run), PathKind::kNothing);
+}
+
+class CModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    run_ = folder_ / "run";
+    const Owned<ct_training> training = Open(run_);
+    EXPECT_EQ(Steps(training), 4);
+    EXPECT_CT(ct_model_open(run_.c_str(), nullptr, &model_));
+  }
+
+  Owned<ct_tensor> Ids(const std::string& text) {
+    Owned<ct_tensor> ids;
+    EXPECT_CT(ct_model_encode(model_, text.data(), text.size(), &ids));
+    return ids;
+  }
+  // The ids as a row, int32[1, n].
+  Owned<ct_tensor> Row(const ct_tensor* ids) {
+    ct_array array = {};
+    EXPECT_CT(ct_tensor_array(ids, &array));
+    const std::vector<int64_t> shape = {1, array.shape[0]};
+    const ct_array row = ArrayOf(array.data, CT_INT32, shape);
+    Owned<ct_tensor> tensor;
+    EXPECT_CT(ct_tensor_wrap(&row, nullptr, nullptr, &tensor));
+    return tensor;
+  }
+
+  TempDir folder_;
+  std::string run_;
+  Owned<ct_model> model_;
+};
+
+TEST_F(CModelTest, TheTokenizerReadsAndWrites) {
+  const Owned<ct_tensor> ids = Ids("a fox");
+  const char* text = nullptr;
+  size_t length = 0;
+  ASSERT_CT(ct_model_decode(model_, ids, &text, &length));
+  EXPECT_EQ(std::string(text, length), "a fox");
+  ct_tensor* none = nullptr;
+  EXPECT_EQ(ct_model_encode(model_, "\xff", 1, &none), CT_USAGE);
+  EXPECT_EQ(ct_model_encode(model_, nullptr, 3, &none), CT_USAGE);
+}
+
+TEST_F(CModelTest, ForwardGivesLogitsLossAndGradients) {
+  const Owned<ct_tensor> ids = Ids("a small fox"), row = Row(ids);
+  Owned<ct_tensors> inputs, outputs, gradients, parameters;
+  ASSERT_CT(ct_tensors_create(&inputs));
+  ASSERT_CT(ct_tensors_add(inputs, "input_ids", row));
+  ASSERT_CT(ct_tensors_add(inputs, "labels", row));
+  Owned<ct_pass> pass;
+  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &outputs, &pass));
+  const float loss = ValuesOf(outputs, "loss")[0];
+  EXPECT_GT(loss, 0);
+  ASSERT_CT(ct_backward(pass, "loss", nullptr, &gradients));
+  ASSERT_CT(ct_parameters(model_, &parameters));
+  size_t count = 0, of_parameters = 0;
+  ASSERT_CT(ct_tensors_size(gradients, &count));
+  ASSERT_CT(ct_tensors_size(parameters, &of_parameters));
+  EXPECT_EQ(count, of_parameters);
+  // A step against the gradient makes the loss smaller: d loss = -rate·|g|².
+  double squares = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const char* name = nullptr;
+    Owned<ct_tensor> gradient, parameter;
+    ASSERT_CT(ct_tensors_at(gradients, i, &name, &gradient));
+    ASSERT_CT(ct_tensors_find(parameters, std::string(name).c_str(), &parameter));
+    const std::vector<float> g = ValuesOf(gradient);
+    ct_array array = {};
+    ASSERT_CT(ct_tensor_array(parameter, &array));
+    for (size_t j = 0; j < g.size(); ++j) {
+      static_cast<float*>(array.data)[j] -= 1e-3f * g[j];
+      squares += g[j] * g[j];
+    }
+  }
+  Owned<ct_tensors> after;
+  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &after, nullptr));
+  EXPECT_NEAR(loss - ValuesOf(after, "loss")[0], 1e-3 * squares, 0.2e-3 * squares);  // a fifth for the curvature
+}
+
+struct Heard {
+  std::string text;
+  int calls = 0, stop_after = 1 << 30;
+  const ct_model* model = nullptr;
+};
+int Hear(void* context, const char* piece, size_t length, int by_the_model) {
+  Heard& heard = *static_cast<Heard*>(context);
+  heard.text.append(piece, length);
+  ++heard.calls;
+  EXPECT_TRUE(by_the_model == 0 || by_the_model == 1);
+  ct_tensor* ids = nullptr;  // the model may be read within its callback
+  EXPECT_CT(ct_model_encode(heard.model, "a", 1, &ids));
+  EXPECT_CT(ct_free(ids));
+  return heard.calls >= heard.stop_after;
+}
+
+TEST_F(CModelTest, WhatIsGeneratedComesInPiecesAndMayBeStopped) {
+  Heard heard = {.model = model_};
+  const char* text = nullptr;
+  size_t length = 0;
+  constexpr char kOptions[] = R"({"max_length": 12, "temperature": 1, "seed": 5})";
+  ASSERT_CT(ct_model_generate(model_, "The", 3, kOptions, Hear, &heard, &text, &length));
+  EXPECT_EQ(std::string(text, length), heard.text);
+  EXPECT_EQ(heard.text.substr(0, 3), "The");
+  const std::string whole = heard.text;
+
+  Heard some = {.stop_after = 3, .model = model_};
+  EXPECT_EQ(ct_model_generate(model_, "The", 3, kOptions, Hear, &some, &text, &length), CT_STOPPED);
+  EXPECT_EQ(std::string(text, length), some.text);
+  EXPECT_LT(some.text.size(), whole.size());
+  EXPECT_EQ(whole.substr(0, some.text.size()), some.text);
+
+  ASSERT_CT(ct_model_generate(model_, "The", 3, R"({"beams": 2, "max_length": 4})", nullptr, nullptr, &text, nullptr));
+  EXPECT_EQ(ct_model_generate(model_, "The", 3, R"({"beams": 0})", nullptr, nullptr, &text, nullptr), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "beams");
+}
+
+TEST_F(CModelTest, ASearchAnswersRowsOfIds) {
+  const Owned<ct_tensor> ids = Ids("a fox"), row = Row(ids);
+  Owned<ct_tensors> inputs;
+  ASSERT_CT(ct_tensors_create(&inputs));
+  ASSERT_CT(ct_tensors_add(inputs, "input_ids", row));
+  const char* json = nullptr;
+  ASSERT_CT(ct_model_search(model_, inputs, R"({"beams": 3, "answers": 2, "max_length": 4})", &json));
+  const Json rows = ParseJson(json, "answers");
+  ASSERT_EQ(rows.AsArray().size(), 1u);
+  ASSERT_EQ(rows.AsArray()[0].AsArray().size(), 2u);
+  EXPECT_GE(rows.AsArray()[0].AsArray()[0].At("score").AsDouble(),
+            rows.AsArray()[0].AsArray()[1].At("score").AsDouble());
+}
+
+TEST_F(CModelTest, ThreadsMayUseItAtOnce) {
+  const Owned<ct_tensor> ids = Ids("a small fox"), row = Row(ids);
+  Owned<ct_tensors> inputs;
+  ASSERT_CT(ct_tensors_create(&inputs));
+  ASSERT_CT(ct_tensors_add(inputs, "input_ids", row));
+  ASSERT_CT(ct_tensors_add(inputs, "labels", row));
+  Owned<ct_tensors> expected;
+  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &expected, nullptr));
+  const std::vector<float> loss = ValuesOf(expected, "loss");
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) {
+        Owned<ct_tensors> outputs, gradients;
+        Owned<ct_pass> pass;
+        if (ct_model_forward(model_, inputs, nullptr, &outputs, &pass) != CT_OK) ++wrong;
+        if (ValuesOf(outputs, "loss") != loss) ++wrong;
+        if (ct_backward(pass, "loss", nullptr, &gradients) != CT_OK) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// The handle of one thread, freed by another while it is in use: the call ends as it would have.
+TEST_F(CModelTest, AnObjectThatIsFreedInUseStaysUntilTheCallIsOver) {
+  struct State {
+    ct_model* model;
+    ct_status freed;
+  } state = {nullptr, CT_OK};
+  ASSERT_CT(ct_model_open(run_.c_str(), nullptr, &state.model));
+  const char* text = nullptr;
+  const auto free_it = [](void* context, const char*, size_t, int) {
+    State& self = *static_cast<State*>(context);
+    if (self.model != nullptr) std::thread([&] { self.freed = ct_free(self.model); }).join();
+    self.model = nullptr;
+    return 0;
+  };
+  EXPECT_CT(ct_model_generate(state.model, "The", 3, R"({"max_length": 5})", free_it, &state, &text, nullptr));
+  EXPECT_EQ(state.freed, CT_OK);
+}
+
+TEST_F(CModelTest, AForkedChildGoesOn) {
+  const Owned<ct_tensor> ids = Ids("a small fox"), row = Row(ids);
+  Owned<ct_tensors> inputs, expected;
+  ASSERT_CT(ct_tensors_create(&inputs));
+  ASSERT_CT(ct_tensors_add(inputs, "input_ids", row));
+  ASSERT_CT(ct_model_forward(model_, inputs, nullptr, &expected, nullptr));
+  const std::vector<float> logits = ValuesOf(expected, "logits");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ct_tensors* outputs = nullptr;
+    const bool good = ct_model_forward(model_, inputs, nullptr, &outputs, nullptr) == CT_OK &&
+                      ValuesOf(outputs, "logits") == logits && ct_free(outputs) == CT_OK;
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST_F(CModelTest, WhatHoldsNoModelIsAnErrorOfData) {
+  ct_model* none = nullptr;
+  EXPECT_EQ(ct_model_open((folder_ / "nothing").c_str(), nullptr, &none), CT_DATA);
+  EXPECT_EQ(ct_model_open(run_.c_str(), R"({"dtype": "int32"})", &none), CT_USAGE);
+  EXPECT_EQ(none, nullptr);
+}
+
+TEST_F(CModelTest, TheModelOfATrainingIsWhatItTrains) {
+  const Owned<ct_training> training = Open(folder_ / "another");
+  Owned<ct_model> model;
+  ASSERT_CT(ct_training_model(training, &model));
+  Owned<ct_tensors> parameters;
+  ASSERT_CT(ct_parameters(model, &parameters));
+  const char* name = nullptr;
+  Owned<ct_tensor> first;
+  ASSERT_CT(ct_tensors_at(parameters, 0, &name, &first));
+  const std::vector<float> before = ValuesOf(first);
+  EXPECT_EQ(Steps(training, 1), 1);
+  EXPECT_NE(ValuesOf(first), before);
+}
+
+}  // namespace crosstalk::training_test
