@@ -68,9 +68,9 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
 # What the tests of a folder run beside their own program.
-test_needs = $(if $(filter tools/% examples/% install/% faults/%,$(1)),$(COMMAND)) \
+test_needs = $(if $(filter tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
-    $(if $(filter install/%,$(1)),$(LIBRARIES)) \
+    $(if $(filter install/% python/%,$(1)),$(LIBRARIES)) \
     $(if $(filter faults/%,$(1)),$(FAULTS))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(filter ONLY,$(GIVEN)),)
@@ -201,7 +201,7 @@ $(BUILD)/lib/libcrosstalk.so: $(LIBRARY_OBJECTS) tools/exports.map
 	@ln -sf $(@F) $(@D)/$(SONAME)  # for programs that run from here
 
 # Installed as <crosstalk/nn/module.h>; models/crosstalk.h, which includes them all, as <crosstalk/crosstalk.h>; that of C,
-# models/c/crosstalk.h, as <crosstalk.h>.
+# models/c/crosstalk.h, as <crosstalk.h>. The Python package where Debian's interpreter looks.
 PUBLIC_HEADERS = $(or $(shell sh tools/public_headers.sh),$(error the list of public headers is empty))
 INSTALL_ROOT := $(DESTDIR)$(PREFIX)
 root = '$(subst ','\'',$(INSTALL_ROOT))'
@@ -212,6 +212,7 @@ PROMISED := $(call version_part,1)[.]$(if $(filter 0,$(call version_part,1)),$(c
 STATIC_LIBS := $(LDLIBS) -lgomp
 fill_in = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@UP@|$(UP)|' \
     -e 's|@SONAME@|$(SONAME)|' -e 's|@PROMISED@|$(PROMISED)|' -e 's|@LIBS@|$(1)|'
+PYTHON_PACKAGE := lib/python3/dist-packages/crosstalk
 
 .PHONY: install
 install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(BUILD)/share/made  ## install: PREFIX=/usr/local LIBDIR=lib DESTDIR=
@@ -235,6 +236,9 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 	  install -D -m 644 $$header $(root)/include/crosstalk/"$${header#models/crosstalk.h}" || exit 1; \
 	done
 	@install -m 644 models/c/crosstalk.h $(root)/include/crosstalk.h
+	@rm -rf $(root)/$(PYTHON_PACKAGE)
+	@install -d $(root)/$(PYTHON_PACKAGE)
+	@install -m 644 tools/python/crosstalk/*.py $(root)/$(PYTHON_PACKAGE)/
 	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
 	@for file in $$(cd $(SHARE) && find . -type f ! -name made); do \
 	  install -D -m 644 $(SHARE)/$$file $(root)/share/$$file || exit 1; \
@@ -249,9 +253,10 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 
 .PHONY: uninstall
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
-	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk
+	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk $(root)/$(PYTHON_PACKAGE)
 	@rm -rf $(libroot)/cmake/crosstalk
-	@rm -f $(root)/include/crosstalk.h $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
+	@rm -f $(root)/include/crosstalk.h $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc \
+	  $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
 	@cd $(root)/share 2>/dev/null && rm -f man/man1/crosstalk.1 man/man1/crosstalk-*.1 zsh/site-functions/_crosstalk \
 	  bash-completion/completions/crosstalk fish/vendor_completions.d/crosstalk.fish || true
 

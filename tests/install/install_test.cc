@@ -165,9 +165,9 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
-        "include/crosstalk.h", "include/crosstalk/models/t5/t5.h", "lib/pkgconfig/crosstalk.pc",
-        "lib/cmake/crosstalk/crosstalk-config.cmake", "share/doc/crosstalk/LICENSE", "share/man/man1/crosstalk.1",
-        "share/man/man1/crosstalk-train.1", "share/bash-completion/completions/crosstalk",
+        "include/crosstalk.h", "lib/python3/dist-packages/crosstalk/__init__.py", "include/crosstalk/models/t5/t5.h",
+        "lib/pkgconfig/crosstalk.pc", "lib/cmake/crosstalk/crosstalk-config.cmake", "share/doc/crosstalk/LICENSE",
+        "share/man/man1/crosstalk.1", "share/man/man1/crosstalk-train.1", "share/bash-completion/completions/crosstalk",
         "share/zsh/site-functions/_crosstalk", "share/fish/vendor_completions.d/crosstalk.fish"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }

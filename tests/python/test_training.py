@@ -1,0 +1,169 @@
+"""A run driven from Python is the command's run; and its model."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import crosstalk
+import numpy
+
+TINY = {"model": "lm", "tokenizer": "bytes", "d_model": 16, "heads": 2, "d_ff": 24, "layers": 1, "input_length": 16,
+        "batch": 4, "steps": 6, "eval_every": 3, "eval_batches": 1}
+
+
+class TrainingTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_it_has_the_bits_of_the_command(self):
+        options = [word for name, value in TINY.items() for word in ("--" + name.replace("_", "-"), str(value))]
+        subprocess.run([os.environ["CROSSTALK_BINARY"], "train", "--out", self.folder / "command", *options], check=True,
+                       capture_output=True)
+        evaluations = []
+        training = crosstalk.Training(self.folder / "python", on_evaluation=evaluations.append, **TINY)
+        steps = [metrics["step"] for metrics in training]
+        self.assertEqual(steps, [1, 2, 3, 4, 5, 6])
+        self.assertEqual([evaluation["step"] for evaluation in evaluations], [3, 6])
+        self.assertEqual((self.folder / "python/model.safetensors").read_bytes(),
+                         (self.folder / "command/model.safetensors").read_bytes())
+        self.assertFalse(training.step())
+
+    def test_it_stops_saves_and_goes_on(self):
+        whole = crosstalk.Training(self.folder / "whole", **TINY)
+        for _ in whole:
+            pass
+        asked = []
+        training = crosstalk.Training(self.folder / "cut", stop=lambda: asked.append(1) or len(asked) > 30, **TINY)
+        asked.clear()
+        asked.extend([0] * 28)
+        with self.assertRaises(crosstalk.Stopped):
+            for _ in training:
+                pass
+        training.close()
+        training = crosstalk.Training(self.folder / "cut", resume="auto")
+        self.assertGreater(training.description["step"], 0)
+        for _ in training:
+            pass
+        self.assertEqual((self.folder / "cut/model.safetensors").read_bytes(),
+                         (self.folder / "whole/model.safetensors").read_bytes())
+
+    def test_what_a_callback_raises_ends_the_run_with_a_checkpoint_and_goes_on_behind_it(self):
+        def refuse(evaluation):
+            raise KeyError("mine")
+
+        training = crosstalk.Training(self.folder / "run", on_evaluation=refuse, **TINY)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            for _ in training:
+                pass
+        self.assertEqual(training.description["step"], 3)
+        training.save()
+        self.assertTrue(list((self.folder / "run/checkpoints").iterdir()))
+
+    def test_an_option_that_is_not_known_is_named(self):
+        with self.assertRaises(crosstalk.UsageError) as raised:
+            crosstalk.Training(self.folder / "run", d_modell=3)
+        self.assertEqual(raised.exception.field, "d_modell")
+        with self.assertRaises(crosstalk.DataError):
+            crosstalk.Training(self.folder / "run", data=str(self.folder / "nothing.txt"))
+
+    def test_its_model_can_be_asked_between_steps(self):
+        training = crosstalk.Training(self.folder / "run", **TINY)
+        model = training.model
+        before = {name: array.copy() for name, array in model.parameters.items()}
+        training.step()
+        self.assertTrue(any((array != before[name]).any() for name, array in model.parameters.items()))
+        self.assertIsInstance(model.generate("The", max_length=4), str)
+
+
+class ModelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        training = crosstalk.Training(cls.folder.name + "/run", **TINY)
+        for _ in training:
+            pass
+        training.close()
+        cls.model = crosstalk.Model(cls.folder.name + "/run")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_logits_and_loss_belong_together(self):
+        ids = self.model.encode("a small fox")[None]
+        labels = ids.astype("int64")
+        labels[0, 3] = -100
+        outputs = self.model(input_ids=ids, labels=labels)
+        logits = outputs["logits"][0, :-1].astype("float64")  # of the token after each
+        log_p = logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True))
+        nats = -log_p[numpy.arange(ids.shape[1] - 1), ids[0, 1:]]
+        self.assertAlmostEqual(float(outputs["loss"]), numpy.delete(nats, 2).mean(), delta=1e-5)
+
+    def test_gradients_are_those_of_differences(self):
+        model = crosstalk.Model(self.folder.name + "/run", dtype="float64")
+        ids = model.encode("a small fox")[None]
+        gradients = model.forward(input_ids=ids, labels=ids).backward("loss")
+        parameters = model.parameters
+        self.assertEqual(set(gradients), set(parameters))
+        for name, array in parameters.items():
+            direction, step = numpy.random.default_rng(1).standard_normal(array.shape), 1e-5
+            array += step * direction
+            above = float(model(input_ids=ids, labels=ids)["loss"])
+            array -= 2 * step * direction
+            below = float(model(input_ids=ids, labels=ids)["loss"])
+            array += step * direction
+            self.assertAlmostEqual((gradients[name] * direction).sum(), (above - below) / (2 * step), delta=1e-5, msg=name)
+
+    def test_generate_streams_and_stops(self):
+        pieces = []
+        text = self.model.generate("The", lambda piece, by_the_model: pieces.append((piece, by_the_model)), max_length=9,
+                                   temperature=1, seed=3)
+        self.assertEqual("".join(piece for piece, _ in pieces), text)
+        self.assertEqual(pieces[0], ("The", False))
+        some = self.model.generate("The", lambda piece, by_the_model: by_the_model, max_length=9, temperature=1, seed=3)
+        self.assertTrue(text.startswith(some))
+        self.assertLess(len(some), len(text))
+
+        def refuse(piece, by_the_model):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            self.model.generate("The", refuse)
+
+    def test_search_and_the_tokenizer(self):
+        ids = self.model.encode("a fox")
+        self.assertEqual(ids.dtype, numpy.dtype("int32"))
+        self.assertEqual(self.model.decode(ids), "a fox")
+        answers = self.model.search(numpy.stack([ids, ids]), beams=2, answers=2, max_length=3)
+        self.assertEqual(answers[0], answers[1])
+        self.assertGreaterEqual(answers[0][0]["score"], answers[0][1]["score"])
+
+    def test_threads_may_use_it_at_once(self):
+        ids = self.model.encode("a small fox")[None]
+        expected = self.model(input_ids=ids)["logits"]
+        wrong = []
+
+        def ask():
+            for _ in range(10):
+                if (self.model(input_ids=ids)["logits"] != expected).any():
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertFalse(wrong)
+
+    def test_what_holds_no_model_is_an_error_of_data(self):
+        with self.assertRaises(crosstalk.DataError):
+            crosstalk.Model(self.folder.name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,101 @@
+"""Models: from a run, a checkpoint or a published folder; forward, gradients, text."""
+
+import json
+import os
+from ctypes import byref, c_size_t, c_void_p
+
+from . import _errors
+from ._library import Handle, OnText, call, check, json_of, status_of, text_at, to_json
+from .passes import run
+from .tensor import Tensor, Tensors, take_arrays
+
+
+class Model(Handle):
+    """A model and, where it has one, its tokenizer.
+
+        Model("runs/novels")                      # the newest checkpoint of a run
+        Model("t5-small", dtype="float64")        # a published model's folder
+        Model("runs/novels", precision="bf16", implementation="composed")
+    """
+
+    def __init__(self, path, *, dtype=None, precision=None, implementation=None):
+        handle = c_void_p()
+        options = to_json({"dtype": dtype, "precision": precision, "implementation": implementation})
+        call("model_open", os.fsencode(path), options, byref(handle))
+        super().__init__(handle.value)
+
+    @classmethod
+    def _of(cls, handle):
+        model = cls.__new__(cls)
+        Handle.__init__(model, handle)
+        return model
+
+    @property
+    def description(self):
+        """What the model is: {"description", "source", "dtype", "precision", "parameters", "configuration", …}."""
+        return json_of("describe", self)
+
+    @property
+    def parameters(self):
+        """The parameters by name, as arrays over the model's own memory."""
+        parameters = c_void_p()
+        call("parameters", self, byref(parameters))
+        return take_arrays(parameters.value)
+
+    def forward(self, *, detail="results", training=False, seed=1, step=0, record=True, **inputs):
+        """Inputs by the names that Hugging Face gives them → a Pass with outputs by theirs.
+
+        input_ids[b, n] and attention_mask[b, n]; labels[b, n], of which -100 counts nothing; … → logits[b, n, vocabulary],
+        and with labels the scalar loss, of which backward("loss") gives the gradients of the parameters. detail="all":
+        also what each layer computes."""
+        options = to_json({"detail": detail, "training": training, "seed": seed, "step": step})
+        return run("model_forward", self, Tensors(inputs), options, record)
+
+    def __call__(self, **inputs):
+        """The same without gradients: the outputs by name."""
+        return self.forward(record=False, **inputs).outputs
+
+    def generate(self, prompt="", on_text=None, **options):
+        """What the model makes of a text. A language model goes on with it, a T5 fills its blanks (___) or answers it.
+
+        Options are those of `crosstalk generate`: max_length, temperature, top_k, top_p, seed, beams, length_penalty,
+        length_normalisation, early_stopping. on_text(piece, by_the_model) is called for each piece as soon as it is
+        known; what is true of its results ends the text there."""
+        raised = []
+
+        @OnText
+        def listen(_, piece, length, by_the_model):
+            try:
+                return bool(on_text(text_at(piece, length), bool(by_the_model)))
+            except BaseException as error:  # goes on behind the library's call
+                raised.append(error)
+                return 1
+
+        prompt, text, length = prompt.encode(), c_void_p(), c_size_t()
+        status = status_of("model_generate", self, prompt, len(prompt), to_json(options),
+                           listen if on_text is not None else OnText(), None, byref(text), byref(length))
+        if raised:
+            raise raised[0]
+        if status != _errors.STOPPED:
+            check(status)
+        return text_at(text.value, length.value)
+
+    def search(self, input_ids, attention_mask=None, **options):
+        """The answers to input_ids[b, n], for each row a list of {"ids", "score"}, best first. Options as of generate, and
+        answers and batch; by default the likeliest token each time, up to 128."""
+        text = c_void_p()
+        inputs = Tensors({"input_ids": input_ids, "attention_mask": attention_mask})
+        call("model_search", self, inputs, to_json(options), byref(text))
+        return json.loads(text_at(text.value))
+
+    def encode(self, text):
+        """The ids int32[n] of a text, without an end token."""
+        text, ids = text.encode(), c_void_p()
+        call("model_encode", self, text, len(text), byref(ids))
+        return Tensor._of(ids.value).numpy()
+
+    def decode(self, ids):
+        """The text of ids[n], int32 or int64."""
+        text, length = c_void_p(), c_size_t()
+        call("model_decode", self, Tensor(ids), byref(text), byref(length))
+        return text_at(text.value, length.value)
