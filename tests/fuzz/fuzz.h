@@ -18,6 +18,7 @@ struct Target {
 };
 std::span<const Target> Targets();
 
+void FuzzCInterface(std::string_view input);   // calls of crosstalk.h
 void FuzzCommandLine(std::string_view input);  // OptionTable and --config of every command
 void FuzzConfig(std::string_view input);       // training and model configurations
 void FuzzCorpus(std::string_view input);       // text files, JSONL, folders of them

@@ -4,6 +4,7 @@ namespace crosstalk::fuzz {
 
 std::span<const Target> Targets() {
   static constexpr Target kTargets[] = {
+      {"c_interface", FuzzCInterface},
       {"command_line", FuzzCommandLine},
       {"config", FuzzConfig},
       {"corpus", FuzzCorpus},

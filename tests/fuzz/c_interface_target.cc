@@ -1,0 +1,299 @@
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/models/c/crosstalk.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk::fuzz {
+namespace {
+
+constexpr size_t kMostCalls = 64;
+constexpr int64_t kBuffer = 4096;  // elements of the host's memory, of 8 bytes
+
+// A run of one small step and its model, which every input finds.
+struct Fixture {
+  TempDir folder;
+  ct_training* training = nullptr;
+  ct_model* model = nullptr;
+  ct_attention* attention = nullptr;
+
+  Fixture() {
+    const ct_api& api = *ct_get_api(CT_API_VERSION);
+    constexpr char kRun[] = R"({"model": "lm", "tokenizer": "bytes", "d_model": 8, "heads": 2, "d_ff": 8, "layers": 1,
+        "input_length": 8, "batch": 2, "steps": 1000000, "eval_every": 1000000, "eval_batches": 1, "log_every": 1000000,
+        "checkpoint_every": 1000000})";
+    const std::string run = folder / "run";
+    const bool made = api.training_open(run.c_str(), kRun, nullptr, nullptr, &training) == CT_OK &&
+                      api.training_model(training, &model) == CT_OK &&
+                      api.attention_create(R"({"d_model": 8, "heads": 2, "causality": "causal"})", &attention) == CT_OK;
+    Require(made, "no fixture: ", api.last_error());
+  }
+};
+
+Fixture& GetFixture() {
+  static Fixture* const fixture = new Fixture;  // the run's folder stays until the process is gone
+  return *fixture;
+}
+
+// The input as a host that calls: each call's function and arguments are the next bytes.
+class Host {
+ public:
+  explicit Host(std::string_view input) : api_(*ct_get_api(CT_API_VERSION)), input_(input), memory_(kBuffer) {
+    const Fixture& fixture = GetFixture();
+    handles_ = {nullptr,         this, reinterpret_cast<void*>(~uintptr_t{0}), fixture.model, fixture.attention,
+                fixture.training};
+    first_own_ = handles_.size();
+  }
+  ~Host() {
+    for (size_t i = first_own_; i < handles_.size(); ++i) api_.free(handles_[i]);
+  }
+
+  void Run() {
+    for (size_t calls = 0; calls < kMostCalls && !input_.empty(); ++calls) {
+      const ct_status status = Call(Byte() % 32);
+      Require(status >= CT_OK && status <= CT_STOPPED, "status ", static_cast<int>(status));
+      if (status == CT_OK) continue;
+      const std::string_view message = api_.last_error();
+      Require(api_.last_status() == status, "the last status is another");
+      Require(!message.empty() && message.size() <= kMaxMessageBytes, "a message of ", message.size(), " bytes");
+      Require(status != CT_FAILURE, "a failure that is nobody's: ", message);
+    }
+  }
+
+ private:
+  uint8_t Byte() {
+    if (input_.empty()) return 0;
+    const auto byte = static_cast<uint8_t>(input_[0]);
+    input_.remove_prefix(1);
+    return byte;
+  }
+
+  // Small, or one of those that break sums.
+  int64_t Size() {
+    constexpr std::array<int64_t, 8> kSpecial = {-1, INT64_MAX, INT64_MIN, int64_t{1} << 62, int64_t{1} << 32, 0, 8, 1};
+    const uint8_t byte = Byte();
+    return byte < 248 ? byte % 12 : kSpecial[byte - 248];
+  }
+
+  // NULL, or a text of the input's up to its next line end; numbers of many digits would ask for all memory.
+  const char* Text() {
+    const uint8_t length = Byte();
+    if (length == 255) return nullptr;
+    text_ = std::string(input_.substr(0, length));
+    input_.remove_prefix(text_.size());
+    int digits = 0;
+    for (char& letter : text_) {
+      digits = letter >= '0' && letter <= '9' ? digits + 1 : 0;
+      if (digits > 3) letter = 'd';
+    }
+    return text_.c_str();
+  }
+
+  const char* Name() {
+    constexpr const char* kNames[] = {
+        "X", "M", "key_padding_mask", "attention_mask", "bias", "input_ids", "labels", "Y", "loss", "logits"};
+    const uint8_t byte = Byte();
+    return byte < std::size(kNames) ? kNames[byte] : Text();
+  }
+
+  void* Handle() { return handles_[Byte() % handles_.size()]; }
+  template <typename T>
+  T* As() {
+    return static_cast<T*>(Handle());
+  }
+  // Where a call writes its handle: kept, or NULL.
+  template <typename T>
+  T* Out(T* place) {
+    return Byte() % 16 == 15 ? nullptr : place;
+  }
+  template <typename T>
+  ct_status Keep(ct_status status, T* made) {
+    if (status == CT_OK || status == CT_STOPPED) {
+      if (made != nullptr) handles_.push_back(made);
+    }
+    return status;
+  }
+
+  // What a host can say of its memory: what reaches beyond it is said of no memory.
+  ct_array Array() {
+    ct_array array = {
+        memory_.data(), static_cast<ct_dtype>(Byte() % 7), static_cast<int32_t>(Byte() % 11) - 1, shape_, strides_,
+        Byte() % 2};
+    __int128 reach = 1;
+    for (int i = 0; i < 10; ++i) {
+      shape_[i] = Size();
+      strides_[i] = Size();
+      if (i < array.rank && shape_[i] > 0) {
+        const __int128 step = static_cast<__int128>(shape_[i] - 1) * strides_[i];
+        reach += step < 0 ? -step : step;
+        if (reach > kBuffer) reach = kBuffer + 1;
+      }
+    }
+    if (Byte() % 2) {
+      array.strides = nullptr;
+      reach = 1;
+      for (int i = 0; i < array.rank && i < 10 && reach <= kBuffer; ++i) reach *= shape_[i] < 0 ? 1 : shape_[i];
+    }
+    if (reach > kBuffer) array.data = nullptr;
+    if (Byte() % 16 == 15) array.shape = nullptr;
+    return array;
+  }
+
+  static int Hear(void* self, const char*, size_t length, int) {
+    Host& host = *static_cast<Host*>(self);
+    host.api_.free(nullptr);
+    return length % 7 == 6 || host.Byte() % 8 == 7;
+  }
+
+  ct_status Call(int function);
+
+  const ct_api& api_;
+  std::string_view input_;
+  std::vector<double> memory_;
+  std::vector<void*> handles_;
+  size_t first_own_ = 0;
+  std::string text_;
+  int64_t shape_[10] = {}, strides_[10] = {};
+};
+
+ct_status Host::Call(int function) {
+  const char* text = nullptr;
+  size_t size = 0;
+  ct_tensor* tensor = nullptr;
+  ct_tensors* tensors = nullptr;
+  ct_pass* pass = nullptr;
+  ct_cache* cache = nullptr;
+  ct_attention* attention = nullptr;
+  ct_model* model = nullptr;
+  ct_training* training = nullptr;
+  int more = 0;
+  switch (function) {
+    case 0: {
+      const size_t index = Byte() % handles_.size();
+      // The fixture's stay; what was freed stays in the list, as a handle that is no longer one.
+      return index < 3 || index >= first_own_ ? api_.free(handles_[index]) : CT_OK;
+    }
+    case 1:
+      return api_.describe(Handle(), Out(&text));
+    case 2:
+      return Keep(api_.parameters(Handle(), Out(&tensors)), tensors);
+    case 3: {
+      const ct_array array = Array();
+      __int128 count = 1;
+      for (int i = 0; i < array.rank && i < 10; ++i) count *= shape_[i] > 1 && count < (1 << 24) ? shape_[i] : 1;
+      if (count > (1 << 20) && count < (__int128{1} << 60)) return CT_OK;  // that much memory may be there
+      return Keep(api_.tensor_create(&array, Out(&tensor)), tensor);
+    }
+    case 4:
+    case 5:
+    case 6: {
+      const ct_array array = Array();
+      return Keep(api_.tensor_wrap(&array, nullptr, nullptr, Out(&tensor)), tensor);
+    }
+    case 7: {
+      ct_array array;
+      return api_.tensor_array(As<ct_tensor>(), Byte() % 8 == 7 ? nullptr : &array);
+    }
+    case 8: {
+      void* managed = nullptr;
+      const auto form = static_cast<ct_dlpack>(Byte() % 3);
+      const ct_status status = api_.tensor_to_dlpack(As<ct_tensor>(), form, &managed);
+      if (status != CT_OK) return status;
+      const ct_status back = api_.tensor_from_dlpack(managed, form, &tensor);
+      Require(back == CT_OK, "what went out does not come back: ", api_.last_error());
+      return Keep(back, tensor);
+    }
+    case 9:
+      return Keep(api_.tensors_create(Out(&tensors)), tensors);
+    case 10:
+    case 11:
+    case 12: {
+      ct_tensors* const list = As<ct_tensors>();
+      const char* const name = Name();
+      return api_.tensors_add(list, name, As<ct_tensor>());
+    }
+    case 13:
+      return api_.tensors_size(As<ct_tensors>(), Out(&size));
+    case 14:
+      return Keep(api_.tensors_at(As<ct_tensors>(), Byte() % 16, Out(&text), Out(&tensor)), tensor);
+    case 15: {
+      ct_tensors* const list = As<ct_tensors>();
+      return Keep(api_.tensors_find(list, Name(), Out(&tensor)), tensor);
+    }
+    case 16:
+      return Keep(api_.attention_create(Text(), Out(&attention)), attention);
+    case 17:
+    case 18: {
+      const auto* const layer = As<ct_attention>();
+      const auto* const inputs = As<ct_tensors>();
+      ct_pass** const made = Out(&pass);
+      const ct_status status =
+          api_.attention_forward(layer, inputs, Byte() % 2 ? nullptr : "{\"weights\": true}", Out(&tensors), made);
+      return Keep(Keep(status, tensors), pass);
+    }
+    case 19: {
+      const auto* const layer = As<ct_attention>();
+      return Keep(api_.attention_begin(layer, As<ct_tensor>(), Out(&cache)), cache);
+    }
+    case 20: {
+      const auto* const layer = As<ct_attention>();
+      auto* const state = As<ct_cache>();
+      return Keep(api_.attention_step(layer, state, As<ct_tensors>(), Out(&tensors)), tensors);
+    }
+    case 21:
+    case 22: {
+      auto* const of = As<ct_pass>();
+      const char* const name = Name();
+      return Keep(api_.backward(of, name, As<ct_tensor>(), Out(&tensors)), tensors);
+    }
+    case 23:
+      return Keep(api_.model_open("/dev/null/none", Text(), Out(&model)), model);
+    case 24: {
+      const auto* const of = As<ct_model>();
+      const auto* const inputs = As<ct_tensors>();
+      const ct_status status =
+          api_.model_forward(of, inputs, Byte() % 2 ? nullptr : "{\"detail\": \"all\"}", Out(&tensors), Out(&pass));
+      return Keep(Keep(status, tensors), pass);
+    }
+    case 25: {
+      const auto* const of = As<ct_model>();
+      const char* const prompt = Text();
+      const size_t length = prompt == nullptr ? Byte() % 2 : text_.size();
+      const std::string kept = prompt == nullptr ? "" : text_;
+      return api_.model_generate(of, prompt == nullptr ? nullptr : kept.data(), length, "{\"max_length\": 6}", Hear,
+                                 this, Out(&text), Out(&size));
+    }
+    case 26: {
+      const auto* const of = As<ct_model>();
+      return api_.model_search(of, As<ct_tensors>(), "{\"max_length\": 3, \"beams\": 2}", Out(&text));
+    }
+    case 27: {
+      const auto* const of = As<ct_model>();
+      const char* const given = Text();
+      return Keep(api_.model_encode(of, given, given == nullptr ? 0 : text_.size(), Out(&tensor)), tensor);
+    }
+    case 28: {
+      const auto* const of = As<ct_model>();
+      return api_.model_decode(of, As<ct_tensor>(), Out(&text), Out(&size));
+    }
+    case 29:
+      return Keep(api_.training_open(Byte() % 2 ? nullptr : "", Text(), "none", nullptr, Out(&training)), training);
+    case 30:
+      return api_.training_step(As<ct_training>(), Out(&more));
+    default:
+      return api_.training_metrics(As<ct_training>(), Out(&text));
+  }
+}
+
+}  // namespace
+
+// A host's calls of the C interface, with handles that are freed, of another kind or none, sizes that are wrong, and
+// NULL: each ends with a status, and one that is not CT_OK with a message.
+void FuzzCInterface(std::string_view input) { Host(input).Run(); }
+
+}  // namespace crosstalk::fuzz
