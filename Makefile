@@ -37,7 +37,8 @@ endif
 MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS TEST_JOBS SANITIZE UNITY CROSSTALK_DATA \
     $(if $(filter test,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
-    $(if $(filter mutants,$(GOALS)),N SEED FROM)
+    $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
+    $(if $(filter grade,$(GOALS)),SUBMISSION)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling trace simulate
 # What programs that make starts may read from their environment, into which make puts its command line: tests run make.
@@ -94,8 +95,9 @@ TOOL_SOURCES := $(filter-out tools/crosstalk.cc $(MPI_SOURCES),$(call sources,to
 TEST_SOURCES := $(filter-out $(if $(filter thread,$(SANITIZE)),,tests/runtime/planted_race_test.cc), \
     $(filter %_test.cc,$(call sources,tests)))
 TEST_SUPPORT_SOURCES := $(filter-out %_test.cc tests/install/% tests/faults/% tests/mpi/% tests/fuzz/driver.cc \
-    tests/mutants/mutants.cc,$(call sources,tests))
-EXAMPLE_SOURCES := $(call sources,examples)
+    tests/mutants/mutants.cc tests/course/%,$(call sources,tests))
+# examples/course/exercises are stubs, for a student's own folder: tools/course.mk.
+EXAMPLE_SOURCES := $(filter-out examples/course/exercises/%,$(call sources,examples))
 C_EXAMPLE_SOURCES := $(sort $(wildcard examples/*.c))
 # These include themselves once for each SIMD target, and stay by themselves; of the others a folder's are one unit. So
 # do those of tests/support, of which a test program links what it uses.
@@ -233,7 +235,7 @@ $(COMMAND): $(call object,tools/crosstalk.cc) $(call archives_for,tools)
 # the name of one of its sources, build/tests/FOLDER/…/NAME_test, it runs that source's tests alone.
 define test_program  # $(1): tests/FOLDER/…/
 $(BUILD)/$(1)all_tests: $(call objects,$(foreach source,$(TEST_SOURCES),$(if $(filter $(1),$(dir \
-    $(source))),$(source))),tests) $(BUILD)/lib/libtestsupport.a \
+    $(source))),$(source))),tests) $(BUILD)/lib/libtestsupport.a $(if $(filter tests/course/,$(1)),$(call archive,course)) \
     $(call archives_for,$(or $(filter $(FOLDERS),$(word 2,$(subst /, ,$(1)))),tools))
 	@mkdir -p $$(@D)
 	@echo "  link $$@"
@@ -266,3 +268,4 @@ include tools/targets.mk
 include tools/packaging.mk
 include tools/mpi.mk
 include tools/attacks.mk
+include tools/course.mk

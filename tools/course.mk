@@ -1,0 +1,63 @@
+# The course of docs/course/: a student's exercises and their grades. Included by the Makefile.
+
+# tests/course/checker checks a solution against the library, in a program of that solution alone.
+COURSE_MAIN := tests/course/checker/main.cc
+COURSE_SOURCES := $(filter-out $(COURSE_MAIN),$(wildcard tests/course/checker/*.cc))
+COURSE_OBJECTS := $(call objects,$(COURSE_SOURCES),unit)
+ifneq ($(UNITY),no)
+$(call units,$(COURSE_SOURCES),unit)
+endif
+$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc): OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
+$(call archive,course): $(COURSE_OBJECTS)
+	@mkdir -p $(@D)
+	@rm -f $@
+	@ar rcs $@ $^
+
+# Solutions, stubs and slips as course_test.cc includes them.
+COURSE_CASES := $(BUILD)/include/course/cases.inc
+$(COURSE_CASES): tests/course/write_cases.sh tests/course/slips.txt $(wildcard tests/course/solutions/*.cc)
+	@mkdir -p $(@D)
+	@sh tests/course/write_cases.sh > $@.tmp && mv $@.tmp $@
+$(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES)
+
+# A solution is compiled in seconds; those of kernels, which are measured, as fast as the compiler makes them.
+COURSE_PARTS := $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
+COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter $(LIGHT_CXXFLAGS)
+COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast
+COURSE_LINK := $(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS)
+
+COURSE_EXERCISES := $(subst _,.,$(patsubst examples/course/exercises/%.cc,%,$(sort $(wildcard examples/course/exercises/*.cc))))
+COURSE_N := $(if $(filter N,$(GIVEN)),$(N))
+ifneq ($(filter exercise,$(GOALS)),)
+ifneq ($(words $(COURSE_N)).$(words $(filter $(COURSE_EXERCISES),$(COURSE_N))),1.1)
+$(error make exercise: N='$(COURSE_N)' is none of the exercises $(COURSE_EXERCISES); docs/course/README.md has them)
+endif
+endif
+COURSE_FILE := exercises/$(subst .,_,$(COURSE_N)).cc
+COURSE_PROGRAM := $(BUILD)/course/$(subst .,_,$(COURSE_N))
+
+.PHONY: exercise
+exercise: $(COURSE_PARTS)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
+	@mkdir -p exercises $(BUILD)/course
+	@[ -e $(COURSE_FILE) ] || { cp examples/course/$(COURSE_FILE) $(COURSE_FILE) && \
+	  echo "$(COURSE_FILE) is yours: it says what is asked. Edit it, then make exercise N=$(COURSE_N) again"; }
+	@$(COURSE_COMPILE) $(if $(filter 6.3 6.4,$(COURSE_N)),$(COURSE_KERNEL_FLAGS)) -c $(COURSE_FILE) -o $(COURSE_PROGRAM).o
+	@$(COURSE_LINK) $(COURSE_PROGRAM).o $(COURSE_PARTS) $(LDLIBS) -o $(COURSE_PROGRAM)
+	@$(COURSE_PROGRAM)
+
+# SUBMISSION=FOLDER: a folder of each student in it, instead of exercises/.
+COURSE_GRADE := $(BUILD)/tests/course/grade
+$(COURSE_GRADE): $(call object,tests/course/grade.cc) $(call archive,course) $(call archives_for,models)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+COURSE_GRADE_ARGUMENTS := --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
+    --link $(call quoted,$(COURSE_LINK)) --parts '$(COURSE_PARTS) $(LDLIBS)' --exercises examples/course/exercises \
+    --work $(BUILD)/course --json $(BUILD)/course/grade.json
+
+.PHONY: grade
+grade: $(COURSE_GRADE) $(COURSE_PARTS)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders
+	@mkdir -p $(BUILD)/course
+	@$(COURSE_GRADE) $(COURSE_GRADE_ARGUMENTS) $(if $(filter SUBMISSION,$(GIVEN)),--students $(call quoted,$(SUBMISSION)),exercises)
+
+-include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc))
