@@ -38,7 +38,7 @@ MAKE_VARIABLES := BUILD PREFIX LIBDIR DESTDIR CXX CXXFLAGS CPPFLAGS LDFLAGS JOBS
     $(if $(filter test,$(GOALS)),ONLY) $(if $(filter $(RANK_GOALS),$(GOALS)),NP) \
     $(if $(filter faults,$(GOALS)),FAULT) $(if $(filter fuzz fuzz-%,$(GOALS)),TARGET SECONDS) \
     $(if $(filter mutants,$(GOALS)),N SEED FROM) $(if $(filter exercise,$(GOALS)),N) \
-    $(if $(filter grade,$(GOALS)),SUBMISSION)
+    $(if $(filter exercise grade,$(GOALS)),SUBMISSION)
 # These goals turn each other variable into an option of the command: make train D_MODEL=64. ARGS takes any options.
 COMMAND_GOALS := train eval generate finetune compare reproduce bench bench-scaling trace simulate
 # What programs that make starts may read from their environment, into which make puts its command line: tests run make.

@@ -33,15 +33,18 @@ ifneq ($(words $(COURSE_N)).$(words $(filter $(COURSE_EXERCISES),$(COURSE_N))),1
 $(error make exercise: N='$(COURSE_N)' is none of the exercises $(COURSE_EXERCISES); docs/course/README.md has them)
 endif
 endif
-COURSE_FILE := exercises/$(subst .,_,$(COURSE_N)).cc
+# A student's files: exercises/, or those of the folder that SUBMISSION names.
+COURSE_FOLDER := $(or $(if $(filter SUBMISSION,$(GIVEN)),$(patsubst %/,%,$(SUBMISSION))),exercises)
+COURSE_STUB := examples/course/exercises/$(subst .,_,$(COURSE_N)).cc
+COURSE_FILE := $(COURSE_FOLDER)/$(notdir $(COURSE_STUB))
 COURSE_PROGRAM := $(BUILD)/course/$(subst .,_,$(COURSE_N))
 
 .PHONY: exercise
 exercise: $(COURSE_PARTS)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
-	@mkdir -p exercises $(BUILD)/course
-	@[ -e $(COURSE_FILE) ] || { cp examples/course/$(COURSE_FILE) $(COURSE_FILE) && \
-	  echo "$(COURSE_FILE) is yours: it says what is asked. Edit it, then make exercise N=$(COURSE_N) again"; }
-	@$(COURSE_COMPILE) $(if $(filter 6.3 6.4,$(COURSE_N)),$(COURSE_KERNEL_FLAGS)) -c $(COURSE_FILE) -o $(COURSE_PROGRAM).o
+	@mkdir -p $(call quoted,$(COURSE_FOLDER)) $(BUILD)/course
+	@[ -e $(call quoted,$(COURSE_FILE)) ] || { cp $(COURSE_STUB) $(call quoted,$(COURSE_FILE)) && \
+	  echo $(call quoted,$(COURSE_FILE) is yours: it says what is asked. Edit it, then make exercise N=$(COURSE_N) again); }
+	@$(COURSE_COMPILE) $(if $(filter 6.3 6.4,$(COURSE_N)),$(COURSE_KERNEL_FLAGS)) -c $(call quoted,$(COURSE_FILE)) -o $(COURSE_PROGRAM).o
 	@$(COURSE_LINK) $(COURSE_PROGRAM).o $(COURSE_PARTS) $(LDLIBS) -o $(COURSE_PROGRAM)
 	@$(COURSE_PROGRAM)
 
@@ -53,7 +56,7 @@ $(COURSE_GRADE): $(call object,tests/course/grade.cc) $(call archive,course) $(c
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 COURSE_GRADE_ARGUMENTS := --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
     --link $(call quoted,$(COURSE_LINK)) --parts '$(COURSE_PARTS) $(LDLIBS)' --exercises examples/course/exercises \
-    --work $(BUILD)/course --json $(BUILD)/course/grade.json
+    --work $(BUILD)/course --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt
 
 .PHONY: grade
 grade: $(COURSE_GRADE) $(COURSE_PARTS)  ## points of all solutions in exercises/, or of many students: SUBMISSION=FOLDER of folders

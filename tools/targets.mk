@@ -71,7 +71,8 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 test_needs = $(if $(filter tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
     $(if $(filter install/% python/%,$(1)),$(LIBRARIES)) \
-    $(if $(filter faults/%,$(1)),$(FAULTS))
+    $(if $(filter faults/%,$(1)),$(FAULTS)) \
+    $(if $(filter course/%,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
 ifneq ($(filter ONLY,$(GIVEN)),)
 CHOSEN_TESTS := $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test)))

@@ -1,5 +1,5 @@
-// Chapter 3 of the course (docs/course/3_attention.md): attention as loops, as einsum, and its gradients, by hand and by
-// the tape. All numbers are one example's: Q[n, d_k, h], K[m, d_k, h], V[m, d_v, h].
+// Chapter 3 of the course (docs/course/3_attention.md): attention as loops, as einsum, and its gradients, by hand and
+// by the tape. All numbers are one example's: Q[n, d_k, h], K[m, d_k, h], V[m, d_v, h].
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +26,7 @@ Tensor Random(const char* name, const Shape& shape) {
 
 // As loops: every line of the equations is a loop over the dimensions that it names.
 struct Loops {
-  double W[n][m][h] = {}, O[n][d_v][h] = {};                                   // forward
+  double W[n][m][h] = {}, O[n][d_v][h] = {};                                            // forward
   double dW[n][m][h] = {}, dQ[n][d_k][h] = {}, dK[m][d_k][h] = {}, dV[m][d_v][h] = {};  // backward
 
   void Forward(const double* Q, const double* K, const double* V) {
@@ -39,7 +39,7 @@ struct Loops {
           sum += W[i][j][k] = std::exp(J);
         }
         for (int j = 0; j < m; ++j) {
-          W[i][j][k] /= sum;  // W = softmax of J over m
+          W[i][j][k] /= sum;                                                                  // W = softmax of J over m
           for (int d = 0; d < d_v; ++d) O[i][d][k] += W[i][j][k] * V[(j * d_v + d) * h + k];  // O = Σ_m W · V
         }
       }

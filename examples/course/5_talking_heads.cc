@@ -36,9 +36,9 @@ void FindTheRedCircle() {
   const Variable J = Values({2, 4}, {3, 0, 3, 0,    // J[h_k, m]: red?
                                      0, 0, 3, 3});  //            a circle?
   const Variable one = Values({2, 2}, {1, 0, 0, 1});
-  const Variable P_l = Values({2, 2}, {1, 1,    // P_l[h_k, h]: softmax head 0 adds both questions,
+  const Variable P_l = Values({2, 2}, {1, 1,     // P_l[h_k, h]: softmax head 0 adds both questions,
                                        1, -1});  //              head 1 asks for what is red and no circle
-  const Variable P_w = Values({2, 2}, {1, 1,    // P_w[h, h_v]: value head 0 reads what softmax head 0 found,
+  const Variable P_w = Values({2, 2}, {1, 1,     // P_w[h, h_v]: value head 0 reads what softmax head 0 found,
                                        0, -1});  //              value head 1 that without what head 1 found
   const Variable apart = Softmax(Einsum("L[h, m] = einsum(J[h_k, m], P_l[h_k, h])", {J, one}), 1);
   const Variable W = Softmax(Einsum("L[h, m] = einsum(J[h_k, m], P_l[h_k, h])", {J, P_l}), 1);
@@ -92,8 +92,8 @@ void MeasureTheBottleneck() {
 void MixByTheQuery() {
   const Variable J = Values({2, 2, 3}, {3, 0, 1, 0, 2, 1, 3, 0, 1, 0, 2, 1});  // J[n, h_k, m], both queries alike
   const Variable P_l = Values({2, 2}, {1, 0, 0, 1});
-  const Variable X = Values({2, 2}, {1, 0, 0, 1});                          // X[n, d_X]
-  const Variable P_Xl = Values({2, 2, 2}, {0, 0, 0, 0, -1, 1, 1, -1});      // P_Xl[d_X, h_k, h]: d_X=1 swaps heads
+  const Variable X = Values({2, 2}, {1, 0, 0, 1});                      // X[n, d_X]
+  const Variable P_Xl = Values({2, 2, 2}, {0, 0, 0, 0, -1, 1, 1, -1});  // P_Xl[d_X, h_k, h]: d_X=1 swaps heads
   const Variable R_Xl = Einsum("R_Xl[n, h_k, h] = einsum(X[n, d_X], P_Xl[d_X, h_k, h])", {X, P_Xl});
   const Variable L = Einsum("L[n, h, m] = einsum(J[n, h_k, m], P_l[h_k, h])", {J, P_l}) +
                      Einsum("L[n, h, m] = einsum(J[n, h_k, m], R_Xl[n, h_k, h])", {J, R_Xl});

@@ -2,7 +2,7 @@
 // time and memory, and writes a table and JSON with the points. `make grade` starts it.
 //
 //   grade --compile COMMAND --kernel-flags FLAGS --link COMMAND --parts "FILES LIBRARIES" --work FOLDER
-//         --exercises FOLDER --json FILE [--students] FOLDER
+//         --exercises FOLDER --json FILE --table FILE [--seconds N] [--students] FOLDER
 //
 // FOLDER holds 1_1.cc, 1_2.cc, …; with --students, a folder of these for each student. The limits keep an accident from
 // hurting: a loop without end, memory without bound, output without end. A solution runs with the user's rights all the
@@ -33,13 +33,15 @@ namespace {
 namespace fs = std::filesystem;
 using course::Exercise;
 using crosstalk::Json;
+using crosstalk::StrCat;
 
 constexpr unsigned kCompileSeconds = 120;
 constexpr uint64_t kCompileBytes = uint64_t{3} << 30, kRunBytes = uint64_t{4} << 30;
 constexpr uint64_t kOutputBytes = 1 << 20;
 
 struct Settings {
-  std::string compile, kernel_flags, link, parts, work, exercises, json, folder;
+  std::string compile, kernel_flags, link, parts, work, exercises, json, table, folder;
+  std::string seconds;  // that a solution may run; empty: what its exercise says
   bool students = false;
 };
 
@@ -48,13 +50,23 @@ struct Result {
   std::string state;    // "right", "wrong", "to be done", "missing", "does not compile", "out of time", …
   std::string message;  // the first wrong element, the compiler's first error, …
   std::string hint;
-  Json notes = Json::MakeArray();
+  Json notes = Json::MakeArray(), measures = Json::MakeObject();
 };
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
+}
+
+std::string Padded(std::string text, size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+std::string PaddedLeft(int number, size_t width) {
+  const std::string text = std::to_string(number);
+  return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
 std::string Contents(const fs::path& path) {
@@ -148,11 +160,15 @@ Result Grade(const Settings& settings, const Exercise& exercise, const fs::path&
     return result;
   }
   const fs::path output = work.string() + ".output";
-  const Ended ran = Run("exec " + Quoted(fs::absolute(program).string()) + " --json", exercise.seconds, kRunBytes,
-                        kOutputBytes, output);
+  const unsigned seconds =
+      settings.seconds.empty() ? exercise.seconds : static_cast<unsigned>(std::stoul(settings.seconds));
+  // Sanitizers reserve more addresses than any machine has memory.
+  const uint64_t bytes = settings.link.find("-fsanitize") == std::string::npos ? kRunBytes : RLIM_INFINITY;
+  const Ended ran =
+      Run("exec " + Quoted(fs::absolute(program).string()) + " --json", seconds, bytes, kOutputBytes, output);
   if (ran.out_of_time) {
     result.state = "out of time";
-    result.message = "it ran for more than " + std::to_string(exercise.seconds) + " seconds";
+    result.message = "it ran for more than " + std::to_string(seconds) + " seconds";
     return result;
   }
   if (WIFSIGNALED(ran.status)) {
@@ -172,6 +188,7 @@ Result Grade(const Settings& settings, const Exercise& exercise, const fs::path&
     result.message = verdict.At("message").AsString();
     result.hint = verdict.At("hint").AsString();
     result.notes = verdict.At("notes");
+    result.measures = verdict.At("measures");
     result.state = result.points == exercise.points                               ? "right"
                    : result.message.find("still to be done") != std::string::npos ? "to be done"
                                                                                   : "wrong";
@@ -206,7 +223,8 @@ Json ToJson(const std::string& name, const Results& results, int* total) {
                                        {"state", result.state},
                                        {"message", result.message},
                                        {"hint", result.hint},
-                                       {"notes", result.notes}}));
+                                       {"notes", result.notes},
+                                       {"measures", result.measures}}));
   }
   return Json::MakeObject({{"student", name}, {"points", *total}, {"exercises", exercises}});
 }
@@ -217,42 +235,55 @@ int TotalPoints() {
   return total;
 }
 
-// A student's own table: a line for each exercise.
-void PrintExercises(const Results& results) {
+// A student's own table: lines for each exercise.
+std::string TableOfExercises(const Results& results) {
+  std::string table;
   int total = 0;
   for (const Exercise& exercise : course::Exercises()) {
     const Result& result = results.at(exercise.id);
     total += result.points;
-    std::printf("%s  %d of %d  %-16s  %s\n", exercise.id.c_str(), result.points, exercise.points, result.state.c_str(),
-                exercise.title.c_str());
-    for (const std::string& line : {result.message, result.hint}) {
-      if (!line.empty() && result.state != "to be done") std::printf("               %s\n", line.c_str());
+    table += exercise.id + StrCat("  ", result.points, " of ", exercise.points, "  ") + Padded(result.state, 16) +
+             "  " + exercise.title + "\n";
+    std::vector<std::string> lines = {result.message, result.hint};
+    for (const Json& note : result.notes.AsArray()) lines.push_back(note.AsString());
+    for (const std::string& line : lines) {
+      if (!line.empty() && result.state != "to be done") table += "               " + line + "\n";
     }
   }
-  std::printf("%d of %d points\n", total, TotalPoints());
+  return table + StrCat(total, " of ", TotalPoints(), " points\n");
 }
 
 // Of many: a line for each student, the points of each chapter.
-void PrintStudents(const std::vector<std::pair<std::string, Results>>& students) {
+std::string TableOfStudents(const std::vector<std::pair<std::string, Results>>& students) {
   size_t width = 7;
   for (const auto& [name, results] : students) width = std::max(width, name.size());
   std::map<char, int> possible;
   for (const Exercise& exercise : course::Exercises()) possible[exercise.id[0]] += exercise.points;
-  std::printf("%-*s", static_cast<int>(width), "student");
-  for (const auto& [chapter, points] : possible) std::printf("  ch. %c", chapter);
-  std::printf("  total\n");
-  const auto print = [&](const std::string& name, const std::map<char, int>& points) {
+  std::string table = Padded("student", width);
+  for (const auto& [chapter, points] : possible) table += StrCat("  ch. ", chapter);
+  table += "  total\n";
+  const auto add = [&](const std::string& name, const std::map<char, int>& points) {
     int total = 0;
-    std::printf("%-*s", static_cast<int>(width), name.c_str());
-    for (const auto& [chapter, of] : points) std::printf("  %5d", of), total += of;
-    std::printf("  %5d\n", total);
+    table += Padded(name, width);
+    for (const auto& [chapter, of] : points) {
+      table += "  " + PaddedLeft(of, 5);
+      total += of;
+    }
+    table += "  " + PaddedLeft(total, 5) + "\n";
   };
   for (const auto& [name, results] : students) {
     std::map<char, int> points;
     for (const Exercise& exercise : course::Exercises()) points[exercise.id[0]] += results.at(exercise.id).points;
-    print(name, points);
+    add(name, points);
   }
-  print("of", possible);
+  add("of", possible);
+  return table;
+}
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw std::runtime_error(path + ": cannot be written");
 }
 
 int Main(const Settings& settings) {
@@ -284,16 +315,10 @@ int Main(const Settings& settings) {
     int total = 0;
     array.Append(ToJson(students.back().first, students.back().second, &total));
   }
-  const std::string json = Json::MakeObject({{"of", TotalPoints()}, {"students", array}}).DumpPretty();
-  std::ofstream file(settings.json, std::ios::binary);
-  file << json;
-  if (!file.flush()) throw std::runtime_error(settings.json + ": cannot be written");
-  if (settings.students) {
-    PrintStudents(students);
-  } else {
-    PrintExercises(students.front().second);
-  }
-  std::printf("%s has the details\n", settings.json.c_str());
+  WriteFile(settings.json, Json::MakeObject({{"of", TotalPoints()}, {"students", array}}).DumpPretty());
+  const std::string table = settings.students ? TableOfStudents(students) : TableOfExercises(students.front().second);
+  WriteFile(settings.table, table);
+  std::printf("%s%s has the table, %s the details\n", table.c_str(), settings.table.c_str(), settings.json.c_str());
   return 0;
 }
 
@@ -303,7 +328,8 @@ Settings ReadArguments(int argc, char** argv) {
       {"--compile", &Settings::compile}, {"--kernel-flags", &Settings::kernel_flags},
       {"--link", &Settings::link},       {"--parts", &Settings::parts},
       {"--work", &Settings::work},       {"--exercises", &Settings::exercises},
-      {"--json", &Settings::json}};
+      {"--json", &Settings::json},       {"--table", &Settings::table},
+      {"--seconds", &Settings::seconds}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--students") {

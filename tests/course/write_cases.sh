@@ -8,6 +8,7 @@ number=0
 echo '#include "tests/course/library_exercise.h"'
 echo '#pragma GCC diagnostic ignored "-Wunused-parameter"'
 echo '#pragma GCC diagnostic ignored "-Wunused-function"'
+echo '#pragma GCC diagnostic ignored "-Wunused-variable"'
 for file in tests/course/solutions/*.cc examples/course/exercises/*.cc; do
   number=$((number + 1))
   printf 'namespace case_%d {\n#include "%s"\n}\n' "$number" "$file"

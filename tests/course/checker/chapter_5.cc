@@ -259,7 +259,7 @@ void Check_5_4(AnyFunction function, Checker& checker) {
     for (int64_t k = 0; k < s.h_k; ++k) one(k, k) = 1;
     Array sums({s.h_k, s.h}, 1);
     checker.Expect(
-        crosstalk::ToString(crosstalk::Shape{s.d_X, s.d_M, s.d_k, s.h_k, s.h}) + " = [d_X, d_M, d_k, h_k, h]",
+        crosstalk::StrCat("d_X=", s.d_X, " d_M=", s.d_M, " d_k=", s.d_k, " h_k=", s.h_k, " h=", s.h),
         [&] { return Results{As<Signature_5_4>(function)(P_q, P_k, P_l)}; }, compose(P_l),
         {{"P_l missing",
           "without P_l each head has rank d_k alone: P[h] = Σ_k P_l[k, h] · P_q[k]·P_k[k]ᵀ is a sum over key heads.",

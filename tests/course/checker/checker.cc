@@ -40,8 +40,6 @@ bool Same(const Array& got, const Array& right, double tolerance) {
   return true;
 }
 
-std::string ListOf(const std::vector<int64_t>& sizes) { return ToString(crosstalk::Shape(sizes)); }
-
 // "L[b=0, h=2, n=1, m=3]" of element i; "dx" of a number alone.
 std::string ElementName(const Array& array, size_t i) {
   const size_t open = array.bracket().find('[');
@@ -176,6 +174,8 @@ Array Random(const std::string& bracket, const std::vector<int64_t>& sizes, doub
   for (size_t i = 0; i < array.values().size(); ++i) array.values()[i] = stddev * crosstalk::Normal(key, i);
   return array;
 }
+
+std::string ListOf(const std::vector<int64_t>& sizes) { return ToString(crosstalk::Shape(sizes)); }
 
 Array Transposed(const Array& P) {
   Array result(P.bracket(), Array({P.size(1), P.size(0)}));

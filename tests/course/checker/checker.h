@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "crosstalk/runtime/check.h"
 #include "tests/course/exercise.h"
 
 namespace course {
@@ -24,7 +26,8 @@ struct Outcome {
   State state = State::kSolved;
   std::string message;             // what is wrong: the case, and the first wrong element
   std::string slip, hint;          // empty: none that is known
-  std::vector<std::string> notes;  // what was measured
+  std::vector<std::string> notes;  // what was measured, in words and in numbers
+  std::vector<std::pair<std::string, double>> measures;
   std::vector<std::string> slips;  // the names of all that the exercise knows
 };
 
@@ -39,6 +42,7 @@ class Checker {
   // A slip that Require finds.
   void Knows(const std::string& slip);
   void Note(const std::string& note) { outcome_.notes.push_back(note); }
+  void Measure(const std::string& name, double value) { outcome_.measures.emplace_back(name, value); }
 
   Outcome& outcome() { return outcome_; }
 
@@ -85,6 +89,8 @@ Signature* As(AnyFunction function) {
 
 // Normal numbers, a function of the bracket and the sizes.
 Array Random(const std::string& bracket, const std::vector<int64_t>& sizes, double stddev = 1);
+// "[2, 3]"
+std::string ListOf(const std::vector<int64_t>& sizes);
 // P[i, j] as P[j, i], of the same bracket.
 Array Transposed(const Array& P);
 

@@ -15,12 +15,15 @@ Json Object(const course::Exercise& exercise, const course::Outcome& outcome) {
   const bool solved = outcome.state == course::Outcome::State::kSolved;
   Json notes = Json::MakeArray();
   for (const std::string& note : outcome.notes) notes.Append(note);
+  Json measures = Json::MakeObject();
+  for (const auto& [name, value] : outcome.measures) measures.Set(name, value);
   return Json::MakeObject({{"exercise", exercise.id},
                            {"points", solved ? exercise.points : 0},
                            {"of", exercise.points},
                            {"message", outcome.message},
                            {"hint", outcome.hint},
-                           {"notes", notes}});
+                           {"notes", notes},
+                           {"measures", measures}});
 }
 
 void Print(const course::Exercise& exercise, const course::Outcome& outcome) {
