@@ -48,6 +48,9 @@ AttentionConfig LayerOfRow(const TrainingConfig& config) {
        {config.model.encoder_self_kind, config.model.decoder_self_kind, config.model.encoder_decoder_kind}) {
     if (place && *place != config.model.attention.kind) return MakeAttentionLayer(config.model, place);
   }
+  for (const AttentionKind kind : config.model.layer_kinds) {
+    if (kind != config.model.attention.kind) return MakeAttentionLayer(config.model, kind);
+  }
   return MakeAttentionLayer(config.model);
 }
 

@@ -30,7 +30,8 @@ struct Experiment {
 // all rows. All configurations are checked: Error(kUsage) of the field at fault.
 std::vector<Cell> CellsOf(const std::vector<Experiment>& experiments);
 
-// The layer that a row is about: in a model where only one place has attention of the row's kind, that place's.
+// The layer that a row is about: in a model where only some places or layers have attention of another kind than the
+// others, theirs.
 AttentionConfig LayerOfRow(const TrainingConfig& config);
 
 }  // namespace crosstalk

@@ -268,6 +268,17 @@ void KeepRecords(const Experiment& experiment) {
   }
 }
 
+namespace {
+
+// The value of a field of a configuration; 0 of one that is no number.
+double NumberAt(const TrainingConfig& config, const std::string& key) {
+  const Json json = ToJson(config);
+  const Json* const value = json.Find(key);
+  return value != nullptr && value->is_number() ? value->AsDouble() : 0;
+}
+
+}  // namespace
+
 TableResult CollectTable(const Experiment& experiment) {
   const Table& table = experiment.table;
   TableResult result;
@@ -278,6 +289,7 @@ TableResult CollectTable(const Experiment& experiment) {
   for (size_t i = 0; i < experiment.configs.size(); ++i) {
     const TrainingConfig& config = experiment.configs[i];
     RowResult row = {.row = &table.rows[i], .layer = LayerOfRow(config)};
+    row.over = NumberAt(config, table.over);
     row.length = config.objective.input_length;
     row.steps = config.optimization.steps;
     row.cost = CostOf(row.layer, row.length, row.length);

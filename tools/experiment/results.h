@@ -28,6 +28,7 @@ struct CellResult {
 struct RowResult {
   const TableRow* row = nullptr;
   AttentionConfig layer;
+  double over = 0;                  // where the figure's curves have it: its value of the table's field
   AttentionCost cost;               // on one example, n = m = length
   int64_t length = 0, steps = 0;    // of its pretraining
   std::vector<CellResult> cells;    // whose pretraining is finished, by seed

@@ -83,8 +83,8 @@ Series CurveOf(const RowResult& row) {
   return MeanAndRange(row.row->name, runs);
 }
 
-// The table's figure over the number of heads; without series where its rows name none.
-std::vector<Series> SeriesOverHeads(const TableResult& result, const TableMeasure& measure) {
+// The table's figure over the number of heads, or another field; without series where its rows name none.
+std::vector<Series> SeriesOf(const TableResult& result, const TableMeasure& measure) {
   std::vector<Series> series;
   for (const RowResult& row : result.rows) {
     const std::vector<double> values = ValuesOf(row.ValuesOf(measure));
@@ -92,16 +92,22 @@ std::vector<Series> SeriesOverHeads(const TableResult& result, const TableMeasur
     auto place =
         std::find_if(series.begin(), series.end(), [&](const Series& one) { return one.name == row.row->series; });
     if (place == series.end()) place = series.insert(place, Series{.name = row.row->series, .x = {}, .y = {}});
-    AddMeanAndRange(static_cast<double>(row.layer.h), values, &*place);
+    AddMeanAndRange(row.over, values, &*place);
   }
   return series;
 }
 
-LineChartOptions ChartOverHeads(const TableResult& result, const TableMeasure& measure) {
+// "learning rate" of a field's key.
+std::string InWords(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+LineChartOptions ChartOf(const TableResult& result, const TableMeasure& measure) {
   return {.title = StrCat(result.table->title, ": ", measure.label),
-          .x_label = "heads",
+          .x_label = InWords(result.table->over),
           .y_label = StrCat("held-out ", measure.label),
-          .x_scale = AxisScale::kDoubling};
+          .x_scale = result.table->over == "heads" ? AxisScale::kDoubling : AxisScale::kLog};
 }
 
 std::string ClaimsHtml(const TableResult& result) {
@@ -117,8 +123,8 @@ std::string ClaimsHtml(const TableResult& result) {
 
 std::string ResultsFigure(const TableResult& result) {
   for (const TableMeasure& measure : result.measures) {
-    const std::vector<Series> over_heads = SeriesOverHeads(result, measure);
-    if (!over_heads.empty()) return StandaloneSvg(ChartOverHeads(result, measure), over_heads);
+    const std::vector<Series> over_heads = SeriesOf(result, measure);
+    if (!over_heads.empty()) return StandaloneSvg(ChartOf(result, measure), over_heads);
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) return StandaloneSvg(chart.options, chart.rows);
   }
@@ -135,7 +141,7 @@ std::string ResultsPage(const TableResult& result) {
                   Html(MeasuresTable(result), table.Label()) + (table.note.empty() ? "" : Paragraph(table.note)));
   std::string charts;
   for (const TableMeasure& measure : result.measures) {
-    charts += LineChart(ChartOverHeads(result, measure), SeriesOverHeads(result, measure));
+    charts += LineChart(ChartOf(result, measure), SeriesOf(result, measure));
     const Intervals chart = DifferencesOf(result, measure);
     if (!chart.rows.empty()) charts += IntervalChart(chart.options, chart.rows);
   }

@@ -35,7 +35,7 @@ struct TableRow {
   Json paper;               // the printed numbers by measure; also ln_ppl_deviation, ln_ppl_long, step_time, parameters
   std::string group;        // rows of one are taken to scatter alike, and seeds to act on them alike
   std::string cell;         // where its cells are, in all tables that have it; empty: MODEL-NAME
-  std::string series;       // of the table's figure, the curve over the number of heads that the row is a point of
+  std::string series;       // of the table's figure, the curve that the row is a point of
   bool label_lost = false;  // which of some rows the paper's numbers belong to is not certain
 
   std::optional<double> Printed(const std::string& key) const;
@@ -55,6 +55,7 @@ struct Table {
   std::string section;           // of the paper; empty: it is none of the paper's
   int64_t width = 768;           // d_model of its rows' configurations
   std::string scale = "smoke";   // at which it is computed where none is named
+  std::string over = "heads";    // the field of a training configuration that the figure's curves are over
   std::vector<TableMeasure> measures;
   std::vector<TableRow> rows;
   std::vector<TableClaim> claims;

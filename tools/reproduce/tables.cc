@@ -85,6 +85,7 @@ std::vector<Table> TablesFromJson(const Json& json, const std::string& source) {
     if (fields.Has("section")) table.section = fields.String("section");
     if (fields.Has("width")) table.width = fields.Int("width", 1, 1 << 20);
     if (fields.Has("scale")) table.scale = fields.String("scale");
+    if (fields.Has("over")) table.over = fields.String("over");
     table.model = fields.String("model");
     table.note = fields.String("note");
     const JsonReader& with_measures = fields.Has("measures") ? fields : measures;

@@ -341,6 +341,45 @@ TEST_F(ReproduceTest, TheTableOfHeadsIsDrawnOverTheirNumber) {
   EXPECT_TRUE(Contains(list.output, "'--scale' 'small'")) << list.output.substr(0, 400);
 }
 
+// Of the two tables whose rows differ in other options than attention's: each run has its row's, and the figure is over
+// the learning rate.
+TEST_F(ReproduceTest, RowsMaySetAnyOption) {
+  WriteBytes(dir_ / "text.txt", LinesOfText());
+  WriteBytes(dir_ / "letters.json", StrCat(R"({"name": "letters", "about": "for tests.", "seeds": 1, "models": {"lm": {
+      "pretraining": {"d_model": 32, "d_ff": 16, "layers": 4, "tokenizer": "bytes", "input_length": 8, "batch": 2, "steps": 2,
+                      "data": ")",
+                                           dir_ / "text.txt", R"(", "validation": ")", dir_ / "text.txt",
+                                           R"(", "eval_batches": 1, "eval_every": 1}, "finetuning": []}}})"));
+  const auto run = [&](const std::string& table) {
+    const CommandResult result = Succeeded(RunCommand({"reproduce", "--table", table, "--scale", dir_ / "letters.json",
+                                                       "--out", dir_ / "my table", "--threads", "1"}));
+    EXPECT_TRUE(Contains(result.output, "## Claims")) << result.output;
+    return result.output;
+  };
+  const auto config = [&](const std::string& row) {
+    const std::string path = dir_ / ("my table/cells/lm-" + row + "/seed-1/pretraining/run.json");
+    return ParseJson(ReadBytes(path), path).At("configuration");
+  };
+  run("rates");
+  EXPECT_EQ(config("identity-norm-at-0.008").At("learning_rate"), Json(0.008));
+  EXPECT_EQ(config("identity-norm-at-0.008").At("final_learning_rate"), Json(0.0004));
+  EXPECT_EQ(config("identity-norm-at-0.008").At("mixing_init"), Json("identity"));
+  EXPECT_EQ(config("random-plain-at-0.0005").At("learning_rate"), Json(0.0005));
+  const std::string figure = ReadBytes(dir_ / "my table/figure.svg");
+  for (const char* text : {"learning rate", "talking-heads, identity, norm"})
+    EXPECT_TRUE(Contains(figure, text)) << text;
+  EXPECT_EQ(Result().At("rows").AsArray().size(), 18u);
+
+  fs::remove_all(dir_ / "my table");
+  const std::string layers = run("layers");
+  EXPECT_EQ(config("talking-in-last").At("layer_kinds").AsArray().size(), 4u);
+  // A layer's parameters are those of the layers that talk: two projections of 4 heads more.
+  const Json rows = Result().At("rows");
+  ASSERT_EQ(rows.AsArray().size(), 7u);
+  EXPECT_EQ(rows.AsArray()[4].At("layer_parameters").AsInt() - rows.AsArray()[0].At("layer_parameters").AsInt(), 32);
+  EXPECT_EQ(rows.AsArray()[5].At("model_parameters").AsInt() - rows.AsArray()[0].At("model_parameters").AsInt(), 64);
+}
+
 TEST_F(ReproduceTest, AFigureOfCellsThatAreGoneIsRemoved) {
   Succeeded(RunCommand(Table({"--seeds", "1"})));
   ASSERT_TRUE(fs::exists(dir_ / "my table/figure.svg"));
