@@ -71,8 +71,11 @@ def _candidates():
     if named:
         return [pathlib.Path(named)]
     folder = pathlib.Path(__file__).resolve().parent
-    soname = "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
-    return [folder.parents[2] / soname, folder.parents[2] / "build" / "lib" / "libcrosstalk.so"]
+    if folder.parent.name != "dist-packages":
+        return [folder.parents[2] / "build" / "lib" / "libcrosstalk.so"]
+    lib, soname = folder.parents[2], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
+    # lib64 and Debian's lib/x86_64-linux-gnu are what LIBDIR was for `make install`.
+    return [lib / soname, *lib.glob("*/" + soname), *lib.parent.glob("lib?*/" + soname)]
 
 
 def _load():
