@@ -245,6 +245,8 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 	  install -D -m 644 $(SHARE)/$$file $(root)/share/$$file || exit 1; \
 	done
 	@$(call fill_in,$(STATIC_LIBS)) tools/crosstalk.pc.in > $(libroot)/pkgconfig/crosstalk.pc
+	@sed -e 's| -std=c++20||' -e 's|^Name: .*|Name: crosstalk-c|' $(libroot)/pkgconfig/crosstalk.pc $(libroot)/pkgconfig/crosstalk-c.pc \
+	  > $(libroot)/pkgconfig/crosstalk-c.pc
 	@for file in crosstalk-config crosstalk-config-version; do \
 	  $(call fill_in,$(subst $(EMPTY) ,;,$(filter-out -lpthread,$(STATIC_LIBS)))) tools/cmake/$$file.cmake.in \
 	    > $(libroot)/cmake/crosstalk/$$file.cmake || exit 1; \
@@ -256,7 +258,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 uninstall:  ## remove what `make install` put under DESTDIR PREFIX
 	@rm -rf $(root)/include/crosstalk $(root)/lib/crosstalk $(root)/share/doc/crosstalk $(root)/$(PYTHON_PACKAGE)
 	@rm -rf $(libroot)/cmake/crosstalk
-	@rm -f $(root)/include/crosstalk.h $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc \
+	@rm -f $(root)/include/crosstalk.h $(root)/bin/crosstalk $(libroot)/pkgconfig/crosstalk.pc $(libroot)/pkgconfig/crosstalk-c.pc \
 	  $(libroot)/libcrosstalk.a $(libroot)/libcrosstalk.so*
 	@cd $(root)/share 2>/dev/null && rm -f man/man1/crosstalk.1 man/man1/crosstalk-*.1 zsh/site-functions/_crosstalk \
 	  bash-completion/completions/crosstalk fish/vendor_completions.d/crosstalk.fish || true

@@ -62,10 +62,10 @@ class InstallTest : public ::testing::Test {
   }
   // Compiles a source of this tree with what pkg-config says.
   CommandResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
-                        const std::string& program) {
+                        const std::string& program, const std::string& package = "crosstalk") {
     return Shell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
-                 " --cflags --libs crosstalk) && eval \"" + compiler + " '" + source_ + "/" + source + "' $flags -o '" +
-                 (folder_ / program).string() + "'\"");
+                 " --cflags --libs " + package + ") && eval \"" + compiler + " '" + source_ + "/" + source +
+                 "' $flags -o '" + (folder_ / program).string() + "'\"");
   }
   CommandResult Run(const std::string& program) {
     return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");

@@ -88,7 +88,8 @@ TEST_F(InstallTest, TheHeaderOfCIsOneOfCAndOfCPlusPlus) {
 
 TEST_F(InstallTest, TheExampleInCNeedsNothingButWhatIsInstalled) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile = Compile("gcc -std=c11 -Wall -Wextra -Wpedantic -Werror", "examples/embed_c.c", "", "c");
+  const CommandResult compile =
+      Compile("gcc -std=c11 -Wall -Wextra -Wpedantic -Werror", "examples/embed_c.c", "", "c", "crosstalk-c");
   ASSERT_EQ(compile.status, 0) << compile.output;
   const CommandResult run = Run("c");
   EXPECT_EQ(run.status, 0) << run.output;
@@ -135,7 +136,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
-  const std::string c_functions = Shell("grep -o 'CT_API .*(' '" + source_ + "/models/c/crosstalk.h'").output;
+  const std::string c_functions = Shell("grep -o '^CT_API .*(' '" + source_ + "/models/c/crosstalk.h'").output;
   int of_c = 0;
   std::istringstream lines(symbols.output);
   int count = 0;
@@ -166,9 +167,10 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
         "include/crosstalk.h", "lib/python3/dist-packages/crosstalk/__init__.py", "include/crosstalk/models/t5/t5.h",
-        "lib/pkgconfig/crosstalk.pc", "lib/cmake/crosstalk/crosstalk-config.cmake", "share/doc/crosstalk/LICENSE",
-        "share/man/man1/crosstalk.1", "share/man/man1/crosstalk-train.1", "share/bash-completion/completions/crosstalk",
-        "share/zsh/site-functions/_crosstalk", "share/fish/vendor_completions.d/crosstalk.fish"}) {
+        "lib/pkgconfig/crosstalk.pc", "lib/pkgconfig/crosstalk-c.pc", "lib/cmake/crosstalk/crosstalk-config.cmake",
+        "share/doc/crosstalk/LICENSE", "share/man/man1/crosstalk.1", "share/man/man1/crosstalk-train.1",
+        "share/bash-completion/completions/crosstalk", "share/zsh/site-functions/_crosstalk",
+        "share/fish/vendor_completions.d/crosstalk.fish"}) {
     EXPECT_TRUE(fs::exists(fs::path(stage) / "opt/crosstalk" / path)) << path;
   }
   for (const char* path :

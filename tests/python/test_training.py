@@ -64,6 +64,14 @@ class TrainingTest(unittest.TestCase):
         training.save()
         self.assertTrue(list((self.folder / "run/checkpoints").iterdir()))
 
+    def test_a_with_saves_the_steps_done(self):
+        with self.assertRaises(KeyboardInterrupt):
+            with crosstalk.Training(self.folder / "run", **TINY) as training:
+                training.step()
+                training.step()
+                raise KeyboardInterrupt
+        self.assertEqual(crosstalk.Training(self.folder / "run", resume="auto").description["step"], 2)
+
     def test_an_option_that_is_not_known_is_named(self):
         with self.assertRaises(crosstalk.UsageError) as raised:
             crosstalk.Training(self.folder / "run", d_modell=3)

@@ -11,12 +11,14 @@ from .model import Model
 class Training(Handle):
     """A run in a folder, as `crosstalk train --out` makes it, to the same bits.
 
-        for metrics in Training("runs/novels", data="novels/", steps=2000, d_model=256, heads=8):
-            print(metrics["step"], metrics["loss"])
+        with Training("runs/novels", data="novels/", steps=2000, d_model=256, heads=8) as training:
+            for metrics in training:
+                print(metrics["step"], metrics["loss"])
 
     Options are those of `crosstalk train`; a `resume` of "auto" goes on with the folder's run where it holds one, and
     then what is not given is as in that. on_message(sentence) and on_evaluation(metrics) are told what happens; a stop()
-    that gives a true value ends the run with a checkpoint, and so does Ctrl-C: both raise behind it.
+    that gives a true value ends the run with a checkpoint, and raises Stopped. A `with` saves the steps done when it is
+    left, by Ctrl-C too; without one, what was not saved is lost.
     """
 
     def __init__(self, folder, *, resume="none", on_message=None, on_evaluation=None, stop=None, **options):
@@ -75,6 +77,12 @@ class Training(Handle):
     def save(self):
         """A checkpoint of the steps done, if there is none yet."""
         call("training_save", self)
+
+    def __exit__(self, *raised):
+        try:
+            self.save()
+        finally:
+            super().__exit__(*raised)
 
     @property
     def model(self):
