@@ -7,7 +7,9 @@ COURSE_OBJECTS := $(call objects,$(COURSE_SOURCES),unit)
 ifneq ($(UNITY),no)
 $(call units,$(COURSE_SOURCES),unit)
 endif
-$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc): OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
+# They compute little.
+$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc $(filter examples/course/%,$(EXAMPLE_SOURCES))): \
+    OBJECT_FLAGS := $(LIGHTEST_CXXFLAGS)
 $(call archive,course): $(COURSE_OBJECTS)
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -22,7 +24,7 @@ $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES
 
 # A solution is compiled in seconds; those of kernels, which are measured, as fast as the compiler makes them.
 COURSE_PARTS := $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
-COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter $(LIGHT_CXXFLAGS)
+COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter $(LIGHTEST_CXXFLAGS)
 COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast
 COURSE_LINK := $(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS)
 

@@ -1,4 +1,4 @@
-// Exercise 5.5 (2 points): dynamic projections of the logits (the paper's section 6).
+// Exercise 5.5 (2 points): dynamic projections of the logits (the paper's appendix A).
 //
 //   R_Xl[b, n, h_k, h] = Σ_d_X X[b, n, d_X] · P_Xl[d_X, h_k, h]        a matrix of each query
 //   R_Ml[b, m, h_k, h] = Σ_d_M M[b, m, d_M] · P_Ml[d_M, h_k, h]        a matrix of each memory position
