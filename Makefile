@@ -264,8 +264,8 @@ $(C_EXAMPLES): $(BUILD)/examples/%: examples/%.c models/c/crosstalk.h $(BUILD)/l
     $(TEST_OBJECTS) $(call object,$(TEST_SUPPORT_SOURCES) tools/crosstalk.cc $(wildcard tests/faults/*.cc) tests/mutants/mutants.cc \
     $(EXAMPLE_SOURCES)))
 
+include tools/course.mk
 include tools/targets.mk
 include tools/packaging.mk
 include tools/mpi.mk
 include tools/attacks.mk
-include tools/course.mk

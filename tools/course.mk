@@ -56,7 +56,7 @@ $(COURSE_GRADE): $(call object,tests/course/grade.cc) $(call archive,course) $(c
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	@$(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
-COURSE_GRADE_ARGUMENTS := --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
+COURSE_GRADE_ARGUMENTS = --compile $(call quoted,$(COURSE_COMPILE)) --kernel-flags '$(COURSE_KERNEL_FLAGS)' \
     --link $(call quoted,$(COURSE_LINK)) --parts '$(COURSE_PARTS) $(LDLIBS)' --exercises examples/course/exercises \
     --work $(BUILD)/course --json $(BUILD)/course/grade.json --table $(BUILD)/course/grade.txt
 
