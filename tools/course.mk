@@ -45,7 +45,7 @@ COURSE_PROGRAM := $(BUILD)/course/$(subst .,_,$(COURSE_N))
 exercise: $(COURSE_PARTS)  ## check a solution of the course: N=5.2 checks exercises/5_2.cc, and puts the stub there first
 	@mkdir -p $(call quoted,$(COURSE_FOLDER)) $(BUILD)/course
 	@[ -e $(call quoted,$(COURSE_FILE)) ] || { cp $(COURSE_STUB) $(call quoted,$(COURSE_FILE)) && \
-	  echo $(call quoted,$(COURSE_FILE) is yours: it says what is asked. Edit it, then make exercise N=$(COURSE_N) again); }
+	  echo $(call quoted,$(COURSE_FILE) is yours and says what is asked: write it and make exercise N=$(COURSE_N) again); }
 	@$(COURSE_COMPILE) $(if $(filter 6.3 6.4,$(COURSE_N)),$(COURSE_KERNEL_FLAGS)) -c $(call quoted,$(COURSE_FILE)) -o $(COURSE_PROGRAM).o
 	@$(COURSE_LINK) $(COURSE_PROGRAM).o $(COURSE_PARTS) $(LDLIBS) -o $(COURSE_PROGRAM)
 	@$(COURSE_PROGRAM)

@@ -72,6 +72,7 @@ TEST_F(GradeTest, AnExerciseBeginsAsItsStubAndIsNeverOverwritten) {
   const Ran begun = Make("exercise N=5.1 SUBMISSION='" + own + "'");
   EXPECT_NE(begun.status, 0);
   EXPECT_NE(begun.output.find("exercise 5.1 is still to be done"), std::string::npos) << begun.output;
+  EXPECT_NE(begun.output.find("make exercise N=5.1 again"), std::string::npos) << begun.output;
   EXPECT_EQ(Contents(own + "/5_1.cc"), Stub("5_1.cc"));
 
   const std::string slip = Replaced(Solution("5_1.cc"), "P_l(k, h)", "P_l(h, k)");
