@@ -1,4 +1,4 @@
-// examples/shakespeare/letters.json is the run that README.md measures: the usual settings of a small character model.
+// examples/shakespeare/letters.json is the run of docs/training.md: the usual settings of a small character model.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
