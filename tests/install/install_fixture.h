@@ -67,6 +67,15 @@ class InstallTest : public ::testing::Test {
                  " --cflags --libs " + package + ") && eval \"" + compiler + " '" + source_ + "/" + source +
                  "' $flags -o '" + (folder_ / program).string() + "'\"");
   }
+  // Compiles the program in C++ that a page of this tree shows.
+  CommandResult CompileThePage(const std::string& page, const std::string& program) {
+    const std::string path = (folder_ / program).string();
+    const CommandResult code =
+        Shell("sed -n '/^```cpp$/,/^```$/p' '" + source_ + "/" + page + "' | grep -v '^```' > '" + path + ".cc'");
+    if (code.status != 0) return code;
+    return Shell("export PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' && eval \"g++ -Wall -Werror '" + path +
+                 ".cc' $(pkg-config --cflags --libs crosstalk) -o '" + path + "'\"");
+  }
   CommandResult Run(const std::string& program) {
     return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
   }

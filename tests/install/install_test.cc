@@ -63,16 +63,17 @@ TEST_F(InstallTest, TheExamplesNeedNothingButWhatIsInstalled) {
 
 TEST_F(InstallTest, TheProgramOfThePageOnEmbeddingRuns) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const std::string program = (folder_ / "page").string();
-  ASSERT_EQ(
-      Shell("sed -n '/^```cpp$/,/^```$/p' '" + source_ + "/docs/embedding.md' | grep -v '^```' > '" + program + ".cc'")
-          .status,
-      0);
-  const CommandResult compile =
-      Shell("export PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' && eval \"g++ -Wall -Werror '" + program +
-            ".cc' $(pkg-config --cflags --libs crosstalk) -o '" + program + "'\"");
+  const CommandResult compile = CompileThePage("docs/embedding.md", "page");
   ASSERT_EQ(compile.status, 0) << compile.output;
   EXPECT_EQ(Run("page").status, 0) << Run("page").output;
+}
+
+TEST_F(InstallTest, TheProgramOfTheFrontPagePrintsWhatThePageSays) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const CommandResult compile = CompileThePage("README.md", "layer");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  const std::string printed = "&& ./layer\n" + Run("layer").output + "```\n";
+  EXPECT_NE(Shell("cat '" + source_ + "/README.md'").output.find(printed), std::string::npos) << printed;
 }
 
 // As the strictest of both languages read it.
