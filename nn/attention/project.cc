@@ -67,18 +67,33 @@ Variable ForEachHead(const Variable& x, int64_t heads, int64_t group) {
   return Reshape(wide, {b, m, heads, d});
 }
 
-// What a low-rank generator makes of x[b, n, d] for the mixing number c of Xl, Ml, Xw, Mw: F[b, n, 5, h].
+// F[b, n, 5, h] of logits and of weights.
+struct Factors {
+  Variable l, w;
+};
+
+// What a low-rank generator makes of x[b, n, d], X with first = 0 or M with first = 1, for the mixings c = first (Xl,
+// Ml) and first + 2 (Xw, Mw):
 //   H = GELU(x·dw1_c)   A[i] = H·qkw_c[i], i < 4   F = (rms over h of A[0], A[1]; A[2], A[3]; tanh(x·dd_c))
-Variable Factors(const AttentionParameters& p, const Variable& x, int64_t c) {
-  const auto of_mixing = [c](const Variable& parameter, int dim, const Shape& shape) {
+// All four products with x are one.
+Factors GeneratedFactors(const AttentionParameters& p, const Variable& x, int64_t first) {
+  const auto of_mixing = [](const Variable& parameter, int dim, int64_t c, const Shape& shape) {
     return Reshape(Slice(parameter, dim, c, c + 1), shape);
   };
-  const int64_t d = p.dw1.size(0), d_g = p.dw1.size(2), h = p.dd.size(2);
-  const Variable H = Gelu(Einsum("H[b,n,d_g] = einsum(x[b,n,d], dw[d,d_g])", {x, of_mixing(p.dw1, 1, {d, d_g})}));
-  const Variable A = Einsum("A[b,n,i,h] = einsum(H[b,n,d_g], K[d_g,i,h])", {H, of_mixing(p.qkw, 0, {d_g, 4, h})});
-  const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, A.dtype())), kGeneratorEpsilon);
-  const Variable diagonal = Tanh(Einsum("D[b,n,h] = einsum(x[b,n,d], dd[d,h])", {x, of_mixing(p.dd, 1, {d, h})}));
-  return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
+  const int64_t d = p.dw1.size(0), d_g = p.dw1.size(2), h = p.dd.size(2), w = first + 2;
+  const Variable P = Concat({of_mixing(p.dw1, 1, first, {d, d_g}), of_mixing(p.dw1, 1, w, {d, d_g}),
+                             of_mixing(p.dd, 1, first, {d, h}), of_mixing(p.dd, 1, w, {d, h})},
+                            1);
+  const Variable products = Einsum("Y[b,n,e] = einsum(x[b,n,d], P[d,e])", {x, P});
+  const Variable H = Gelu(Slice(products, 2, 0, 2 * d_g)), D = Tanh(Slice(products, 2, 2 * d_g, 2 * (d_g + h)));
+  const auto of = [&](int64_t c, int64_t place) {
+    const Variable A = Einsum("A[b,n,i,h] = einsum(H[b,n,d_g], K[d_g,i,h])",
+                              {Slice(H, 2, place * d_g, (place + 1) * d_g), of_mixing(p.qkw, 0, c, {d_g, 4, h})});
+    const Variable rows = RmsNorm(Slice(A, 2, 0, 2), Variable(Tensor::Full({h}, 1, A.dtype())), kGeneratorEpsilon);
+    const Variable diagonal = Slice(D, 2, place * h, (place + 1) * h);
+    return Concat({rows, Slice(A, 2, 2, 4), Reshape(diagonal, {x.size(0), x.size(1), 1, h})}, 2);
+  };
+  return {of(first, 0), of(w, 1)};
 }
 
 // F[b, n, 5, h] of the matrices R(F) + I.
@@ -154,8 +169,9 @@ AttentionMemory ProjectMemory(const AttentionConfig& config, const AttentionPara
   if (config.mixing.P_Ml) memory.R_Ml = Einsum("R_Ml[b,m,h_k,h] = einsum(M[b,m,d_M], P_Ml[d_M,h_k,h])", {M, p.P_Ml});
   if (config.mixing.P_Mw) memory.R_Mw = Einsum("R_Mw[b,m,h,h_v] = einsum(M[b,m,d_M], P_Mw[d_M,h,h_v])", {M, p.P_Mw});
   if (config.dynamic_form == DynamicForm::kLowRank) {
-    memory.F_Ml = Factors(p, M, 1);
-    memory.F_Mw = Factors(p, M, 3);
+    const Factors F = GeneratedFactors(p, M, 1);
+    memory.F_Ml = F.l;
+    memory.F_Mw = F.w;
   }
   return memory;
 }
@@ -200,12 +216,9 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   call.R_Ml = memory.R_Ml;
   call.R_Mw = memory.R_Mw;
   if (config.dynamic_form == DynamicForm::kLowRank) {
-    const auto of_query = [&](int64_t c, const Variable& P) {
-      const Variable F = Factors(p, X, c);
-      return P.defined() ? F : PlusIdentity(F);
-    };
-    call.F_Xl = of_query(0, p.P_l);
-    call.F_Xw = of_query(2, p.P_w);
+    const Factors F = GeneratedFactors(p, X, 0);
+    call.F_Xl = p.P_l.defined() ? F.l : PlusIdentity(F.l);
+    call.F_Xw = p.P_w.defined() ? F.w : PlusIdentity(F.w);
     call.F_Ml = memory.F_Ml;
     call.F_Mw = memory.F_Mw;
   }
