@@ -11,7 +11,6 @@
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/nn/attention/projections.h"
-#include "crosstalk/nn/init.h"
 #include "crosstalk/nn/linear.h"
 
 namespace crosstalk {

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "tests/course/checker/checker.h"
+#include "tests/support/shell.h"
 
 namespace course_pages_test {
 
@@ -43,12 +42,9 @@ std::vector<fs::path> Files(const fs::path& folder, const std::string& extension
 // Of a program in examples/course of the build that this test is part of.
 std::string Output(const std::string& program) {
   const fs::path path = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples/course" / program;
-  FILE* pipe = popen(("'" + path.string() + "' 2>&1").c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  EXPECT_EQ(pclose(pipe), 0) << path << "\n" << output;
-  return output;
+  const crosstalk::ShellResult run = crosstalk::Shell("'" + path.string() + "'");
+  EXPECT_EQ(run.status, 0) << path << "\n" << run.output;
+  return run.output;
 }
 
 TEST(CoursePagesTest, WhatAPageQuotesIsWhatItsProgramPrints) {

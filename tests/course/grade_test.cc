@@ -1,8 +1,6 @@
 // `make exercise` and `make grade` as a student and a teacher use them, on folders of their own.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,32 +9,22 @@
 #include <string>
 
 #include "crosstalk/runtime/json.h"
+#include "tests/support/shell.h"
 #include "tests/support/temp_dir.h"
 
 namespace grade_test {
 
 namespace fs = std::filesystem;
 using crosstalk::Json;
+using crosstalk::ShellResult;
 
-struct Ran {
-  int status = 0;
-  std::string output;
-};
-
-Ran Shell(const std::string& command) {
-  FILE* pipe = popen(("cd \"$CROSSTALK_SOURCE\" && { " + command + "; } 2>&1").c_str(), "r");
-  Ran ran;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    ran.output.append(buffer.data(), count);
-  }
-  ran.status = pclose(pipe);
-  return ran;
+ShellResult InSource(const std::string& command) {
+  return crosstalk::Shell("cd \"$CROSSTALK_SOURCE\" && { " + command + "; }");
 }
 
 // With what the make that runs this test was given, so that nothing has other flags and is built again.
-Ran Make(const std::string& arguments) {
-  return Shell("make --no-print-directory BUILD=\"$CROSSTALK_BUILD\" CROSSTALK_SETUP_DONE=1 " + arguments);
+ShellResult Make(const std::string& arguments) {
+  return InSource("make --no-print-directory BUILD=\"$CROSSTALK_BUILD\" CROSSTALK_SETUP_DONE=1 " + arguments);
 }
 
 std::string Contents(const fs::path& path) {
@@ -69,7 +57,7 @@ class GradeTest : public ::testing::Test {
 
 TEST_F(GradeTest, AnExerciseBeginsAsItsStubAndIsNeverOverwritten) {
   const std::string own = folder_.path() + "/own";
-  const Ran begun = Make("exercise N=5.1 SUBMISSION='" + own + "'");
+  const ShellResult begun = Make("exercise N=5.1 SUBMISSION='" + own + "'");
   EXPECT_NE(begun.status, 0);
   EXPECT_NE(begun.output.find("exercise 5.1 is still to be done"), std::string::npos) << begun.output;
   EXPECT_NE(begun.output.find("make exercise N=5.1 again"), std::string::npos) << begun.output;
@@ -77,21 +65,21 @@ TEST_F(GradeTest, AnExerciseBeginsAsItsStubAndIsNeverOverwritten) {
 
   const std::string slip = Replaced(Solution("5_1.cc"), "P_l(k, h)", "P_l(h, k)");
   Write(own + "/5_1.cc", slip);
-  const Ran wrong = Make("exercise N=5.1 SUBMISSION='" + own + "'");
+  const ShellResult wrong = Make("exercise N=5.1 SUBMISSION='" + own + "'");
   EXPECT_NE(wrong.status, 0);
   EXPECT_NE(wrong.output.find("hint: P_l is read transposed"), std::string::npos) << wrong.output;
   EXPECT_NE(wrong.output.find("0 of 1 points"), std::string::npos) << wrong.output;
   EXPECT_EQ(Contents(own + "/5_1.cc"), slip);
 
   Write(own + "/5_1.cc", Solution("5_1.cc"));
-  const Ran right = Make("exercise N=5.1 SUBMISSION='" + own + "'");
+  const ShellResult right = Make("exercise N=5.1 SUBMISSION='" + own + "'");
   EXPECT_EQ(right.status, 0);
   EXPECT_NE(right.output.find("right: 1 of 1 points"), std::string::npos) << right.output;
 }
 
 TEST_F(GradeTest, AnExerciseThatIsNotThereIsAnErrorWithTheList) {
   for (const char* number : {"9.9", "5.1 5.2"}) {
-    const Ran ran = Make("-n exercise N='" + std::string(number) + "'");
+    const ShellResult ran = Make("-n exercise N='" + std::string(number) + "'");
     EXPECT_NE(ran.output.find("is none of the exercises 1.1 1.2"), std::string::npos) << ran.output;
   }
 }
@@ -117,8 +105,8 @@ TEST_F(GradeTest, ManyStudentsAreGradedEachInAProcessWithLimits) {
   while (!command.empty() && command.back() == '\n') command.pop_back();
   command = command.substr(command.rfind("\n") + 1);
   const std::string json = folder_.path() + "/grade.json";
-  const Ran ran = Shell(command + " --seconds 3 --work '" + folder_.path() + "/work' --json '" + json + "' --table '" +
-                        folder_.path() + "/grade.txt'");
+  const ShellResult ran = InSource(command + " --seconds 3 --work '" + folder_.path() + "/work' --json '" + json +
+                                   "' --table '" + folder_.path() + "/grade.txt'");
   ASSERT_EQ(ran.status, 0) << command << "\n" << ran.output;
   std::map<std::string, std::map<std::string, Json>> results;
   const Json graded = crosstalk::ReadJsonFile(json);
@@ -151,8 +139,8 @@ TEST_F(GradeTest, ManyStudentsAreGradedEachInAProcessWithLimits) {
 }
 
 TEST_F(GradeTest, AFolderWithoutStudentsIsAnError) {
-  const Ran ran = Shell("\"$CROSSTALK_BUILD\"/tests/course/grade --work '" + folder_.path() + "' --students '" +
-                        folder_.path() + "'");
+  const ShellResult ran = InSource("\"$CROSSTALK_BUILD\"/tests/course/grade --work '" + folder_.path() +
+                                   "' --students '" + folder_.path() + "'");
   EXPECT_NE(ran.status, 0);
   EXPECT_NE(ran.output.find("holds no folders, one for each student"), std::string::npos) << ran.output;
 }

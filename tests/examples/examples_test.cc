@@ -1,10 +1,7 @@
 // Every program in examples/ runs to its end and prints what its comment promises.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +9,8 @@
 #include <regex>
 #include <set>
 #include <string>
+
+#include "tests/support/shell.h"
 
 namespace examples_test {
 
@@ -21,13 +20,9 @@ namespace fs = std::filesystem;
 std::string RunExample(const std::string& name, const std::string& arguments, int expected_status = 0) {
   const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "../../examples" / name;
   EXPECT_TRUE(fs::exists(program)) << program;
-  FILE* pipe = popen(("'" + program.string() + "' " + arguments + " 2>&1").c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == expected_status) << output;
-  return output;
+  const crosstalk::ShellResult run = crosstalk::Shell("'" + program.string() + "' " + arguments);
+  EXPECT_EQ(run.status, expected_status) << run.output;
+  return run.output;
 }
 
 TEST(ExamplesTest, TheWholeStackLearnsToFindTheMarkedRow) {

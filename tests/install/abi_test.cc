@@ -43,11 +43,11 @@ class AbiTest : public InstallTest {
     std::ofstream(folder_ / "models/crosstalk.h") << header;
     std::ofstream(folder_ / "models/c/crosstalk.h");
     std::ofstream(folder_ / "library.cc") << source;
-    const CommandResult compile = InFolder("g++ -g -shared -fPIC -I. " + flags + " library.cc -o library.so");
+    const ShellResult compile = InFolder("g++ -g -shared -fPIC -I. " + flags + " library.cc -o library.so");
     ASSERT_EQ(compile.status, 0) << compile.output;
   }
-  CommandResult InFolder(const std::string& command) { return Shell("cd '" + folder_.string() + "' && " + command); }
-  CommandResult Abi(const std::string& action, const std::string& record) {
+  ShellResult InFolder(const std::string& command) { return Shell("cd '" + folder_.string() + "' && " + command); }
+  ShellResult Abi(const std::string& action, const std::string& record) {
     return InFolder("sh tools/abi.sh " + action + " library.so " + record);
   }
   static std::string Replaced(std::string text, const std::string& from, const std::string& to) {
@@ -60,13 +60,13 @@ class AbiTest : public InstallTest {
 TEST_F(AbiTest, WhatIsNewOrInternalOrInlinedIsNoBreak) {
   Compile(Replaced(Replaced(kHeader, "{ int x; }", "{ int x, y; }"), "int Stop(", "int Pause();\nint Stop("),
           Replaced(kSource, "int Stop(", "int Pause() { return 1; }\nint Stop("), "-O2");
-  const CommandResult result = Abi("compare", "record.xz");
+  const ShellResult result = Abi("compare", "record.xz");
   EXPECT_EQ(result.status, 0) << result.output;
 }
 
 TEST_F(AbiTest, AStructThatIsAnotherIsOne) {
   Compile(Replaced(kHeader, "int steps;", "int steps; long more;"), kSource, "-O0");
-  const CommandResult result = Abi("compare", "record.xz");
+  const ShellResult result = Abi("compare", "record.xz");
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.output.find("crosstalk::Settings"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("the version in runtime/version.h must change"), std::string::npos) << result.output;
@@ -74,14 +74,14 @@ TEST_F(AbiTest, AStructThatIsAnotherIsOne) {
 
 TEST_F(AbiTest, AFunctionThatIsGoneIsOne) {
   Compile(kHeader, Replaced(kSource, "int Stop(", "static int Halt("), "-O0");
-  const CommandResult result = Abi("compare", "record.xz");
+  const ShellResult result = Abi("compare", "record.xz");
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.output.find("1 Removed"), std::string::npos) << result.output;
 }
 
 TEST_F(AbiTest, ASonameWithoutARecordPromisesNothing) {
   Compile(kHeader, Replaced(kSource, "int Stop(", "static int Halt("), "-O0");
-  const CommandResult result = Abi("compare", "of_the_next_soname.xz");
+  const ShellResult result = Abi("compare", "of_the_next_soname.xz");
   EXPECT_EQ(result.status, 0);
   EXPECT_NE(result.output.find("no release has this soname yet"), std::string::npos) << result.output;
 }

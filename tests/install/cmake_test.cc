@@ -17,14 +17,14 @@ class CMakePackageTest : public InstallTest {
     if (!IsSkipped() && Shell("command -v cmake").status != 0) GTEST_SKIP() << "there is no cmake";
   }
   // Configures the project tests/install/PROJECT in a fresh folder.
-  CommandResult Configure(const std::string& project, const std::string& options) {
+  ShellResult Configure(const std::string& project, const std::string& options) {
     binary_ = (folder_ / ("binary " + std::to_string(++count_))).string();
     return Shell("cmake -S '" + source_ + "/tests/install/" + project + "' -B '" + binary_ +
                  "' -DCMAKE_CXX_COMPILER=g++ -DCMAKE_PREFIX_PATH='" + prefix_ + "' " + options);
   }
   // Builds what was configured, and runs these of its programs.
   void ExpectProgramsRun(const std::vector<std::string>& programs) {
-    const CommandResult build = Shell("cmake --build '" + binary_ + "' --parallel 2");
+    const ShellResult build = Shell("cmake --build '" + binary_ + "' --parallel 2");
     ASSERT_EQ(build.status, 0) << build.output;
     for (const std::string& program : programs) {
       EXPECT_EQ(Shell("'" + binary_ + "/" + program + "'").output, kConsumerOutput) << program;
@@ -48,7 +48,7 @@ TEST_F(CMakePackageTest, BothTargetsLinkFromAMovedPrefixInEachFolderOfLibraries)
     ASSERT_NO_FATAL_FAILURE(Move());
     // Debian's cmake looks into lib and its folder of the architecture alone, other systems' into lib64.
     const std::string place = "-Dcrosstalk_DIR='" + prefix_ + "/lib64/cmake/crosstalk'";
-    const CommandResult configure = Configure("cmake", folder == "lib64" ? place : "");
+    const ShellResult configure = Configure("cmake", folder == "lib64" ? place : "");
     ASSERT_EQ(configure.status, 0) << configure.output;
     for (const std::string& file : {"crosstalk::crosstalk is " + prefix_ + "/" + folder + "/libcrosstalk.so.",
                                     "crosstalk::static is " + prefix_ + "/" + folder + "/libcrosstalk.a"}) {
@@ -70,7 +70,7 @@ TEST_F(CMakePackageTest, ALinkToTheLibrariesDoesNotMisleadIt) {
   fs::create_directory(root);
   fs::create_directory_symlink(fs::path(prefix_) / "lib", root / "lib");
   prefix_ = root.string();
-  const CommandResult configure = Configure("cmake", "");
+  const ShellResult configure = Configure("cmake", "");
   ASSERT_EQ(configure.status, 0) << configure.output;
   EXPECT_NE(configure.output.find("prefix with space/lib/libcrosstalk.a"), std::string::npos) << configure.output;
 }
@@ -97,7 +97,7 @@ TEST_F(CMakePackageTest, ItRefusesWhatItDoesNotPromise) {
   std::string list;
   for (const auto& [request, found] : requests) list += request + ";";
   list.pop_back();
-  const CommandResult configure = Configure("cmake/request", "'-DREQUESTS=" + list + "'");
+  const ShellResult configure = Configure("cmake/request", "'-DREQUESTS=" + list + "'");
   ASSERT_EQ(configure.status, 0) << configure.output;
   for (const auto& [request, found] : requests) {
     if (request.empty()) continue;  // a list drops it; the other projects ask so
@@ -114,15 +114,15 @@ TEST_F(CMakePackageTest, ItOffersWhatIsInstalledAndSaysWhereNothingIs) {
   ASSERT_EQ(Shell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
   EXPECT_NE(Configure("cmake/request", "-DREQUESTS=0.1").output.find("'0.1' 1"), std::string::npos);
   ASSERT_EQ(Shell("rm '" + prefix_ + "/lib/libcrosstalk.a'").status, 0);
-  const CommandResult configure = Configure("cmake", "");
+  const ShellResult configure = Configure("cmake", "");
   EXPECT_NE(configure.status, 0);
   EXPECT_NE(configure.output.find("there is neither libcrosstalk.so."), std::string::npos) << configure.output;
 }
 
 // With the libraries of this build, which are then there: tools/cmake does the same in a folder of its own.
 TEST_F(CMakePackageTest, AProjectThatFetchesTheSourcesLinksThem) {
-  const CommandResult configure = Configure("cmake/sources", "-DSOURCE='" + source_ + "' -DCROSSTALK_BUILD='" + build_ +
-                                                                 "' -DCROSSTALK_MAKE_VARIABLES=CXX=g++");
+  const ShellResult configure = Configure("cmake/sources", "-DSOURCE='" + source_ + "' -DCROSSTALK_BUILD='" + build_ +
+                                                               "' -DCROSSTALK_MAKE_VARIABLES=CXX=g++");
   ASSERT_EQ(configure.status, 0) << configure.output;
   ExpectProgramsRun({"with_shared"});
 }

@@ -2,32 +2,18 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "tests/support/shell.h"
+
 namespace install_test {
 
 namespace fs = std::filesystem;
-
-struct CommandResult {
-  int status;
-  std::string output;
-};
-
-inline CommandResult Shell(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  EXPECT_NE(pipe, nullptr);
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
+using crosstalk::Shell;
+using crosstalk::ShellResult;
 
 // Skips where there is nothing to install from (the program was started by hand) or what was built cannot be linked
 // by a plain compiler (it carries a sanitizer's run-time).
@@ -50,33 +36,33 @@ class InstallTest : public ::testing::Test {
     if (!folder_.empty()) fs::remove_all(folder_);
   }
 
-  CommandResult Make(const std::string& arguments) {
+  ShellResult Make(const std::string& arguments) {
     return Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' " + arguments);
   }
 
   // Installs under a prefix with a space in it, which pkg-config escapes for the shell that eval is.
   void Install(const std::string& variables = "") {
     prefix_ = (folder_ / "prefix with space").string();
-    const CommandResult install = Make("install PREFIX='" + prefix_ + "' " + variables);
+    const ShellResult install = Make("install PREFIX='" + prefix_ + "' " + variables);
     ASSERT_EQ(install.status, 0) << install.output;
   }
   // Compiles a source of this tree with what pkg-config says.
-  CommandResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
-                        const std::string& program, const std::string& package = "crosstalk") {
+  ShellResult Compile(const std::string& compiler, const std::string& source, const std::string& pkg_config_options,
+                      const std::string& program, const std::string& package = "crosstalk") {
     return Shell("flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config " + pkg_config_options +
                  " --cflags --libs " + package + ") && eval \"" + compiler + " '" + source_ + "/" + source +
                  "' $flags -o '" + (folder_ / program).string() + "'\"");
   }
   // Compiles the program in C++ that a page of this tree shows.
-  CommandResult CompileThePage(const std::string& page, const std::string& program) {
+  ShellResult CompileThePage(const std::string& page, const std::string& program) {
     const std::string path = (folder_ / program).string();
-    const CommandResult code =
+    const ShellResult code =
         Shell("sed -n '/^```cpp$/,/^```$/p' '" + source_ + "/" + page + "' | grep -v '^```' > '" + path + ".cc'");
     if (code.status != 0) return code;
     return Shell("export PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' && eval \"g++ -Wall -Werror '" + path +
                  ".cc' $(pkg-config --cflags --libs crosstalk) -o '" + path + "'\"");
   }
-  CommandResult Run(const std::string& program) {
+  ShellResult Run(const std::string& program) {
     return Shell("LD_LIBRARY_PATH='" + prefix_ + "/lib' '" + (folder_ / program).string() + "'");
   }
 

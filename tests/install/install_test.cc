@@ -13,9 +13,9 @@ namespace install_test {
 
 TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile = Compile("g++", "tests/install/consumer.cc", "", "consumer");
+  const ShellResult compile = Compile("g++", "tests/install/consumer.cc", "", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Run("consumer");
+  const ShellResult run = Run("consumer");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, kConsumerOutput);
 }
@@ -23,9 +23,9 @@ TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
 TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
   if (Shell("command -v clang++").status != 0) GTEST_SKIP() << "there is no clang++";
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile = Compile("clang++", "tests/install/consumer.cc", "", "consumer");
+  const ShellResult compile = Compile("clang++", "tests/install/consumer.cc", "", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Run("consumer");
+  const ShellResult run = Run("consumer");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, kConsumerOutput);
 }
@@ -33,21 +33,21 @@ TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
 TEST_F(InstallTest, StaticLinksTheArchive) {
   ASSERT_NO_FATAL_FAILURE(Install());
   // What docs/embedding.md says where both are there, and the plain line where only the archive is.
-  const CommandResult named = Shell(
+  const ShellResult named = Shell(
       "flags=$(PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --static --cflags --libs crosstalk | " +
       "sed 's/-lcrosstalk/-l:libcrosstalk.a/') && eval \"g++ '" + source_ + "/tests/install/consumer.cc' $flags " +
       "-o '" + (folder_ / "named").string() + "'\" && ldd '" + (folder_ / "named").string() + "'");
   ASSERT_EQ(named.status, 0) << named.output;
   EXPECT_EQ(named.output.find("libcrosstalk"), std::string::npos) << named.output;
   ASSERT_EQ(Shell("rm '" + prefix_ + "'/lib/libcrosstalk.so*").status, 0);
-  const CommandResult compile = Compile("g++", "tests/install/consumer.cc", "--static", "consumer");
+  const ShellResult compile = Compile("g++", "tests/install/consumer.cc", "--static", "consumer");
   ASSERT_EQ(compile.status, 0) << compile.output;
   for (const std::string program : {"named", "consumer"}) EXPECT_EQ(Run(program).output, kConsumerOutput);
 }
 
 TEST_F(InstallTest, AHostsHeaderOfTheSameNameIsNotTaken) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile =
+  const ShellResult compile =
       Compile("g++ -I'" + source_ + "/tests/install/host'", "tests/install/host/host.cc", "", "host");
   ASSERT_EQ(compile.status, 0) << compile.output;
   EXPECT_EQ(Run("host").output, "42 and 8\n");
@@ -56,21 +56,21 @@ TEST_F(InstallTest, AHostsHeaderOfTheSameNameIsNotTaken) {
 TEST_F(InstallTest, TheExamplesNeedNothingButWhatIsInstalled) {
   ASSERT_NO_FATAL_FAILURE(Install());
   for (const std::string name : {"whole_stack", "embed_training", "paper_pseudocode"}) {
-    const CommandResult compile = Compile("g++", "examples/" + name + ".cc", "", name);
+    const ShellResult compile = Compile("g++", "examples/" + name + ".cc", "", name);
     EXPECT_EQ(compile.status, 0) << compile.output;
   }
 }
 
 TEST_F(InstallTest, TheProgramOfThePageOnEmbeddingRuns) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile = CompileThePage("docs/embedding.md", "page");
+  const ShellResult compile = CompileThePage("docs/embedding.md", "page");
   ASSERT_EQ(compile.status, 0) << compile.output;
   EXPECT_EQ(Run("page").status, 0) << Run("page").output;
 }
 
 TEST_F(InstallTest, TheProgramOfTheFrontPagePrintsWhatThePageSays) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile = CompileThePage("README.md", "layer");
+  const ShellResult compile = CompileThePage("README.md", "layer");
   ASSERT_EQ(compile.status, 0) << compile.output;
   const std::string printed = "&& ./layer\n" + Run("layer").output + "```\n";
   EXPECT_NE(Shell("cat '" + source_ + "/README.md'").output.find(printed), std::string::npos) << printed;
@@ -82,35 +82,35 @@ TEST_F(InstallTest, TheHeaderOfCIsOneOfCAndOfCPlusPlus) {
   const std::string flags = " -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I'" + prefix_ + "/include' -";
   for (const std::string compiler :
        {"gcc -x c -std=c99", "gcc -x c -std=c11", "g++ -x c++ -std=c++98 -Wno-long-long"}) {
-    const CommandResult compile = Shell("printf '#include <crosstalk.h>\\nct_status status;\\n' | " + compiler + flags);
+    const ShellResult compile = Shell("printf '#include <crosstalk.h>\\nct_status status;\\n' | " + compiler + flags);
     EXPECT_EQ(compile.status, 0) << compiler << "\n" << compile.output;
   }
 }
 
 TEST_F(InstallTest, TheExampleInCNeedsNothingButWhatIsInstalled) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult compile =
+  const ShellResult compile =
       Compile("gcc -std=c11 -Wall -Wextra -Wpedantic -Werror", "examples/embed_c.c", "", "c", "crosstalk-c");
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Run("c");
+  const ShellResult run = Run("c");
   EXPECT_EQ(run.status, 0) << run.output;
 }
 
 TEST_F(InstallTest, AHostInCThatLoadsTheLibraryIsLeftAsItIs) {
   ASSERT_NO_FATAL_FAILURE(Install());
   const std::string program = "'" + (folder_ / "host_c").string() + "'";
-  const CommandResult compile = Shell("gcc -std=gnu11 -Wall -Wextra -Werror -fopenmp -I'" + prefix_ + "/include' '" +
-                                      source_ + "/tests/install/host.c' -ldl -o " + program);
+  const ShellResult compile = Shell("gcc -std=gnu11 -Wall -Wextra -Werror -fopenmp -I'" + prefix_ + "/include' '" +
+                                    source_ + "/tests/install/host.c' -ldl -o " + program);
   ASSERT_EQ(compile.status, 0) << compile.output;
-  const CommandResult run = Shell(program + " '" + prefix_ + "/lib/libcrosstalk.so'");
+  const ShellResult run = Shell(program + " '" + prefix_ + "/lib/libcrosstalk.so'");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.output, "the host is as it was\n");
 }
 
 // The programs of the page on C are the example's functions, in its words.
 TEST_F(InstallTest, ThePageOnCQuotesTheExample) {
-  const CommandResult example = Shell("cat '" + source_ + "/examples/embed_c.c'");
-  const CommandResult quoted =
+  const ShellResult example = Shell("cat '" + source_ + "/examples/embed_c.c'");
+  const ShellResult quoted =
       Shell("sed -n '/^```c$/,/^```$/p' '" + source_ + "/docs/embedding_c.md' | sed 's/^```$/@/' | grep -v '^```c'");
   ASSERT_EQ(quoted.status, 0) << quoted.output;
   std::istringstream blocks(quoted.output);
@@ -124,7 +124,7 @@ TEST_F(InstallTest, ThePageOnCQuotesTheExample) {
 
 TEST_F(InstallTest, OneVersionEverywhere) {
   ASSERT_NO_FATAL_FAILURE(Install());
-  const CommandResult pkg_config =
+  const ShellResult pkg_config =
       Shell("PKG_CONFIG_PATH='" + prefix_ + "/lib/pkgconfig' pkg-config --modversion crosstalk");
   EXPECT_EQ("crosstalk " + pkg_config.output, Shell("'" + prefix_ + "/bin/crosstalk' --version").output);
   EXPECT_EQ(pkg_config.output, Shell("sed -n 's/^#define CROSSTALK_VERSION_[A-Z]* //p' '" + prefix_ +
@@ -134,7 +134,7 @@ TEST_F(InstallTest, OneVersionEverywhere) {
 
 TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
   // Mangled: functions, vtables and type information, thunks, static variables of functions, guards of variables.
-  const CommandResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
+  const ShellResult symbols = Shell("nm -D --defined-only '" + build_ + "/lib/libcrosstalk.so' | cut -d' ' -f2,3");
   ASSERT_EQ(symbols.status, 0) << symbols.output;
   const std::regex ours("_Z(T[VTIS]|Th.*_|Z|GV|GVZ)?NK?9crosstalk.*");
   const std::string c_functions = Shell("grep -o '^CT_API .*(' '" + source_ + "/models/c/crosstalk.h'").output;
@@ -163,7 +163,7 @@ TEST_F(InstallTest, TheSharedLibraryExportsThePublicInterfaceAlone) {
 
 TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
   const std::string stage = (folder_ / "stage").string();
-  const CommandResult install = Make("install DESTDIR='" + stage + "' PREFIX=/opt/crosstalk");
+  const ShellResult install = Make("install DESTDIR='" + stage + "' PREFIX=/opt/crosstalk");
   ASSERT_EQ(install.status, 0) << install.output;
   for (const char* path :
        {"bin/crosstalk", "lib/libcrosstalk.a", "lib/libcrosstalk.so", "include/crosstalk/crosstalk.h",
@@ -185,17 +185,17 @@ TEST_F(InstallTest, DestdirStagesWithoutAppearingInTheFiles) {
 }
 
 TEST_F(InstallTest, ItSaysInOneLineWhyItCannot) {
-  const CommandResult relative = Make("install PREFIX=here");
+  const ShellResult relative = Make("install PREFIX=here");
   EXPECT_NE(relative.status, 0);
   EXPECT_NE(relative.output.find("make install: PREFIX=FOLDER must begin with /"), std::string::npos)
       << relative.output;
   for (const char* folder : {"/lib64", "lib/../..", "'lib;x'", "''"}) {
-    const CommandResult outside = Make("install DESTDIR='" + folder_.string() + "' LIBDIR=" + folder);
+    const ShellResult outside = Make("install DESTDIR='" + folder_.string() + "' LIBDIR=" + folder);
     EXPECT_NE(outside.status, 0) << folder;
     EXPECT_NE(outside.output.find("make install: LIBDIR must be a folder below PREFIX"), std::string::npos)
         << outside.output;
   }
-  const CommandResult install = Make("install PREFIX=/dev/null/prefix");
+  const ShellResult install = Make("install PREFIX=/dev/null/prefix");
   EXPECT_NE(install.status, 0);
   EXPECT_NE(install.output.find("make install: cannot write to /dev/null/prefix;"), std::string::npos)
       << install.output;

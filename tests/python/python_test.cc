@@ -1,32 +1,15 @@
 // The Python package, on the library of this build: each file of tests/python in an interpreter of its own, the package
 // of a prefix, and the program of the page on it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "tests/support/shell.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk::python_test {
-
-struct Outcome {
-  int status;
-  std::string output;
-};
-
-Outcome Shell(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  EXPECT_NE(pipe, nullptr);
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
 
 class PythonTest : public ::testing::Test {
  protected:
@@ -47,13 +30,13 @@ class PythonTest : public ::testing::Test {
     FAIL() << "there is no python3 with numpy; packages.txt has them";
   }
 
-  Outcome Run(const std::string& arguments, const std::string& environment = "") {
+  ShellResult Run(const std::string& arguments, const std::string& environment = "") {
     return Shell("cd '" + folder_.path() + "' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" + source_ +
                  "/tools/python' CROSSTALK_LIBRARY='" + build_ + "/lib/libcrosstalk.so' " + environment + " " +
                  python_ + " -X dev -W error::ResourceWarning " + arguments);
   }
   void RunFile(const std::string& name) {
-    const Outcome outcome = Run("'" + source_ + "/tests/python/" + name + "'");
+    const ShellResult outcome = Run("'" + source_ + "/tests/python/" + name + "'");
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_EQ(outcome.output.find("Traceback"), std::string::npos) << outcome.output;
     if (outcome.output.find("OK (skipped=") != std::string::npos) GTEST_SKIP() << outcome.output;
@@ -71,19 +54,19 @@ TEST_F(PythonTest, Torch) { RunFile("test_torch.py"); }
 
 TEST_F(PythonTest, AnInstalledPackageFindsTheLibraryOfItsPrefixAlsoWhereThatWasMoved) {
   const std::string prefix = folder_ / "prefix", moved = folder_ / "moved prefix";
-  const Outcome install =
+  const ShellResult install =
       Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' install PREFIX='" + prefix + "'");
   ASSERT_EQ(install.status, 0) << install.output;
   std::filesystem::rename(prefix, moved);
   const std::string program =
       "-c 'import crosstalk, numpy\n"
       "print(crosstalk.__file__, crosstalk.Attention(d_model=8, heads=2)(numpy.ones((1, 2, 8), \"float32\")).shape)'";
-  const Outcome outcome =
+  const ShellResult outcome =
       Shell("cd / && PYTHONPATH='" + moved + "/lib/python3/dist-packages' " + python_ + " " + program);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("moved prefix"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("(1, 2, 8)"), std::string::npos) << outcome.output;
-  const Outcome uninstall =
+  const ShellResult uninstall =
       Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' uninstall PREFIX='" + moved + "'");
   ASSERT_EQ(uninstall.status, 0) << uninstall.output;
   EXPECT_FALSE(std::filesystem::exists(moved + "/lib/python3/dist-packages/crosstalk"));
@@ -95,7 +78,7 @@ TEST_F(PythonTest, TheProgramOfThePageRuns) {
                   (folder_ / "page.py") + "'")
                 .status,
             0);
-  const Outcome outcome = Run("page.py");
+  const ShellResult outcome = Run("page.py");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 

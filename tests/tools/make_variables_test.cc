@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+
+#include "tests/support/shell.h"
 
 namespace make_variables_test {
 
@@ -18,21 +18,11 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What `command` prints on both streams.
-std::string Shell(const std::string& command) {
-  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
-  EXPECT_NE(pipe, nullptr);
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  pclose(pipe);
-  return output;
-}
-
 // What `VARIABLES make ARGUMENTS` prints, without what the make that runs this test was given.
 std::string Make(const std::string& arguments, const std::string& variables = "") {
-  return Shell("cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL " + variables +
-               " make CROSSTALK_SETUP_DONE=1 " + arguments);
+  return crosstalk::Shell("cd \"$CROSSTALK_SOURCE\" && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL " + variables +
+                          " make CROSSTALK_SETUP_DONE=1 " + arguments)
+      .output;
 }
 
 // The last line that `make -n` would run; `arguments` are words of a shell.
@@ -152,7 +142,7 @@ TEST_F(MakeVariablesTest, AFolderThatMakeCannotBuildInIsSaidInOneLine) {
 
 TEST_F(MakeVariablesTest, AnUpToDateTreeHasNothingToDo) {
   // With what this make was given: other flags would be something to do.
-  const std::string output = Shell("make -C \"$CROSSTALK_SOURCE\" -n BUILD=\"$CROSSTALK_BUILD\" all");
+  const std::string output = crosstalk::Shell("make -C \"$CROSSTALK_SOURCE\" -n BUILD=\"$CROSSTALK_BUILD\" all").output;
   EXPECT_NE(output.find("Nothing to be done for 'all'"), std::string::npos) << output.substr(0, 1000);
 }
 
@@ -168,10 +158,11 @@ TEST_F(MakeVariablesTest, ObjectsOfExamplesAreKept) {
 TEST_F(MakeVariablesTest, AnArchiveDependsOnTheCommitAlone) {
   const fs::path build = fs::temp_directory_path() / ("crosstalk-dist-" + std::to_string(getpid()));
   const std::string first = Make("dist BUILD='" + build.string() + "'");
-  if (Shell("git -C \"$CROSSTALK_SOURCE\" rev-parse -q --verify HEAD > /dev/null && echo yes") == "yes\n") {
+  if (crosstalk::Shell("git -C \"$CROSSTALK_SOURCE\" rev-parse -q --verify HEAD > /dev/null && echo yes").output ==
+      "yes\n") {
     EXPECT_NE(first.find(".tar.gz\n"), std::string::npos) << first;
     EXPECT_EQ(first, Make("dist BUILD='" + build.string() + "'"));
-    const std::string names = Shell("tar tzf '" + build.string() + "'/crosstalk-*.tar.gz");
+    const std::string names = crosstalk::Shell("tar tzf '" + build.string() + "'/crosstalk-*.tar.gz").output;
     for (const char* name : {"/Makefile\n", "/README.md\n", "/examples/shakespeare/training.txt\n"}) {
       EXPECT_NE(names.find(name), std::string::npos) << name;
     }
