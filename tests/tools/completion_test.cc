@@ -1,5 +1,5 @@
-// `crosstalk options --completion` and `--man`: what they print is what shells and man understand, and completes what
-// the tables of options say.
+// `crosstalk options --completion` and `--man`: shells and man read what they print. Completion offers every option of
+// the tables.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -194,23 +194,23 @@ void Check_7_4(AnyFunction function, Checker& checker) {
       return Results{score};
     };
     const auto previous = [&](int64_t h, int64_t n) { return W(h, n, n - 1); };
-    checker.Expect(crosstalk::StrCat("h=", H, " n=", N, " m=", N),
-                   [&] {
-                     Array score({H});
-                     score.values() = As<Signature_7_4>(function)(W);
-                     if (score.values().size() != static_cast<size_t>(H))
-                       throw std::runtime_error("a score for each head is asked");
-                     return Results{score};
-                   },
-                   scores(previous, N - 1),
-                   {{"first position counted",
-                     "the first position has none before it: the mean is over n = 1, …, that is n - 1 of them.",
-                     [&] { return scores(previous, N); }},
-                    {"itself", "W[h, n, n] is what a position gives itself: the one before it is m = n - 1.",
-                     [&] { return scores([&](int64_t h, int64_t n) { return W(h, n, n); }, N - 1); }},
-                    {"queries and memory swapped",
-                     "W[h, n - 1, n] is what is masked: n is the query, which looks back at m = n - 1.",
-                     [&] { return scores([&](int64_t h, int64_t n) { return W(h, n - 1, n); }, N - 1); }}});
+    checker.Expect(
+        crosstalk::StrCat("h=", H, " n=", N, " m=", N),
+        [&] {
+          Array score({H});
+          score.values() = As<Signature_7_4>(function)(W);
+          if (score.values().size() != static_cast<size_t>(H))
+            throw std::runtime_error("a score for each head is asked");
+          return Results{score};
+        },
+        scores(previous, N - 1),
+        {{"first position counted",
+          "the first position has none before it: the mean is over n = 1, …, that is n - 1 of them.",
+          [&] { return scores(previous, N); }},
+         {"itself", "W[h, n, n] is the weight of a position for itself: the one before it is m = n - 1.",
+          [&] { return scores([&](int64_t h, int64_t n) { return W(h, n, n); }, N - 1); }},
+         {"queries and memory swapped", "W[h, n - 1, n] is masked: query n looks back at position m = n - 1.",
+          [&] { return scores([&](int64_t h, int64_t n) { return W(h, n - 1, n); }, N - 1); }}});
   }
 }
 
