@@ -1,5 +1,7 @@
 #include "crosstalk/models/t5/config.h"
 
+#include <algorithm>
+
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/nn/attention/config_fields.h"
@@ -77,6 +79,17 @@ void ResolveT5(ModelOptions& options, int64_t) {
   if (!options.decoder_layers) options.decoder_layers = options.layers;
 }
 
+namespace {
+
+// A decoder asks the encoder's output with one query at a time: what convolves there does so over keys alone.
+AttentionConfig OverKeysAlone(AttentionConfig layer) {
+  layer.c_ql = std::min<int64_t>(layer.c_ql, 1);
+  layer.c_qw = std::min<int64_t>(layer.c_qw, 1);
+  return layer;
+}
+
+}  // namespace
+
 std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const ModelPurpose& purpose) {
   auto config = std::make_unique<T5Config>();
   config->SetFrom(options, purpose.vocabulary);
@@ -84,7 +97,7 @@ std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const Mode
   config->decoder_layers = options.decoder_layers.value_or(options.layers);
   config->SetAttention(MakeAttentionLayer(options, options.encoder_self_kind),
                        MakeAttentionLayer(options, options.decoder_self_kind),
-                       MakeAttentionLayer(options, options.encoder_decoder_kind));
+                       OverKeysAlone(MakeAttentionLayer(options, options.encoder_decoder_kind)));
   CROSSTALK_CHECK_FIELD(options.layer_kinds.empty() || !options.encoder_self_kind || !options.decoder_self_kind ||
                             !options.encoder_decoder_kind,
                         "layer_kinds", "each of the three places of attention has a kind of its own for all layers");
@@ -92,6 +105,7 @@ std::unique_ptr<ModelConfig> ConfigureT5(const ModelOptions& options, const Mode
   if (!options.decoder_self_kind) config->decoder_self_layers = MakeAttentionLayers(options, config->decoder_layers);
   if (!options.encoder_decoder_kind) {
     config->encoder_decoder_layers = MakeAttentionLayers(options, config->decoder_layers);
+    for (AttentionConfig& layer : config->encoder_decoder_layers) layer = OverKeysAlone(layer);
   }
   for (AttentionConfig& layer : config->decoder_self_layers) layer.causality = Causality::kCausal;
   config->Validate();
