@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/inspection/crossing.h"
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/text_inputs.h"
 #include "crosstalk/models/training/run_folder.h"
@@ -21,6 +22,7 @@
 #include "tools/output.h"
 #include "tools/report/mixing_section.h"
 #include "tools/report/page.h"
+#include "tools/report/what_mixing_does.h"
 
 namespace crosstalk {
 namespace {
@@ -102,11 +104,15 @@ void WritePage(const InspectSettings& settings, const AnyModel& any, const Atten
   Page page(maps == nullptr ? "Head projections" : "Attention maps");
   page.SetLead(StrCat(any.model->Describe(), ", ", ToString(any.model->AttentionPlaces()[0].config), ". From ",
                       any.source, ", computed in ", Name(any.model->precision()), "."));
-  const std::string projections = MixingSection(mixing);
+  const std::string projections = MixingSection(mixing), crossing = CrossingText(mixing);
+  if (!crossing.empty()) page.AddSection("What mixing does", StrCat("<p>", EscapeHtml(crossing), "</p>\n"));
   if (maps != nullptr) {
+    const std::optional<MixedHead> mixed = MostMixedHead(mixing.current.layers);
     const MapsSection section =
         DrawMaps(*maps, {.most_heads = settings.max_heads,
-                         .most_bytes = kMostMapsPageBytes - static_cast<int64_t>(projections.size())});
+                         .most_bytes = kMostMapsPageBytes - static_cast<int64_t>(projections.size()),
+                         .first_module = mixed ? mixing.current.layers[mixed->layer].layer : "",
+                         .first_head = mixed ? mixed->head : 0});
     for (const std::string& sentence : section.left_out) PrintMessage("inspect: ", sentence);
     page.AddSection("Maps", section.html);
     page.AddSection("Tokens", TokenLists(*maps));

@@ -70,7 +70,7 @@ int Report(const ReportSettings& settings) {
   std::vector<RunInside> insides;
   for (const RunRecord& run : runs) {
     progress.Update(StrCat("looking inside ", run.name, ", ", insides.size() + 1, " of ", runs.size()));
-    insides.push_back(LookInside(run, nullptr, settings.samples, ProjectionsOf(runs)));
+    insides.push_back(LookInside(run, nullptr, settings.samples, ProjectionsOf(runs, run)));
   }
   const std::string html = RunPage(runs, insides);
   WriteFileAtomically(out, html);

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/models/training/data.h"
@@ -18,9 +17,9 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tools/closing_sample.h"
 #include "tools/command.h"
 #include "tools/dry_run.h"
 #include "tools/format.h"
@@ -28,19 +27,13 @@
 #include "tools/progress.h"
 #include "tools/ranks.h"
 #include "tools/report/run_page.h"
-#include "tools/report/samples.h"
 #include "tools/signals.h"
 #include "tools/training_observer.h"
 #include "tools/training_options.h"
-#include "tools/written_text.h"
 
 namespace crosstalk {
 
 namespace {
-
-// Of what is shown at the end.
-constexpr int64_t kSampleTokens = 150;
-constexpr double kSampleSeconds = 10;
 
 struct TrainSettings {
   std::string out;
@@ -96,24 +89,6 @@ std::optional<Checkpoint> ResumedCheckpoint(const ResumeOptions& resume, const s
   return std::nullopt;
 }
 
-// Something that the model writes, as `generate` would, so that one sees what was learnt. Returns the command for more.
-std::string ShowSample(const TrainingRun& run) {
-  const std::unique_ptr<TextWriter> writer = run.model().MakeWriter(run.data().tokenizer);
-  if (writer == nullptr || run.data().tasks != nullptr) return "";
-  const SamplePrompt prompt = MakeSamplePrompt(*writer, *run.data().corpus.validation, 0);
-  const bool blanks = prompt.kind == SamplePrompt::Kind::kBlanks;
-  SearchOptions options = writer->Defaults(prompt.text);
-  options.max_length = std::min(options.max_length, kSampleTokens);
-  options.seed = run.config().optimization.seed;
-  const Stopwatch watch;
-  options.stop = [&watch] { return StopSignals::Received() != 0 || watch.seconds() > kSampleSeconds; };
-  PrintMessage(blanks ? "it fills blanks of held-out text" : "it goes on with held-out text", ", its own words ",
-               ShownAs(), ":\n", ShownText(run.model(), *writer, prompt.text, options));
-  return StrCat(program_invocation_name, " generate ", ShellQuoted(run.folder().path()),
-                blanks ? " --text 'a text with ___ in it'" : " --text 'a text to go on with'",
-                "   more of this\n            ");
-}
-
 void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const TrainingSummary& summary) {
   const std::string& path = run.folder().path();
   if (settings.json) {
@@ -134,16 +109,12 @@ void PrintEnd(const TrainSettings& settings, const TrainingRun& run, const Train
                DurationText(summary.seconds));
   const char* const program = program_invocation_name;
   PrintMessage("the run is in ", path, ": model.safetensors, metrics.jsonl, run.json, checkpoints/, report.html");
-  std::string more;
-  try {
-    more = ShowSample(run);
-  } catch (const Error& error) {  // the run is finished and saved
-    PrintMessage("no sample of what it writes: ", error.what());
-  }
-  const std::string report = WriteReportAtEnd(path, run.data().corpus.validation);
+  const std::string more = ShowClosingSample(run);
+  const WrittenReport report = WriteReportAtEnd(path, run.data().corpus.validation);
+  if (!report.crossing.empty()) PrintMessage("what mixing does: ", report.crossing);
   PrintMessage("what next:  ", more,
-               report.empty() ? "" : StrCat("open ", ShellQuoted(report), " in a browser\n            "), program,
-               " eval --run ", ShellQuoted(path), "   measure it again, or with --data on your own text\n",
+               report.path.empty() ? "" : StrCat("open ", ShellQuoted(report.path), " in a browser\n            "),
+               program, " eval --run ", ShellQuoted(path), "   measure it again, or with --data on your own text\n",
                "            ", program, " train --resume ", ShellQuoted(path), " --steps ", 2 * summary.step,
                "   go on with it\n", "            ", program, " compare",
                run.config().model.name == TrainingConfig().model.name ? "" : " --model " + run.config().model.name,
@@ -209,8 +180,8 @@ int Train(const OptionTable& options, RankGroup* ranks) {
 Command TrainCommand() {
   return {
       "train", "train a model with any attention of the family, or go on with one",
-      "Trains a model on text. Without options: a small talking-heads T5 on span corruption of the built-in "
-      "corpus, in about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
+      "Trains a model on text. Without options: a small talking-heads language model on the built-in stories, in "
+      "about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
       "metrics.jsonl, checkpoints and at the end model.safetensors and report.html.\n"
       "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
       "--resume goes on to the same bits; options that are not repeated are those of the run. With more --steps than "

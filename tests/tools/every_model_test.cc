@@ -93,7 +93,7 @@ TEST_P(EveryModelTest, TheEndOfATrainingShowsWhatGenerateWrites) {
     ASSERT_EQ(found != std::string::npos, shows) << trained.errors;
     if (!shows) continue;
     const size_t begin = found + heading.size();
-    const std::string sample = trained.errors.substr(begin, trained.errors.find("what next:") - begin);
+    const std::string sample = trained.errors.substr(begin, trained.errors.find("\nwhat ", begin) - begin);
     const std::shared_ptr<const TextSource> held_out = OpenCorpus(*ResolvedConfig(newest.config)).validation;
     const std::string prompt = MakeSamplePrompt(*writer, *held_out, 0).text;
     const SearchOptions options = writer->Defaults(prompt);

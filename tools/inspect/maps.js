@@ -1,7 +1,7 @@
 // Attention maps: decodes the values of the layer that is chosen and draws them.
 'use strict';
 (() => {
-  const {tokens, layers} = JSON.parse(document.getElementById('map-values').textContent);
+  const {tokens, layers, first, head: firstHead} = JSON.parse(document.getElementById('map-values').textContent);
   const root = document.getElementById('map-view');
   const levels = 254;
   const about = {
@@ -29,8 +29,8 @@
 
   const groups = unique(layers.map((layer) => layer.group));
   const known = ['J', 'L', 'W', 'U'].filter((name) => layers.some((layer) => name in layer.tensors));
-  const chosen = {group: groups[0], number: layers[0].number, tensor: known.includes('W') ? 'W' : known[0],
-                  scale: 'head', head: 0, row: 0, column: 0};
+  const chosen = {group: layers[first].group, number: layers[first].number, tensor: known.includes('W') ? 'W' : known[0],
+                  scale: 'head', head: firstHead, row: 0, column: 0};
 
   // ---- What is chosen ---------------------------------------------------------------------------------------------
   const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
@@ -58,19 +58,19 @@
   };
   // What has no colour, and how far from it the strongest is. To a softmax only differences count: L is coloured around
   // the middle of its range, the others around zero.
-  const scaleOf = (map, head) => {
+  const scaleOf = (map, head, tensor) => {
     const own = chosen.scale === 'head';
     const low = own ? map.low[head] : Math.min(...map.low), high = own ? map.high[head] : Math.max(...map.high);
-    const middle = chosen.tensor === 'L' ? (low + high) / 2 : 0;
+    const middle = tensor === 'L' ? (low + high) / 2 : 0;
     return {middle, most: Math.max(middle - low, high - middle) || 1};
   };
 
   // ---- Drawing: the colour is the side, how opaque it is the distance ----------------------------------------------
-  const draw = (canvas, map, head) => {
+  const draw = (canvas, map, head, tensor = chosen.tensor) => {
     [canvas.width, canvas.height] = [map.columns, map.rows];
     const context = canvas.getContext('2d');
     const image = context.createImageData(map.columns, map.rows);
-    const {middle, most} = scaleOf(map, head);
+    const {middle, most} = scaleOf(map, head, tensor);
     for (let i = 0; i < map.rows * map.columns; ++i) {
       const value = valueAt(map, head, i);
       const colour = value === null || Number.isNaN(value) ? [128, 128, 128] : value < middle ? [200, 76, 12] : [26, 95, 180];
@@ -152,6 +152,29 @@
     heads.children[to].focus();
   });
 
+  // ---- The chosen head through the layer: J → L → W → U ------------------------------------------------------------
+  const road = make('div', {class: 'map-road', role: 'group', 'aria-label': 'The chosen head, tensor by tensor'});
+  const showRoad = () => {
+    const layer = current();
+    road.replaceChildren(...known.flatMap((name) => {
+      const map = tensorOf(layer, name);
+      if (map === null || chosen.head >= map.shown) return [];
+      const canvas = make('canvas', {'aria-hidden': 'true'});
+      draw(canvas, map, chosen.head, name);
+      const button = make('button', {type: 'button', 'aria-pressed': String(name === chosen.tensor),
+                                     'aria-label': `${name} of ${headName[name]} ${chosen.head + 1}`},
+                          make('span', {class: 'map-small'}, canvas),
+                          make('small', {}, make('b', {}, `${name} of head ${chosen.head + 1}`)));
+      button.addEventListener('click', () => {
+        chosen.tensor = name;
+        show();
+        road.querySelector('[aria-pressed="true"]')?.focus();
+      });
+      return [button];
+    }));
+    road.style.setProperty('--ratio', heads.style.getPropertyValue('--ratio'));
+  };
+
   // ---- The large map ----------------------------------------------------------------------------------------------
   const caption = make('figcaption');
   const readout = make('p', {class: 'map-readout'});
@@ -220,6 +243,7 @@
     caption.replaceChildren(`${chosen.tensor} of ${headName[chosen.tensor]} ${head + 1}`,
                             make('span', {}, `${short(map.low[head])} to ${short(map.high[head])}`));
     draw(bigCanvas, map, head);
+    showRoad();
     cells.style.setProperty('--ratio', `${map.columns}/${map.rows}`);
     cells.setAttribute('aria-label', `Map of ${chosen.tensor}, head ${head + 1}`);
     cells.setAttribute('aria-valuemax', String(map.rows * map.columns - 1));
@@ -265,7 +289,7 @@
     showHeads(map);
     showBig();
   };
-  root.replaceChildren(controls, description, make('div', {class: 'map-panes'}, heads, big));
+  root.replaceChildren(controls, description, make('div', {class: 'map-panes'}, heads, make('div', {}, road, big)));
   show();
   addEventListener('resize', () => showLabels(cells.querySelector('.cell') !== null));
 })();

@@ -117,6 +117,24 @@ int64_t BytesOf(const AttentionMaps& maps, int64_t most_heads, const std::string
   return bytes;
 }
 
+// The place of the first layer with these parameters; 0 where there is none.
+int64_t FirstShown(const AttentionMaps& maps, const std::string& module) {
+  const auto found =
+      std::find_if(maps.layers.begin(), maps.layers.end(), [&](const LayerMap& map) { return map.module == module; });
+  return found == maps.layers.end() ? 0 : found - maps.layers.begin();
+}
+
+constexpr char kGuide[] =
+    "<h3>How to read the maps</h3>\n<ul class=\"note\">\n"
+    "<li>Rows are the tokens that ask, columns the tokens that they look at. Each row of W sums to 1.</li>\n"
+    "<li>J against L: a head of L that resembles no head of J has been put together from several.</li>\n"
+    "<li>W against U: U may be negative, and its rows need not sum to 1. Where P_w is close to a diagonal matrix, U "
+    "looks "
+    "as W does. A head of U that is dark where no head of W is has been made by subtraction.</li>\n"
+    "<li>The colour is the sign, blue above zero and orange below; how strong it is, the size. L is coloured around "
+    "the "
+    "middle of its range, for to a softmax only differences count. Grey pairs are masked.</li>\n</ul>\n";
+
 // Inside a script element nothing may look like its end.
 std::string ScriptJson(const Json& json) {
   std::string text;
@@ -214,8 +232,11 @@ MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
   section.html += StrCat(
       "<noscript><p class=\"notice\">The maps are drawn by this page's script, which is switched off.</p></noscript>\n"
       "<div id=\"map-view\" class=\"maps\"></div>\n<script type=\"application/json\" id=\"map-values\">",
-      ScriptJson(Json::MakeObject({{"tokens", std::move(tokens)}, {"layers", std::move(layers)}})),
-      "</script>\n<script>\n", kScript, "</script>\n");
+      ScriptJson(Json::MakeObject({{"tokens", std::move(tokens)},
+                                   {"layers", std::move(layers)},
+                                   {"first", FirstShown(maps, options.first_module)},
+                                   {"head", options.first_head}})),
+      "</script>\n<script>\n", kScript, "</script>\n", kGuide);
   return section;
 }
 

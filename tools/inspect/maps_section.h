@@ -15,6 +15,9 @@ struct MapsOptions {
   // Of all values together, in the page: where all of J, L, W and U do not fit, J is left out, then L, then heads
   // above the 16th.
   int64_t most_bytes = 4'500'000;
+  // What is shown first: a head of the layer that holds these parameters (LayerMap::module).
+  std::string first_module = {};
+  int64_t first_head = 0;
 };
 
 struct MapsSection {

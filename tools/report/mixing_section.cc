@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "crosstalk/models/inspection/crossing.h"
 #include "crosstalk/models/inspection/heat_image.h"
 #include "crosstalk/runtime/check.h"
 #include "tools/format.h"
@@ -144,11 +145,12 @@ constexpr Quantity kQuantities[] = {
 
 // Of quantities that some matrix has: at the end, or from the start to the end.
 std::string NumbersTable(const std::vector<LayerPair>& pairs, bool has_initial) {
-  std::vector<std::string> header = {"layer", "matrix", "size"};
+  std::vector<std::string> header = {"layer", "matrix", "size", "share by chance"};
   std::vector<std::vector<TableCell>> rows;
   for (const LayerPair& pair : pairs) {
     for (const MixingMatrix& now : pair.now->matrices) {
-      rows.push_back({pair.now->layer, now.name, StrCat(now.analysis.rows, "\u00A0×\u00A0", now.analysis.columns)});
+      rows.push_back({pair.now->layer, now.name, StrCat(now.analysis.rows, "\u00A0×\u00A0", now.analysis.columns),
+                      ShareText(ShareByChance(now.analysis.rows, now.analysis.columns))});
     }
   }
   for (const Quantity& quantity : kQuantities) {
@@ -308,7 +310,8 @@ std::string MixingSection(const RunMixing& mixing) {
         "<p>P_l[key head, softmax head] mixes the logits of the heads before the softmax, P_w[softmax head, value "
         "head] "
         "the weights behind it; P_l·P_w is what both would do without it. Heads that do not talk have a diagonal "
-        "matrix. The off-diagonal share is 1 − Σ a<sub>ii</sub>² / Σ a<sub>ij</sub>²; λ are eigenvalues, σ singular "
+        "matrix. The off-diagonal share is 1 − Σ a<sub>ii</sub>² / Σ a<sub>ij</sub>², beside that of a matrix whose "
+        "entries are all of one size; λ are eigenvalues, σ singular "
         "values. A matrix that is not square has no determinant and no eigenvalue.</p>\n";
     if (const std::string reason = AnalysisUnavailable(); !reason.empty()) {
       html += StrCat("<p class=\"note\">Determinants, eigenvalues and singular values are unavailable here: ",

@@ -23,6 +23,7 @@
 #include "tools/report/run_charts.h"
 #include "tools/report/settings_section.h"
 #include "tools/report/table.h"
+#include "tools/report/what_mixing_does.h"
 #include "tools/signals.h"
 #include "tools/statistics.h"
 #include "tools/training_observer.h"
@@ -242,11 +243,25 @@ std::string WhereProjectionsAre(const std::vector<RunRecord>& runs) {
       items, "</ul>\n");
 }
 
+// The run whose heads the page says something of; null where there is none.
+const RunInside* WithMixing(const std::vector<RunInside>& insides) {
+  for (const RunInside& inside : insides) {
+    if (!inside.mixing.empty()) return &inside;
+  }
+  return nullptr;
+}
+
 void AddSection(Page& page, const std::string& heading, const std::string& html) {
   if (!html.empty()) page.AddSection(heading, html);
 }
 
 }  // namespace
+
+WithProjections ProjectionsOf(const std::vector<RunRecord>& runs, const RunRecord& run) {
+  const auto mixes = [](const RunRecord& one) { return one.config && MixesHeads(*one.config); };
+  const bool only = runs.size() == 1 || (mixes(run) && std::count_if(runs.begin(), runs.end(), mixes) == 1);
+  return only ? WithProjections::kYes : WithProjections::kNo;
+}
 
 RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t samples,
                      WithProjections with_projections, const StopRequest& stop) {
@@ -281,7 +296,11 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
   if (projections && !(stop && stop())) {
     try {
       if (!trained) Fail(ErrorKind::kData, lost);
-      inside.projections = MixingSection(MixingOfRun(run.folder, *trained, std::move(held_out), kMostCubes));
+      const RunMixing mixing = MixingOfRun(run.folder, *trained, held_out, kMostCubes);
+      inside.projections = MixingSection(mixing);
+      inside.crossing = CrossingText(mixing);
+      inside.mixing = WhatMixingDoes(mixing, *trained->model, trained->tokenizer,
+                                     held_out == nullptr ? "" : HeldOutText(*held_out, 0));
     } catch (const Error& error) {
       inside.projections = StrCat("<p class=\"note\">Not shown: ", EscapeHtml(error.what()), "</p>\n");
     }
@@ -297,39 +316,47 @@ std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunIns
     page.SetLead(
         StrCat(runs[0].config->model.name, ", ", AttentionText(runs[0]), ", seed ", runs[0].config->optimization.seed));
   }
-  page.AddSection(one ? "In short" : "Overview", MissingNotice(runs) + (one ? Facts(runs[0]) : Overview(runs)));
+  const std::string missing = MissingNotice(runs);
+  const RunInside* const mixed = WithMixing(insides);
+  const std::string mixing = mixed == nullptr ? "" : mixed->mixing;
+  if (!mixing.empty()) page.AddSection("What mixing does", missing + mixing);
+  page.AddSection(one ? "In short" : "Overview",
+                  (mixing.empty() ? missing : "") + (one ? Facts(runs[0]) : Overview(runs)));
   AddSection(page, "Settings", SettingsSection(runs));
   AddSection(page, "Curves", RunCharts(runs));
   AddSection(page, "Scores", ForEach(runs, [&](size_t i) { return ScoresTable(runs[i]); }));
   if (!one) AddSection(page, "Differences", ConfigurationDifferences(runs));
   AddSection(page, "Model", ForEach(runs, [&](size_t i) { return ModelSection(runs[i]); }));
   AddSection(page, "Samples", ForEach(runs, [&](size_t i) { return SamplesHtml(insides.at(i)); }));
-  AddSection(page, "Head projections", one ? insides.at(0).projections : WhereProjectionsAre(runs));
+  AddSection(page, "Head projections",
+             one || mixed != nullptr ? ForEach(runs, [&](size_t i) { return insides.at(i).projections; })
+                                     : WhereProjectionsAre(runs));
   AddSection(page, "How it ran", ForEach(runs, [&](size_t i) { return Origins(runs[i]) + SessionsTable(runs[i]); }));
   AddSection(page, "Configuration", one ? ConfigurationTable(runs[0]) : SharedConfiguration(runs));
   return page.Html();
 }
 
-std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out) {
+WrittenReport WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out) {
   const StopRequest stop = [] { return StopSignals::Received() != 0; };
   try {
     const std::vector<RunRecord> runs = ReadRuns({folder});
     CROSSTALK_CHECK(runs.size() <= kMostRuns, runs.size(), " runs are more than a page can show on each other");
     std::vector<RunInside> insides;
     for (const RunRecord& run : runs) {
-      insides.push_back(LookInside(run, held_out, kReportSamples, ProjectionsOf(runs), stop));
+      insides.push_back(LookInside(run, held_out, kReportSamples, ProjectionsOf(runs, run), stop));
     }
-    if (stop()) return "";
+    if (stop()) return {};
     const std::string path = StrCat(folder, "/", kReportName);
     WriteFileAtomically(path, RunPage(runs, insides));
-    return path;
+    const RunInside* const mixed = WithMixing(insides);
+    return {path, mixed == nullptr ? "" : mixed->crossing};
   } catch (const Interrupted&) {
   } catch (const Error& error) {
     PrintMessage("no report of the run: ", error.what());
   } catch (const std::bad_alloc&) {
     PrintMessage("no report of the run: not enough memory");
   }
-  return "";
+  return {};
 }
 
 }  // namespace crosstalk

@@ -18,15 +18,15 @@ namespace crosstalk {
 struct RunInside {
   std::vector<Sample> samples;  // what the model writes
   std::string problem;          // with the samples, or why there are none: a sentence; empty where there is none
+  std::string crossing;         // how much the heads talk, in plain sentences; empty where there is nothing to say
+  std::string mixing;           // the same with maps of a sentence, as HTML
   // As HTML, beside those that the run began with; empty of a model without, a sentence where they cannot be had.
   std::string projections;
   Precision precision = Precision::kFloat32;  // that of the run, in which all this is computed
 };
 enum class WithProjections { kNo, kYes };
-// A page has room for those of one run.
-inline WithProjections ProjectionsOf(const std::vector<RunRecord>& runs) {
-  return runs.size() == 1 ? WithProjections::kYes : WithProjections::kNo;
-}
+// A page has room for those of one run: the only one, or the only one whose heads are mixed.
+WithProjections ProjectionsOf(const std::vector<RunRecord>& runs, const RunRecord& run);
 // `held_out`: the run's held-out text where it is open already; else it is opened.
 RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> held_out, int64_t samples,
                      WithProjections with_projections, const StopRequest& stop = {});
@@ -34,10 +34,14 @@ RunInside LookInside(const RunRecord& run, std::shared_ptr<const TextSource> hel
 // The HTML; the same bytes for the same files. insides: of each run.
 std::string RunPage(const std::vector<RunRecord>& runs, const std::vector<RunInside>& insides);
 
-// Writes report.html into the folder of a run that has ended, or of several such, and returns its path. A run is
-// finished and saved whatever becomes of its report: what goes wrong is a message, and the result is empty; so it is
-// where a signal came. `held_out` as of LookInside.
-std::string WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out);
+struct WrittenReport {
+  std::string path;      // empty: none was written
+  std::string crossing;  // RunInside::crossing of the run whose head projections are on the page
+};
+// Writes report.html into the folder of a run that has ended, or of several such. A run is finished and saved whatever
+// becomes of its report: what goes wrong is a message, and the result is empty; so it is where a signal came.
+// `held_out` as of LookInside.
+WrittenReport WriteReportAtEnd(const std::string& folder, std::shared_ptr<const TextSource> held_out);
 
 inline constexpr int64_t kReportSamples = 3;
 // More curves on each other tell nobody anything.

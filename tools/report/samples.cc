@@ -28,14 +28,6 @@ std::string Opening(const std::string& text, int64_t bytes) {
   return text.substr(0, end);
 }
 
-std::string HeldOutText(const TextSource& held_out, int64_t index) {
-  const int64_t bytes = std::min<int64_t>(kTextBytes, held_out.num_bytes().value_or(kTextBytes));
-  // Spread over the text, where it has an end.
-  const int64_t stride = held_out.num_bytes() ? std::max(bytes, *held_out.num_bytes() / 7) : bytes;
-  return held_out.ReadSegment(0, index, stride, bytes, TextSource::Order::kSequential)
-      .substr(0, static_cast<size_t>(bytes));
-}
-
 std::vector<Sample> Written(const SampledModel& sampled, const TextWriter& writer, int64_t count) {
   std::vector<Sample> samples;
   for (int64_t index = 0; index < count; ++index) {
@@ -122,6 +114,14 @@ std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
 }
 
 }  // namespace
+
+std::string HeldOutText(const TextSource& held_out, int64_t index) {
+  const int64_t bytes = std::min<int64_t>(kTextBytes, held_out.num_bytes().value_or(kTextBytes));
+  // Spread over the text, where it has an end.
+  const int64_t stride = held_out.num_bytes() ? std::max(bytes, *held_out.num_bytes() / 7) : bytes;
+  return held_out.ReadSegment(0, index, stride, bytes, TextSource::Order::kSequential)
+      .substr(0, static_cast<size_t>(bytes));
+}
 
 SamplePrompt MakeSamplePrompt(const TextWriter& writer, const TextSource& held_out, int64_t index) {
   const std::string text = HeldOutText(held_out, index);

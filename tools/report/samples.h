@@ -42,6 +42,9 @@ struct Sample {
   std::vector<SamplePart> parts;
 };
 
+// A piece of held-out text, number `index` of several that are spread over it.
+std::string HeldOutText(const TextSource& held_out, int64_t index);
+
 // What a model is shown of held-out text: a text with blanks, if its writer fills those, or the beginning of one.
 struct SamplePrompt {
   enum class Kind { kBlanks, kBeginning };
