@@ -38,6 +38,7 @@ std::function<std::function<int()>(OptionTable& options)> OptionsOf(FieldTable<S
   };
 }
 
+Command DemoCommand();
 Command TrainCommand();
 Command EvalCommand();
 Command FinetuneCommand();

@@ -15,6 +15,11 @@ NEEDED_BY_RANKS := $(if $(filter NP,$(GIVEN)),$(BUILD)/lib/libcrosstalk_mpi.so)
 LAUNCH := $(if $(filter NP,$(GIVEN)),env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
     OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --oversubscribe --bind-to none -np $(call quoted,$(NP)) )$(COMMAND)
 
+.PHONY: demo
+demo: $(COMMAND)  ## the first three minutes: what talking-heads gain, write and say to each other: [OUT= STEPS= SEED=]
+	@$(call check_options,demo)
+	@$(COMMAND) demo $(options) $(args)
+
 .PHONY: train
 train: $(COMMAND) $(NEEDED_BY_RANKS)  ## train a model: DATA= ATTENTION= HEADS= STEPS= D_MODEL= LAYERS= LEARNING_RATE= OUT= and every other option
 	@$(call check_options,train)
