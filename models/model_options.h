@@ -28,7 +28,7 @@ struct EnumNames<AttentionScale> {
 
 // What each field means stands in its row.
 struct ModelOptions {
-  std::string name = "t5";
+  std::string name = "lm";
   AttentionOptions attention = {.heads = 8};
   std::optional<AttentionKind> encoder_self_kind;
   std::optional<AttentionKind> decoder_self_kind;

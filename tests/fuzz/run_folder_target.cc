@@ -22,6 +22,7 @@ constexpr char kManifest[] = "manifest.json";
 TrainingConfig TinyConfig() {
   TrainingConfig config;
   config.data.tokenizer = "bytes";
+  config.model.name = "t5";
   config.objective.input_length = 8;
   config.model.d_model = 4;
   config.model.d_ff = 4;

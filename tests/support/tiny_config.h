@@ -11,6 +11,7 @@ namespace crosstalk {
 inline ResolvedConfig TinyConfig() {
   TrainingConfig config;
   config.data.tokenizer = "bytes";
+  config.model.name = "t5";
   config.model.d_model = 16;
   config.model.attention.heads = 2;
   config.model.d_ff = 24;

@@ -17,13 +17,13 @@ inline std::vector<std::string> Joined(std::vector<std::string> a, const std::ve
   return a;
 }
 
-// `crosstalk train` of a model of 11,000 parameters. `more` are options with one value each, or flags at the end; they
+// `crosstalk train` of a T5 of 11,000 parameters. `more` are options with one value each, or flags at the end; they
 // replace those that are here.
 inline std::vector<std::string> TinyTrain(const std::vector<std::string>& more = {}) {
-  const std::vector<std::string> base = {"--tokenizer",  "bytes", "--d-model", "16", "--heads",        "2",
-                                         "--d-ff",       "24",    "--layers",  "1",  "--input-length", "16",
-                                         "--batch",      "4",     "--steps",   "8",  "--eval-batches", "1",
-                                         "--eval-every", "3",     "--threads", "1"};
+  const std::vector<std::string> base = {"--model",        "t5", "--tokenizer",  "bytes", "--d-model", "16",
+                                         "--heads",        "2",  "--d-ff",       "24",    "--layers",  "1",
+                                         "--input-length", "16", "--batch",      "4",     "--steps",   "8",
+                                         "--eval-batches", "1",  "--eval-every", "3",     "--threads", "1"};
   std::vector<std::string> words = {"train"};
   for (size_t i = 0; i < base.size(); i += 2) {
     if (std::find(more.begin(), more.end(), base[i]) == more.end()) words.insert(words.end(), {base[i], base[i + 1]});

@@ -160,6 +160,7 @@ TEST(T5ConfigTest, AVocabularyHasTwoEntriesOrMore) {
 
 TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   TrainingConfig training;
+  training.model.name = "t5";
   training.model.relative_buckets = 64;
   training.model.relative_attention_max_distance = 300;
   const Json json = ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}})->ToJson();

@@ -30,6 +30,7 @@ std::string Words(int count) {
 
 TrainingConfig ConfigOf(const std::string& data, const std::string& tokenizer = "bytes") {
   TrainingConfig config;
+  config.model.name = "t5";
   config.data.text = data;
   config.data.tokenizer = tokenizer;
   config.data.vocabulary = 400;
@@ -110,6 +111,7 @@ TEST(TrainingDataTest, ADryRunRefusesWhatTrainingRefuses) {
 
 TEST(TrainingDataTest, AVocabularyThatNoTokenizerHasIsRefusedWithTheConfiguration) {
   TrainingConfig config;
+  config.model.name = "t5";
   config.data.vocabulary = 319;
   const std::string message = testing::MessageOf([&] { ResolvedConfig{config}; });
   EXPECT_TRUE(message.starts_with("vocabulary: 319 is less than 320")) << message;

@@ -15,6 +15,7 @@ namespace step_cost_test {
 // T5 base on the paper's examples: 512 inputs, 114 targets.
 TrainingConfig Base() {
   TrainingConfig config;
+  config.model.name = "t5";
   config.model.attention.kind = AttentionKind::kMultihead;
   config.model.attention.heads = 12;
   config.model.d_model = 768;
@@ -83,6 +84,7 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
 // Large enough for several tiles.
 TrainingConfig Wide(AttentionKind kind, AttentionImplementation implementation, Activations activations) {
   TrainingConfig config;
+  config.model.name = "t5";
   config.model.attention.kind = kind;
   config.model.attention.heads = 8;
   config.model.implementation = implementation;
@@ -101,6 +103,7 @@ TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
   for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
     for (const int64_t accumulate : {1, 2, 3, 6, 12}) {
       TrainingConfig config;
+      config.model.name = "t5";
       config.optimization.batch = 12;
       config.model.d_model = 64;
       config.optimization.optimizer = optimizer;
@@ -117,6 +120,7 @@ TEST(StepCostTest, MemoryIsThatOfAStepWithFrozenParts) {
   for (const char* frozen : {"embedding", "encoder", "decoder", "*.P_l,*.P_w", "encoder,embedding", "*.feed_forward"}) {
     for (const Activations activations : {Activations::kKeep, Activations::kRecompute}) {
       TrainingConfig config;
+      config.model.name = "t5";
       config.optimization.batch = 6;
       config.model.d_model = 64;
       config.optimization.activations = activations;
