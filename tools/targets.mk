@@ -175,8 +175,12 @@ $(BUILD)/headers/%.ok: % $(BUILD)/flags | $(INCLUDE_LINKS) $(EMBEDDED)
 headers: $(HEADER_CHECKS)  ## check that every source and every header compiles alone
 	@echo "headers: $(words $(LONE_SOURCES)) sources and $(words $(ALL_HEADERS)) headers compile alone"
 
+.PHONY: english
+english:  ## check pages, comments, help and messages for the phrases that docs/style.md bans
+	@sh tools/check_english.sh
+
 .PHONY: docs-check
-docs-check: $(COMMAND)  ## check that what README.md and docs/ name is there: headers, files, options, goals, commands
+docs-check: $(COMMAND)  ## check that README.md and docs/ name only existing headers, files, options, goals and commands
 	@sh tools/check_docs.sh $(COMMAND)
 
 FORMATTED := $(shell find $(FOLDERS) tools tests examples -name '*.h' -o -name '*.cc' -o -name '*.c' 2>/dev/null | sort)
