@@ -17,7 +17,7 @@ CXX := g++
 endif
 SANITIZE :=
 CXXFLAGS ?= $(if $(SANITIZE),-Og -g1,-O2)
-# What computes little itself is compiled sooner: models, but for their text, tools, and tests that compare with loops
+# Code that computes little itself is compiled sooner: models, except their text, tools, and tests that compare with loops
 # of their own; and the other tests even more so.
 LIGHT_CXXFLAGS := $(if $(filter file,$(origin CXXFLAGS)),$(if $(SANITIZE),,-O1))
 LIGHTEST_CXXFLAGS := $(LIGHT_CXXFLAGS:-O1=-O0)
@@ -177,7 +177,7 @@ ifneq ($(findstring address,$(SANITIZE)),)
 $(BUILD)/objects/kernels/%.o: OBJECT_FLAGS := -fno-sanitize-address-use-after-scope
 endif
 
-# A unit: one source that includes those of a folder, and is written anew where its list is another. As includes of
+# A unit: one source that includes those of a folder, and is rewritten where its list differs. As includes of
 # headers cost more than what most sources say, it compiles three times as fast as they do one by one.
 HASH := \#
 define unit  # $(1): folder/, $(2): the unit's name, $(3): sources
@@ -204,7 +204,7 @@ $(filter-out $(BUILD)/objects/models/text/%,$(call objects,$(call sources,models
     $(filter $(patsubst %,$(BUILD)/objects/tests/%,kernels/% autograd/% nn/%),$(TEST_OBJECTS)): \
     OBJECT_FLAGS := $(LIGHT_CXXFLAGS)
 
-# Objects depend on the flags they were compiled with: the file is made anew where it says something else.
+# Objects depend on the flags they were compiled with: the file is rewritten where it differs.
 COMPILE := $(strip $(CXX) $(REQUIRED_CPPFLAGS) $(CPPFLAGS) $(REQUIRED_CXXFLAGS) $(CXXFLAGS))
 ifneq ($(file < $(BUILD)/flags),$(COMPILE))
 .PHONY: $(BUILD)/flags

@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-// x[outer, size, inner]: the dimensions before number `axis`, itself, those behind it.
+// x[outer, size, inner]: the dimensions before number `axis`, itself, those after it.
 struct AxisSplit {
   int axis = 0;
   int64_t outer = 1, size = 1, inner = 1;

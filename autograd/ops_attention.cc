@@ -261,7 +261,7 @@ Variable FusedAttention(const AttentionCall& given) {
   if (s.MixesWeights()) results.O = Tensor();
   return MakeOp("fused_attention", O, inputs,
                 [call = Kept(call), results, operands](const Tensor& dO, Gradients& gradients) {
-                  // Recomputes W and U tile by tile from the statistics, and J but where L is kept.
+                  // Recomputes W and U tile by tile from the statistics, and J except where L is kept.
                   Backpropagate(call, results, operands, dO, gradients);
                 });
 }

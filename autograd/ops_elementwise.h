@@ -29,7 +29,7 @@ Variable Relu(const Variable& x);      // gradient 0 at 0
 Variable Gelu(const Variable& x);      // x · Φ(x), by erf
 Variable GeluTanh(const Variable& x);  // the tanh approximation: x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))
 
-// GeluTanh(gate) · x, of equal shapes. Kept is what the gradients multiply by, GeluTanh(gate) and x · GeluTanh′(gate),
+// GeluTanh(gate) · x, of equal shapes. Keeps the gradients' factors, GeluTanh(gate) and x · GeluTanh′(gate),
 // in bfloat16 rounded.
 Variable GatedGelu(const Variable& gate, const Variable& x);
 

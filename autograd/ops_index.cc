@@ -34,7 +34,7 @@ Tensor CheckedIndices(const char* name, const Tensor& ids, int64_t bound) {
   return result;
 }
 
-// The ids whose rows get a gradient: -1 in the place of padding, which is a row of no table.
+// The ids whose rows get a gradient: -1 instead of padding, which is a row of no table.
 Tensor WithoutPadding(const Tensor& ids, int32_t padding_idx) {
   const Tensor result = Tensor::Empty(ids.shape(), DType::kInt32);
   Launch([&] {

@@ -68,7 +68,7 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
   for (int i = batch.rank(); i > 0; --i) labels.push_back(i);
   labels.push_back(kRow);
   labels.push_back(kColumn);
-  // Label i stands for the leading dimension i-th from the last: labels of size-1 dimensions that both lack are in
+  // Label i is the leading dimension i-th from the last: labels of size-1 dimensions that both lack are in
   // neither operand only if the rank of both is smaller, which BroadcastShapes excludes.
   CountMultiplications(
       SaturatingProduct(batch.NumElements(), a.size(flip_a ? -1 : -2), inner_a, b.size(flip_b ? -2 : -1)));

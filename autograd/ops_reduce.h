@@ -13,9 +13,9 @@ Variable Sum(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep
 Variable Mean(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep = KeepDims::kNo);
 // The gradient goes to the maximum, the first of equal ones in each run of adjacent dimensions.
 Variable Max(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep = KeepDims::kNo);
-// log Σ exp x over one dimension; a slice of nothing but -inf gives -inf and no gradient.
+// log Σ exp x over one dimension; a slice of only -inf gives -inf and no gradient.
 Variable LogSumExp(const Variable& x, int dim, KeepDims keep = KeepDims::kNo);
-// exp x / Σ exp x over one dimension. A slice of nothing but -inf (every position masked) gives zeros and zero
+// exp x / Σ exp x over one dimension. A slice of only -inf (every position masked) gives zeros and zero
 // gradients, never NaN.
 Variable Softmax(const Variable& x, int dim = -1);
 Variable LogSoftmax(const Variable& x, int dim = -1);

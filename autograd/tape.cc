@@ -20,7 +20,7 @@ namespace {
 thread_local Node* dead = nullptr;
 thread_local bool destroying = false;
 
-// Deleting a node lets go of those behind it, which come here in turn and are only noted: each is deleted when the one
+// Deleting a node releases its inputs, which come here in turn and are only noted: each is deleted when the one
 // before is gone.
 void Destroy(Node* node) {
   node->next_dead = std::exchange(dead, node);
@@ -132,7 +132,7 @@ void RunBackward(const std::shared_ptr<Node>& root, Tensor seed, uint64_t oldest
       const Tensor dy = std::exchange(node->gradient, Tensor());
       CROSSTALK_CHECK(node->sequence >= oldest, "recompute: the function captured the result of op ", node->name,
                       " from outside; pass it as an input (only leaves may be captured)");
-      CROSSTALK_CHECK(!node->used, "Backward: the tape behind op ", node->name, node->shape,
+      CROSSTALK_CHECK(!node->used, "Backward: the tape of op ", node->name, node->shape,
                       " was used up by an earlier Backward; compute the result again");
       node->used = true;
       // Out of the node, so that everything it holds is freed at the end of this turn.

@@ -1,7 +1,7 @@
 // The tape: one node for each op that was applied to something that needs a gradient, and Backward, which walks them.
 //
 // What it does. MakeOp (autograd/op.h) adds a node; its edges point to the nodes of the op's inputs, so the tape is a
-// graph that the results own. Backward visits the nodes behind a result in the reverse order of creation: by then every
+// graph that the results own. Backward visits the nodes of a result in the reverse order of creation: by then every
 // op that read a value has added to the value's gradient, and the node's backward function turns that gradient into
 // those of its inputs.
 //
@@ -10,7 +10,7 @@
 //
 // When it frees memory. A node's captured values go as soon as its backward function has run, its gradient with them,
 // so that activations go as gradients come; a node that nothing refers to any more goes at once. A result that is let
-// go of without a Backward takes with it the whole tape behind it.
+// go of without a Backward takes its whole tape with it.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,12 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 // Fills grad() of every leaf that `output` depends on and that requires a gradient, adding to what is there.
 // `output` has one element, or `seed` gives d loss / d output. Iterative (depth is not limited by the stack), in
-// reverse order of creation (so the order of every sum is fixed). The tape behind `output` is used up: a second
+// reverse order of creation (so the order of every sum is fixed). The tape of `output` is used up: a second
 // Backward through it is a usage error. Nodes that need no gradient are never visited.
 void Backward(const Variable& output, const Tensor& seed = Tensor());
 
 // The same, which calls done(i) for each of `leaves` that it reaches, as soon as its grad() is complete: while those of
-// others are still computed, but for the leaves behind an op that captures some (Recompute), which are done at the end.
+// others are still computed, except leaves of an op that captures some (Recompute), which are done at the end.
 // What `done` throws ends the walk.
 void Backward(const Variable& output, std::span<const Variable> leaves, const std::function<void(size_t i)>& done);
 
@@ -62,7 +62,7 @@ struct Node {
   Node* next_dead = nullptr;
 };
 
-// An empty one. Destroying it takes neither stack nor memory, however long the chain behind it.
+// An empty one. Destroying it takes neither stack nor memory, however long its chain.
 std::shared_ptr<Node> NewNode();
 
 // gradient += contribution, in place only where no other tensor sees the elements.

@@ -1,7 +1,7 @@
 // Pairs of bfloat16 and their products. Compiled once per target.
 //
 // A lane of 32 bits holds two consecutive terms' operands, k in its lower half and k + 1 in its upper half: what
-// VDPBF16PS multiplies. A sum over an odd number of terms has a zero behind the last.
+// VDPBF16PS multiplies. A sum over an odd number of terms has a zero after the last.
 #if defined(CROSSTALK_KERNELS_BFLOAT16_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_KERNELS_BFLOAT16_INL_H_
 #undef CROSSTALK_KERNELS_BFLOAT16_INL_H_
@@ -52,7 +52,7 @@ HWY_INLINE FloatVector SecondOfPairs(PairVector p) {
   return hn::BitCast(Tag<float>(), hn::And(p, hn::Set(Tag<uint32_t>(), 0xffff0000u)));
 }
 
-// The first `count` of x, each in the lower half of a lane; zeros stand for what is not there.
+// The first `count` of x, each in the lower half of a lane; zeros beyond.
 HWY_INLINE PairVector LoadHalves(const uint16_t* x, int64_t count) {
   const Tag<uint32_t> du;
   const HalfTag dh;

@@ -36,8 +36,8 @@ struct Normal {
 
 // float: φ(x) = e^(-x²/2) / √(2π), and with a = |x| and u = (a - 4) / (a + 4)
 //   Φ(-a) = e^(-a²/2) · G(u) / (a + 4),
-// G of degree 9 fitted by Chebyshev interpolation for a ≤ 14 (error 1.2e-8 relative), beyond which e^(-a²/2) is 0. What
-// the tails lose of their digits is what a²/2 was rounded by.
+// G of degree 9 fitted by Chebyshev interpolation for a ≤ 14 (error 1.2e-8 relative), beyond which e^(-a²/2) is 0. The
+// tails lose as many digits as the rounding of a²/2.
 template <class D>
 HWY_INLINE Normal<D> NormalOf(D d, hn::Vec<D> x, float /*lane*/) {
   constexpr float kG[] = {0.7552851383f,    -0.6078966183f, 0.3871366841f,   -0.1865226849f,   0.06040668873f,

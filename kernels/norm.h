@@ -1,5 +1,5 @@
-// RMS norm and layer norm over the rows of contiguous x[rows, cols], with gradients. The statistics that the forward
-// pass saves, one per row, are what the gradient needs beside x.
+// RMS norm and layer norm over the rows of contiguous x[rows, cols], with gradients. The forward pass saves
+// statistics, one per row, which the gradient needs besides x.
 #pragma once
 
 #include <cstdint>

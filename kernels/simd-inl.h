@@ -37,7 +37,7 @@ template <class T>
 inline constexpr int kLanesOf = static_cast<int>(hn::MaxLanes(Tag<T>()));
 
 // Brings what a product will read next into the second-level cache while it runs, `step` elements for each step of k:
-// the hardware's own prefetchers lag behind at the third level's latency. Spread evenly, because only a dozen lines can
+// the hardware's own prefetchers are late at the third level's latency. Spread evenly, because only a dozen lines can
 // be on their way at a time.
 template <class T>
 struct PrefetchSpread {
@@ -50,7 +50,7 @@ struct PrefetchSpread {
   HWY_INLINE void Skip(int64_t steps) { from += steps * step; }
 };
 
-// The first n < Lanes(d) elements at p, zeros above. Native masked loads where they cannot touch memory behind p + n,
+// The first n < Lanes(d) elements at p, zeros above. Native masked loads where they cannot touch memory past p + n,
 // a copy through the stack elsewhere.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadFirst(D d, const T* p, size_t n) {

@@ -45,7 +45,7 @@ struct FeedForwardConfig {
 Variable Activate(FeedForwardKind kind, const Variable& x);
 
 // Parameters wi[d_model, d_ff] (gated: wi_0, wi_1) and wo[d_ff, d_model], truncated normal; with biases wi_bias[d_ff]
-// (wi_0_bias, wi_1_bias) and wo_bias[d_model], zeros, behind them.
+// (wi_0_bias, wi_1_bias) and wo_bias[d_model], zeros, after them.
 class FeedForward : public Module {
  public:
   FeedForward(const FeedForwardConfig& config, const Initializer& init);

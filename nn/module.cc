@@ -13,10 +13,10 @@ namespace crosstalk {
 
 namespace {
 
-// Whether the pattern, in which * stands for any characters, is all of `text`.
+// Whether the pattern, in which * matches any characters, is all of `text`.
 bool MatchesWhole(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0;
-  size_t star = std::string_view::npos, resume = 0;  // where to go on if the last * stands for one character more
+  size_t star = std::string_view::npos, resume = 0;  // where to go on if the last * matches one character more
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

@@ -63,7 +63,7 @@ class Module {
   void ZeroGrad() const;
 
   // Sets `trainable` of the parameters whose dotted path is `path` or begins with `path` and a dot; "" is all of them,
-  // and * in it stands for any characters, dots too. No gradient of one that is not trainable is computed. A usage
+  // and * in it matches any characters, dots too. No gradient of one that is not trainable is computed. A usage
   // error with the nearest name if there is none.
   enum class Trainable { kNo, kYes };
   void SetTrainable(std::string_view path, Trainable trainable);

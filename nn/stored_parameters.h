@@ -27,9 +27,9 @@ class StoredParameters {
 
   // Hands out the tensor `name`, once. Error(kData) with both files' names, the tensor and its shapes if there is none
   // or it is of another shape or dtype. A file that has other names or layouts than the parameters overrides it, and
-  // one that does not have all: undefined stands for initial values.
+  // one that does not have all: undefined means initial values.
   virtual Tensor Take(const std::string& name, const Shape& shape, DType dtype);
-  // Error(kData) that names a tensor which nobody took, but for those that may be left.
+  // Error(kData) that names a tensor which nobody took, except optional ones.
   void CheckAllTaken() const;
 
  protected:

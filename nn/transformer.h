@@ -63,10 +63,10 @@ struct TransformerConfig {
   FeedForwardConfig feed_forward;
   NormConfig norm;
   NormPlacement placement = NormPlacement::kPre;
-  FinalNorm final_norm = FinalNorm::kYes;  // of the stack's output, and dropout behind it
+  FinalNorm final_norm = FinalNorm::kYes;  // of the stack's output, and dropout after it
   PositionScheme positions = PositionScheme::kRelativeBias;
   RelativeBiasConfig relative_bias;
-  double dropout_rate = 0;  // of the input, of each layer's output, and behind the final norm, in training
+  double dropout_rate = 0;  // of the input, of each layer's output, and after the final norm, in training
   InputDropout input_dropout = InputDropout::kYes;  // kNo: the model drops its embeddings itself
 
   int64_t num_groups() const { return groups == 0 ? layers : groups; }
@@ -89,7 +89,7 @@ struct TransformerMemory {
 
 // What a pass through a stack computes on its way, for those who look into it.
 struct TransformerRecord {
-  std::vector<Variable> hidden_states;    // [b, n, d]: the input, then behind each layer; the last is the output
+  std::vector<Variable> hidden_states;    // [b, n, d]: the input, then after each layer; the last is the output
   std::vector<Variable> self_attention;   // of each block that is passed: W[b, h, n, m], after the softmax
   std::vector<Variable> cross_attention;  // the same; none without cross-attention
 };

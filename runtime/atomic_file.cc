@@ -83,8 +83,8 @@ bool CreateNew(const std::string& path, TemporaryPlace::Kind kind) {
   return descriptor >= 0;
 }
 
-// Where a file named `path` is to be put: behind its symbolic links. Renaming over a device or a pipe would replace it
-// by a file, so these are refused.
+// Where a file named `path` is to be put: its symbolic links are followed. Renaming over a device or a pipe would
+// replace it by a file, so these are refused.
 std::string ReplaceableFile(const std::string& path) {
   struct stat status;
   if (RetryInterrupted([&] { return stat(path.c_str(), &status); }) != 0) {
@@ -293,7 +293,7 @@ void DirectoryTransaction::Commit() {
   CROSSTALK_CHECK(!committed_, path_, ": committed twice");
   SyncDirectory(temporary_.path());
   std::string replaced;
-  // In one step in the place of nothing or of an empty directory, and of nothing else.
+  // In one step, over nothing or an empty directory only.
   if (!Rename(temporary_.path(), path_)) {
     const int error = errno;
     if (old_ == OldDirectory::kKept) CheckNewDirectory(path_);

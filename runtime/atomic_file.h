@@ -99,8 +99,8 @@ class TemporaryPlace {
 };
 
 // A file that appears whole, or replaces an old one in one step: fill writer(), then Commit(). Without Commit the
-// destructor removes what was written, and `path` stays as it was. A symbolic link stays, and the file behind it is
-// replaced.
+// destructor removes what was written, and `path` stays as it was. A symbolic link stays, and its target is replaced.
+//
 class AtomicFile {
  public:
   // Error(kFailure) where `path` is there and not a regular file: a directory, a device, a pipe.
@@ -116,7 +116,7 @@ class AtomicFile {
   FileWriter writer_;
 };
 
-// Replaces `path` as one step: whoever looks, or comes back after a crash, finds the old content or the new.
+// Replaces `path` as one step: every reader, even after a crash, finds the old content or the new.
 void WriteFileAtomically(const std::string& path, std::string_view bytes);
 
 // Makes the names in a directory (created, renamed, removed files) survive a crash.
@@ -155,7 +155,7 @@ class DirectoryTransaction {
   const std::string& path() const { return path_; }
   const std::string& temporary_path() const { return temporary_.path(); }
   // Synchronises the temporary directory, renames it to `path` and synchronises the parent. Files in it must have
-  // been finished. A directory that holds something at that moment, whoever has put it there, is exchanged for the new
+  // been finished. A directory that holds something at that moment, from any process, is exchanged for the new
   // one in one step, then removed, or left under a temporary name where that fails; or, where it is to be kept,
   // Error(kUsage) as CheckNewDirectory's.
   void Commit();

@@ -9,7 +9,7 @@ namespace crosstalk {
 
 std::string EncodeBase64(std::string_view bytes);
 
-// Nothing unless `text` is what EncodeBase64 gives for some bytes: padded, without line ends or other characters.
+// Nothing unless EncodeBase64 gives `text` for some bytes: padded, without line ends or other characters.
 std::optional<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
 // CRC-64 for manifests: detects every flipped bit, every burst of up to 64 bits, and other damage, such as truncation,
-// but for one case in 2^64. It does not protect from deliberate changes.
+// except in one case in 2^64. It does not protect from deliberate changes.
 #pragma once
 
 #include <cstddef>

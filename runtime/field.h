@@ -58,7 +58,7 @@ struct FieldReaders {
 
 // What a row says beside its key and its place.
 struct FieldOptions {
-  const char* placeholder = "";  // what stands for the value in the help: "N", "PATH"
+  const char* placeholder = "";  // the value's name in the help: "N", "PATH"
   std::string help;              // sentences, with the unit
   FieldRange range = {};         // of a number, or of each in a list
   AffectsResult affects_result = AffectsResult::kYes;
@@ -285,7 +285,7 @@ Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
   return json;
 }
 
-// Sets what an object of JSON says. Every key of the table must be there, but for rows that may be missing, and no
+// Sets what an object of JSON says. Every key of the table must be there, except rows that may be missing, and no
 // other. Error(kUsage) of the field at fault.
 template <typename Config>
 void SetFields(const FieldTable<Config>& table, const Json& json, Config& config) {

@@ -81,7 +81,7 @@ class Json {
   // the fewest digits that read back to the same bits and never looks like an integer; NaN and infinities, for which
   // JSON has no form, become null; bytes of a string that are not UTF-8 become U+FFFD.
   std::string Dump() const;
-  // The same over several lines, indented by two spaces, with a line end behind it: for files that people read.
+  // The same over several lines, indented by two spaces, with a final line end: for files that people read.
   std::string DumpPretty() const;
 
   bool operator==(const Json& other) const { return value_ == other.value_; }
@@ -134,7 +134,7 @@ class JsonReader {
 
   const Json* object_;
   std::string source_;
-  std::string path_;  // "" at the root, else with a dot behind it
+  std::string path_;  // "" at the root, else with a dot at its end
   ErrorKind kind_;
   mutable std::vector<bool> read_;  // by member, in its order
 };

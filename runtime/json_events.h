@@ -1,5 +1,5 @@
-// From JSON text to values: a strict parser with byte offsets in its errors. The parser inside is nlohmann's, behind
-// this file alone.
+// From JSON text to values: a strict parser with byte offsets in its errors. The parser inside is nlohmann's; only
+// this file uses it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace crosstalk {
 
 // Receives the parts of a JSON text in order, for readers of untrusted files that want to bound what they keep. The
-// offset is the number of bytes read so far, just behind the part. Throw to stop.
+// offset is the number of bytes read so far, just after the part. Throw to stop.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;

@@ -20,7 +20,7 @@ constexpr T RoundUp(T a, T to) {
 }
 
 // Counts of elements, bytes and multiplications are sums of products of sizes, none negative. One that does not fit is
-// kTooMany, and so is what it is added to or multiplied by: who shows or allocates a count refuses that value.
+// kTooMany, and so is any sum or product with it: who shows or allocates a count refuses that value.
 inline constexpr int64_t kTooMany = std::numeric_limits<int64_t>::max();
 
 constexpr int64_t SaturatingSum(int64_t a, int64_t b) {

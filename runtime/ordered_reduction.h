@@ -10,8 +10,8 @@
 namespace crosstalk {
 
 // Any number of sums, each with its own turns 0, 1, 2, …. A tile whose turn is t calls WaitFor(sum, t), adds, and calls
-// Done(sum). It must begin behind the tile of turn t - 1: ParallelFor begins tiles in order (TileOrder::kInOrder), so
-// whoever waits does so for a tile that is under way.
+// Done(sum). It must begin after the tile of turn t - 1: ParallelFor begins tiles in order (TileOrder::kInOrder), so
+// a thread only waits for a tile that is under way.
 class OrderedReduction {
  public:
   explicit OrderedReduction(int64_t sums) : done_(static_cast<size_t>(sums)) {}

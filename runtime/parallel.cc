@@ -172,7 +172,7 @@ void BindToPlace(int index) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-// While one lives, threads that are started leave the program's signals to the program's threads, but for those that a
+// While one lives, threads that are started leave the program's signals to the program's threads, except those that a
 // thread's own doing raises, and a profiler's.
 class SignalsBlocked {
  public:

@@ -14,7 +14,7 @@ namespace crosstalk {
 // Under OpContext::shapes_only, on its thread:
 // - Storage is address space that the system backs with nothing, counted in MemoryStats as ever;
 // - kernels do not run (see Launch), nor do Tensor's own fills and copies, so that tensors made under it read as
-//   zeros (Item() is 0), but for what the host itself writes (FromValues, data());
+//   zeros (Item() is 0), except data that the host itself writes (FromValues, data());
 // - ids and targets are not checked against their bounds, and each row of a loss counts;
 // - tensors made outside, such as parameters, are as they were when the scope ends.
 // Ops, Backward, Initializer and the optimizers' updates all obey it. MemoryStats then goes through the values of a

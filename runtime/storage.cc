@@ -36,8 +36,8 @@ struct BlockPool {
   std::mutex mutex;
   std::map<size_t, SizeClass> classes;
   MemoryStats stats{};
-  int64_t unbacked = 0;   // of stats.live_bytes, what no memory stands behind
-  int64_t most_live = 0;  // with memory behind it
+  int64_t unbacked = 0;   // of stats.live_bytes, without memory of their own
+  int64_t most_live = 0;  // with memory
 
   int64_t Live() const { return stats.live_bytes - unbacked; }
 

@@ -1,4 +1,4 @@
-// Aligned, counted memory behind tensors. Freed blocks are kept and handed out again, so that a training step that
+// Aligned, counted memory of tensors. Freed blocks are kept and handed out again, so that a training step that
 // allocates the same sizes as the last one touches no new pages; at most four times what was in use at once. Blocks of
 // 2 MiB and more ask for huge pages. Under OpContext::shapes_only blocks are address space that reads as zeros, taken
 // from the system and given back each time.
@@ -15,7 +15,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 
 inline constexpr size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
-// One block of memory, 64-byte aligned, with at least 64 readable bytes behind its end; or a host's, which is neither.
+// One block of memory, 64-byte aligned, with at least 64 readable bytes past its end; or a host's, which is neither.
 class Storage {
  public:
   // Uninitialised. Throws Error(kResource), with the size, when there is no memory (under shapes_only: no address
@@ -23,7 +23,7 @@ class Storage {
   static std::shared_ptr<Storage> Allocate(size_t bytes);
   // The host's memory, which is not copied. `release`, which may be empty and must not throw, is called once when
   // nothing refers to it any more, by whichever thread that is; if this throws, by the caller. As kernels read a vector
-  // behind the end of some parameters, it must not hold any.
+  // past the end of some parameters, it must not hold any.
   static std::shared_ptr<Storage> Adopt(void* data, size_t bytes, std::function<void()> release);
   ~Storage();
   Storage(const Storage&) = delete;

@@ -1,4 +1,4 @@
-// Trace: what the time of a computation goes to. Whoever sets OpContext::trace is told of every operation, product,
+// Trace: the time of a computation by its parts. OpContext::trace is called for every operation, product,
 // parallel loop and allocation under it:
 //
 //   const auto trace = std::make_shared<Trace>();

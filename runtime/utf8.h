@@ -13,7 +13,7 @@ size_t Utf8Length(std::string_view text, size_t i);
 // The first byte of `text` that is not part of a UTF-8 character (overlong forms and surrogates are not), npos if none.
 size_t FindInvalidUtf8(std::string_view text);
 
-// The text with U+FFFD in the place of each byte that is not part of a character.
+// The text with U+FFFD instead of each byte that is not part of a character.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
 // True for 10xxxxxx: a byte at which no character begins.

@@ -26,7 +26,7 @@ int Find(const Labels& labels, int label) {
 
 struct Problem {
   Shape result_shape;
-  std::vector<Axis> axes;  // of size ≥ 2, in the order of the result, inner ones behind
+  std::vector<Axis> axes;  // of size ≥ 2, in the order of the result, inner ones last
   bool empty = false;      // some dimension is 0
 };
 

@@ -142,7 +142,7 @@ int64_t LayOut(std::vector<Axis>& axes, const std::vector<int>& order, StrideOf 
 }
 
 // Looped axes, then the two groups, of which the one that is contiguous in `stride` already stays innermost; a lane
-// behind them all.
+// after them all.
 std::vector<int> PackedOrder(const std::vector<Axis>& axes, Kind absent, const std::vector<int>& first,
                              const std::vector<int>& second, int lane, StrideOf stride) {
   std::vector<int> order;

@@ -16,7 +16,7 @@ struct EinsumStep {
   int a = 0;                    // values are numbered: the operands, then the result of each step
   int b = -1;                   // -1: `a` in the order of `labels`
   math::Labels labels;          // of the result
-  int64_t multiplications = 0;  // the product of the sizes of all dimensions of a and b; 0 without b
+  int64_t multiplications = 0;  // the product of all sizes of a and b; 0 without b
 };
 
 struct EinsumPlan {

@@ -46,7 +46,7 @@ struct Rows {
   int64_t stride = 0;
 };
 
-// The mixings are contiguous but for the rows of R_M; each is read where the shape says that it is there.
+// The mixings are contiguous except the rows of R_M; each is read where the shape says that it is there.
 using AttentionCall = AttentionCallOf<ConstRows, const uint8_t*, const int32_t*>;
 
 // What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the last bit as
@@ -65,7 +65,7 @@ struct SoftmaxStats {
 // 0 elsewhere, and for the few queries of decoding.
 int64_t KeptLogits(const AttentionShape& shape);
 
-// Gradients of a call's operands, contiguous but for the rows of Q, K and V; overwritten. Those three always; of the
+// Gradients of a call's operands, contiguous except the rows of Q, K and V; overwritten. Those three always; of the
 // others those that are not null (where the shape has them).
 using AttentionGradients = AttentionOperands<Rows>;
 

@@ -1,5 +1,5 @@
 // The fused attention, backward, by recomputation: from the inputs, O, dO and two numbers a query and head (its softmax
-// stats), without an array of size n·m, but for L where forward kept it.
+// stats), without an array of size n·m, except L where forward kept it.
 //
 // What happens. A task is a block of queries, as in the forward pass. For each chunk of 32 memory positions it computes
 // J (or takes L, where it is kept), W and U again, then dU = dO·Vᵀ, dW = dU·P_wᵀ, dL = W·(dW - D), dJ = dL·P_lᵀ, and

@@ -68,7 +68,7 @@ class TaskOrder {
   // The first batch rows, so many, are a thread's each from their first task to the last: the sums stay in its cache.
   int64_t own_rows() const { return own_rows_; }
   int64_t tasks_of_row() const { return length_; }
-  // Those of the others, by their numbers, but where all heads share K and V, so that each would wait for the one
+  // Those of the others, by their numbers, except where all heads share K and V, so that each would wait for the one
   // before: there as many rows as there are threads take turns.
   int64_t other_tasks() const { return (rows_ - own_rows_) * length_; }
   // The number of the one that begins i-th.

@@ -86,7 +86,7 @@ HWY_INLINE void StartMixings(BackwardTile& tile) {
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
     const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
-    // In pairs as forward has it: W is not normalised, the matrix is; but where positions have their own.
+    // In pairs as forward has it: W is not normalised, the matrix is, except where positions have their own.
     const bool normalises = Terms::kTerms > 1 && side == kWeights && !mixes.MixesByPosition();
     if (!mixes.PacksEachTile() && !(normalises && mixes.has[kStatic])) {
       tile.mixing[side] = {tile.packed->P[side], 0};
@@ -186,7 +186,7 @@ struct ChunkTile {
   int64_t chunk;
   TileExtent extent;
   Lanes J, W, dW;   // dW becomes dL
-  Lanes U, dU, dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, but for dU
+  Lanes U, dU, dJ;  // where nothing is mixed or dropped, the same as W, dW, dL; not in bfloat16, except dU
 };
 
 // Of one tile of a block, in lanes.

@@ -6,7 +6,7 @@
 //   W[b, n, m, h]   = softmax of L over m      U[b, n, m, h_v] = dropout(W·P_w + W·R_Xw + W·R_Mw)
 //   O[b, n, h_v, d_v] = U·V
 //
-// With factors F_Xl and F_Ml L is also J·R(F_Xl) + J·R(F_Ml), and U likewise, where F[5, h] stands for the matrix of
+// With factors F_Xl and F_Ml L is also J·R(F_Xl) + J·R(F_Ml), and U likewise, where F[5, h] is a form of the matrix of
 // rank 2 and a diagonal R(F)[s, t] = F[0, s]·F[2, t] + F[1, s]·F[3, t] + δ_st·F[4, s].
 //
 // With conv_l, J is conv(J), and with conv_w W is conv(W) where U is made of it (kernels/head_convolution.h), both 0

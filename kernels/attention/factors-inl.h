@@ -1,5 +1,5 @@
-// A mixing of heads of low rank, for one tile: by the factors of each query and each memory position, and never by the
-// matrix [h, h] that they stand for.
+// A mixing of heads of low rank, for one tile: by the factors of each query and each memory position, and never by
+// their matrix [h, h].
 //
 //   y[t] = x[t] · (Dq[t] + Dp[t]) + Σ_{i < 2} (Tq_i · Bq_i[t] + Tp_i · Bp_i[t])     T_i = Σ_s x[s] · A_i[s]
 //

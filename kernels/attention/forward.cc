@@ -1,5 +1,5 @@
 // The fused attention, forward: O = dropout(softmax(Q·Kᵀ·P_l + bias)·P_w)·V and its family, without an array of size
-// n·m, but for L where that is no larger than Q (KeptLogits).
+// n·m, except L where that is no larger than Q (KeptLogits).
 //
 // What happens. K, V and the mixings are packed once. A task is one block of queries of one batch row and head group
 // (one head, or all heads where they are mixed). It walks the memory in chunks of 32 positions; for each chunk a tile
@@ -9,7 +9,7 @@
 //
 // Bytes, in float. A block of `block` queries reads K and V of a chunk once, 4·32·(h_k·d_k + h_v·d_v) bytes from the
 // third-level cache or memory, for block·32·(h_k·d_k + h_v·d_v) multiply-adds of Q·Kᵀ and U·V: block / 4 a byte. 32
-// queries, 8 a byte, hide the third level's bandwidth behind the multiply-adds; what tiles touch beside is in nearer
+// queries, 8 a byte, overlap the third level's bandwidth with the multiply-adds; what tiles touch beside is in nearer
 // caches. A tile is 4·heads·rows·32 bytes, at most 256 KiB, so that those of J, L and U and a chunk of K and V share a
 // second-level cache of 1 MiB: 48 KiB for 12 heads and 32 rows. W of a block's rows, which waits for the second pass,
 // is 4·h·m bytes a query, at most 12 MiB; rows longer than that are computed twice, by blocks of 128 queries.

@@ -66,7 +66,7 @@ HWY_INLINE const Lane* NextShare(const QueryTile& queries, const Lane* next, int
 }
 
 // Each query's P + R_X of a side, [in, out], or of one alone: to `matrix`, one after the other for `use(query)`. Rows
-// behind the last query take its matrix: their results are not used.
+// after the last query take its matrix: their results are not used.
 template <class Use>
 HWY_INLINE void ForQueryMixings(const QueryTile& queries, MixingSide side, float* matrix, const Use& use) {
   const SideShape& mixes = queries.plan->mixings[side];
@@ -113,7 +113,7 @@ HWY_INLINE void CopyScaled(int64_t count, float factor, const float* from, float
   for (; i < count; ++i) to[i] = factor * from[i];
 }
 
-// Σ a·b in kPartialSums partial sums; zeros stand behind the last elements.
+// Σ a·b in kPartialSums partial sums; zeros follow the last elements.
 HWY_INLINE float DotProduct(int64_t count, const float* a, const float* b) {
   const Tag<float> d;
   hn::Vec<Tag<float>> sum[kSumVectors];

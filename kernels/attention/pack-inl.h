@@ -42,8 +42,7 @@ HWY_INLINE void PrefetchRows(int64_t rows, int64_t cols, const ConstRows& in) {
   }
 }
 
-// out[p][width] = the pairs of rows p · step and p · step + distance of in[rows, cols]; zeros stand for what is not
-// there.
+// out[p][width] = the pairs of rows p · step and p · step + distance of in[rows, cols]; zeros beyond.
 template <class Terms>
 HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int64_t rows, int64_t cols, int64_t width,
                              const ConstRows& in, Pair* out) {
@@ -64,8 +63,8 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
   }
 }
 
-// out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros stand for what is not there.
-// Whole vectors are stored, one behind the last row where kWidth is less.
+// out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros beyond. // Whole
+//  vectors are stored, one after the last row where kWidth is less.
 template <class Terms, int kWidth>
 HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in, float scale, Pair* out) {
   const Tag<float> d;
@@ -110,7 +109,7 @@ HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, con
 }
 
 // A mixing matrix A[in, out] for MixHeads: blocks of output heads, each [in][rows of the block]; row `in` of A times
-// factors[in · factor_stride] where factors are given. A has a vector of readable slack behind it; so has `packed`. In
+// factors[in · factor_stride] where factors are given. A has a vector of readable slack after it; so has `packed`. In
 // pairs of rows of A it is blocks of [in / 2][rows of the block].
 template <class Terms>
 HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
@@ -140,7 +139,7 @@ HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const fl
   }
 }
 
-// sum[i] = a[i] + b[i]; either may be null, which stands for zeros.
+// sum[i] = a[i] + b[i]; either may be null, which means zeros.
 HWY_INLINE void AddMatrices(int64_t count, const float* a, const float* b, float* sum) {
   if (a == nullptr || b == nullptr) {
     std::memcpy(sum, a == nullptr ? b : a, static_cast<size_t>(count) * sizeof(float));
@@ -155,7 +154,7 @@ HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t grou
 }
 
 // One chunk of a mixing by position in pairs: out[pair][other][kChunk] of R's elements pair · 2 · step + other ·
-// other_step and the one `step` behind it, of which there are `paired` along the dimension of pairs.
+// other_step and the one `step` after it, of which there are `paired` along the dimension of pairs.
 template <class Terms>
 HWY_INLINE void PackMixingPairs(int64_t valid, int64_t paired, int64_t step, int64_t others, int64_t other_step,
                                 const float* R, int64_t stride, Pair* out) {
@@ -265,7 +264,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
 }
 
 // A mixing whose element (in, out) lies at A[in · in_stride + out · out_stride], packed for MixHeads. Scalar, as the
-// caller's matrix has no slack behind it.
+// caller's matrix has no slack after it.
 inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride, int64_t out_stride,
                              float* packed) {
   const HeadBlocks blocks(h_out, kMixRows);

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Tiles: AmxTiles or ModelTiles. Rows and columns behind the last are computed and left out; terms behind the last
+// Tiles: AmxTiles or ModelTiles. Rows and columns after the last are computed and left out; terms after the last
 // are zeros in both operands, up to a whole step.
 template <class Tiles>
 struct AmxPairs {

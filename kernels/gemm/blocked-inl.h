@@ -117,7 +117,7 @@ HWY_INLINE void PanelTiles(typename Operands::Arithmetic& arithmetic, const Prod
   }
 }
 
-// B's panels of one task of a product of few rows.
+// B's panels for one task of a product with few rows.
 template <class Operands>
 int64_t PanelsPerTask(const Product<Operands>& g) {
   constexpr double kLeastWork = 1 << 18;  // multiplications

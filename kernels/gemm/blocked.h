@@ -23,7 +23,7 @@ inline constexpr int64_t kMC = 864 / int64_t{sizeof(T)};
 // A loop over tasks has so many for each thread, that the last ones end together.
 inline constexpr int64_t kTasksPerThread = 4;
 
-// Equal blocks of at most `most`, whole multiples of `unit` but for the last.
+// Equal blocks of at most `most`, whole multiples of `unit` except the last.
 struct Blocks {
   Blocks(int64_t total, int64_t most, int64_t unit)
       : size(RoundUp(CeilDivide(total, CeilDivide(total, most)), unit)), count(CeilDivide(total, size)) {}

@@ -192,7 +192,7 @@ HWY_INLINE void DotColumns(const GemmArguments<T>& g, const ThinRow<typename Ope
   using Source = typename Operands::DotSource;
   constexpr int64_t kLanes = kLanesOf<T>, kWhole = G * kLanes;
   const Tag<T> d;
-  const int64_t before = kWhole - columns;  // 0, but for one vector at the end
+  const int64_t before = kWhole - columns;  // 0, except for one vector at the end
   T sums[kDotRows * kWhole + kLanes];       // whole vectors are read
   const Source* const b = Operands::DotRows(g) + k;
   const int64_t after = column + columns;

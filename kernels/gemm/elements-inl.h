@@ -100,7 +100,7 @@ HWY_INLINE void Elements<T>::PackA(const GemmArguments<T>& g, int64_t first, int
   for (int64_t t = 0; t < rows; t += Elements::kMR) {
     const int64_t tile_rows = std::min<int64_t>(Elements::kMR, rows - t);
     // Whole vectors are read as long as they stay within a row of A. They are always written whole: the surplus lands
-    // where the next store goes, or in the slack behind the last one.
+    // where the next store goes, or in the slack after the last one.
     const bool whole = first + t + RoundUp<int64_t>(tile_rows, kLanes) <= g.m;
     for (int64_t i = 0; i < depth; ++i) {
       const T* in = g.a.data() + (k + i) * g.a.stride + first + t;
@@ -113,7 +113,7 @@ HWY_INLINE void Elements<T>::PackA(const GemmArguments<T>& g, int64_t first, int
   }
 }
 
-// out[k][NR] = op(B)[k, first + column], zeros behind the last column.
+// out[k][NR] = op(B)[k, first + column], zeros after the last column.
 template <typename T>
 HWY_NOINLINE void Elements<T>::PackPanel(const GemmArguments<T>& g, int64_t first, int64_t k, int64_t depth, T* out) {
   constexpr int64_t kPanel = Elements::kNR;

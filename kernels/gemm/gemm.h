@@ -20,7 +20,7 @@ enum class Slicing { kNo, kYes };
 
 // C[m, n] = alpha · op(A)[m, k] · op(B)[k, n] + beta · C + bias, row-major; ldc is the distance between rows of
 // C. beta = 0 overwrites C whatever it held (NaN too); k = 0 gives beta · C + bias. The bias is added to
-// what is otherwise the result, as it is written: the bits are those of an addition behind the product.
+// what is otherwise the result, as it is written: the bits are those of an addition after the product.
 template <typename T>
 struct GemmArguments {
   Transpose transpose_a = Transpose::kNo;
@@ -47,7 +47,7 @@ template <typename T>
 CROSSTALK_PUBLIC void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> offsets_a,
                                   std::span<const int64_t> offsets_b, std::span<const int64_t> offsets_c);
 
-// Floats of op(B)[k, n] that a product in float packs at a time: its working memory, but for some rows of op(A).
+// Floats of op(B)[k, n] that a product in float packs at a time: its working memory, except some rows of op(A).
 int64_t GemmPackedFloats(int64_t k, int64_t n);
 
 }  // namespace kernels

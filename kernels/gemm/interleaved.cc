@@ -111,7 +111,7 @@ HWY_INLINE void Group(int64_t inner, int64_t lanes, const T* a, const T* b, int6
       });
 }
 
-// kLaneBlock elements, zeros behind the first `lanes`.
+// kLaneBlock elements, zeros after the first `lanes`.
 template <typename T>
 HWY_INLINE void PackLanes(const InterleavedGemmArguments<T>& g, const T* from, T* to) {
   std::copy_n(from, g.lanes, to);

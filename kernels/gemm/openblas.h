@@ -18,7 +18,7 @@ struct OpenBlas {
                 const float* b, int ldb, float beta, float* c, int ldc) = nullptr;
   void (*dgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha, const double* a,
                 int lda, const double* b, int ldb, double beta, double* c, int ldc) = nullptr;
-  // LAPACK's, on matrices in column order by Fortran's calling convention: every argument by address, and behind them
+  // LAPACK's, on matrices in column order by Fortran's calling convention: every argument by address, and after them
   // the lengths of the strings. Null where the library was built without LAPACK.
   void (*dgetrf)(const int* rows, const int* columns, double* a, const int* lda, int* pivots, int* info) = nullptr;
   void (*dgeev)(const char* left, const char* right, const int* n, double* a, const int* lda, double* real,
@@ -38,7 +38,7 @@ struct OpenBlas {
 
 // Loads it on the first call (thread-safe) and sets it to one thread of its own: the bits of its results depend on
 // their number. A kernel set that the user chose by OPENBLAS_CORETYPE is left alone. If the host program has OpenBLAS
-// loaded already, that copy is used as it is, but for its number of threads.
+// loaded already, that copy is used as it is, except its number of threads.
 const OpenBlas& GetOpenBlas();
 
 // While one lives, the thread may call a function of OpenBLAS. A call needs a buffer of 128 MiB of addresses, and where

@@ -59,7 +59,7 @@ HWY_INLINE void PairNeighbours(const uint16_t* row, int64_t count, uint32_t* out
   if (count % 2 != 0) std::memset(reinterpret_cast<char*>(out) + count * 2, 0, sizeof(uint16_t));
 }
 
-// out[pair][kPanel] = op(B)[k, first + column], zeros behind the last column.
+// out[pair][kPanel] = op(B)[k, first + column], zeros after the last column.
 template <BFloat16Unit kUnit, int64_t kPanel, typename Source>
 HWY_NOINLINE void PackColumns(const GemmArguments<float>& g, const Source* b, int64_t first, int64_t k, int64_t depth,
                               uint32_t* out) {
@@ -201,7 +201,7 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
       for (int64_t p = 0; p < pairs; ++p) {
         const Source* in = a + (k + 2 * p) * g.a.stride + first + t;
         const Source* second = 2 * p + 1 < depth ? in + g.a.stride : nullptr;
-        // Written whole: the surplus lands where the next store goes, or in the slack behind the last one.
+        // Written whole: the surplus lands where the next store goes, or in the slack after the last one.
         for (int64_t r = 0; r < tile_rows; r += kLanesOf<float>) {
           hn::StoreU(PairRows<kUnit>(in + r, second == nullptr ? second : second + r, g.m - first - t - r), d,
                      out + t * pairs + p * tile_rows + r);

@@ -1,4 +1,4 @@
-// The product of very few rows, which is nothing but reading B: row after row as it lies in memory, so that the memory
+// GEMM for a few rows, bound by reading B once: row after row as it lies in memory, so that the memory
 // hands it out in long runs, with the sums of all columns in the first-level cache. Of elements, or of pairs that are
 // rounded to bfloat16 in registers on the way, to the bits of the blocked product. Compiled once per target.
 #if defined(CROSSTALK_GEMM_THIN_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,6 +1,6 @@
 // The attention family as plain nested loops, forward and backward: the specification that the fast implementations
 // are tested against, and an evaluation of the paper's pseudocode that shares no code with them. In two parts: the
-// core, from Q, K, V and the R to O, which is what kernels/attention/attention.h computes; and the layer, which
+// core, from Q, K, V and the R to O, as in kernels/attention/attention.h; and the layer, which
 // projects its inputs, calls the core and projects O. Layouts are the paper's with a leading batch, and so are the
 // names; the gradients are derived by hand. Slow by intent.
 //
@@ -17,7 +17,7 @@
 
 namespace crosstalk::kernels::reference {
 
-// A row-major array of rank ≤ 4 that owns its elements. Rank 0 stands for an absent tensor.
+// A row-major array of rank ≤ 4 that owns its elements. Rank 0 means an absent tensor.
 template <typename T>
 class Array {
  public:
@@ -61,8 +61,8 @@ class Array {
 template <typename T>
 struct CoreInputs {
   Array<T> Q;           // [b, n, d_k, h_k]
-  Array<T> K;           // [b, m, d_k, h_k]; one head stands for all
-  Array<T> V;           // [b, m, d_v, h_v]; one head stands for all
+  Array<T> K;           // [b, m, d_k, h_k]; all may share one head
+  Array<T> V;           // [b, m, d_v, h_v]; all may share one head
   Array<T> P_l;         // [h_k, h]
   Array<T> P_w;         // [h, h_v]
   Array<T> R_Xl;        // [b, n, h_k, h]
@@ -339,7 +339,7 @@ struct AttentionInputs {
   T scale = T(1);       // of J
 };
 
-// Every tensor of the pseudocode. Without projections, and bilinear, Q, K, V stand for what takes their place: M has
+// Every tensor of the pseudocode. Without projections, and bilinear, Q, K, V hold the tensors used instead: M has
 // one head then, which all softmax heads share.
 template <typename T>
 struct AttentionValues : CoreValues<T> {

@@ -22,8 +22,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// The implementation that computes such a call: the configuration's, but where that is the fused one and does not give
-// what is asked for (double, the weights, a projection without a kernel), the composed one.
+// The implementation that computes such a call: the configuration's, except where that is the fused one and does not
+// give what is asked for (double, the weights, a projection without a kernel), the composed one.
 AttentionImplementation ImplementationFor(const AttentionConfig& config, DType dtype, AttentionOutputs outputs);
 
 // X[b, n, d_X], M[b, m, d_M] → Y[b, n, d_Y] with parameters that the caller holds, checked against `config`. With a
@@ -54,13 +54,13 @@ class AttentionCache {
   int64_t length() const { return length_; }                                      // memory positions held
   int64_t rows() const { return buffers_.K.defined() ? buffers_.K.size(0) : 0; }  // batch rows held
   // Keeps the batch rows `rows` in that order (any may repeat): what a beam search does after each step. A row that
-  // keeps its place is not copied where each other one comes from such a row, or from behind the last place.
+  // keeps its place is not copied where each other one comes from such a row, or from after the last place.
   void SelectRows(const std::vector<int64_t>& rows);
 
  private:
   friend class AttentionModule;
   void Append(const AttentionMemory& step);
-  // x behind the last positions of those before it, of which as many are kept.
+  // x after the last positions of those before it, of which as many are kept.
   Variable WithEarlier(const Variable& x, int64_t most);
   AttentionMemory View() const;
 
@@ -91,8 +91,8 @@ class AttentionModule : public Module {
 
   // Decoding, off the tape. The memory of a cross-attention, projected once:
   AttentionCache Precompute(const Variable& M) const;
-  // The next position of self-attention, or the first n: appends x[b, n, d_X] to the cache, and each attends to what
-  // that holds up to itself (which is what causal means). n = 1 but where the cache is empty. Masks and bias cover the
+  // The next position of self-attention, or the first n: appends x[b, n, d_X] to the cache, and each attends to the
+  // positions up to itself (causal). n = 1 except where the cache is empty. Masks and bias cover the
   // whole cache: key_padding_mask[b, m], attention_mask[b, n, m], and n queries and m keys for the bias, with m =
   // cache.length() after the call; with convolutions the bias also covers the earlier_queries() before them, as far as
   // there are so many (and may cover more), and there is no attention_mask.

@@ -100,7 +100,7 @@ Variable MixHeads(const Variable& from, const Mixings& mixings) {
   return to.defined() ? to : from;
 }
 
-// The matrices that stand for F[b, n, 5, h]: [b, n, h, h].
+// The matrices of F[b, n, 5, h]: [b, n, h, h].
 Tensor MatricesOf(const Variable& F) {
   constexpr int64_t kRank = kernels::kMixingRank;
   const int64_t b = F.size(0), n = F.size(1), h = F.size(3);

@@ -1,5 +1,5 @@
-// The composed implementation: the paper's pseudocode in einsum, in float and double. It is what the fast kernels are
-// tested against and where a new idea starts; nn/attention/attention.h is the layer that most callers want.
+// The composed implementation: the paper's pseudocode in einsum, in float and double. The fast kernels are tested
+// against it, and a new idea starts here; nn/attention/attention.h is the layer that most callers want.
 #pragma once
 
 #include "crosstalk/autograd/ops_attention.h"

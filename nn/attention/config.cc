@@ -92,7 +92,7 @@ void ValidateOptions(const AttentionConfig& c) {
       FailAt("dynamic_form", "low-rank dynamic projections need d_X = d_M and h_k = h = h_v");
     }
     if (c.mixing.P_Xl || c.mixing.P_Ml || c.mixing.P_Xw || c.mixing.P_Mw) {
-      FailAt("dynamic_form", "low-rank dynamic projections stand in the place of P_Xl, P_Ml, P_Xw and P_Mw");
+      FailAt("dynamic_form", "low-rank dynamic projections replace P_Xl, P_Ml, P_Xw and P_Mw");
     }
     if (c.d_g < 0) FailAt("d_g", "d_g=", c.d_g, " is negative");
   }

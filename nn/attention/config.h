@@ -41,7 +41,7 @@ enum class MixingInit { kRandom, kIdentity };        // kIdentity: P_l = P_w = I
 enum class DynamicForm {
   kLinear,  // each that HeadMixing names from X or M by its P (paper 7.1)
   // All four by dw1, qkw and dd: for each position two rows and two columns of rank 1, and a diagonal (dynamically
-  // composed multi-head attention, arXiv 2405.08553). L = J + J·R_Xl + J·R_Ml, where no P_l stands for the first J;
+  // composed multi-head attention, arXiv 2405.08553). L = J + J·R_Xl + J·R_Ml, where no P_l mixes the first J;
   // weights likewise. h_k = h = h_v, d_X = d_M.
   kLowRank,
 };
@@ -232,7 +232,7 @@ struct AttentionOptions {
   // "Xl,Ml,Xw,Mw" or fewer: the dynamic projections, in addition to what the kind says. Else: all four for kDynamic,
   // none for the others. "none" is none.
   std::optional<std::string> dynamic = {};
-  // Heads of P_k and P_v, which the others share; else each has its own, but for kDiffV2 each pair. Of kDiffV1 pairs of
+  // Heads of P_k and P_v, which the others share; else each has its own, in kDiffV2 each pair. Of kDiffV1 pairs of
   // key heads.
   std::optional<int64_t> kv_heads = {};
   std::optional<HeadNorm> head_norm = {};  // else kRmsGain for kDiffV1 and kMta, none for the others

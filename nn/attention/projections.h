@@ -19,7 +19,7 @@
 
 namespace crosstalk {
 
-// What a tensor multiplies, which is what it costs. What a dynamic projection generates then multiplies J or W.
+// What a tensor multiplies, hence its cost. A dynamic projection's result then multiplies J or W.
 enum class ProjectionSource {
   kX,       // the queries X: n products
   kM,       // the memory M: m products

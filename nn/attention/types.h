@@ -66,7 +66,7 @@ struct AttentionResult {
   AttentionImplementation implementation = AttentionImplementation::kComposed;  // that computed it
 };
 
-// What attention keeps of M: all that belongs to a memory position. One growing copy of it is what decoding caches.
+// What attention keeps of M: all that belongs to a memory position. Decoding caches one growing copy of it.
 struct AttentionMemory {
   Variable K;     // [b, m, g_k, d_k]; without projections, and bilinear: M[b, m, d_M] itself
   Variable V;     // [b, m, g_v, d_v]; undefined where V = K

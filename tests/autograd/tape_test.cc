@@ -120,7 +120,7 @@ TEST(BackwardTest, AGraphIsUsedOnce) {
   const Variable y = Mul(x, x);
   Backward(y);
   EXPECT_EQ(MessageOf([&] { Backward(y); }),
-            "Backward: the tape behind op mul[] was used up by an earlier Backward; compute the result again");
+            "Backward: the tape of op mul[] was used up by an earlier Backward; compute the result again");
   const Variable z = Mul(x, x);
   Backward(Scale(z, 2));
   EXPECT_NE(MessageOf([&] { Backward(Scale(z, 3)); }), "");
