@@ -3,7 +3,7 @@
 //
 //   build/examples/language_model [FILE [STEPS]]      (without a file it reads the built-in stories)
 //
-// The letters of all shapes: b sequences in a batch, n letters in each, d numbers that stand for a letter at its place,
+// The letters of all shapes: b sequences in a batch, n letters in each, d numbers for a letter at its place,
 // v different letters. logits[b, n, v] at place i are about the letter at place i + 1.
 #include <algorithm>
 #include <cmath>
@@ -94,7 +94,7 @@ class LanguageModel : public Module {
   Child<Linear> scores_;
 };
 
-// Writes `count` letters behind the text: each is drawn by the probabilities that the model gives it.
+// Writes `count` letters after the text: each is drawn by the probabilities that the model gives it.
 std::string Write(const LanguageModel& model, const std::string& letters, std::string text, int count) {
   const ContextScope no_grad = NoGrad();
   for (int i = 0; i < count; ++i) {
@@ -128,7 +128,7 @@ void Run(std::string text, uint32_t steps) {
   std::printf("%zu letters, %zu of them different; %lld parameters\n", text.size(), letters.size(),
               static_cast<long long>(model.NumParameters()));
   for (uint32_t step = 0; step < steps; ++step) {
-    // b places of the text at random: n letters each, and the letter behind each of them.
+    // b places of the text at random: n letters each, and the letter after each of them.
     Tensor ids = Tensor::Empty({b, n}, DType::kInt32), next = Tensor::Empty({b * n}, DType::kInt32);
     const RandomKey places = {.seed = seed, .stream = StreamId("places"), .step = step};
     for (int64_t row = 0; row < b; ++row) {

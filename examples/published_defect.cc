@@ -1,6 +1,6 @@
 // 5. What a wrong cache costs. The dynamic projections of talking-heads attention belong to positions: R_Ml[m, h_k, h]
 // and R_Mw[m, h, h_v] are computed of memory position m, and a decoder that writes a token at a time has to keep them
-// beside K and V. The authors' published code computes them anew of the token that is being written, for all positions,
+// beside K and V. The authors' published code recomputes them from the token that is being written, for all positions,
 // so that what it decodes with is not what it was trained with. This program lets a T5 decode both ways: a pretrained
 // one the held-out text, a finetuned one the held-out rows of its tasks.
 //

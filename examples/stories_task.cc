@@ -30,7 +30,7 @@ struct Pair {
   std::string first, second;
 };
 
-// A sentence ends with a full stop or a closing quotation mark behind one.
+// A sentence ends with a full stop or a closing quotation mark after one.
 std::vector<std::string> SentencesOf(const std::string& text) {
   std::vector<std::string> sentences;
   for (size_t begin = 0, i = 0; i + 1 < text.size(); ++i) {

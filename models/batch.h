@@ -12,7 +12,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Counts are filled in by whoever makes the batch: a step's loss is divided by those of all its parts, before the first
+// Counts are filled in by the maker of the batch: a step's loss is divided by those of all its parts, before the first
 // part's gradient is computed.
 class Batch {
  public:

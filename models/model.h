@@ -38,7 +38,7 @@ struct LossScales {
 struct LossResult {
   Variable sum;                 // scalar: Σ over the batch's targets of what training minimises; differentiable
   Variable example_sum = {};    // scalar: Σ over its examples of what is minimised beside that; undefined: nothing
-  std::vector<MetricSum> sums;  // what is reported; the first one is what the best checkpoint is chosen by
+  std::vector<MetricSum> sums;  // what is reported; the first one chooses the best checkpoint
 
   // scales.targets · sum + scales.examples · example_sum; differentiable, and its value.
   Variable Scaled(const LossScales& scales) const;

@@ -1,4 +1,4 @@
-// ModelConfig: what a model is built from, but for its parameters' values. Every model has one of its own, with a table
+// ModelConfig: what a model is built from, except its parameters' values. Every model has one of its own, with a table
 // of fields for its file form, that begins with this one.
 #pragma once
 
@@ -61,7 +61,7 @@ struct ModelConfig {
   }
   // What of it the options and a tokenizer say.
   void SetFrom(const ModelOptions& options, const Vocabulary& tokenizer);
-  // The same as options, but for the vocabulary.
+  // The same as options, without the vocabulary.
   void Describe(ModelOptions& options) const;
   // A pre-norm stack with RMS norms, as T5's are; BERT's differs in more.
   TransformerConfig PreNormStack(int64_t layers, const AttentionConfig& self_attention) const;

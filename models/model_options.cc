@@ -130,7 +130,7 @@ const FieldTable<ModelOptions>& ModelFields() {
                     .may_be_missing = true}),
          MakeField("inner_layers", &Config::inner_layers,
                    {.placeholder = "N",
-                    .help = "Blocks of a group, one behind the other; 1 by default.",
+                    .help = "Consecutive blocks of a group; 1 by default.",
                     .range = {1, kMostLayers},
                     .may_be_missing = true}),
          MakeField(

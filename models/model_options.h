@@ -85,7 +85,7 @@ struct ModelPurpose {
   EncoderHeads heads;        // that its objective trains
 };
 
-// An attention layer of a model: the options' one, but for the kind where a place has its own. Error(kUsage) of the
+// An attention layer of a model: the options' one, except the kind where a place has its own. Error(kUsage) of the
 // field at fault.
 AttentionConfig MakeAttentionLayer(const ModelOptions& options, std::optional<AttentionKind> kind = std::nullopt);
 // Those of so many layers by their layer_kinds, in turn and again from the first; none where all are of one kind.

@@ -37,7 +37,7 @@ void CheckInputNames(const Batch& inputs, const std::vector<std::string>& known)
 // Mean over the labels that are not kIgnoredLabel of -ln p, from logits[…, classes] and labels int32[…] named `name`.
 Variable MeanCrossEntropy(const Variable& logits, const Tensor& labels, const char* name);
 
-// "PREFIXhidden_states.0", … but for the last, and "PREFIXattentions.0", ….
+// "PREFIXhidden_states.0", … except the last, and "PREFIXattentions.0", ….
 void AddRecord(const TransformerRecord& record, const std::string& prefix, std::vector<NamedVariable>& outputs);
 
 }  // namespace crosstalk

@@ -21,7 +21,7 @@ struct InspectedText {
   // Three underscores are a blank: a sentinel to a T5, [MASK] to a BERT, themselves to a language model.
   std::string text;
   std::optional<std::string> second;  // of a BERT or an ALBERT: its second segment
-  // Of a T5, what its decoder is to write; each blank stands for the next sentinel. Else what the model itself writes,
+  // Of a T5, what its decoder is to write; each blank is the next sentinel. Else what the model itself writes,
   // taking the likeliest token each time.
   std::optional<std::string> target;
   int64_t max_tokens = 64;  // that the model may read, and of its own writing

@@ -158,13 +158,13 @@ Batch Bert::TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const 
   CROSSTALK_CHECK_FIELD(!text.target, "target", "is for a model with a decoder");
   const std::vector<TokenSpan> first = WithMasks("text", text.text, *tokenizer);
   std::vector<TokenSpan> second;
-  std::optional<std::span<const TokenSpan>> behind;
+  std::optional<std::span<const TokenSpan>> following;
   if (text.second) {
     second = WithMasks("second", *text.second, *tokenizer);
-    behind = second;
+    following = second;
   }
   std::vector<int32_t> ids, segments;
-  for (const EncodedPair::Token& token : JoinPair(*tokenizer, first, behind).tokens) {
+  for (const EncodedPair::Token& token : JoinPair(*tokenizer, first, following).tokens) {
     ids.push_back(token.id);
     segments.push_back(token.segment);
   }

@@ -52,7 +52,7 @@ LossResult ResultOf(const CrossEntropyResult& result) {
   return loss;
 }
 
-// The choices of all examples, one behind the other, without those that make up their number.
+// The choices of all examples, one after the other, without those that make up their number.
 struct Choices {
   Rows rows;      // [r, n]
   Tensor row;     // int32[b, c]: the row of a choice; 0 where it is none

@@ -23,7 +23,7 @@ struct SearchText {
 
 class BatchSearch {
  public:
-  // `length` is what the texts are padded to.
+  // The texts are padded to `length`.
   BatchSearch(Decoder& decoder, const SearchOptions& options, int64_t length)
       : decoder_(decoder), options_(options), length_(length) {}
 

@@ -27,7 +27,7 @@ class Decoder {
   // nothing of an answer depends on what else is there.
   virtual int64_t PaddedLength(int64_t n) const = 0;
 
-  // Begins anew: inputs int32[b, n], mask bool[b, n] (true = read) → logits[b, vocabulary] of each row's first token.
+  // Begins again: inputs int32[b, n], mask bool[b, n] (true = read) → logits[b, vocabulary] of each row's first token.
   virtual Tensor Start(const Tensor& inputs, const Tensor& mask) = 0;
   // The tokens int32[rows] that were written last → logits[rows, vocabulary] of the next. Under
   // SumOrder::kBatchInvariant a row's bits depend on nothing of the other rows but how many its input has.

@@ -48,7 +48,7 @@ struct SearchInput {
   std::vector<int32_t> ids;
   // Of the ids' number, false = not read; empty: all are.
   std::vector<bool> mask = {};
-  // Takes away tokens from `allowed`, which has all but padding, behind what is written. Empty: none. It must be a pure
+  // Takes away tokens from `allowed`, which has all but padding, after what is written. Empty: none. It must be a pure
   // function; several threads call it at once.
   std::function<void(const std::vector<int32_t>& written, std::vector<bool>* allowed)> restrict_tokens = {};
   std::optional<int64_t> max_length = {};  // instead of the options'

@@ -12,7 +12,7 @@
 namespace crosstalk {
 
 // What a token adds to a text can depend on the one before it, and a character can have several tokens: each piece is
-// what the text of the last few tokens is longer by, without an unfinished character at its end.
+// the growth of the text of the last few tokens, without an unfinished character at its end.
 class TextPieces {
  public:
   // `before`: tokens whose text stands already.

@@ -17,7 +17,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // Whose words a piece of text is.
 enum class Author { kPrompt, kModel };
 
-// A text on its way from tokens to whoever reads it.
+// A text on its way from tokens to its reader.
 class TextBeingWritten {
  public:
   // Takes a piece of the text, whole UTF-8 characters, as soon as it is known; an empty one where the model has written
@@ -27,7 +27,7 @@ class TextBeingWritten {
   virtual ~TextBeingWritten() = default;
   // The next token that was written.
   virtual void Add(int32_t id) = 0;
-  // What stands behind the last one.
+  // The text after the last one.
   virtual void End() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Which tokens stand for text.
+// Which tokens are text.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace crosstalk {
 
-// true for the ids of the model's vocabulary that stand for text: no special token, no sentinel, none above the
+// true for the ids of the model's vocabulary that are text: no special token, no sentinel, none above the
 // tokenizer's. Error(kUsage) where the tokenizer has more.
 inline std::vector<bool> WritableTokens(const Tokenizer& tokenizer, int64_t vocabulary) {
   CROSSTALK_CHECK(tokenizer.vocab_size() <= vocabulary, "text writer: a tokenizer of ", tokenizer.vocab_size(),

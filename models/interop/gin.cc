@@ -170,7 +170,7 @@ class ValueReader {
   size_t at_ = 0;
 };
 
-// The value that stands for %NAME, itself a macro or not; nothing where there is none.
+// The value of %NAME, itself a macro or not; nothing where there is none.
 std::optional<Json> WithoutMacro(Json value, const Json& bindings) {
   for (int i = 0; i < kMostMacros; ++i) {
     if (!value.is_string() || !value.AsString().starts_with(kMacro)) return value;

@@ -70,7 +70,7 @@ BundlePlace FindBundle(const std::string& path) {
   return {path, indexes[0].substr(0, indexes[0].size() - kIndexEnd.size())};
 }
 
-// "NAME_slot_vr" is what an optimizer keeps of NAME.
+// "NAME_slot_vr" is an optimizer's state of NAME.
 bool IsSlot(std::string_view name) {
   const size_t slash = name.rfind('/');
   return name.find("_slot_", slash == std::string_view::npos ? 0 : slash) != std::string_view::npos;

@@ -87,7 +87,7 @@ const char* ActivationName(FeedForwardKind kind) {
 
 // A head that an architecture's name promises.
 struct Architecture {
-  const char* end;  // of its name, behind "Bert"
+  const char* end;  // of its name, after "Bert"
   const char* tensor;
 };
 

@@ -5,7 +5,7 @@
 
 namespace crosstalk {
 
-// Its configuration is what ReadGin gives, with feed_forward, dynamic and vocabulary of MeshOptions beside it; most of
+// ReadGin gives its configuration, with feed_forward, dynamic and vocabulary of MeshOptions beside it; most of
 // it follows from the tensors' shapes. Not in PublishedForms().
 extern const PublishedForm kPublishedMeshT5;
 

@@ -19,7 +19,7 @@ namespace crosstalk {
 // The member of config.json that holds our configuration, where the published one cannot say what the model is.
 inline constexpr char kExtensionKey[] = "crosstalk";
 
-// The folder's files as they were, but for the weights' values.
+// The folder's files as they were, except the weights' values.
 struct PublishedRecord {
   struct StoredTensor {
     std::string name;

@@ -28,10 +28,10 @@ class PublishedNames {
   PublishedNames(const PublishedForm& form, const ModelConfig* model);
 
   // The names that a parameter may have, the usual one first. One that the table has no row for is an extension: its
-  // path behind kExtensionPrefix.
+  // path after kExtensionPrefix.
   std::vector<PublishedName> NamesOf(std::string_view path) const;
   PublishedName UsualName(std::string_view path) const { return NamesOf(path).front(); }
-  // The parameters that a name may stand for, in the table's order, and how.
+  // The parameters that a name may mean, in the table's order, and how.
   std::vector<PublishedName> PathsOf(std::string_view name) const;
   // Of those that no model computes with.
   bool IsWithoutEffect(std::string_view name) const;

@@ -31,7 +31,7 @@ class LmDecoder : public Decoder {
     return Read(model_.config().context);
   }
 
-  // The model sees at most `context` tokens. When they are used up, it begins anew with the last half of them.
+  // The model sees at most `context` tokens. When they are used up, it begins again with the last half of them.
   Tensor Step(const Tensor& tokens) override {
     for (size_t row = 0; row < texts_.size(); ++row) texts_[row].push_back(tokens.data<int32_t>()[row]);
     if (cache_.length == model_.config().context) return Read((model_.config().context + 1) / 2);

@@ -3,7 +3,7 @@
 //
 //   Lm model(config, seed);
 //   TransformerCache cache = model.StartDecoding();
-//   Tensor logits = model.DecodeStep(prompt, cache);  // [b, vocabulary], for the token behind the prompt
+//   Tensor logits = model.DecodeStep(prompt, cache);  // [b, vocabulary], for the token after the prompt
 #pragma once
 
 #include <cstdint>

@@ -96,8 +96,8 @@ class Answering {
 
   EncodedPair Texts(std::span<const TokenSpan> first, const std::string* second) const {
     if (second == nullptr) return form_.Texts(first, std::nullopt);
-    const std::vector<TokenSpan> behind = tokenizer_.EncodeSpans(*second);
-    return form_.Texts(first, behind);
+    const std::vector<TokenSpan> following = tokenizer_.EncodeSpans(*second);
+    return form_.Texts(first, following);
   }
 
   void Compute(const StopRequest& stop, std::vector<Input>* inputs) const {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kNoText = -1;
 
-// Texts as ids, one behind the other.
+// Texts as ids, one after the other.
 class TokenisedTexts {
  public:
   // The number of a text.
@@ -146,7 +146,7 @@ class Reader {
     if (*answer->begin < 0 || *answer->begin > std::ssize(*row.second) - length) {
       Fail(ErrorKind::kData, row.source, ": the answer at byte ", *answer->begin, " is not within its text");
     }
-    // The questions of a passage stand one behind the other.
+    // The questions of a passage are consecutive.
     if (passage != spans_of_) {
       spans_ = tokenizer_.EncodeSpans(*row.second);
       spans_of_ = passage;
@@ -226,7 +226,7 @@ class EncoderExamples : public ExampleSource {
     }
   }
 
-  // Without the positions behind the longest row.
+  // Without the positions after the longest row.
   Batch Finished(Batch batch) const override {
     return WithoutPaddingColumns(batch, "inputs", {"segments"}, tokenizer_->special_tokens().pad);
   }

@@ -41,10 +41,10 @@ std::vector<TokenRun> ChooseNgrams(std::span<const std::vector<TokenRun>> words_
 // Of the tokens at `positions`, each by itself: 80 % become `mask`, 10 % one of `ordinary`, each as likely, 10 % stay.
 void HideTokens(std::span<const int64_t> positions, int32_t mask, std::span<const int32_t> ordinary,
                 RandomSequence& random, std::span<int32_t> ids);
-// The ids that may stand for a hidden token: all but special tokens and sentinels.
+// The ids that may replace a hidden token: all but special tokens and sentinels.
 std::vector<int32_t> OrdinaryIds(const Tokenizer& tokenizer);
 
-// Takes one token after the other from the longer one (of equals from b), in front or behind alike, until both together
+// Takes one token after the other from the longer one (of equals from b), from either end alike, until both together
 // have at most `most`.
 void TruncatePair(int64_t most, RandomSequence& random, std::vector<int32_t>& a, std::vector<int32_t>& b);
 

@@ -2,8 +2,8 @@
 // "[CLS] A [SEP]", in which tokens of the segments A and B are hidden:
 //   inputs            int32[b, n]  n = input_length; padded
 //   segments          int32[b, n]  0 up to the first [SEP], 1 from there to the last; 0 at padding
-//   masked_positions  int32[b, p]  ascending; 0 behind the last
-//   masked_targets    int32[b, p]  the tokens that were there; padding behind the last
+//   masked_positions  int32[b, p]  ascending; 0 after the last
+//   masked_targets    int32[b, p]  the tokens that were there; padding after the last
 //   sentence_labels   int32[b]     with a sentence task: 0, or 1 where B is from elsewhere or the two are swapped
 // p is the most tokens that are hidden in a row, MostMasked(config).
 #pragma once

@@ -43,7 +43,7 @@ class ExampleSource {
  public:
   virtual ~ExampleSource() = default;
 
-  // Rows of padding, with the counts of no example but for `positions`.
+  // Rows of padding, with the counts of no example except `positions`.
   virtual Batch EmptyBatch(int64_t rows) const = 0;
   // Writes the example at `place` of the text (in the order that the source was made for) into a row, with the random
   // numbers of `index`, and adds it to the batch's counts: a pure function of (text, configuration, seed, place,

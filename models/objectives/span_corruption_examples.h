@@ -1,5 +1,5 @@
-// Span corruption as an objective: a chunk of raw tokens becomes the row `inputs` int32[b, n], in which sentinels stand
-// for hidden spans, and the row `targets` int32[b, m], which spells them out. n and m follow from input_length.
+// Span corruption as an objective: a chunk of raw tokens becomes the row `inputs` int32[b, n], in which sentinels
+// replace hidden spans, and the row `targets` int32[b, m], which spells them out. n and m follow from input_length.
 #pragma once
 
 #include <memory>

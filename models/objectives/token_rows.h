@@ -11,7 +11,7 @@ namespace crosstalk {
 // inputs int32[rows, inputs], targets int32[rows, targets], all `pad`; the positions are the targets'.
 Batch EmptyTokenRows(int64_t rows, int64_t inputs, int64_t targets, int32_t pad);
 
-// Writes the ids of a row, padding staying behind them, and counts its targets.
+// Writes the ids of a row, padding staying after them, and counts its targets.
 void WriteTokenRow(const std::vector<int32_t>& inputs, const std::vector<int32_t>& targets, int64_t row, Batch& batch);
 
 }  // namespace crosstalk

@@ -13,7 +13,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// Defaults are T5 "base" but for the attention layers, which have none: fill them with MakeAttentionConfig or
+// Defaults are T5 "base" except the attention layers, which have none: fill them with MakeAttentionConfig or
 // SetAttention.
 struct T5Config : ModelConfig {
   T5Config() {

@@ -77,7 +77,7 @@ Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Te
   const ContextScope products = InPrecision();
   CheckIds("decoder inputs", decoder_inputs);
   const ContextScope scope = InLayer("decoder");
-  // Without a mask: padding stands behind all that counts, and causality hides it.
+  // Without a mask: padding comes after all that counts, and causality hides it.
   const TransformerMemory memory = {.encoded = encoded, .mask = memory_mask};
   return decoder_->Forward(embedding_->Forward(decoder_inputs), mask, memory, context, record);
 }

@@ -37,7 +37,7 @@ class Trimmed {
   std::string spaces_, shown_;
 };
 
-// The targets of span corruption, which are sentinel 0, what stands for it, sentinel 1, …, put into a text.
+// The targets of span corruption, which are sentinel 0, its text, sentinel 1, …, put into a text.
 class FilledBlanks : public TextBeingWritten {
  public:
   FilledBlanks(std::vector<std::string> texts, std::shared_ptr<const Tokenizer> tokenizer, Emit emit)
@@ -114,7 +114,7 @@ class T5Writer : public TextWriter {
                                                          std::vector<bool>* allowed) {
         AllowForBlanks(blanks, max_length, written, allowed);
       };
-      input.max_length = blanks * (max_length + 1) + 2;  // the next sentinel and the end behind them
+      input.max_length = blanks * (max_length + 1) + 2;  // the next sentinel and the end after them
       return input;
     }
     input.ids = tokenizer_->Encode(text);
@@ -143,7 +143,7 @@ class T5Writer : public TextWriter {
 
  private:
   // Each sentinel stands in its place, so that no blank is passed over: the first one at the beginning, each next one
-  // behind at most max_length tokens of text. Behind the last blank the next sentinel or the end token ends all.
+  // after at most max_length tokens of text. After the last blank the next sentinel or the end token ends all.
   void AllowForBlanks(int blanks, int64_t max_length, const std::vector<int32_t>& written,
                       std::vector<bool>* allowed) const {
     const auto is_sentinel = [this](int32_t id) { return tokenizer_->IsSentinel(id); };

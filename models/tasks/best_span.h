@@ -27,7 +27,7 @@ struct BestSpan {
 };
 
 // Of a window, the options.best_ends likeliest starts of the whole row are paired with as many ends. A pair is valid if
-// it is within the passage, its start not behind its end, no longer than answer_length, and its start has most context
+// it is within the passage, its start not after its end, no longer than answer_length, and its start has most context
 // in this window. (As in BERT's code: its end may have more in another, else no answer could reach from one such region
 // to the next.) Where no window has a valid pair, all starts are paired with all ends. The best has the highest score,
 // then the earliest start, then the earliest end. Of equal logits the earlier place is the likelier.
@@ -37,8 +37,8 @@ BestSpan FindBestSpan(std::span<const WindowScores> windows, const EncoderTaskOp
 // the window's; of equal ones the earlier.
 std::vector<int64_t> WindowsOfMostContext(std::span<const WindowScores> windows);
 
-// What the passage says in these tokens, in its own characters: whole ones, with the accents behind them that no token
-// stands for, without white space around.
+// What the passage says in these tokens, in its own characters: whole ones, with the accents after them that no token
+// covers, without white space around.
 std::string SpanText(std::string_view passage, std::span<const TokenSpan> tokens, const PassageWindow& span);
 
 }  // namespace crosstalk

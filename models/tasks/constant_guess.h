@@ -1,4 +1,4 @@
-// The best answer to a task for whoever does not read it: what a model must beat to have learnt anything.
+// The best answer to a task without reading it: a model must beat it to have learnt anything.
 #pragma once
 
 #include <vector>

@@ -16,7 +16,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 struct EncoderTaskOptions {
   int64_t input_length = 384;   // tokens of a row, special ones counted
   int64_t window_stride = 128;  // tokens of a passage from the begin of a window to that of the next
-  int64_t query_length = 64;    // of a question; what is behind is cut off
+  int64_t query_length = 64;    // of a question; the rest is cut off
   int64_t answer_length = 30;   // of an answer that is found
   int64_t best_ends = 20;       // of a window, the likeliest starts, and as many ends, that are paired
 

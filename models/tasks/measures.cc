@@ -34,7 +34,7 @@ std::map<int64_t, ClassCounts> CountClasses(std::span<const int64_t> targets, st
   return classes;
 }
 
-// A sum of twice double's digits: sum + rest, of which rest is what rounding took from sum.
+// A sum of twice double's digits: sum + rest, where rest is the rounding error of sum.
 struct LongSum {
   double sum = 0, rest = 0;
 

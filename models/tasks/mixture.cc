@@ -25,7 +25,7 @@ TaskMixture::Place TaskMixture::At(int64_t place) const {
   const int64_t pass = place / size();
   const int64_t shuffled = PermutedIndex(place % size(), size(), ExampleKey(seed_, "models.tasks.mixture", pass));
   const size_t task = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), shuffled) - ends_.begin());
-  // The rows of one task that a pass takes are those behind the ones that the passes before it took.
+  // The rows of one task that a pass takes come after those of the passes before it.
   const int64_t taken = pass * shares_[task] + (shuffled - (ends_[task] - shares_[task]));
   const int64_t own_pass = taken / sizes_[task];
   const RandomKey key = ExampleKey(seed_ + 0x9E3779B97F4A7C15u * (task + 1), "models.tasks.mixture.rows", own_pass);

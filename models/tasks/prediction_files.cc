@@ -52,7 +52,7 @@ std::vector<TaskPrediction> ReadTextPredictions(const TaskType& type, const std:
     for (const auto& [id, text] : texts.AsObject()) {
       const auto row = by_id.find(id);
       if (row == by_id.end()) {
-        Fail(ErrorKind::kData, path, ": the id ", Quoted(id), " is none of the rows that are scored");
+        Fail(ErrorKind::kData, path, ": the id ", Quoted(id), " is not one of the scored rows");
       }
       predictions.push_back({id, type.answer_of_text(type, *row->second, StringOf(text, path, id)), {}});
     }

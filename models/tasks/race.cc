@@ -18,7 +18,7 @@ const std::vector<const char*> kLetters = {"A", "B", "C", "D"};
 const std::vector<const char*> kWords = {"choice1", "choice2", "choice3", "choice4"};
 constexpr const char* kSchools[] = {"high", "middle"};
 
-// An encoder reads the article, and then the question with the option in the place of its blank, or behind it.
+// An encoder reads the article, and then the question with the option instead of its blank, or after it.
 std::string WithOption(const std::string& question, const std::string& option) {
   return question.find('_') != std::string::npos ? Replaced(question, "_", option) : StrCat(question, " ", option);
 }

@@ -12,7 +12,7 @@ namespace crosstalk {
 //
 // answer_start counts characters from 0 and becomes a byte. Where the answer's text does not stand there, it is looked
 // for: the place nearest to answer_start counts. An answer that stands nowhere in the passage keeps its text, which is
-// what is scored, and has no place to train on.
+// scored, and has no place to train on.
 std::vector<TaskRow> ReadSquad(const TaskType& type, const std::string& path, TaskSplit split);
 std::string SquadAnswerOfText(const TaskType& type, const TaskRow& row, const std::string& text);
 

@@ -42,7 +42,7 @@ TaskRow NewRow(const JsonlLine& line) {
   return row;
 }
 
-// The label of `key` and the target that it stands for. Only a test set may have none.
+// The label of `key` and its target. Only a test set may have none.
 void SetLabel(const SuperGlueTask& task, const JsonReader& object, const char* key,
               const std::vector<const char*>& labels, TaskSplit split, TaskRow* row) {
   std::optional<int64_t> label;

@@ -44,11 +44,11 @@ struct TaskRow {
   std::string group;   // rows that a score takes together (a question of MultiRC, "middle" of RACE); empty: none
 
   // What an encoder reads. A span is asked for by `first`, the question, and stands in `second`. Each choice is read
-  // behind the same `first`, a passage that is long and stands here once.
+  // after the same `first`, a passage that is long and stands here once.
   std::string first;
   std::optional<std::string> second;
   struct Choice {
-    std::string second;  // in the place of the row's; empty: none
+    std::string second;  // instead of the row's; empty: none
     std::string answer;  // what a prediction of it is: "1", "C", "United Nations"
   };
   std::vector<Choice> choices;  // of a multiple choice

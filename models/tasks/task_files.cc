@@ -108,7 +108,7 @@ void PredictionList::Add(const std::string& id, std::string answer, const std::s
   auto found = places_.find(id);
   if (found == places_.end() && unknown_ == UnknownIds::kAreKept) found = places_.emplace(id, -1).first;
   if (found == places_.end()) {
-    Fail(ErrorKind::kData, path_, ": ", place, ": the id ", Quoted(id), " is none of the rows that are scored");
+    Fail(ErrorKind::kData, path_, ": ", place, ": the id ", Quoted(id), " is not one of the scored rows");
   }
   if (found->second >= 0) Fail(ErrorKind::kData, path_, ": ", place, ": a second prediction for the id ", Quoted(id));
   found->second = std::ssize(predictions_);

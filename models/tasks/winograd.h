@@ -1,4 +1,4 @@
-// WSC as text to text (T5): a pronoun that is marked, and whether what a model writes is what it refers to.
+// WSC as text to text (T5): a marked pronoun, and whether a model's text names its referent.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace crosstalk {
 
 struct JsonlDocument {
   std::string text;
-  size_t begin;  // of the text in the file, as it is written there: behind the quotation mark
+  size_t begin;  // of the text in the file, as it is written there: after the quotation mark
 };
 
 // False if the line, which is at byte `begin` of the file, is blank. Error(kData) with file, line and byte if it is not

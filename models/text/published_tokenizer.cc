@@ -222,7 +222,7 @@ void ReadReplace(const JsonReader& step, UnigramRules* rules) {
   } else {
     Rewrite replacement{RewriteKind::kReplace, ToUtf32(pattern.String("String")), ToUtf32(content)};
     if (const std::string wrong = WhatIsWrong(replacement); !wrong.empty()) step.FailAt("content", wrong);
-    if (rules->has_table) step.FailAt("type", "Replace of a text behind Precompiled is not understood");
+    if (rules->has_table) step.FailAt("type", "Replace of a text after Precompiled is not understood");
     rules->rewrites.push_back(std::move(replacement));
   }
   pattern.RejectUnread();
@@ -231,7 +231,7 @@ void ReadReplace(const JsonReader& step, UnigramRules* rules) {
 void ReadNormalizer(const JsonReader& step, const std::string& name, UnigramRules* rules) {
   const std::string& type = step.String("type");
   const auto before_table = [&](RewriteKind kind) {
-    if (rules->has_table) step.FailAt("type", type, " behind Precompiled is not understood");
+    if (rules->has_table) step.FailAt("type", type, " after Precompiled is not understood");
     rules->rewrites.push_back({kind});
   };
   if (type == "Sequence") {

@@ -15,8 +15,8 @@ namespace crosstalk {
 // WordPiece: the model, a BertNormalizer or none, a BertPreTokenizer. Unigram: it is made a SentencePiece model, which
 // the SentencePiece library reads, so that ids are those of the published `.model`:
 //   normalizer     steps before the precompiled table (Replace of a text, NFKD, NFD, StripAccents, Lowercase) become
-//                  TextRules; those that take white space away (Strip, Replace of " {2,}") are what the library does
-//   pre_tokenizer  Metaspace, alone or behind WhitespaceSplit
+//                  TextRules; those that take white space away (Strip, Replace of " {2,}") are done by the library
+//   pre_tokenizer  Metaspace, alone or after WhitespaceSplit
 //   added tokens   are literal tokens; <extra_id_0>, <extra_id_1>, … with the highest ids, falling, are the sentinels
 // Where the two libraries differ, SentencePiece's way is taken: its table is applied from left to right to the longest
 // match, not grapheme by grapheme; white space at either end of a text and repeated is none, even where Metaspace

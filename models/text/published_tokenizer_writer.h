@@ -13,7 +13,7 @@ namespace crosstalk {
 
 // Of `tokenizer`, which is made of the model.
 std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer);
-// The same; `rules` are what it does to text before its model reads it.
+// The same; `rules` rewrite text before its model reads it.
 std::string PublishedJson(const UnigramModel& model, const TextRules& rules, const Tokenizer& tokenizer);
 
 // The tokenizer_config.json beside it: a class that takes all rules from tokenizer.json, and the special tokens' names.

@@ -27,7 +27,7 @@ class SentenceDataset {
                   uint64_t seed, TextSource::Order order);
 
   // The sentences from a place on until they have `tokens` tokens or their document ends. The first one is the first
-  // that begins behind the place; where what is left of that document has less than half of the tokens, the first one
+  // that begins after the place; where what is left of that document has less than half of the tokens, the first one
   // of the next document. So each sentence of a long document is reached, and short documents are given whole.
   std::vector<EncodedSentence> Read(int64_t place, int64_t tokens) const;
   // In one pass over the source; INT64_MAX if it has no end.

@@ -52,7 +52,7 @@ void CheckNesting(std::string_view trie, const WireReader& where) {
     uint32_t unit;  // of those from there on, the one that is looked at
   };
   std::vector<Step> path = {{base_of(0), first[base_of(0)]}};
-  std::vector<int8_t> most(units, -1);  // values behind a base; -1: not yet looked at
+  std::vector<int8_t> most(units, -1);  // values after a base; -1: not yet looked at
   std::vector<bool> on_path(units, false);
   most[path[0].base] = 0;
   while (!path.empty()) {
@@ -196,7 +196,7 @@ Piece CheckPiece(WireReader reader) {
 
 // The most of `symbols` that begin at one place of a text: the longest chain of them, each the beginning of the next.
 size_t DeepestNesting(std::vector<std::string_view> symbols) {
-  std::sort(symbols.begin(), symbols.end());  // puts each right behind those that it begins with
+  std::sort(symbols.begin(), symbols.end());  // puts each right after those that it begins with
   std::vector<std::string_view> chain;
   size_t deepest = 0;
   for (const std::string_view symbol : symbols) {

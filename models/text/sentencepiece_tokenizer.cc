@@ -15,7 +15,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/utf8.h"
 
-// Exported by the library, declared in none of the headers that it installs.
+// Exported by the library, but declared in no installed header.
 namespace sentencepiece::logging {
 void SetMinLogLevel(int v);
 }  // namespace sentencepiece::logging
@@ -31,7 +31,7 @@ struct Vocabulary {
   LineEnds line_ends;
 };
 
-// Text with a space behind each line end that a word follows, and without the carriage returns before line ends, which
+// Text with a space after each line end that a word follows, and without the carriage returns before line ends, which
 // would be spaces.
 struct SpacedLines {
   explicit SpacedLines(std::string_view lines) {

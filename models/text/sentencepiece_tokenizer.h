@@ -12,7 +12,7 @@
 
 namespace crosstalk {
 
-// From the bytes of a SentencePiece `.model`, unigram or BPE; `name` is what errors call it. Special tokens are the
+// From the bytes of a SentencePiece `.model`, unigram or BPE; errors call it `name`. Special tokens are the
 // model's own control pieces, at whatever ids it has them:
 //   unknown    the model's unknown piece
 //   begin      its bos piece ("<s>"), else [CLS] or <cls>

@@ -80,7 +80,7 @@ bool IsAbbreviation(std::string_view text, size_t at) {
   return std::find(std::begin(kAbbreviations), std::end(kAbbreviations), letters) != std::end(kAbbreviations);
 }
 
-// Behind opening marks and the spaces behind them.
+// After opening marks and the spaces after them.
 size_t SkipOpening(std::string_view text, size_t at) {
   for (size_t end = Skip(text, at, kOpening); end > at; end = Skip(text, at, kOpening)) {
     const Space space = SkipSpace(text, end);
@@ -90,13 +90,13 @@ size_t SkipOpening(std::string_view text, size_t at) {
   return at;
 }
 
-// Where a sentence ends that goes to a mark at [at, behind), if it ends there; else 0. text.size() where the text does
+// Where a sentence ends that goes to a mark at [at, after), if it ends there; else 0. text.size() where the text does
 // not go far enough to tell: more text could still go on with the sentence.
-size_t EndAtMark(std::string_view text, size_t at, size_t behind) {
-  const bool one_stop = text.substr(at, behind - at) == ".";
-  const size_t closed = Skip(text, behind, kClosing);
+size_t EndAtMark(std::string_view text, size_t at, size_t after) {
+  const bool one_stop = text.substr(at, after - at) == ".";
+  const size_t closed = Skip(text, after, kClosing);
   if (closed == text.size()) return closed;
-  for (size_t i = at; i < behind; i += Match(text, i, kMarks).size()) {
+  for (size_t i = at; i < after; i += Match(text, i, kMarks).size()) {
     if (!Match(text, i, kWideMarks).empty()) return closed;
   }
   const Space space = SkipSpace(text, closed);
@@ -106,7 +106,7 @@ size_t EndAtMark(std::string_view text, size_t at, size_t behind) {
   const size_t letter = SkipOpening(text, space.end);
   if (letter == text.size()) return letter;
   if (IsSmallLetter(text, letter) || !Match(text, letter, kGoingOn).empty()) return 0;
-  return one_stop && closed == behind && IsAbbreviation(text, at) ? 0 : closed;
+  return one_stop && closed == after && IsAbbreviation(text, at) ? 0 : closed;
 }
 
 constexpr auto kLongest = static_cast<size_t>(kLongestSentence);
@@ -127,14 +127,14 @@ size_t SentenceEnd(std::string_view text) {
       i = space.end;
       continue;
     }
-    const size_t behind = Skip(rest, i, kMarks);
-    if (behind == i) {
+    const size_t after = Skip(rest, i, kMarks);
+    if (after == i) {
       i += std::max<size_t>(1, Utf8Length(rest, i));
       continue;
     }
-    const size_t end = EndAtMark(rest, i, behind);
+    const size_t end = EndAtMark(rest, i, after);
     if (end == text.size() || (end > 0 && end <= kLongest)) return end;
-    i = behind;
+    i = after;
   }
   if (text.size() <= kLongest) return text.size();
   if (last_space > 0) return last_space;

@@ -21,15 +21,15 @@ struct TextRange {
 
 // The sentences of one document (UTF-8), in order, without the white space between them. A sentence ends
 //   - at a blank line, which ends a paragraph, and at the end of the text; a single line end is a space;
-//   - behind . ! ? … । ۔ ؟ (one or several, with the closing quotes and brackets behind them), if white space follows,
+//   - after . ! ? … । ۔ ؟ (one or several, with the closing quotes and brackets after them), if white space follows,
 //     and the first character after it that is no opening quote, bracket or dash is no small letter (Latin, Greek or
 //     Cyrillic) and no mark of punctuation that goes on, such as a comma;
-//     but not behind a single full stop after an abbreviation (Mr Mrs Ms Dr St …: the list is in sentences.cc) or after
+//     but not after a single full stop after an abbreviation (Mr Mrs Ms Dr St …: the list is in sentences.cc) or after
 //     an initial, a capital letter alone, I excepted;
-//   - behind 。！？｡ (likewise), whatever follows;
+//   - after 。！？｡ (likewise), whatever follows;
 //   - where it would have more than kLongestSentence bytes: at its last white space before that, or at a character if
 //     it has none.
-// The sentences of the beginning of a text are those of the text, but for the last one.
+// The sentences of the beginning of a text are those of the text, except the last one.
 std::vector<TextRange> SplitSentences(std::string_view text);
 
 // The bytes of a sentence, each run of white space as one space.

@@ -43,7 +43,7 @@ TextFile::TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, cons
 
 void TextFile::Check(const StopRequest& stop) {
   Crc64 checksum;
-  std::string text;  // the piece, behind a character that the one before it may have cut
+  std::string text;  // the piece, after a character that the one before it may have cut
   for (size_t at = 0; at < size();) {
     ThrowIfStopped(stop);
     const std::string piece = Read(at, kPiece);

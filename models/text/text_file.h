@@ -72,7 +72,7 @@ class FileWindow {
   // Reads `piece` bytes at a time, or more where more is asked for.
   FileWindow(const TextFile& file, size_t piece) : file_(file), piece_(piece) {}
 
-  // Bytes from `offset` on, at least `count` of them but for the end of the file. Valid until the next call.
+  // Bytes from `offset` on, at least `count` of them except at the end of the file. Valid until the next call.
   std::string_view From(size_t offset, size_t count);
   // The line that `offset` is in, from there to its end, without the '\n'. Error(kData) if it has more than kMaxLine
   // bytes.

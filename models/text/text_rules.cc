@@ -12,7 +12,7 @@
 namespace crosstalk {
 namespace {
 
-// The byte at which the white space that ends behind `end` begins, at least `least`.
+// The byte at which the white space that ends after `end` begins, at least `least`.
 size_t WhiteSpaceBefore(std::string_view text, size_t least, size_t end) {
   while (end > least) {
     size_t begin = end - 1;

@@ -45,7 +45,7 @@ struct LiteralToken {
 // and must be able to read again.
 inline constexpr size_t kMaxPieceBytes = 512;
 
-// What stands for a space in a piece.
+// The mark of a space in a piece.
 inline constexpr std::string_view kSpaceMark = "\u2581";
 inline constexpr size_t kMaxVocabulary = 2'000'000;
 inline constexpr size_t kMaxRewrites = 16;

@@ -25,7 +25,7 @@ enum class LineEnds {
   kKept,    // pieces of their own, so that text that is written has lines
 };
 
-// A token and the bytes [begin, end) of the text that it stands for. Neither begin nor end ever falls from one token to
+// A token and the bytes [begin, end) of its text. Neither begin nor end ever falls from one token to
 // the next; two ranges overlap only where one character of the text becomes several tokens (½: 1, ⁄, 2), of
 // which each has its bytes.
 struct TokenSpan {
@@ -55,9 +55,9 @@ class Tokenizer {
   // character of ASCII is "<0x0A>", a special token without a name of its own "<pad>" or "</s>". Throws Error(kUsage)
   // on an id outside [0, vocab_size()).
   virtual std::string TokenText(int32_t id) const;
-  // Which ids of a row begin a word: the first one; each special token and each token behind one (the unknown token
+  // Which ids of a row begin a word: the first one; each special token and each token after one (the unknown token
   // counts as text); and of the rest
-  //   bytes, characters  white space behind what is none: " word" is one word, as it is in SentencePiece's pieces
+  //   bytes, characters  white space after what is none: " word" is one word, as it is in SentencePiece's pieces
   //   SentencePiece      as ALBERT's n-gram masking has it: a piece that begins with a space ("\u2581"), each piece of
   //                      one punctuation mark, and each with anything but ASCII letters and punctuation in it;
   //                      pieces for single bytes that follow each other are in one word

@@ -45,7 +45,7 @@ std::string UpperCaseAscii(std::string_view text) {
   return upper;
 }
 
-// An accent behind each letter of ASCII.
+// An accent after each letter of ASCII.
 std::string Accented(std::string_view text) {
   std::string accented;
   for (const char c : text) {
@@ -55,7 +55,7 @@ std::string Accented(std::string_view text) {
   return accented;
 }
 
-// A character that is no text behind the first one of each word.
+// A character that is no text after the first one of each word.
 std::string WithControlInWords(const std::vector<std::string>& words, std::string_view by) {
   std::string text;
   for (const std::string& word : words) {

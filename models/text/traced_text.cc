@@ -60,12 +60,12 @@ bool IsCaseIgnorable(char32_t code) {
   }
 }
 
-// Whether the Σ at text[i] ends a word: a letter stands before it, and none behind (Unicode's Final_Sigma).
+// Whether the Σ at text[i] ends a word: a letter stands before it, and none after (Unicode's Final_Sigma).
 bool IsFinalSigma(std::u32string_view text, size_t i) {
-  size_t before = i, behind = i + 1;
+  size_t before = i, after = i + 1;
   while (before > 0 && IsCaseIgnorable(text[before - 1])) --before;
-  while (behind < text.size() && IsCaseIgnorable(text[behind])) ++behind;
-  return before > 0 && IsCased(text[before - 1]) && (behind == text.size() || !IsCased(text[behind]));
+  while (after < text.size() && IsCaseIgnorable(text[after])) ++after;
+  return before > 0 && IsCased(text[before - 1]) && (after == text.size() || !IsCased(text[after]));
 }
 
 template <typename Remove>
@@ -109,7 +109,7 @@ void SpaceChinese(TracedText* text) {
 }
 
 // Canonical order: within a run of characters of combining classes other than 0, by class. Where that changes anything,
-// each of the run stands for the bytes of all, so that places in the original never fall.
+// each of the run has the bytes of all, so that places in the original never fall.
 void OrderMarks(TracedText* text) {
   const auto end = text->end();
   for (auto at = text->begin(); at != end;) {
@@ -216,7 +216,7 @@ void AppendUtf8(char32_t code, std::string* text) {
     *text += static_cast<char>(code);
     return;
   }
-  const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes behind the first
+  const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;  // bytes after the first
   constexpr unsigned char kLead[] = {0, 0xC0, 0xE0, 0xF0};
   *text += static_cast<char>(kLead[tail] | code >> (6 * tail));
   for (int i = tail - 1; i >= 0; --i) *text += static_cast<char>(0x80 | (code >> (6 * i) & 0x3F));

@@ -1,4 +1,4 @@
-// Text that is rewritten before it is tokenised: characters, each with the bytes of the original that it stands for.
+// Text that is rewritten before it is tokenised: characters, each with its bytes of the original.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-// Several characters may stand for the same bytes (½ is decomposed to 1⁄2) and one for none (a space that is put in).
+// Several characters may have the same bytes (½ is decomposed to 1⁄2) and one may have none (a space that is put in).
 struct TracedCharacter {
   char32_t code;
   int64_t begin;
@@ -38,7 +38,7 @@ bool IsChinese(char32_t code);        // the blocks that BERT calls Chinese: ide
 enum class RewriteKind {
   kClean,                  // BERT's: no U+0000, U+FFFD, Cc, Cf, Co (unassigned ones stay); white space becomes a space
   kSpaces,                 // white space becomes a space
-  kSpaceChinese,           // a space before and behind each Chinese character
+  kSpaceChinese,           // a space before and after each Chinese character
   kDecompose,              // NFD
   kDecomposeCompatible,    // NFKD
   kRemoveNonspacingMarks,  // category Mn: BERT's accents

@@ -24,7 +24,7 @@ inline constexpr int64_t kMaxWordCharacters = 10'000;  // the most that WordPiec
 //   Chinese         a character of BERT's eight blocks is a word by itself
 //   accents         NFD, then without category Mn
 //   lower case      (2) of each character alone: Σ at the end of a word is σ, where Python makes it ς
-//   words           are what stands between white space, and each punctuation mark by itself
+//   words           are the text between white space, and each punctuation mark by itself
 //   pieces          of a word: the longest piece of the vocabulary that it begins with, then the longest of those with
 //                   the prefix "##" that the rest begins with, and so on; the unknown token for the whole of it if it
 //                   cannot be had so or has more than `longest_word` characters

@@ -31,8 +31,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 class Tokenizer;
 struct ObjectiveType;
 
-// What a step's loss is divided by: the targets that are not padding, or all positions of the batch, padding too (which
-// is what the published T5 runs do).
+// What a step's loss is divided by: the targets that are not padding, or all positions of the batch, padding too (as in
+// the published T5 runs).
 enum class LossDenominator { kTokens, kPositions };
 // What a run that begins with another's weights does with the state of that run's optimizer.
 enum class OptimizerStart { kFresh, kCarried };

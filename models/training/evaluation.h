@@ -51,7 +51,7 @@ struct RunEvaluation {
 // {"step", each metric, "loss_lower_bound", "constant_guess", "tokens", "examples"}, the guess, an object, where there
 // is one.
 Json ToJson(const RunEvaluation& evaluation);
-// A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" behind.
+// A line of metrics.jsonl: the same with {"event": "eval"} before and "seconds" after.
 Json EvaluationEvent(const RunEvaluation& evaluation);
 // A member of a checkpoint's state.json, and back. Error(kData) for what is not one of a run at `step`.
 Json EvaluationState(const RunEvaluation& evaluation);

@@ -18,7 +18,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 class EventLog {
  public:
   // Of the files that earlier sessions left in the folder, what precedes the resumption at `step` is kept, as in
-  // metrics.jsonl (MetricsLog); a record that was cut off or is damaged goes, and what is behind it.
+  // metrics.jsonl (MetricsLog); a cut off or damaged record is removed, with everything after it.
   EventLog(const std::string& folder, int64_t step, MetricsLog::Evaluated evaluated);
   ~EventLog();
   EventLog(const EventLog&) = delete;

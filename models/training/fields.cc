@@ -66,7 +66,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
             .may_be_missing = true}),
        MakeField(
            "optimizer_start", &Config::optimizer_start,
-           {.help = "What becomes of the state of that run's optimizer: fresh: this run's begins anew; carried: "
+           {.help = "What becomes of the state of that run's optimizer: fresh: this run's starts from zero; carried: "
                     "it goes on from it, which needs the same optimizer and the same parameters. finetune carries a "
                     "T5's over where it can.",
             .may_be_missing = true}),
@@ -74,7 +74,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
            "frozen", &Config::frozen,
            {.placeholder = "NAMES",
             .help =
-                "Parameters that stay as they begin, by paths that commas separate; * stands for any "
+                "Parameters that stay as they begin, by paths that commas separate; * matches any "
                 "characters: embedding,encoder.block_0,*.P_l. none, where finetune would freeze something: nothing.",
             .may_be_missing = true}),
        MakeField("steps", &Config::steps,
@@ -153,7 +153,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                   .may_be_missing = true}),
        MakeField("bias_correction", &Config::bias_correction,
                  {.help = "Whether both means, which begin as 0, are divided by what they have seen; as the model was "
-                          "published by default, which is yes but for bert and albert.",
+                          "published by default, which is yes except for bert and albert.",
                   .read_by = ByAdam(),
                   .may_be_missing = true}),
        MakeField("clip", &Config::clip,

@@ -126,7 +126,7 @@ std::shared_ptr<const Tokenizer> TokenizerOf(const TrainedModel& origin, const T
 void CheckModelOf(const TrainedModel& origin, const TrainingConfig& config, const Tokenizer& tokenizer) {
   const Tokenizer& before = *origin.tokenizer;
   const std::string& path = origin.checkpoint;
-  // As many ids are not enough: an id that stands for other text has the weights of that which it stood for.
+  // As many ids are not enough: an id with another text would have the weights of its old text.
   const bool same = tokenizer.kind() == before.kind() && tokenizer.vocab_size() == before.vocab_size() &&
                     tokenizer.FileContents() == before.FileContents();
   CROSSTALK_CHECK_FIELD(same, "tokenizer", config.data.tokenizer, " gives one of kind ", tokenizer.kind(), " with ",
@@ -163,7 +163,7 @@ void AddOnce(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// The origin's, but for heads that it lacks or has in another shape.
+// The origin's, except heads that it lacks or has in another shape.
 class OriginParameters : public StoredParameters {
  public:
   OriginParameters(TensorFile file, const ModelType& type)

@@ -43,7 +43,7 @@ TrainedModel LoadOrigin(const std::string& path, OptimizerStart start);
 // optimizer's state where that was carried over. Error(kData) as of a run.
 TrainedModel OutlineOfRun(const std::string& run_folder);
 
-// What a run takes over of its origin's configuration: all that says what the model is and what it learns, but for the
+// What a run takes over of its origin's configuration: all that says what the model is and what it learns, except the
 // text. The rest stays.
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 

@@ -1,5 +1,5 @@
 // A training run on several ranks: rank 0 has the run, its folder, its checkpoints and its observer, and asks the
-// others to take part in what they compute together. What they need they get from it, but for the text or the tasks,
+// others to take part in what they compute together. What they need they get from it, except the text or the tasks,
 // which each opens by itself.
 #pragma once
 

@@ -111,8 +111,8 @@ void TrainingRun::Begin() {
   if (state_.origin && !state_.checkpoint) {
     observer_.Report(StrCat("begins with the weights of ", state_.origin->checkpoint, " (step ", state_.origin->step,
                             state_.origin->optimizer_state.empty()
-                                ? "); optimizer, schedule and step count start anew"
-                                : ") and its optimizer's state; schedule and step count start anew"));
+                                ? "); optimizer, schedule and step count start from zero"
+                                : ") and its optimizer's state; schedule and step count start from zero"));
     SaveCheckpoint();
   }
   if (step() < config_->optimization.steps || !folder_.HasRunFile()) WriteRunFile();
@@ -136,7 +136,7 @@ void TrainingRun::ReportContinuation() const {
       "this run of ", state_.steps_before, " steps is continued to ", config_->optimization.steps,
       "\nwhat stays: weights, optimizer state, step count and order of examples; warmup = ",
       *config_->optimization.warmup, "; eval_every = ", *config_->run.eval_every,
-      " and checkpoint_every = ", *config_->run.checkpoint_every, ", which change no bit and may be given anew",
+      " and checkpoint_every = ", *config_->run.checkpoint_every, ", which change no bit and may be given again",
       "\nwhat changes: from step ", state_.steps_before + 1, " on the schedule is that of a run of ",
       config_->optimization.steps, " steps, whose learning rate ",
       after > before ? StrCat("rises from ", before, " to ", after) : StrCat("goes from ", before, " to ", after),
@@ -300,7 +300,7 @@ TrainingSummary TrainingRun::Finish() {
   BeginSession();
   bool finished = step() == config_->optimization.steps;
   if (!finished) Save();
-  if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole but for that
+  if (!IsEvaluated()) finished = false;  // the signal came in the last evaluation: the run is whole except for that
   if (finished) {
     lock_->CheckHeld();
     WriteSafetensors(folder_.ModelFile(), ParameterTensors(*state_.model));

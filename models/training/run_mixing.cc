@@ -23,7 +23,7 @@ struct InitialModel {
   std::string text;              // which it is, or why there is none
 };
 
-// The origin of a run as it recorded it, where that is what still stands at its path.
+// The origin of a run as it recorded it, if it still stands at its path.
 InitialModel FromOrigin(const Origin& recorded, const ModelConfig& model, uint64_t seed) {
   const auto lost = [&](const std::string& reason) -> InitialModel {
     return {nullptr, StrCat("the run began with the weights of ", Excerpt(recorded.checkpoint, 400), ", ", reason)};

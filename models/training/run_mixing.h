@@ -22,7 +22,7 @@ struct MixingState {
 };
 
 struct RunMixing {
-  // The initial values are a function of configuration and seed, and are made anew. A run that began with another's
+  // The initial values are a function of configuration and seed, and are recomputed. A run that began with another's
   // weights has them from its checkpoint of step 0, or from the origin, where one of these still is there.
   std::optional<MixingState> initial;
   std::string no_initial;  // why there is none, or ""

@@ -44,7 +44,7 @@ struct RunState {
   std::optional<RunEvaluation> last_evaluation;
 };
 
-// Whether the folder may be trained in: the errors of TrainingRun's constructor that need nothing but a look.
+// Whether the folder may be trained in: the errors of TrainingRun's constructor that only need a look.
 void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume);
 // What a run in the folder begins with: a checkpoint's state, an origin's weights, or initial values. Errors of
 // TrainingRun's constructor.

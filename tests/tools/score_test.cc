@@ -124,7 +124,7 @@ TEST_F(ScoreTest, LabelsAndWords) {
   EXPECT_PRED2(Contains, Score("mrpc", gold, Write("words.txt", "a\nb\nc\nd\ne\n"), {"--text"}).errors,
                "more lines than the 4 rows");
   EXPECT_PRED2(Contains, Score("mrpc", gold, Write("words.json", R"({"7": "x"})"), {"--text"}).errors,
-               "the id \"7\" is none of the rows");
+               "the id \"7\" is not one of the scored rows");
 }
 
 // Of the forms of benchmarks, tests/models/tasks has all.
@@ -231,7 +231,7 @@ TEST_F(ScoreTest, RightAnswersScoreFully) {
       EXPECT_NEAR(MainScore(type, type.score(type, rows, predictions)), 1, 1e-12) << type.name;
       const CommandResult result = Succeeded(Score(type.name, *file, dir_.path(), {"--json"}));
       EXPECT_PRED2(Contains, result.output, full == 1 ? "1.0" : "100.0");
-      // And so do the words that a text-to-text model is taught, but for STS-B's rounded numbers.
+      // And so do the words that a text-to-text model is taught, except STS-B's rounded numbers.
       if (type.form == TaskForm::kRegression) continue;
       Json words = Json::MakeObject();
       for (const TaskRow& row : rows) words.Set(row.id, row.targets[0]);

@@ -77,7 +77,7 @@ TEST(TrainContinueTest, SaysWhatStaysAndWhatChanges) {
   const CommandResult result = Succeeded(GoOn(dir / "run", {"--steps", "12"}));
   for (const char* says :
        {"this run of 8 steps is continued to 12",
-        "warmup = 2; eval_every = 3 and checkpoint_every = 3, which change no bit and may be given anew",
+        "warmup = 2; eval_every = 3 and checkpoint_every = 3, which change no bit and may be given again",
         "from step 9 on the schedule is that of a run of 12 steps, whose learning rate rises from "
         "0.000166667 to 0.0004"}) {
     EXPECT_TRUE(Contains(result.errors, says)) << says << "\n" << result.errors;
@@ -119,13 +119,13 @@ TEST(TrainContinueTest, DefaultsStayThoseOfTheFirstPlan) {
 TEST(TrainContinueTest, IntervalsMayBeGivenAnew) {
   const TempDir dir;
   Succeeded(RunCommand(Plan(dir / "run")));
-  fs::copy(dir / "run", dir / "anew", fs::copy_options::recursive);
+  fs::copy(dir / "run", dir / "again", fs::copy_options::recursive);
   Succeeded(GoOn(dir / "run", {"--steps", "14"}));
-  const CommandResult anew =
-      ExpectExit(GoOn(dir / "anew", {"--steps", "14", "--eval-every", "5", "--checkpoint-every", "2", "--keep", "9"}),
+  const CommandResult again =
+      ExpectExit(GoOn(dir / "again", {"--steps", "14", "--eval-every", "5", "--checkpoint-every", "2", "--keep", "9"}),
                  0, {"eval_every = 5 and checkpoint_every = 2"});
-  EXPECT_TRUE(fs::exists(dir / "anew/checkpoints/step-00000010"));
-  EXPECT_TRUE(Model(dir / "anew") == Model(dir / "run"));
+  EXPECT_TRUE(fs::exists(dir / "again/checkpoints/step-00000010"));
+  EXPECT_TRUE(Model(dir / "again") == Model(dir / "run"));
 }
 
 TEST(TrainContinueTest, AnySignalAtAnyMomentEndsInTheSameBits) {

@@ -39,7 +39,7 @@ TEST_F(TrainInitFromTest, ModelAndTokenizerAreTheOriginsAndAllElseItsOwn) {
   ExpectExit(RunCommand(Warm(dir_ / "warm", {"--data", dir_ / "other.txt", "--dropout", "0"})), 0,
              {"begins with the weights of " + Origin() +
               "/checkpoints/step-00000008 (step 8); optimizer, schedule and step count "
-              "start anew"});
+              "start from zero"});
   EXPECT_TRUE(ReadBytes(dir_ / "warm/tokenizer.model") == ReadBytes(Origin() + "/tokenizer.model"));
   const Json run = ParseJson(ReadBytes(dir_ / "warm/run.json"), "run.json");
   const Json& config = run.At("configuration");
@@ -125,7 +125,7 @@ TEST_F(TrainInitFromTest, WhatContradictsTheOriginIsRefused) {
   EXPECT_TRUE(Snapshot(Origin()) == before);
 }
 
-// Its ids would stand for other text than that which their weights have learnt.
+// Its ids would have other text than the one that their weights have learnt.
 TEST_F(TrainInitFromTest, AnotherTokenizerOfAsManyIdsIsRefused) {
   std::string text, other;
   for (int i = 0; i < 400; ++i) {

@@ -2,7 +2,7 @@
 //
 //   y[i] = e^x[i] / Σ_j e^x[j]
 //
-// of any x: 1000 too, and -∞, which stands for a position that may not be attended to. Where all are -∞ there is
+// of any x: 1000 too, and -∞, which masks a position. Where all are -∞ there is
 // nothing to attend to, and y is 0 throughout.
 #include "tests/course/exercise.h"
 

@@ -9,7 +9,7 @@
 //
 // Right is worth the points. Fast is for you: the checker measures your kernel and the library's on one problem, beside
 // the peak of this machine's multiply-adds. The file is compiled with -O3 -march=native and OpenMP; intrinsics,
-// #pragma omp parallel for, and a kernel of another library behind this function are all fair.
+// #pragma omp parallel for, and a call to another library's kernel are all fair.
 #include "tests/course/exercise.h"
 
 using namespace course;

@@ -154,7 +154,8 @@ TEST_F(GlueTest, PredictionsAreWrittenInTheOfficialFormAndReadAgain) {
   const std::string header = "index\tprediction\n";
   EXPECT_NE(refusal(header + "0\tentailment\n0\tentailment\n").find("line 3: a second prediction for the id \"0\""),
             std::string::npos);
-  EXPECT_NE(refusal(header + "5\tentailment\n").find("line 2: the id \"5\" is none of the rows"), std::string::npos);
+  EXPECT_NE(refusal(header + "5\tentailment\n").find("line 2: the id \"5\" is not one of the scored rows"),
+            std::string::npos);
   EXPECT_NE(refusal("0\tentailment\n").find("not the header"), std::string::npos);
   EXPECT_NE(refusal(header + "0\n").find("line 2: 1 column, not 2"), std::string::npos);
   // Words outside the labels are predictions too, and a missing one is for the score to treat.

@@ -256,7 +256,8 @@ TEST_F(SuperGlueTest, PredictionsOfUnknownOrDoubledIdsAreRefused) {
   EXPECT_EQ(read(R"({"idx": 3, "label": "True"})")[0].answer, "true");
   EXPECT_EQ(read(R"({"idx": 3, "label": "maybe"})")[0].answer, "maybe") << "wrong, but a prediction";
   const auto refusal = [&](std::string_view bytes) { return MessageOf([&] { read(bytes); }, ErrorKind::kData); };
-  EXPECT_TRUE(Contains(refusal(R"({"idx": 4, "label": true})"), "p.jsonl: line 1: the id \"4\" is none of the rows"));
+  EXPECT_TRUE(
+      Contains(refusal(R"({"idx": 4, "label": true})"), "p.jsonl: line 1: the id \"4\" is not one of the scored rows"));
   EXPECT_TRUE(Contains(refusal("{\"idx\": 3, \"label\": true}\n{\"idx\": 3, \"label\": true}"),
                        "p.jsonl: line 2: a second prediction for the id \"3\""));
   EXPECT_TRUE(Contains(refusal(R"({"label": true})"), "p.jsonl: line 1: idx"));
