@@ -46,7 +46,7 @@ FieldTable<AttentionConfig> LayerFields() {
           MakeOption("--head-norm", &L::head_norm, "",
                      "RMS norm of each head's output; a norm_gain asks for rms-gain by itself."),
           MakeOption("--head-norm-factor", &L::head_norm_factor, "X",
-                     "Factor behind that norm; 1 - λ_init by default where there is a λ_init, else 1.")};
+                     "Factor after that norm; 1 - λ_init by default where there is a λ_init, else 1.")};
 }
 
 FieldTable<AttendSettings> AttendFields() {
@@ -122,7 +122,7 @@ std::string AttendDescription() {
       "Results: Y[b,n,d_Y]; W[b,n,m,h], the weights after the softmax; and where dY is given the gradient of every "
       "floating-point input, named d and its name (dX, dP_q, …; dX holds both parts where M is X). Inputs are F32 or "
       "F64; they are converted to --precision, which is also the type of the results. A file whose tensors do not fit "
-      "together is refused with exit code 3, a NaN or an infinity in an input or a result with exit code 4 (but for a "
+      "together is refused with exit code 3, a NaN or an infinity in an input or a result with exit code 4 (except a "
       "bias of -infinity, which hides a pair as the mask does).");
 }
 

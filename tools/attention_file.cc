@@ -55,7 +55,7 @@ void CheckTensors(const TensorFile& file) {
 // What the file's tensors make of the layer: the kind, then every size.
 class FileLayout {
  public:
-  // Of a layer as `given`, but for what the tensors say.
+  // Of a layer as `given`, except as the tensors say.
   FileLayout(const TensorFile& file, const AttentionConfig& given) : config(given), file_(file), dims_("attention") {
     ChooseForm();
     ChooseOptions();

@@ -3,7 +3,7 @@
 # <crosstalk/…> that is not public, and in docs/embedding*.md one that is named without its folder; a file of the
 # repository in code or as a link, a heading that a link points to, a target of make, a subcommand, or an option, of the
 # subcommand that it follows or of any. Options and subcommands are those that COMMAND, a built crosstalk, lists, or else
-# those of docs/options.md. A name in capitals stands for any: tools/NAME.cc; so do * and …. Prints a line for each fault.
+# those of docs/options.md. A name in capitals matches any: tools/NAME.cc; so do * and …. Prints a line for each fault.
 set -eu
 names=$(mktemp)
 trap 'rm -f "$names"' EXIT
@@ -47,7 +47,7 @@ awk '
     if ($1 == "option") options[$2, $3] = any_option[$3] = 1
     next
   }
-  # A pattern of a path: capitals, * and … stand for anything; what is not a folder may lack its ending.
+  # A pattern of a path: capitals, * and … match anything; a file may lack its ending.
   function pattern_of(path) {
     gsub(/[.+()\[\]]/, "\\\\&", path)
     gsub(/[A-Z][A-Z]+/, "*", path)

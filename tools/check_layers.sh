@@ -6,8 +6,8 @@
 # not marked so, or another that is; and where docs/images/models.svg shows other includes.
 set -u
 layers="runtime kernels autograd nn models tools"
-# The folders of models/ in their order, each of which may include those before it. `model` is what stands in models/
-# itself; crosstalk.h includes everything.
+# The folders of models/ in their order, each of which may include those before it. `model` are the files directly in
+# models/; crosstalk.h includes everything.
 model_layers="text model tasks decoding inspection lm t5 bert albert registry objectives ranks training interop c"
 bad=0
 allowed=
@@ -68,7 +68,7 @@ only 'utf8proc' models/text/traced_text.cc
 only 'snappy' models/interop/tensor_table_block.cc
 only 'sentencepiece' models/text/sentencepiece_tokenizer.cc models/text/sentencepiece_training.cc
 # The C library's functions differ between its versions; what decides a number of a run takes runtime/elementary.h or
-# kernels/functions-inl.h instead. sqrt, floor and their like are exact. The references are what tests compare with.
+# kernels/functions-inl.h instead. sqrt, floor and their like are exact. Tests compare with the references.
 functions='exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc'
 for match in $(grep -rnoE "std::($functions)[fl]?\(" runtime kernels autograd nn models --include='*.h' --include='*.cc' |
     grep -v '^kernels/reference/'); do

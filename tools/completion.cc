@@ -10,7 +10,7 @@ namespace crosstalk {
 
 namespace {
 
-// What can stand in the place of an option's value, or of an argument.
+// Possible values of an option or an argument.
 enum class Value { kNone, kChoices, kPaths, kFolders, kUnknown };
 
 struct Completed {

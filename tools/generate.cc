@@ -296,7 +296,7 @@ int Generate(const GenerateSettings& settings) {
 constexpr const char* kGenerateDescription =
     "Writes text to standard output. MODEL is a run, a checkpoint, an imported model, or a published model's folder "
     "itself. A language model goes on with a text, or begins one of its own; it sees the last tokens, as many as its "
-    "examples had (--input-length), and when they are used up, begins anew with the last half of them. A T5 fills the "
+    "examples had (--input-length), and when they are used up, begins again with the last half of them. A T5 fills the "
     "blanks of a text, which are three underscores each, or answers a text without blanks: what it writes until its "
     "end token.\n"
     "\n"

@@ -1,5 +1,5 @@
-// OptionTable: the options of one subcommand. The rows of its settings (runtime/field.h) are what parsing, `--help`,
-// `--config FILE` and the nearest-name hint of an unknown option all work from.
+// OptionTable: the options of one subcommand. The rows of its settings (runtime/field.h) drive parsing, `--help`,
+// `--config FILE` and the nearest-name hint of an unknown option.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class OptionTable {
   OptionTable(const OptionTable&) = delete;
   OptionTable& operator=(const OptionTable&) = delete;
 
-  // All rows but those whose keys are in `except`. What they say is what help and documentation show; the values of
+  // All rows but those whose keys are in `except`. Help and documentation show them; the values of
   // `defaults` are shown as defaults.
   template <typename Config>
   void AddFields(const FieldTable<Config>& fields, const Config& defaults = {},
@@ -105,7 +105,7 @@ class OptionTable {
     bool flag() const { return placeholder.empty(); }
   };
   std::vector<Row> Rows() const;
-  // The message of an error, with the option's name ("--d-model") in the place of the field's (error.field()), and in
+  // The message of an error, with the option's name ("--d-model") instead of the field's (error.field()), and in
   // the places of those that it advises: "Try a smaller learning_rate, or clip = 1" becomes "--learning-rate, or --clip
   // 1".
   std::string MessageOf(const Error& error) const;

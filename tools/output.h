@@ -34,15 +34,15 @@ void PrintMessage(const Parts&... parts) {
   PrintMessage(StrCat(parts...));
 }
 
-// "error: ", red where text can be bold, and the two parts of a message. Needs no memory, the lack of which may be what
-// it says.
+// "error: ", red where text can be bold, and the two parts of a message. Needs no memory: its message may be the lack
+// of it.
 void PrintError(const char* message, const char* rest);
 
 // Whoever read standard output reads no more: `| head`. Nothing is left to be said, and the command ends with the exit
 // code of a signal SIGPIPE.
 struct ReaderIsGone {};
 
-// To standard output. If it cannot be written whole, ReaderIsGone of a pipe, Error(kResource) for a full disk behind a
+// To standard output. If it cannot be written whole, ReaderIsGone of a pipe, Error(kResource) for a full disk under a
 // redirection, and Error(kFailure) for a closed one.
 void PrintResult(const std::string& text);
 // One line of JSON to standard output.

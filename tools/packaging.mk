@@ -45,5 +45,5 @@ endef
 .PHONY: abi abi-dump
 abi:  ## check that programs linked with the last release of this soname run without being compiled again
 	$(call abi,compare)
-abi-dump:  ## write tests/install/abi anew, at a release
+abi-dump:  ## rewrite tests/install/abi, at a release
 	$(call abi,dump)

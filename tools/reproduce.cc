@@ -82,7 +82,7 @@ FieldTable<ReproduceSettings> ReproduceFields() {
                       "Train nothing: print what was claimed, done and found, under the headings that reproducibility "
                       "venues ask for."),
            MakeOption("--verify", &S::verify, "N",
-                      "Compute N of the cells that are there anew, in --out/verification, and compare them to the bit.",
+                      "Recompute N of the finished cells in --out/verification, and compare them to the bit.",
                       {.range = {1, 1'000'000}}),
            MakeOption("--verify-seed", &S::verify_seed, "SEED", "Which cells --verify draws.",
                       {.range = {0, 1'000'000'000}}),

@@ -80,10 +80,10 @@ std::optional<std::string> FindPredictions(const TaskType& type, const std::stri
 }
 
 // `ids` of what is said of each in a line, the first few of them.
-void Warn(const std::vector<std::string>& ids, const std::string& before, const std::string& behind) {
+void Warn(const std::vector<std::string>& ids, const std::string& before, const std::string& after) {
   constexpr size_t kShown = 10;
   for (size_t i = 0; i < std::min(ids.size(), kShown); ++i) {
-    PrintMessage("warning: ", before, Excerpt(ids[i]), behind);
+    PrintMessage("warning: ", before, Excerpt(ids[i]), after);
   }
   if (ids.size() > kShown) PrintMessage("warning: ", ids.size() - kShown, " more like these");
 }
@@ -228,7 +228,7 @@ int Score(const ScoreSettings& settings) {
 Command ScoreCommand() {
   return {"score", "official measures of predictions on a task",
           "Compares a file of predictions with the labelled rows of a task and prints the measures of its official "
-          "script, under that script's names. Predictions are in the task's official form, whoever made them: "
+          "script, under that script's names. Predictions are in the task's official form: "
           "SQuAD's JSON of a text for each id, GLUE's TSV, SuperGLUE's JSONL. docs/scores.md has each task's measures "
           "and what a missing prediction counts.",
           OptionsOf(ScoreFields, Score, Computes::kNo)};

@@ -67,7 +67,7 @@ Json SummaryOf(const std::vector<SeedRun>& runs, const PathToNumber& path) {
 
 std::string NumberText(const Json& value) { return value.is_number() ? FixedText(value.AsDouble(), 4) : "undefined"; }
 
-// "0.7512 ± 0.0101", of `runs` runs; with "(2 of 3 seeds)" behind it where others have no such number.
+// "0.7512 ± 0.0101", of `runs` runs; with "(2 of 3 seeds)" after it where others have no such number.
 std::string SummaryText(const Json& summary, int64_t runs) {
   if (!summary.is_object()) return "undefined";
   const int64_t seeds = summary.At("seeds").AsInt();

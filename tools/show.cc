@@ -43,7 +43,7 @@ size_t SparklineWidth() {
   winsize size{};
   size_t width = 80;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) width = size.ws_col;
-  // Behind it stand the values at both ends.
+  // The values at both ends follow it.
   const size_t taken = kNameColumn + 24;
   return std::clamp(width > taken ? width - taken : 0, kFewestSparkline, kMostSparkline);
 }

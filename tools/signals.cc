@@ -10,7 +10,7 @@ volatile sig_atomic_t received = 0;
 struct sigaction interrupt_before;
 struct sigaction terminate_before;
 
-// Runs inside a signal: nothing but the flag.
+// Runs inside a signal: only sets the flag.
 void NoteSignal(int number) { received = number; }
 
 }  // namespace

@@ -137,7 +137,7 @@ Command SimulateCommand() {
       "step "
       "(which gradients go where, and when), on networks of given latency and bandwidth. Strong scaling: R ranks share "
       "the step, of --shards parts. Weak scaling: each rank computes as much as the whole step. Everything it prints "
-      "is simulated, but for the step of one rank. While it measures, nothing else should run on the machine.",
+      "is simulated, except the step of one rank. While it measures, nothing else should run on the machine.",
       [](OptionTable& options) -> std::function<int()> {
         AddTrainingOptions(options);
         options.AddFields(SimulateFields());

@@ -155,7 +155,7 @@ Scatter ScatterOf(const std::vector<BySeed>& settings) {
   double squares = 0;
   for (const double residual : AdditiveResiduals(observed, size)) squares += residual * residual;
   scatter.variance = squares / static_cast<double>(scatter.degrees);
-  if (std::sqrt(scatter.variance) <= 1e-9 * size) scatter.variance = 0;  // but for their rounding
+  if (std::sqrt(scatter.variance) <= 1e-9 * size) scatter.variance = 0;  // except for their rounding
   return scatter;
 }
 

@@ -9,7 +9,7 @@ options = $(foreach name,$(COMMAND_VARIABLES),$(call option_of,$(name)) $(call q
 args = $(if $(filter ARGS,$(GIVEN)),$(ARGS))
 check_options = $(call check_variables,$@,$(COMMAND_VARIABLES), ARGS) $(COMMAND) $(1)
 
-# NP=2: as ranks on this machine. The environment is what Open MPI needs of root and in containers; ranks share the
+# NP=2: as ranks on this machine. Open MPI needs the environment as root and in containers; ranks share the
 # processors by themselves.
 NEEDED_BY_RANKS := $(if $(filter NP,$(GIVEN)),$(BUILD)/lib/libcrosstalk_mpi.so)
 LAUNCH := $(if $(filter NP,$(GIVEN)),env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
@@ -131,7 +131,7 @@ examples: $(EXAMPLES) $(C_EXAMPLES)  ## build the examples, which docs/README.md
 # After a change of bits that is meant: the file's difference is then part of the change.
 PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
 .PHONY: published-bits
-published-bits: $(PUBLISHED_BITS)  ## write tests/tools/published_bits.txt anew, after a change of bits that is meant
+published-bits: $(PUBLISHED_BITS)  ## rewrite tests/tools/published_bits.txt, after an intended change of bits
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
 
 # Pages as a reader has them. The pictures are for looking at.
@@ -281,7 +281,7 @@ help:  ## this list
 	@echo "  BUILD=build      where to build            CXX=g++  CXXFLAGS=-O2  CPPFLAGS=  LDFLAGS=  SANITIZE=address,undefined"
 	@echo "  JOBS=processors  parallel compilations     CROSSTALK_DATA=FOLDER  real data for the tests that use some"
 	@echo "  TEST_JOBS=2      test programs at a time   ONLY=kernels/softmax   tests of that name"
-	@echo "  UNITY=no         compile each source by itself, not a folder's at once: for whoever edits one for long"
+	@echo "  UNITY=no         compile each source by itself, not a folder's at once: to edit one for long"
 	@echo "  LEARNING_RATE=…  train, eval, compare, bench: --learning-rate, and so every option that has a value;"
 	@echo "  ARGS=\"…\"         or as the command takes them. build/crosstalk train --help lists them"
 

@@ -187,12 +187,13 @@ int Tokenize(const TokenizeSettings& settings) {
 }  // namespace
 
 Command TokenizeCommand() {
-  return {"tokenize", "turn text into a tokenizer's ids, or ids into text",
-          "Reads lines and prints, for each, the ids of its tokens: numbers with spaces between them or, with --json, "
-          "{\"ids\", \"tokens\", \"offsets\", \"segments\"}. A token's offsets are the bytes of its own text that it "
-          "stands for, begin and end; those of a special token that is added are 0 and 0. Special tokens that stand "
-          "in a text are recognised as the tokenizer's publisher has it.",
-          OptionsOf(TokenizeFields, Tokenize, Computes::kNo)};
+  return {
+      "tokenize", "turn text into a tokenizer's ids, or ids into text",
+      "Reads lines and prints, for each, the ids of its tokens: numbers with spaces between them or, with --json, "
+      "{\"ids\", \"tokens\", \"offsets\", \"segments\"}. A token's offsets are its bytes in its own text, begin and "
+      "end; those of "
+      "an added special token are 0 and 0. Special tokens in a text are recognised as by the tokenizer's publisher.",
+      OptionsOf(TokenizeFields, Tokenize, Computes::kNo)};
 }
 
 }  // namespace crosstalk

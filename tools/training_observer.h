@@ -17,7 +17,7 @@ TrainingObserver MakeTrainingObserver(Progress& progress, const StopSignals& sig
 
 // "2.3451", and of a metric that is a share "23.45 %": both with `digits` = 4; "undefined". `value` is of that metric.
 std::string MetricText(const Metric& metric, double value, int digits);
-// "ln(PPL) 2.3451": every metric by its label, with the guess of its name behind it.
+// "ln(PPL) 2.3451": every metric by its label, with the guess of its name after it.
 std::string MetricsText(const std::vector<Metric>& metrics, int digits, const std::vector<Metric>& constant_guess = {});
 // "held-out ln(PPL) 2.3451 over 34,112 tokens, entropy bound 1.021",
 // "held-out ln(PPL) 4.1044  masked accuracy 27.31 % (constant guess 4.90 %) over 9,728 tokens"

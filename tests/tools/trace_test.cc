@@ -76,7 +76,7 @@ TEST(StepTraceTest, MessagesAreHiddenUntilTheStepWaitsForThem) {
   const StepTrace trace = MakeStepTrace(events, 2, 0.5);
   EXPECT_DOUBLE_EQ(trace.MessageSeconds(), 0.035);
   EXPECT_DOUBLE_EQ(trace.HiddenSeconds(), 0.025);
-  EXPECT_EQ(MessagesText(trace), "35.0 ms, 100 bytes, 71.4 % of the time hidden behind backward");
+  EXPECT_EQ(MessagesText(trace), "35.0 ms, 100 bytes, 71.4 % of the time overlapped with backward");
   EXPECT_TRUE(Contains(TracePage(trace, "a model"), "<title>other: 36 bytes, 25.00 ms</title>"));
   EXPECT_FALSE(Contains(TraceText(MakeStepTrace(SomeEvents(), 2, 0.5)), "other ranks"));
 }

@@ -45,10 +45,9 @@ FieldTable<Settings> BenchFields() {
            MakeOption("--precision", &S::precision, "",
                       "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
                       "there is a goal for it or --filter has its name.")}),
-      Grouped<S>(
-          "Output",
-          {MakeOption("--json", &S::json, "FILE",
-                      "Write the list of results here, anew after each benchmark. Beside the table, not instead.")}),
+      Grouped<S>("Output",
+                 {MakeOption("--json", &S::json, "FILE",
+                             "Rewrite the list of results here after each benchmark, in addition to the table.")}),
       FieldsOfPart(
           Joined(
               Grouped<B>(
@@ -262,7 +261,7 @@ constexpr const char* kDescription =
     "Times are medians. fwd % and bwd % are shares of the peak: the rate of multiply-adds on registers alone "
     "(peak GF/s in the table; in bf16 of what multiplies bfloat16, which the heading names), measured right before and "
     "after each benchmark, the larger counts. Only the "
-    "operations of the paper's pseudocode count, twice those backward. goal is what this project set itself, forward / "
+    "operations of the paper's pseudocode count, twice those backward. goal is this project's own, forward / "
     "backward, or in bf16 against float. extra MiB is the most memory held beyond inputs and outputs. x fused is the "
     "time as a multiple of the fused path's, x fp32 how many times quicker bf16 is than float. Nothing else should run "
     "on the machine meanwhile.";

@@ -202,7 +202,8 @@ void ResetPeakResidentBytes(const std::string& name) {
   try {
     FileWriter("/proc/self/clear_refs").Write("5\n");
   } catch (const Error&) {
-    PrintMessage("bench: ", name, ": the system cannot count anew, so peak_resident_bytes is that of all cases so far");
+    PrintMessage("bench: ", name,
+                 ": the system cannot reset the count, so peak_resident_bytes is that of all cases so far");
   }
 }
 

@@ -30,7 +30,7 @@ void SetFields(const Json& fields, TrainingConfig* config) {
   }
 }
 
-// What a scale says of a finetuning but where its files are, for their fingerprint tells those apart.
+// A finetuning's settings in a scale, without the place of its files, which their fingerprint identifies.
 Json RecordOf(const CellFinetuning& finetuning) {
   Json config = Json::MakeObject();
   for (const auto& [key, value] : finetuning.config.AsObject()) {

@@ -13,7 +13,7 @@ namespace crosstalk {
 
 struct Experiment {
   Table table;  // its rows are the settings; without measures all are shown that the runs have at their end
-  std::vector<TrainingConfig> configs;  // of each row, but for the seed
+  std::vector<TrainingConfig> configs;  // of each row, without the seed
   std::vector<CellFinetuning> finetunings;
   std::vector<uint64_t> seeds;     // asked for; others that are there count too
   std::string scale, fingerprint;  // by which the rows were made; empty: by none

@@ -23,7 +23,7 @@ int64_t StepsDone(const Cell& cell) {
   return steps.empty() ? 0 : std::min(steps.back(), cell.pretraining.optimization.steps);
 }
 
-// Calls check(), but for what a damaged file of the cell says: that is the cell's own failure, and stops no other.
+// Calls check(), except for errors of a damaged file of the cell: that is the cell's own failure, and stops no other.
 template <typename Check>
 void UnlessDamaged(Check check) {
   try {

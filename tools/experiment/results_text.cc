@@ -18,8 +18,8 @@ std::string PrintedText(double value, int digits) {
   const auto [end, error] = std::to_chars(text, text + sizeof text, value);
   const std::string shortest(text, end);
   const size_t point = shortest.find('.');
-  const int behind = point == std::string::npos ? 0 : static_cast<int>(shortest.size() - point - 1);
-  return FixedText(value, std::max(digits, behind));
+  const int decimals = point == std::string::npos ? 0 : static_cast<int>(shortest.size() - point - 1);
+  return FixedText(value, std::max(digits, decimals));
 }
 
 std::string OursText(const TableMeasure& measure, const BySeed& by_seed) {

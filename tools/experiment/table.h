@@ -20,13 +20,13 @@ struct TableMeasure {
   std::string task, of;
   std::vector<std::string> mean_of;
   std::optional<double> curve_below;
-  int digits = 3;  // behind the point, that the paper prints at least
+  int digits = 3;  // after the point, that the paper prints at least
 };
 // The measure of a run by its name in metrics.jsonl.
 TableMeasure MeasureOfMetric(const std::string& name);
 // Of perplexity and of steps less is better.
 bool LowerIsBetter(const TableMeasure& measure);
-// Behind the point of our own values: one more of ln(PPL) than the paper prints shows what rounds.
+// After the point of our own values: one more of ln(PPL) than the paper prints shows what rounds.
 int ShownDigits(const TableMeasure& measure);
 
 struct TableRow {

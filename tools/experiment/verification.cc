@@ -112,24 +112,24 @@ std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, u
 
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification) {
   namespace fs = std::filesystem;
-  Cell anew = cell;
-  anew.folder = StrCat(folder, "/", cell.name, "/seed-", cell.pretraining.optimization.seed);
-  CROSSTALK_CHECK(fs::weakly_canonical(anew.folder) != fs::weakly_canonical(cell.folder), "--verify: ", cell.folder,
-                  " is where the cell would be computed anew; choose another --out");
-  if (Exists(anew.folder)) RemoveAtomically(anew.folder);
+  Cell repeated = cell;
+  repeated.folder = StrCat(folder, "/", cell.name, "/seed-", cell.pretraining.optimization.seed);
+  CROSSTALK_CHECK(fs::weakly_canonical(repeated.folder) != fs::weakly_canonical(cell.folder), "--verify: ", cell.folder,
+                  " is where the cell would be recomputed; choose another --out");
+  if (Exists(repeated.folder)) RemoveAtomically(repeated.folder);
   *verification = {.cell = cell.Title(), .model_sha256 = {}, .differences = {}};
-  const CellEnd end = RunCell(anew, signals);
+  const CellEnd end = RunCell(repeated, signals);
   if (end == CellEnd::kStopped) return false;
-  const std::optional<CellRecord> there = KeptRecord(cell), here = KeptRecord(anew);
+  const std::optional<CellRecord> there = KeptRecord(cell), here = KeptRecord(repeated);
   if (end != CellEnd::kFinished || !there || !here) {
-    const std::string failure = FailureOf(anew);
-    verification->differences = {StrCat("cannot be computed anew", failure.empty() ? "" : ": ", failure)};
+    const std::string failure = FailureOf(repeated);
+    verification->differences = {StrCat("cannot be recomputed", failure.empty() ? "" : ": ", failure)};
     return true;
   }
   verification->model_sha256 = here->pretraining.model_sha256;
   verification->has_digest = !there->pretraining.model_sha256.empty();
   verification->differences = RecordDifferences(*there, *here);
-  if (verification->differences.empty()) RemoveAtomically(anew.folder);
+  if (verification->differences.empty()) RemoveAtomically(repeated.folder);
   return true;
 }
 
@@ -139,7 +139,7 @@ std::string VerdictText(const Verification& verification) {
 }
 
 std::string VerificationText(const std::vector<Verification>& verified) {
-  TextTable table = {{"cell", "computed anew", "sha256 of the model"}, {}};
+  TextTable table = {{"cell", "recomputed", "sha256 of the model"}, {}};
   for (const Verification& one : verified) {
     table.rows.push_back(
         {one.cell, one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "), one.model_sha256});

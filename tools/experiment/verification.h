@@ -1,4 +1,4 @@
-// Finished cells computed anew, apart from what is there, and compared: no tolerance.
+// Finished cells, recomputed in another folder and compared: no tolerance.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace crosstalk {
 
 struct Verification {
   std::string cell;                      // "t5-talking-24x32, seed 1"
-  std::string model_sha256;              // of the pretrained model, as it was computed anew
+  std::string model_sha256;              // of the pretrained model, as recomputed
   bool has_digest = true;                // whether the result that is there has one to compare with
   std::vector<std::string> differences;  // "ln_ppl: 2.1 there, 2.2 here"; empty: none
 };

@@ -16,7 +16,7 @@
 namespace crosstalk {
 
 struct ScaleModel {
-  TrainingConfig pretraining;         // of every row, but for its attention and its seed
+  TrainingConfig pretraining;         // of every row, without its attention and its seed
   std::optional<double> heads_ratio;  // heads here, of one head in the table; that of the widths by default
   std::optional<int64_t> seeds;       // the scale's by default
   std::vector<CellFinetuning> finetunings;

@@ -47,7 +47,7 @@ std::string Methodology(const TableResult& result) {
   }
   return StrCat(text, ".\n- ", ClaimsNote(),
                 "\n- Each run can be checked: its seed, configuration, text and digest stand in its result.json, and "
-                "`crosstalk reproduce --verify N` computes N of them anew and compares to the bit.\n");
+                "`crosstalk reproduce --verify N` recomputes N of them and compares to the bit.\n");
 }
 
 std::string WithoutStop(std::string sentence) {
@@ -55,7 +55,7 @@ std::string WithoutStop(std::string sentence) {
   return sentence;
 }
 
-// The table, a verdict for each claim that was measured, and the pairs behind them.
+// The table, a verdict for each measured claim, and its pairs.
 std::string Results(const TableResult& result) {
   std::string text = MarkdownTable(MeasuresTable(result)) + "\n";
   for (const ClaimResult& claim : result.claims) {

@@ -14,7 +14,7 @@ namespace {
 // Of messages over TCP, a system call and an interrupt at either end.
 constexpr double kOverhead = 5e-6;
 
-// Bytes a second are what TCP leaves of the nominal speed, latencies those of a switch and two hosts.
+// Bytes a second are the nominal speed less TCP's overhead, latencies those of a switch and two hosts.
 const Network kNamed[] = {{"1GbE", 50e-6, 0.115e9, kOverhead},
                           {"10GbE", 30e-6, 1.1e9, kOverhead},
                           {"25GbE", 20e-6, 2.8e9, kOverhead},

@@ -19,7 +19,7 @@ struct Network {
 // "1GbE", "10GbE", "25GbE", "100GbE", or BANDWIDTH/LATENCY or BANDWIDTH/LATENCY/OVERHEAD in GB/s and µs. Error(kUsage)
 // of "network".
 Network ParseNetwork(const std::string& text);
-// The names, with what they stand for: "10GbE (1.1 GB/s, 30 µs, 5 µs a message)".
+// The names, with their meaning: "10GbE (1.1 GB/s, 30 µs, 5 µs a message)".
 std::string Describe(const Network& network);
 
 }  // namespace crosstalk

@@ -1,5 +1,5 @@
 // What each rank does in a training step, as a list of operations: the calls of RankReducer and RankGroup, with the
-// seconds of a recording in the place of what is computed.
+// seconds of a recording instead of the computation.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RankOp {
     kReceive,       // waits for the next message of `peer`
     kTakeArrived,   // adds the expected gradients that are there, in their order, up to the first that is not
     kTakeAll,       // the same, waiting for each
-    kBackwardEnds,  // from here on an exchange of gradients is hidden behind nothing
+    kBackwardEnds,  // from here on an exchange of gradients overlaps with nothing
   };
   Kind kind;
   Traffic traffic = Traffic::kCounts;

@@ -95,7 +95,7 @@ struct Samples {
   std::vector<std::vector<double>> gradients;  // by parameter
 };
 
-// Parts of a step differ, and the mean of them is what the step took. A loop says how long all forward and all backward
+// Parts of a step differ, and the step took their mean. A loop says how long all forward and all backward
 // passes took: a part has its share of each.
 void AddStep(const StepTimes& times, double adding_seconds, const StepResult& result, Samples* samples) {
   const auto parts = static_cast<double>(times.parts.size());

@@ -30,7 +30,7 @@ struct ScalingPoint {
   int64_t memory_bytes = 0;                         // RankMemoryBytes
   int64_t messages = 0;
   double small_seconds = 0;  // that counts, losses and squares would take by themselves
-  // ReplayResult's. Losses are gathered while gradients are under way: they wait behind them.
+  // ReplayResult's. Losses are gathered while gradients are under way: they wait for them.
   std::array<double, kTraffics> waited_seconds = {};
 
   // Rows a second, of one rank's.

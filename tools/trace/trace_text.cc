@@ -38,7 +38,7 @@ std::string MessagesText(const StepTrace& trace) {
   int64_t bytes = 0;
   for (const TraceEvent& message : trace.messages) bytes += message.bytes;
   return StrCat(FixedText(1e3 * trace.MessageSeconds(), 1), " ms, ", BytesText(bytes), ", ",
-                PercentText(trace.HiddenSeconds() / trace.MessageSeconds()), " of the time hidden behind backward");
+                PercentText(trace.HiddenSeconds() / trace.MessageSeconds()), " of the time overlapped with backward");
 }
 
 std::string TraceText(const StepTrace& trace) {

@@ -11,7 +11,8 @@ std::string TraceText(const StepTrace& trace);
 
 // "46.2 ms, 4.03 GFLOP, 39.0 % of the peak".
 std::string TraceSummary(const StepTrace& trace);
-// Of the gradients of other ranks, where there are some: "38.0 ms, 42.7 MB, 97.1 % of the time hidden behind backward".
+// Of the gradients of other ranks, where there are some: "38.0 ms, 42.7 MB, 97.1 % of the time overlapped with
+// backward".
 std::string MessagesText(const StepTrace& trace);
 // "12.3 %".
 std::string PercentText(double share);
