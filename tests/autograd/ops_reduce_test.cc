@@ -71,7 +71,7 @@ TEST(SoftmaxTest, EqualsItsFormulaOverEveryDimension) {
   }
 }
 
-// Of 1e8 a float has no digits behind the point, and double of 1e17 neither.
+// Of 1e8 a float has no digits after the point, and double of 1e17 neither.
 TEST(SoftmaxTest, LogSoftmaxKeepsItsDigitsAtAnyMagnitude) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
     for (const double size : {1.0, 1e4, 1e8, 1e17, 1e30}) {

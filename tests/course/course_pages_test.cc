@@ -1,4 +1,4 @@
-// The pages of the course: what they quote of a program is what it prints, their tables have every exercise, and every
+// The pages of the course: they quote what a program prints, their tables have every exercise, and every
 // program is short.
 #include <gtest/gtest.h>
 

@@ -114,8 +114,8 @@ TEST(ExamplesTest, TheLanguageModelLearnsATextAndWrites) {
             std::string::npos);
 }
 
-// By both caches, of a T5 that has hardly learnt. What the correct one gives on text is what the training measured with
-// all positions at once; its tasks' answers are there.
+// By both caches, of a T5 that has hardly learnt. The correct one gives on text the loss that the training measured
+// with all positions at once; its tasks' answers are there.
 TEST(ExamplesTest, ThePublishedDefectIsMeasured) {
   std::string folder = (fs::temp_directory_path() / "crosstalk-defect-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

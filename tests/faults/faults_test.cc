@@ -31,7 +31,7 @@ TEST_F(FaultsTest, ASampleOfAllFaultsDoesNoHarm) {
   EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
 }
 
-// A sweep that could not fail would say nothing: what a fault might take along is removed behind it.
+// A sweep that could not fail would say nothing: what a fault might take along is removed after it.
 TEST_F(FaultsTest, HarmIsNoticed) {
   const auto says = [](const std::string& fault, const std::string& harm) {
     return Sweep({"--only", fault, "--harm", harm}).output;

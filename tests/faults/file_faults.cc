@@ -299,7 +299,7 @@ void OnSystemCall(int, siginfo_t* info, void* context_pointer) {
   errno = errno_before;
 }
 
-// Traps the calls of kCalls, but for those that are made by syscall(), which OnSystemCall itself uses.
+// Traps the calls of kCalls, except those that are made by syscall(), which OnSystemCall itself uses.
 void InstallFilter() {
   constexpr size_t kNumber = sizeof(kCalls) / sizeof(kCalls[0]);
   constexpr uint32_t kSyscallBytes = 64;

@@ -23,7 +23,7 @@ constexpr ErrorName kErrors[] = {{"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EINTR
 Fault fault;
 int report = -1;
 
-// True if `text` begins with `word` and a colon or the end follows; moves behind that.
+// True if `text` begins with `word` and a colon or the end follows; moves after that.
 bool Take(const char** text, const char* word) {
   const size_t length = strlen(word);
   if (strncmp(*text, word, length) != 0 || ((*text)[length] != ':' && (*text)[length] != '\0')) return false;
@@ -63,7 +63,7 @@ Fault Parse(const char* text) {
     if (parsed.error == 0) CannotInject("CROSSTALK_FAULT says nothing that can be done to a file call");
   }
   if (Take(&text, "on")) parsed.onwards = true;
-  if (*text != '\0') CannotInject("CROSSTALK_FAULT has something behind its end");
+  if (*text != '\0') CannotInject("CROSSTALK_FAULT has something after its end");
   return parsed;
 }
 

@@ -4,7 +4,7 @@
 //   file:17:EIO          the main thread's 17th file call fails with that error (ENOSPC, EIO, EINTR, EACCES, …)
 //   file:17:ENOSPC:on    it and all later ones, of any thread, that can fail so
 //   file:17:short        the read or write stops half way
-//   file:17:kill-before  the process is killed in place of the call, or behind it
+//   file:17:kill-before  the process is killed instead of the call, or after it
 //   file:17:kill-after
 //   memory:17            the main thread's 17th allocation fails
 //   memory:17:on         it and all later ones, of any thread

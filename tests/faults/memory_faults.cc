@@ -1,5 +1,5 @@
 // Allocations that fail when told: malloc and its kin, which operator new goes through, and anonymous mappings that the
-// program itself asks for. glibc's own names for what stands behind malloc make this short.
+// program itself asks for. glibc's own names for malloc's implementation make this short.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

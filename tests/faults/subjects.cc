@@ -208,7 +208,7 @@ class Training : public Subject {
     return "";
   }
 
-  // What the end of a run leaves and nothing but that, unless it is an older checkpoint.
+  // Only what the end of a run leaves, unless it is an older checkpoint.
   std::string CompareNames(const std::string& run) const {
     const std::set<std::string> names = Names(run);
     for (const std::string& name : trained_.names) {

@@ -1,5 +1,5 @@
 // sweep [--sample N] [--jobs N] [--only SUBJECT:FAULT [--harm PATH]]: puts faults into short runs, one at a time, and
-// looks what comes of each. All of them, but for allocations evenly spaced ones where there are thousands; or N of all.
+// looks what comes of each. All of them; of thousands of allocations, evenly spaced ones; or N of all.
 // Prints each fault that does harm with the way to see it again, then a table and "N faults injected, N wrong". Exit
 // codes: 0 none is wrong, 1 some are, 98 this system does not let faults be put in.
 #include <atomic>

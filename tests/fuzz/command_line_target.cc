@@ -53,7 +53,7 @@ void RequireTrainingOptions(const std::vector<std::string>& words) {
 
 }  // namespace
 
-// The words of a command line, a line each, and behind a NUL byte the file that the word CONFIG stands for. Parsed by
+// The words of a command line, a line each, and after a NUL byte the file CONFIG. Parsed by
 // every command's table, or by the one that the first word names; nothing is run.
 void FuzzCommandLine(std::string_view input) {
   static MemoryFile& config_file = *new MemoryFile;

@@ -73,7 +73,7 @@ void RequireSegments(const TextSource& source) {
         // White space may be cut in front of it.
         const std::string_view before = std::string_view(segment.text).substr(0, begin);
         Require(begin == 1 ? before == "\n" : begin == 0 || before.ends_with(kDocumentEnd), "document ", i,
-                " begins behind no end of one");
+                " begins after no end of one");
       }
       Require(static_cast<int64_t>(text.size()) >= count, "a segment of ", text.size(), " bytes where ", count,
               " are asked for");

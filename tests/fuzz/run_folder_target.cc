@@ -47,8 +47,8 @@ void Train(const TrainingConfig& config, const std::string& folder, const StopRe
 
 // A run that was stopped after its first step, as files; and what its second step makes of it.
 struct Pristine {
-  std::map<std::string, std::string> files;       // of the folder, but for the checkpoint's
-  std::map<std::string, std::string> checkpoint;  // of step 1, but for the manifest
+  std::map<std::string, std::string> files;       // of the folder, except the checkpoint's
+  std::map<std::string, std::string> checkpoint;  // of step 1, except the manifest
   std::string manifest;
   Json configuration;
   std::string model;  // the finished run's model.safetensors
@@ -71,7 +71,7 @@ Pristine MakePristine(const std::string& folder) {
   return pristine;
 }
 
-// The folder with `bytes` in the place of file `name`: in the checkpoint, under a manifest that fits it.
+// The folder with `bytes` instead of file `name`: in the checkpoint, under a manifest that fits it.
 void WriteFolder(const std::string& folder, const Pristine& pristine, const std::string& name, std::string_view bytes) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);

@@ -51,7 +51,7 @@ void RequireRoundTrip(const TaskType& type, const std::vector<TaskRow>& rows, co
 
 }  // namespace
 
-// "TASK SPLIT END" in the first line, as in "boolq dev jsonl"; then a file of that end, and behind \x1C one of
+// "TASK SPLIT END" in the first line, as in "boolq dev jsonl"; then a file of that end, and after \x1C one of
 // predictions. What is read holds what task.h says of a row.
 void FuzzTasks(std::string_view input) {
   static const TempDir directory;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxText = 4096;
 
-// The characters of `bytes`, a space in the place of all that is none: the pieces of a model are among them.
+// The characters of `bytes`, a space instead of all that is none: the pieces of a model are among them.
 std::string TextIn(std::string_view bytes) {
   std::string text;
   for (size_t i = 0; i < bytes.size() && text.size() < kMaxText;) {
@@ -43,7 +43,7 @@ void RequireTokens(const Tokenizer& tokenizer, const Tokenizer& again, const std
     Require(spans[i].id == ids[i], "a span's id is another");
     Require(spans[i].begin >= begin && spans[i].end >= end && spans[i].end >= spans[i].begin &&
                 spans[i].end <= static_cast<int64_t>(text.size()),
-            "a span from ", spans[i].begin, " to ", spans[i].end, " behind ", begin, " to ", end, " in ", text.size(),
+            "a span from ", spans[i].begin, " to ", spans[i].end, " after ", begin, " to ", end, " in ", text.size(),
             " bytes");
     begin = spans[i].begin, end = spans[i].end;
   }

@@ -24,7 +24,7 @@ uint32_t BitsOf(float x) {
   return bits;
 }
 
-// What rounding promises, number by number: the file format's rounding, but for subnormal numbers.
+// What rounding promises, number by number: the file format's rounding, except for subnormal numbers.
 uint16_t Expected(float x) {
   if (std::fabs(x) < 0x1p-126f) return std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return static_cast<uint16_t>((BitsOf(x) >> 16) | 0x40);
@@ -56,7 +56,7 @@ TEST_P(BFloat16Test, WidensToTheSameValue) {
 TEST_P(BFloat16Test, EveryLengthAndStartTouchesItsOwnElementsAlone) {
   for (int64_t count = 0; count < 70; ++count) {
     for (int64_t start = 0; start < 3; ++start) {
-      std::vector<float> x(static_cast<size_t>(start + count), 3.14159f);  // no element behind the last to be read
+      std::vector<float> x(static_cast<size_t>(start + count), 3.14159f);  // no element after the last to be read
       std::vector<uint16_t> y(static_cast<size_t>(start + count + 1), 0x1234);
       RoundToBFloat16(count, x.data() + start, y.data() + start);
       std::vector<float> back(static_cast<size_t>(start + count + 1), -1.0f);

@@ -115,7 +115,7 @@ TEST_P(CrossEntropyTest, GradientIsTheDerivativeOfNllPlusZLoss) {
   }
 }
 
-// Every class in turn is the largest, alone and with an equal one behind it: the first of the two is right.
+// Every class in turn is the largest, alone and with an equal one after it: the first of the two is right.
 TEST_P(CrossEntropyTest, TheFirstOfTheLargestLogitsIsRight) {
   const CrossEntropyOptions options{-1, 0};
   for (int64_t classes = 1; classes <= kMaxLength; ++classes) {

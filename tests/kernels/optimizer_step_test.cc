@@ -36,7 +36,7 @@ std::vector<AdafactorOptions> AdafactorCases() {
   return cases;
 }
 
-// Every operation is relative (products, quotients, roots, sums of positive terms), but for the last subtraction:
+// Every operation is relative (products, quotients, roots, sums of positive terms), except the last subtraction:
 // moments and u are within 100 u relative, the parameter within u |p| + 100 u · |step · u|, |step · u| < 1. The
 // reference adds count terms in a row, in double: some √count roundings of its own.
 template <typename T>

@@ -28,7 +28,7 @@ std::vector<int64_t> Lengths() {
   return lengths;
 }
 
-// Results of kernels, one behind the other.
+// Results of kernels, one after the other.
 template <typename T>
 class Results {
  public:

@@ -49,7 +49,7 @@ CommandOptions WithMpirun() {
 }
 
 Words OnRanks(int ranks, const Words& command) {
-  // A signal that is to end mpirun is passed on to the ranks, but for the last.
+  // A signal that is to end mpirun is passed on to the ranks, except the last.
   return Joined({"timeout", "-k", "10", "240", "mpirun", "--oversubscribe", "--bind-to", "none", "-np",
                  std::to_string(ranks), CrosstalkBinary()},
                 command);

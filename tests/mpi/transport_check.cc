@@ -47,7 +47,7 @@ void Expect(bool holds, const std::string& what) {
   std::fflush(stdout);
 }
 
-// Byte i of a message that a seed stands for.
+// Byte i of a seed's message.
 std::vector<std::byte> Pattern(size_t size, unsigned seed) {
   std::vector<std::byte> bytes(size);
   uint32_t state = seed * 2654435761u + 1;

@@ -104,7 +104,7 @@ TEST(RoundedWeightsTest, OfATiedTableThereIsACopyAndLookUpsReadTheTable) {
   }
 }
 
-// What is not rounded by products either is what the weights are: the rounded ones.
+// Products in float show the weights themselves: the rounded ones.
 TEST(RoundedWeightsTest, InFloatTheyAreTheRoundedNumbers) {
   Linear linear(2, 1, LinearBias::kNo, Initializer(1));
   linear.Parameters()[0].value.SetValue(Tensor::FromValues<float>({2, 1}, std::vector<float>{1.0f + 0x1p-20f, 3.0f}));

@@ -173,7 +173,7 @@ TEST(TransformerConfigTest, BertsBlocksFollowTheEquations) {
   for (int64_t i = 0; i < n; ++i) in.push_back(x.Select(0, 0).Select(0, i).ToVector<double>());
   const Sequence expected = PlainBert(stack).Forward(in, 2, visible);
   for (int64_t i = 0; i < n; ++i) {
-    // Values of order 1 behind two blocks of sums of some ten terms in double.
+    // Values of order 1 after two blocks of sums of some ten terms in double.
     for (int64_t k = 0; k < kD; ++k) EXPECT_NEAR(y.At({0, i, k}), expected[i][k], 1e-12) << i << ' ' << k;
   }
 }
@@ -294,7 +294,7 @@ TEST(TransformerConfigTest, LayersOfUnequalGroupsPassTheirBlocksInOrder) {
   for (const NamedParameter& parameter : shared.Parameters()) values[parameter.name] = parameter.value.value();
   const int order[] = {0, 1, 0, 1, 2, 3};
   for (const NamedParameter& parameter : whole.Parameters()) {
-    const std::string rest = parameter.name.substr(7);  // behind "block_i"
+    const std::string rest = parameter.name.substr(7);  // after "block_i"
     const int block = order[parameter.name[6] - '0'];
     parameter.value.value().CopyFrom(values.at(StrCat("block_", block, rest)));
   }
@@ -304,7 +304,7 @@ TEST(TransformerConfigTest, LayersOfUnequalGroupsPassTheirBlocksInOrder) {
   const Variable y = shared.Forward(x, {}, {}, context, &record);
   const Variable expected = whole.Forward(x, {}, {}, context);
   EXPECT_EQ(y.value().ToVector<double>(), expected.value().ToVector<double>());
-  EXPECT_EQ(record.hidden_states.size(), 4u);  // behind each layer, not each block
+  EXPECT_EQ(record.hidden_states.size(), 4u);  // after each layer, not each block
   EXPECT_EQ(record.self_attention.size(), 6u);
   EXPECT_EQ(record.self_attention[5].shape(), Shape({2, kHeads, 5, 5}));
   EXPECT_EQ(record.hidden_states[0].value().ToVector<double>(), x.value().ToVector<double>());

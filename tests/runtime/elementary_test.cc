@@ -18,7 +18,7 @@ constexpr double kSmallest = std::numeric_limits<double>::denorm_min();
 constexpr double kLargest = std::numeric_limits<double>::max();
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The distance from the exact value, in units of the last place of a double of its size.
+// The distance from the exact value, in ulps of a double of its size.
 double ErrorInUlp(double value, long double exact) {
   if (std::isnan(value) || std::isinf(value)) return kInfinity;
   const double nearest = std::abs(static_cast<double>(exact));

@@ -30,7 +30,7 @@ TEST_F(EnergyTest, IsThatOfAllProcessorsAndOfNoPartTwice) {
   EXPECT_EQ(meter.Joules(), 0);
   Write("intel-rapl:0", "250500");
   Write("intel-rapl:0:0", "100000");
-  Write("intel-rapl:1", "1000");  // it began anew
+  Write("intel-rapl:1", "1000");  // it wrapped around
   EXPECT_DOUBLE_EQ(meter.Joules().value(), 0.25 + 0.002);
   EXPECT_EQ(meter.Joules(), 0);
 }

@@ -203,7 +203,7 @@ std::vector<Malformed> MalformedFiles() {
       {"hole between", FileOf(TwoTensors("[0,8]", "[9,17]"), 17), {"tensor 'b'", "begins at 9", "hole"}},
       {"overlap", FileOf(TwoTensors("[0,8]", "[4,12]"), 12), {"tensor 'b'", "begins at 4, inside"}},
       {"the same bytes twice", FileOf(TwoTensors("[0,8]", "[0,8]"), 8), {"tensor 'b'", "begins at 0, inside"}},
-      {"bytes behind the last", FileOf(TwoTensors("[0,8]", "[8,16]"), 17), {"ends at byte 16 of 17"}},
+      {"bytes after the last", FileOf(TwoTensors("[0,8]", "[8,16]"), 17), {"ends at byte 16 of 17"}},
       {"bytes without a tensor", FileOf("{}", 1), {"ends at byte 0 of 1"}},
       {"empty tensor inside another",
        FileOf("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"

@@ -192,7 +192,7 @@ inline ::testing::AssertionResult CloseTo(const Array<double>& actual, const Arr
   return ::testing::AssertionSuccess();
 }
 
-// The same, but for what is 0 because two equal terms cancel (a gradient through a softmax over one position): in float
+// The same, except what is 0 because two equal terms cancel (a gradient through a softmax over one position): in float
 // the rounding of those terms is left, which are of size 1 to 10, summed over some 50 rows.
 inline ::testing::AssertionResult CloseOrCancelled(const Array<double>& actual, const Array<double>& expected,
                                                    double tolerance) {

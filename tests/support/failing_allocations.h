@@ -10,7 +10,7 @@ namespace crosstalk::testing {
 
 inline thread_local int64_t allocations_left = -1;  // until they fail; negative: without end
 
-// While one lives, this thread's allocations fail, but for the first `successes`.
+// While one lives, this thread's allocations fail, except the first `successes`.
 class FailingAllocations {
  public:
   explicit FailingAllocations(int64_t successes) { allocations_left = successes; }

@@ -72,7 +72,7 @@ inline std::optional<std::string> RealTasks(const std::string& folder) {
   return std::string(data) + "/" + folder;
 }
 
-// Labels in the middle between right and wrong: the right ones, but for every third row.
+// Labels in the middle between right and wrong: the right ones, except every third row.
 inline std::vector<TaskPrediction> SomePredictions(const TaskType& type, const std::vector<TaskRow>& rows) {
   std::vector<TaskPrediction> predictions;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -98,7 +98,7 @@ TEST_F(AttendTest, SaysWhichImplementationComputedWhat) {
   EXPECT_EQ(says({"--implementation", "fused", "--no-weights"}), fused + "\n");
   EXPECT_EQ(Y(), by_default);
   EXPECT_EQ(says({"--implementation", "composed"}), composed);
-  EXPECT_NE(Y(), by_default);  // equal but for rounding
+  EXPECT_NE(Y(), by_default);  // equal except for rounding
   EXPECT_EQ(says({"--precision", "double"}), composed);
 }
 

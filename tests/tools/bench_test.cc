@@ -49,7 +49,7 @@ std::vector<std::string> Tiny(const std::vector<std::string>& more) {
   return Joined({"bench", "--batch", "1", "--n", "16", "--repetitions", "1"}, more);
 }
 
-// Every number but the memory is positive and finite (a NaN would be null), and the shares are what the others say.
+// Every number but the memory is positive and finite (a NaN would be null), and the shares agree with the others.
 void ExpectConsistent(const Json& result) {
   for (const char* key : {"forward_ms", "backward_ms", "useful_gflop_forward", "useful_gflop_backward", "peak_gflops",
                           "share_forward", "share_backward", "threads"}) {
@@ -149,7 +149,7 @@ TEST(BenchTest, BFloat16StandsBesideFloatAndSaysWhatMultiplied) {
   EXPECT_LT(json.AsArray()[1].At("extra_bytes").AsInt(), json.AsArray()[0].At("extra_bytes").AsInt());
   EXPECT_FALSE(Contains(Succeeded(RunCommand(Tiny({"--filter", "product-512x512x512", "--precision", "fp32"}))).output,
                         "bfloat16"));
-  // One run of each, so that the ratio is of those times; it has two digits behind the point.
+  // One run of each, so that the ratio is of those times; it has two digits after the point.
   for (const std::string& line : Lines(result.output)) {
     if (line.rfind("multihead-12-bf16 ", 0) != 0) continue;
     EXPECT_NEAR(std::stod(line.substr(line.rfind(' '))), ms[0] / ms[1], 0.0051) << line;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class CheckDocsTest : public ::testing::Test {
  protected:
-  // The tree by links, but for its documents, which are copies.
+  // The tree by links, except its documents, which are copies.
   void SetUp() override {
     const char* source = std::getenv("CROSSTALK_SOURCE");
     if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
@@ -72,7 +72,7 @@ TEST_F(CheckDocsTest, EachKindOfFaultIsFound) {
   for (const auto& [fault, message] : faults) EXPECT_TRUE(Contains(result.output, message)) << message;
 }
 
-// What belongs to other programs, or stands for what a reader has.
+// Names of other programs, and placeholders for the reader's own.
 TEST_F(CheckDocsTest, OtherProgramsOptionsAndPlaceholdersAreNoFaults) {
   WriteBytes(dir_ / "README.md",
              ReadBytes(dir_ / "README.md") +

@@ -61,7 +61,7 @@ TEST(CommandLineTest, TheDocumentationOfOptionsIsWhatTheCommandPrints) {
   if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
   const CommandResult printed = Succeeded(RunCommand({"options", "--markdown"}));
   EXPECT_TRUE(printed.output == ReadBytes(std::string(source) + "/docs/options.md"))
-      << "write it anew: build/crosstalk options --markdown > docs/options.md";
+      << "rewrite it: build/crosstalk options --markdown > docs/options.md";
 }
 
 TEST(CommandLineTest, OptionsOfOneSubcommandAreListedOneALine) {

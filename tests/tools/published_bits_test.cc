@@ -1,6 +1,6 @@
 // The published bits: tests/tools/published_bits.txt holds the sha256 of the model that each of some short runs gives,
 // on any machine. Here each is trained on every instruction set that this CPU has, on 1, 2, 3, 5 or 8 threads.
-// With CROSSTALK_PUBLISH_BITS=1 (make published-bits) the file is written anew.
+// With CROSSTALK_PUBLISH_BITS=1 (make published-bits) the file is rewritten.
 #include <gtest/gtest.h>
 
 #include <algorithm>

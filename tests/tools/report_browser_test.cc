@@ -123,7 +123,7 @@ class ReportBrowserTest : public ::testing::Test {
   }
   double Number(const std::string& expression) { return browser().Evaluate(expression).AsDouble(); }
   void ExpectNoComplaint() {
-    Number("1");  // behind what the page still had to say
+    Number("1");  // after what the page still had to say
     for (const std::string& complaint : browser().complaints()) ADD_FAILURE() << complaint;
   }
 
@@ -141,7 +141,7 @@ TEST_F(ReportBrowserTest, LoadsWithoutANetworkOrAComplaintAndFitsTheScreen) {
         SCOPED_TRACE(name);
         Open(page, {.width = width, .scheme = scheme});
         EXPECT_LE(Number("document.documentElement.scrollWidth"), width);
-        // Nothing but what scrolls by itself reaches beyond the screen.
+        // Only what scrolls by itself reaches beyond the screen.
         EXPECT_EQ(Text("[...document.querySelectorAll('main *')].filter((e) => !e.closest('.scroll') && "
                        "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).map((e) => "
                        "e.className || e.tagName)"),

@@ -18,7 +18,7 @@ using testing::Contains;
 
 const std::string kUtf8Locale = "LC_ALL=C.UTF-8", kPlainLocale = "LC_ALL=C";
 
-// One run for all tests, in a folder whose name and text are what a page must not believe. Each test changes a copy.
+// One run for all tests, in a folder whose name and text a page must not believe. Each test changes a copy.
 class ReportTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

@@ -61,7 +61,7 @@ TEST(PairedDifferencesTest, OnlySeedsThatBothHaveCount) {
   EXPECT_NEAR(scatter.variance, 0.5 * 1.125, 1e-12);
 }
 
-// Three settings and three seeds whose parts add up exactly, but for ±e in four of the nine values: residuals that the
+// Three settings and three seeds whose parts add up exactly, except ±e in four of the nine values: residuals that the
 // fit leaves as they are.
 TEST(ScatterTest, IsWhatSettingsAndSeedsDoNotExplain) {
   const double e = 0.25;
@@ -86,7 +86,7 @@ TEST(ScatterTest, PartsThatShareNoSeedAreFittedApart) {
   EXPECT_NEAR(scatter.variance, 1.0 / 2, 1e-12);  // residuals ±1/2 of the first two settings
 }
 
-// 0.1 + 0.2 - 0.3 is 5.6e-17: differences that are the same but for their rounding.
+// 0.1 + 0.2 - 0.3 is 5.6e-17: differences that are the same except for their rounding.
 TEST(PairedDifferencesTest, WithoutASpreadThereIsNoInterval) {
   const auto interval = [](const BySeed& a, const BySeed& b) {
     return IntervalOfDifferences(PairedDifferences(a, b), ScatterOf({a, b}), 0.95);

@@ -173,7 +173,7 @@ void Check_4_4(AnyFunction function, Checker& checker) {
         }
         Array O({d_v});
         for (int64_t d = 0; d < d_v; ++d) O(d) = row.O[static_cast<size_t>(d)] / row.sum;
-        // What is added up may be relative to any maximum that does not overflow; the quotients are what counts.
+        // What is added up may be relative to any maximum that does not overflow; only the quotients count.
         return Results{Array("O[d_v]", O)};
       };
       const auto with = [&](const Slips_4_4& slips) {

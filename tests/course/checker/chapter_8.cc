@@ -73,7 +73,7 @@ void Check_8_2(AnyFunction function, Checker& checker) {
           [&] { return number(keys + values); }},
          {"values missing", "values are kept beside the keys: h_v·d_v.",
           [&] { return number(keys + (dynamic ? mixings : 0)); }},
-         {"times m", "asked is what one position takes.",
+         {"times m", "the question is about one position.",
           [&] { return number(s.m * (keys + values + (dynamic ? mixings : 0))); }}});
   }
 }

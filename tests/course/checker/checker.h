@@ -14,7 +14,7 @@ namespace course {
 
 using Results = std::vector<Array>;  // each with its bracket
 
-// What goes wrong easily, and what comes of it: whoever has these results is told the hint.
+// Common mistakes and their results: a solution with these results gets the hint.
 struct Slip {
   std::string name;
   std::string hint;

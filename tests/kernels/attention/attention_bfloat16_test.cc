@@ -186,8 +186,8 @@ TEST_P(AttentionBFloat16Test, InputsInBFloat16GiveTheBitsOfTheSameInFloat) {
   RestrictSimdTarget("");
 }
 
-// What is multiplied adds up to one: a weighted mean of ones is 1 but for roundings of float, 2^-24 for each of the sum
-// and its reciprocal and for each of the chunks' 70 / 2 steps at most.
+// What is multiplied adds up to one: a weighted mean of ones is 1 except for roundings of float, 2^-24 for each of the
+// sum and its reciprocal and for each of the chunks' 70 / 2 steps at most.
 TEST(AttentionBFloat16OperandsTest, WeightsAddUpToOne) {
   for (const float logits : {1.0f, 10.0f}) {
     AttentionProblem p(InBFloat16(kKinds[0], Shape(2, 41, 70, 3, 3, 3, 16, 9)));

@@ -20,8 +20,7 @@ TEST(AttentionExtremesTest, BackwardHasTheWeightsOfForwardToTheLastBit) {
     s.d_v = std::max(s.n, s.m);
     AttentionProblem p(s, masks);
     for (float& q : p.Q) q = 3000.0f + 100.0f * q;
-    for (int64_t i = s.h_k * s.d_k; i < s.b * s.m * s.h_k * s.d_k;
-         ++i) {  // the first position's, but for an ulp or two
+    for (int64_t i = s.h_k * s.d_k; i < s.b * s.m * s.h_k * s.d_k; ++i) {  // the first position's, within an ulp or two
       const float first = p.K[static_cast<size_t>(i % (s.h_k * s.d_k))] * 1000.0f;
       p.K[static_cast<size_t>(i)] = first * (1.0f + static_cast<float>(i % 5 - 2) * 0x1p-23f);
     }
@@ -139,7 +138,7 @@ TEST(AttentionExtremesTest, SmallWeightsKeepTheirDigits) {
   RestrictSimdTarget("");
 }
 
-// Far below 0, but for the mask no less than others.
+// Far below 0, yet not masked.
 TEST(AttentionExtremesTest, LogitsOfAnySizeBelowZeroCount) {
   for (const float size : {1e25f, 1e30f, 1e32f, 9e37f}) {
     for (const bool talking : {false, true}) {

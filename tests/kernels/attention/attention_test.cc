@@ -22,7 +22,7 @@ namespace attention_test {
 // relative to the largest terms, times the growth along the chain.
 constexpr double kTolerance = 2e-5;
 
-// `smallest`: what stands for the largest magnitude of a result that is smaller, because its terms cancel (with one
+// `smallest`: used as the largest magnitude of a result that is smaller, because its terms cancel (with one
 // memory position every dL is 0).
 void ExpectEqual(const AttentionProblem& p, double smallest = 0.1) {
   const AttentionResults<double> expected = ReferenceAttention(p);

@@ -50,8 +50,8 @@ void CheckProduct(const Product& s, Transpose ta, Transpose tb, T alpha, T beta)
   g.b = {in_b.data(), g.b.stride};
   g.c = out.data();
   Gemm(g);
-  // k products of numbers of size 1 in any order: the error is a sum of roundings of partial sums of size √k, at worst
-  // k u √k, typically u k; 4 u (k + 2) leaves room for that and none for a wrong term, which is of size 1.
+  // k products of numbers of size 1 in any order: the error is a sum of k roundings, of partial sums √k in size, at
+  // worst k u √k, typically u k; 4 u (k + 2) leaves room for that and none for a wrong term, which is of size 1.
   const double bound =
       4 * kRoundoff<T> * (static_cast<double>(s.k) + 2) * std::max(1.0, std::abs(static_cast<double>(alpha)));
   ASSERT_TRUE(AllClose(out.values(), expected, {bound, 4 * kRoundoff<T>}))

@@ -24,7 +24,7 @@ struct Sizes {
   int64_t rows, columns, inner, lanes;
 };
 
-// Two products behind each other; a[i, k, r, l], b[i, j, k, l], c[i, j, r, l]: no order is the natural one.
+// Two products, one after the other; a[i, k, r, l], b[i, j, k, l], c[i, j, r, l]: no order is the natural one.
 template <typename T>
 std::vector<T> Products(const Sizes& s, bool* guards_intact = nullptr) {
   const int64_t size_a = s.rows * s.inner * s.lanes, size_b = s.inner * s.columns * s.lanes;

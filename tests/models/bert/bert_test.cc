@@ -210,10 +210,10 @@ TEST(BertTest, PaddingOnEitherSideChangesNoOtherToken) {
     return Outputs(model, batch).at("last_hidden_state").value().Slice(1, first, first + 3).ToVector<double>();
   };
   const std::vector<double> alone = hidden({2, 11, 3}, {1, 1, 1}, 0);
-  const std::vector<double> behind = hidden({2, 11, 3, 0, 0}, {1, 1, 1, 0, 0}, 0);
+  const std::vector<double> after = hidden({2, 11, 3, 0, 0}, {1, 1, 1, 0, 0}, 0);
   const std::vector<double> before = hidden({0, 0, 2, 11, 3}, {0, 0, 1, 1, 1}, 2);
   for (size_t i = 0; i < alone.size(); ++i) {
-    EXPECT_NEAR(behind[i], alone[i], 1e-13);
+    EXPECT_NEAR(after[i], alone[i], 1e-13);
     EXPECT_NEAR(before[i], alone[i], 1e-13);
   }
 }

@@ -214,7 +214,7 @@ TEST(CAttentionTest, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(outputs, nullptr);
 }
 
-// The host's memory ends where its last element does; sanitizers see what reads behind it.
+// The host's memory ends where its last element does; sanitizers see what reads past it.
 TEST(CAttentionTest, NothingBehindTheHostsMemoryIsRead) {
   for (const char* kind : {"multihead", "talking", "dynamic", "bilinear", "dcmha", "diff-v1", "mta"}) {
     const std::string configuration =

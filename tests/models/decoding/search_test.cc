@@ -50,7 +50,7 @@ LmConfig TinyLm(const std::string& kind, int64_t vocabulary, int64_t context) {
   return config;
 }
 
-// log p[vocabulary] of the token behind `written`, by a whole forward pass.
+// log p[vocabulary] of the token after `written`, by a whole forward pass.
 using NextLogP = std::function<std::vector<double>(const std::vector<int32_t>& written)>;
 
 std::vector<double> LogSoftmax(const Tensor& logits, int64_t vocabulary) {
@@ -312,7 +312,7 @@ TEST(SearchTest, TiesGoToTheBetterHypothesisAndThenToTheSmallerId) {
   EXPECT_EQ(greedy[0][0].ids, std::vector<int32_t>{kEosId});
   const auto answers =
       Search(model, {{.ids = {5, 1}}}, {.max_length = 2, .beams = 3, .length_penalty = 1, .answers = 3});
-  // {1} at once, beside the open 2, 3, 4. Behind 2 come first 1, which ends, then 2 3 4; all have the same mean.
+  // {1} at once, beside the open 2, 3, 4. After 2 come first 1, which ends, then 2 3 4; all have the same mean.
   EXPECT_EQ(answers[0][0].ids, (std::vector<int32_t>{1}));
   EXPECT_EQ(answers[0][1].ids, (std::vector<int32_t>{2, 1}));
   EXPECT_EQ(answers[0][2].ids, (std::vector<int32_t>{2, 2}));
@@ -337,7 +337,7 @@ TEST(SearchTest, NeverWritesPaddingOrIdsBeyondTheVocabulary) {
 TEST(SearchTest, WhatIsRestrictedIsNotWritten) {
   const T5 model(TinyT5("talking"), 2);
   SearchInput input = {.ids = {5, 6, 1}};
-  // An even id behind an odd one, and an odd one behind an even one; no end.
+  // An even id after an odd one, and an odd one after an even one; no end.
   input.restrict_tokens = [](const std::vector<int32_t>& written, std::vector<bool>* allowed) {
     for (size_t id = 0; id < allowed->size(); ++id) {
       if (id == kEosId || id % 2 == (written.empty() ? 0u : static_cast<size_t>(written.back()) % 2)) {

@@ -52,7 +52,7 @@ TEST(TextPiecesTest, ACharacterComesWholeAndWhatIsNoneIsReplaced) {
                               "b")),
             "a\uFFFDb");
   EXPECT_EQ(All(bytes, {}, {ids[0]}), "\uFFFD");
-  // Stray beginnings of characters take nothing from the one behind them.
+  // Stray beginnings of characters take nothing from the one after them.
   EXPECT_EQ(All(bytes, {}, bytes->Encode("\xCE\xE4\xE7\xB8\x82x")), "\uFFFD\uFFFD\u7E02x");
 }
 

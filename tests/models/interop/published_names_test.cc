@@ -58,7 +58,7 @@ TEST(PublishedNamesTest, GroupsAndTheirInnerLayersAreOneNumber) {
             "encoder.block_2.feed_forward.wi");
 }
 
-// Each published name but the tied ones stands for one parameter, in every table.
+// Each published name except the tied ones means one parameter, in every table.
 TEST(PublishedNamesTest, TablesSayEachNameOnce) {
   std::vector<const PublishedForm*> forms = PublishedForms();
   forms.push_back(&kPublishedMeshT5);

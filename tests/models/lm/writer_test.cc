@@ -44,7 +44,7 @@ std::string Text(const Lm& model, const std::string& prompt, const SearchOptions
 
 constexpr SamplingOptions kDrawn = {.temperature = 1};
 
-// The likeliest text token behind `ids` by a whole forward pass.
+// The likeliest text token after `ids` by a whole forward pass.
 int32_t Likeliest(const Lm& model, const std::vector<int32_t>& ids) {
   const ContextScope no_grad = NoGrad();
   const auto n = static_cast<int64_t>(ids.size());

@@ -155,7 +155,7 @@ TEST(EncoderAnswersTest, AnswersAreWhatTheOutputsSay) {
     const std::vector<double> logits = outputs(Tasks()[0].heads, "logits", doubles);
     const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
     EXPECT_EQ(answer(Tasks()[0], doubles).answer, Tasks()[0].type.labels[best]);
-    // Read back as the type that it is of, it is the number that the padded row has, which is this one but for
+    // Read back as the type that it is of, it is the number that the padded row has, which is this one except for
     // rounding.
     const double number = outputs(Tasks()[1].heads, "logits", doubles).at(0);
     const std::string text = answer(Tasks()[1], doubles).answer;

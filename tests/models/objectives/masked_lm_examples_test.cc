@@ -45,7 +45,7 @@ struct Row {
   Ids a, b;  // as they stand in the text
   int64_t length = 0;
   Ids inputs, segments;
-  Ids positions, targets;  // without what is behind the last
+  Ids positions, targets;  // without what is after the last
   int32_t label = -1;
 };
 
@@ -60,7 +60,7 @@ Row ReadRow(const Batch& batch, int64_t row, const Tokenizer& tokenizer) {
   Ids text = result.inputs;
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == tokens.pad) {
-      EXPECT_EQ(positions[i], 0) << "behind the last";
+      EXPECT_EQ(positions[i], 0) << "after the last";
       continue;
     }
     EXPECT_EQ(result.targets.size(), i) << "padding before the last";

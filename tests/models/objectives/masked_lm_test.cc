@@ -120,7 +120,7 @@ TEST(MaskedLmTest, NgramsAreWholeWordsWithinTheirSegmentAndTheBudget) {
         run_words.insert(word_of[token]);
       }
       EXPECT_LE(run_words.size(), 3u);
-      // Whole: what stands before and behind is of other words.
+      // Whole: what stands before and after is of other words.
       EXPECT_FALSE(word_of.count(run.begin - 1) && word_of[run.begin - 1] == word_of[run.begin]);
       EXPECT_FALSE(word_of.count(run.end) && word_of[run.end] == word_of[run.end - 1]);
     }

@@ -119,7 +119,7 @@ TEST(SpanCorruptionTest, MasksHaveTheCountsAndStartWithAGapAndEndWithASpan) {
   }
 }
 
-// The raw tokens again, from inputs and targets: each sentinel of the inputs stands for what follows it in the targets.
+// The raw tokens again, from inputs and targets: each sentinel of the inputs means the tokens after it in the targets.
 std::vector<int32_t> Reassemble(const CorruptedExample& example, const Tokenizer& tokenizer) {
   std::map<int32_t, std::vector<int32_t>> spans;
   int32_t sentinel = -1;

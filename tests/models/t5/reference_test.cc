@@ -173,7 +173,7 @@ void ExpectModelMatchesEquations(FeedForwardKind feed_forward, ClassifierKind cl
     const Sequence expected = plain.Decode(shifted, plain.Encode(RealIds(inputs, row)));
     for (size_t i = 0; i < expected.size(); ++i) {
       for (size_t id = 0; id < expected[i].size(); ++id) {
-        // Logits of order 1 to 10 in double, behind four layers of sums in another order.
+        // Logits of order 1 to 10 in double, after four layers of sums in another order.
         ASSERT_NEAR(logits.At({row, static_cast<int64_t>(i), static_cast<int64_t>(id)}), expected[i][id], 1e-11)
             << "row " << row << " position " << i << " id " << id;
       }

@@ -1,4 +1,4 @@
-// A T5 as a writer: what it puts into blanks is what it gives as targets.
+// A T5 as a writer: it puts its targets into blanks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -139,7 +139,7 @@ TEST(BestSpanTest, TheTextIsThePassagesOwn) {
   EXPECT_EQ(text(2, 5), "s,  NOIR");  // the passage's spaces, not the pieces'
   EXPECT_EQ(text(5, 6), "\xE4\xB8\xAD");
   EXPECT_EQ(text(5, 8), "\xE4\xB8\xAD\xE5\x9B\xBDx");
-  // An emoji with its variation selector, accents that are characters of their own: no token stands for them.
+  // An emoji with its variation selector, accents that are characters of their own: no token covers them.
   EXPECT_EQ(text(8, 9), "\xF0\x9F\x98\x80\xEF\xB8\x8F");
   EXPECT_EQ(text(9, 10), "Cafe\xCC\x81");
   EXPECT_EQ(text(10, 11), "cafe\xCC\x81\xCC\xA3");

@@ -49,8 +49,8 @@ TEST_F(RaceTest, BothSchoolsAreReadFromTheirFolders) {
   EXPECT_EQ(rows[3].source, "middle/1.txt, question 1");
   ASSERT_EQ(rows[0].choices.size(), 4u);
   EXPECT_EQ(rows[0].first, "It rained.");
-  EXPECT_EQ(rows[0].choices[1].second, "It was dry .") << "in the place of the blank";
-  EXPECT_EQ(rows[1].choices[3].second, "Why? Dogs.") << "behind a question";
+  EXPECT_EQ(rows[0].choices[1].second, "It was dry .") << "instead of the blank";
+  EXPECT_EQ(rows[1].choices[3].second, "Why? Dogs.") << "after a question";
   EXPECT_EQ(rows[1].choices[3].answer, "D");
   EXPECT_EQ(rows[1].label, 3);
   EXPECT_EQ(rows[0].input,

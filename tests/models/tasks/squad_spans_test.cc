@@ -49,7 +49,7 @@ std::vector<TaskRow> ReadSquad(const std::string& path) {
   return rows;
 }
 
-// As SQuAD's exact match reads an answer, but for the articles.
+// As SQuAD's exact match reads an answer, except for the articles.
 std::string Words(const std::string& text) {
   std::string words;
   for (const char c : text) {

@@ -214,7 +214,7 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"a length beyond the end", SmallModel() + "\x0A\x7F"},
       {"an endless number", SmallModel() + "\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"},
       {"a piece whose text is a number", SmallModel(ProtoField(1, Number(1, 5)))},
-      {"nothing but pieces", Piece("a", 0, 1)},
+      {"only pieces", Piece("a", 0, 1)},
       {"no bytes", ""},
       {"text", "Agnes was a baker from Ashford."},
       {"padding that is the end as well", SmallModel(ProtoField(2, ProtoField(47, "<pad>")))},

@@ -102,7 +102,7 @@ struct Value {
 struct EventFiles {
   std::vector<std::string> names;
   std::vector<Value> values;
-  std::vector<int64_t> restarts;  // steps at which a viewer is told to begin anew
+  std::vector<int64_t> restarts;  // steps at which a viewer is told to start over
 };
 
 EventFiles ReadEvents(const std::string& folder) {

@@ -166,7 +166,7 @@ TEST(AttentionDecodeTest, MisuseIsRefused) {
   const Variable two(Tensor::Zeros({3, 2, config.d_X}, DType::kFloat32));
   EXPECT_THROW(layer.Attend(two, cache, {}), Error);  // nothing in the cache
   layer.Step(Slice(two, 1, 0, 1), cache, {});
-  EXPECT_THROW(layer.Step(two, cache, {}), Error);  // two positions behind others
+  EXPECT_THROW(layer.Step(two, cache, {}), Error);  // two positions after others
   const Variable other(Tensor::Zeros({2, 1, config.d_X}, DType::kFloat32));
   EXPECT_THROW(layer.Step(other, cache, {}), Error);  // another batch size
 }

@@ -26,7 +26,7 @@ double ErrorOf(const Array<double>& actual, const Array<double>& expected) {
   return largest > 0 ? error / largest : error;
 }
 
-// What the layer computes in float is what double starts from: else the rounding of inputs would decide.
+// The layer in float and in double start from the same numbers: else the rounding of inputs would decide.
 void RoundToFloat(AttentionInputs<double>& in) {
   using In = AttentionInputs<double>;
   for (Array<double> In::*array : {&In::X, &In::M, &In::P_q, &In::P_k, &In::P_v, &In::P_o, &In::P_l, &In::P_w,
@@ -83,7 +83,7 @@ std::map<std::string, Errors> ErrorsOf(AttentionCase c, AttentionInputs<double> 
 // A dozen roundings of a result's largest magnitude: what either path may be off where neither loses anything.
 constexpr double kRoundings = 1e-6;
 
-// Logits so far apart that a row has one weight, or two equal ones: no rounding of a logit is left to hide behind. (A
+// Logits so far apart that a row has one weight, or two equal ones: no rounding of a logit is left to hide an error. (A
 // bias does not go with equal positions: of 1.5e7 + bias only its rounding is left.)
 TEST(AttentionFusedPrecisionTest, AtHugeLogitsNoResultIsWorseThanByTheComposedPath) {
   for (const AttentionConfig& config : Kinds()) {

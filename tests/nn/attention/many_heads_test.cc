@@ -72,8 +72,8 @@ void ExpectFusedEqualsComposed(const AttentionOptions& options, int64_t d_model,
       largest = std::max(largest, std::abs(composed[i].values[k]));
       worst = std::max(worst, std::abs(fused[i].values[k] - composed[i].values[k]));
     }
-    // Of the key's bias: a softmax does not see what all logits of a query have in common, and its gradient is what is
-    // left of sums that cancel, but for a mixing after it.
+    // Of the key's bias: a softmax does not see what all logits of a query have in common, so its gradient is the rest
+    // of cancelling sums, unless a mixing follows.
     const double size = fused[i].name == "b_k" ? std::max(largest, 1.0) : largest;
     EXPECT_LE(worst, 2e-5 * size) << ToString(config) << ": " << composed[i].name;
   }

@@ -54,7 +54,7 @@ TEST_F(ClaimTest, OneSeedDecidesNothing) {
   EXPECT_DOUBLE_EQ(result.pairs[0].mean, 1.0);
 }
 
-// As of two accuracies of 300 rows that both gain a row; 1e-14 is what rounding leaves of it.
+// As of two accuracies of 300 rows that both gain a row; rounding leaves 1e-14 of it.
 TEST_F(ClaimTest, DifferencesThatAreAllTheSameDecideNothing) {
   values_ = {{"a", {{1, 2.0}, {2, 2.3}, {3, 2.1}}}, {"b", {{1, 2.1}, {2, 2.4}, {3, 2.2}}}};
   const ClaimResult result = Test();

@@ -1,4 +1,4 @@
-// Results that outlive their runs: what they hold, what damage costs, and cells that are computed anew beside them.
+// Results that outlive their runs: what they hold, what damage costs, and cells that are recomputed beside them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -129,7 +129,7 @@ TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
   WriteBytes(file, "{}");
   ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 0,
              {"not verified: " + file, "only 2 cells are finished"});
-  // What is there is never what is computed anew.
+  // What is there is never overwritten by what is recomputed.
   const std::string cells = dir_ / "my table/verification";
   fs::remove_all(cells);
   fs::rename(dir_ / "my table/cells", cells);

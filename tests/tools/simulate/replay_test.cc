@@ -130,7 +130,7 @@ TEST(RankProgramTest, AGradientThatArrivesDuringBackwardCostsItsAdditionAlone) {
 TEST(RankProgramTest, AGradientThatArrivesAfterBackwardDelaysTheStep) {
   const ReplayResult result = Replay(MakePrograms(OneParameter(3), 2, 2), {"", kLatency, kBytes, 0});
   EXPECT_EQ(result.hidden_bytes, 0);
-  // It leaves after 3 s of backward, and rank 1's losses behind it.
+  // It leaves after 3 s of backward, and rank 1's losses after it.
   const double losses = kCounts1 + 2 + 3 + kLarge + kLatency + 32 / kBytes;
   EXPECT_NEAR(result.seconds, losses + kAfterLosses, kRounding);
   // Rank 0 waits from the end of its own backward.
