@@ -186,7 +186,7 @@ void Step(CacheObject& state, const ct_tensors* given, ct_tensors** outputs) {
   CROSSTALK_CHECK(!begun || X.size(0) == state.cache.rows(), "X: has ", X.size(0), " rows, and the cache ",
                   state.cache.rows());
   CROSSTALK_CHECK(state.of_memory || !begun || X.size(1) == 1, "X: has shape ", X.shape(),
-                  "; behind the first call there is one position at a time");
+                  "; after the first call there is one position at a time");
   state.broken = !state.of_memory;
   const AttentionResult result =
       state.of_memory ? layer.Attend(X, state.cache, call) : layer.Step(X, state.cache, call);

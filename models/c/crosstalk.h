@@ -1,6 +1,6 @@
 /* crosstalk.h: Crosstalk from C, and from whatever can call C. docs/embedding_c.md is the guide.
  *
- * Every object is behind a handle. Its bits are a number, not an address: it is looked up at each call, so that one
+ * Every object has a handle. Its bits are a number, not an address: it is looked up at each call, so that one
  * that was freed, is of another kind or was never given out is an error of the call. What a call needs of its arguments
  * it keeps: a handle may be freed as soon as the call that it was passed to has returned.
  *
@@ -70,8 +70,8 @@ CT_API ct_status ct_set_threads(int threads);
 CT_API ct_status ct_free(void* handle);
 /* An attention layer, model or training as JSON: what it is and how it is configured. Reads. */
 CT_API ct_status ct_describe(const void* handle, const char** json);
-/* The parameters of an attention layer or a model by their names. Their elements are the object's own: what is written
- * there is what it computes with next. Reads. */
+/* The parameters of an attention layer or a model by their names. Their elements are the object's own: the next
+ * computation uses what is written there. Reads. */
 CT_API ct_status ct_parameters(const void* handle, ct_tensors** parameters);
 
 /* ---- Tensors ---------------------------------------------------------------------------------------------------- */
@@ -211,7 +211,7 @@ typedef struct ct_observer {
  * command's. `observer` is copied, and may be NULL. */
 CT_API ct_status ct_training_open(const char* folder, const char* configuration, const char* resume,
                                   const ct_observer* observer, ct_training** training);
-/* The next step, with the evaluation and the checkpoint that are due behind it: *more is 1. Where all are done it ends
+/* The next step, with the evaluation and the checkpoint that are due after it: *more is 1. Where all are done it ends
  * the run, which writes model.safetensors: *more is 0. CT_STOPPED where the observer asks for it: a checkpoint is saved
  * then. CT_NUMERICAL leaves parameters as they were. Alone. */
 CT_API ct_status ct_training_step(ct_training* training, int* more);
@@ -225,7 +225,7 @@ CT_API ct_status ct_training_model(const ct_training* training, ct_model** model
 
 /* ---- For those who load the library at run time ----------------------------------------------------------------- */
 
-/* Every function above, in this order. A later version has more behind these. */
+/* Every function above, in this order. A later version has more after these. */
 typedef struct ct_api {
   uint32_t version; /* CT_API_VERSION, of the library */
   const char* (*library_version)(void);

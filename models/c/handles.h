@@ -1,4 +1,4 @@
-// Handles: numbers that stand for objects, in a table that knows which are alive and of what kind each is. And the
+// Handles: numbers of objects, in a table that knows which are alive and of what kind each is. And the
 // locks of objects, which a call holds while it uses them.
 #pragma once
 
@@ -20,7 +20,7 @@ const char* Name(Kind kind);
 
 using Lock = std::shared_mutex;
 
-// What a handle stands for. One that is part of another shares its lock.
+// The object of a handle. One that is part of another shares its lock.
 class Object {
  public:
   explicit Object(Kind kind, std::shared_ptr<Lock> lock = std::make_shared<Lock>())

@@ -1,4 +1,4 @@
-// The object behind a model: one that was read, or that of a training.
+// The object of a model's handle: one that was read, or that of a training.
 #pragma once
 
 #include <memory>

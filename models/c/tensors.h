@@ -1,4 +1,4 @@
-// The objects behind tensors and lists of them.
+// The objects of the handles of tensors and lists.
 #pragma once
 
 #include <memory>

@@ -32,7 +32,7 @@ struct LineChartOptions {
   bool y_from_zero = false;
   AxisScale y_scale = AxisScale::kLinear;
   double factor = 1;  // values are shown times this: 100 for shares in per cent
-  std::string unit;   // behind a value: " %"
+  std::string unit;   // after a value: " %"
   std::vector<ReferenceLine> references;
   std::vector<ChartMark> marks;
   // Of all curves together; a curve of more is drawn as the mean and the range of each of its columns.
@@ -56,7 +56,7 @@ struct IntervalChartOptions {
   std::string value_label = "value";          // of the axis, and of the column of values
   std::string spread_label = "interval";      // of the column of low and high
   std::string reference_label = "reference";  // of the hollow points
-  int digits = 4;                             // behind the point
+  int digits = 4;                             // after the point
   AxisScale scale = AxisScale::kLinear;
   std::vector<ReferenceLine> references;  // across all rows: a 0 that differences are compared with
 };

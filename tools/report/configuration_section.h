@@ -8,7 +8,7 @@
 
 namespace crosstalk {
 
-// What was set otherwise than the defaults have it, and behind it everything. Empty where it is not known.
+// The fields that differ from their defaults, then all of them. Empty where they are not known.
 std::string ConfigurationTable(const RunRecord& run);
 
 // The fields in which runs differ, a column each; a sentence where they do in none.

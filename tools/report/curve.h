@@ -23,12 +23,12 @@ Series MeanAndRange(const std::string& name, const std::vector<Series>& runs);
 struct CurvePoint {
   double x = 0;  // the last one's
   double y = 0, low = 0, high = 0;
-  bool begins = false;  // behind a gap
+  bool begins = false;  // after a gap
 };
 
 struct Curve {
   std::vector<CurvePoint> points;  // by x
-  bool has_band = false;           // some stand for several values
+  bool has_band = false;           // some are means of several values
 };
 
 // As the series is if it has at most 2·most points, else in at most `most` columns of equal width.

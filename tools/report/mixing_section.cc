@@ -309,7 +309,7 @@ std::string MixingSection(const RunMixing& mixing) {
     html +=
         "<p>P_l[key head, softmax head] mixes the logits of the heads before the softmax, P_w[softmax head, value "
         "head] "
-        "the weights behind it; P_l·P_w is what both would do without it. Heads that do not talk have a diagonal "
+        "the weights after it; P_l·P_w is their product without it. Heads that do not talk have a diagonal "
         "matrix. The off-diagonal share is 1 − Σ a<sub>ii</sub>² / Σ a<sub>ij</sub>², beside that of a matrix whose "
         "entries are all of one size; λ are eigenvalues, σ singular "
         "values. A matrix that is not square has no determinant and no eigenvalue.</p>\n";

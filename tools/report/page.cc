@@ -16,7 +16,7 @@ constexpr char kScript[] =
 #include "embedded/tools/report/page.js.inc"
     ;
 
-// What a browser may load: nothing but what stands in the file.
+// What a browser may load: only the file's own content.
 constexpr char kPolicy[] =
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'";

@@ -29,7 +29,7 @@
     }
     return Math.abs(xs[high] - x) < Math.abs(xs[low] - x) ? high : low;
   };
-  // A slider is what a screen reader hands the arrow keys to, and reads the text of when they move it.
+  // A screen reader passes the arrow keys to a slider, and reads its text when they move it.
   const makeSlider = (element, most) => {
     element.setAttribute('role', 'slider');
     element.setAttribute('aria-valuemin', '0');

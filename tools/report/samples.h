@@ -31,7 +31,7 @@ struct SamplePart {
     kWritten,  // what it wrote
     kRight,    // what it filled in, as it was
     kWrong,    // what it filled in, and
-    kInstead,  // behind it, what was there
+    kInstead,  // after it, what was there
   };
   Kind kind;
   std::string text;

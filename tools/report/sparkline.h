@@ -11,7 +11,7 @@ namespace crosstalk {
 enum class SparklineStyle { kBlocks, kAscii };
 
 // "▇▅▃▂▁": at most `width` characters, each the mean of its part of the x axis, from the least to the largest. A part
-// without a value is between its neighbours, and a space behind one that is not finite. Empty of a series without any.
+// without a value is between its neighbours, and a space after one that is not finite. Empty of a series without any.
 std::string Sparkline(const Series& series, size_t width, SparklineStyle style);
 
 // Blocks where the locale's characters are UTF-8 (LC_ALL, LC_CTYPE, LANG).

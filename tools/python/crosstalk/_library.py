@@ -74,7 +74,7 @@ def _candidates():
     if folder.parent.name != "dist-packages":
         return [folder.parents[2] / "build" / "lib" / "libcrosstalk.so"]
     lib, soname = folder.parents[2], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
-    # lib64 and Debian's lib/x86_64-linux-gnu are what LIBDIR was for `make install`.
+    # LIBDIR of `make install` may be lib64 or Debian's lib/x86_64-linux-gnu.
     return [lib / soname, *lib.glob("*/" + soname), *lib.parent.glob("lib?*/" + soname)]
 
 
@@ -117,7 +117,7 @@ def call(name, *arguments):
 
 
 def status_of(name, *arguments):
-    """ct_NAME(arguments…) as it is. Objects stand for their handles, and live until it returns."""
+    """ct_NAME(arguments…) as it is. Objects are passed as their handles, and live until it returns."""
     passed = [argument.handle if isinstance(argument, Handle) else argument for argument in arguments]
     return getattr(_loaded, "ct_" + name)(*passed)
 

@@ -31,8 +31,8 @@ class Attention(Handle):
     @property
     def parameters(self):
         """The parameters by name: P_q[d_X, h_k, d_k], P_k[d_M, g_k, d_k], P_v[d_M, g_v, d_v], P_o[h_v, d_v, d_Y],
-        P_l[h_k, h], P_w[h, h_v], …. The arrays are the layer's own memory: what is written there is what it computes with
-        next."""
+        P_l[h_k, h], P_w[h, h_v], …. The arrays are the layer's own memory: the next computation uses what is
+        written there."""
         parameters = c_void_p()
         call("parameters", self, byref(parameters))
         return take_arrays(parameters.value)

@@ -67,7 +67,7 @@ class Model(Handle):
         def listen(_, piece, length, by_the_model):
             try:
                 return bool(on_text(text_at(piece, length), bool(by_the_model)))
-            except BaseException as error:  # goes on behind the library's call
+            except BaseException as error:  # continues after the library's call
                 raised.append(error)
                 return 1
 

@@ -35,7 +35,7 @@ class Training(Handle):
             def guard(*arguments):
                 try:
                     return function(*arguments)
-                except BaseException as error:  # goes on behind the library's call, which it ends
+                except BaseException as error:  # continues after the library's call, which it ends
                     self._raised.append(error)
                     return 1
             return guard
@@ -53,7 +53,7 @@ class Training(Handle):
         check(status)
 
     def step(self):
-        """The next step, with the evaluation and the checkpoint that are due behind it. False where all are done: the run
+        """The next step, with the evaluation and the checkpoint that are due after it. False where all are done: the run
         is then at its end, and model.safetensors written."""
         more = c_int()
         self._end(status_of("training_step", self, byref(more)))
