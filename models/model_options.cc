@@ -29,25 +29,24 @@ const FieldTable<AttentionOptions>& AttentionFields() {
                 {.placeholder = "N", .help = "Size of a value, d_v; d_model / h_v by default.", .range = kSize}),
       MakeField("dynamic", &Options::dynamic,
                 {.placeholder = "LIST",
-                 .help = StrCat("Dynamic projections beside the kind's own: some of ", Join(DynamicNames(), ","),
+                 .help = StrCat("Dynamic projections besides the kind's own: some of ", Join(DynamicNames(), ","),
                                 ", or none.")}),
-      MakeField("kv_heads", &Options::kv_heads,
-                {.placeholder = "N",
-                 .help = "Heads of keys and values, which others share (grouped-query attention; 1: multi-query); as "
-                         "heads by default.",
-                 .range = kSize,
-                 .only_if_set = true}),
+      MakeField(
+          "kv_heads", &Options::kv_heads,
+          {.placeholder = "N",
+           .help = "KV heads, which query heads share (grouped-query attention; 1: multi-query); as heads by default.",
+           .range = kSize,
+           .only_if_set = true}),
       MakeField("head_norm", &Options::head_norm,
                 {.placeholder = "NAME",
                  .help = "RMS norm of each head's output, with a gain or without; rms-gain by default for diff-v1 and "
                          "mta, none for others.",
                  .only_if_set = true}),
-      MakeField(
-          "head_gate", &Options::head_gate,
-          {.placeholder = "NAME",
-           .help = "Sigmoid gate on each head's output, one for a head or one for each element; scalar by default "
-                   "for mta, none for others.",
-           .only_if_set = true}),
+      MakeField("head_gate", &Options::head_gate,
+                {.placeholder = "NAME",
+                 .help = "Sigmoid gate on each head's output, one per head or per element; scalar by default "
+                         "for mta, none for others.",
+                 .only_if_set = true}),
       MakeField(
           "convolution", &Options::convolution,
           {.placeholder = "QxK",
@@ -109,9 +108,8 @@ const FieldTable<ModelOptions>& ModelFields() {
                    {.placeholder = "X", .help = "Base of rotary positions.", .range = {1, 1e12}, .only_if_set = true}),
          MakeField("layer_kinds", &Config::layer_kinds,
                    {.placeholder = "LIST",
-                    .help = "Kinds of attention of the layers, one after the other and again from the first, in each "
-                            "stack of t5 where its place has no kind of its own, of albert of the blocks that its "
-                            "layers share; attention by default.",
+                    .help = "Kinds of attention of the layers, as a repeating list; in each stack of t5, except for "
+                            "places with a kind of their own; in albert for its shared blocks; attention by default.",
                     .only_if_set = true}),
          MakeField("max_positions", &Config::max_positions,
                    {.placeholder = "N",
@@ -120,7 +118,7 @@ const FieldTable<ModelOptions>& ModelFields() {
                     .may_be_missing = true}),
          MakeField("embedding_size", &Config::embedding_size,
                    {.placeholder = "N",
-                    .help = "Width of the embeddings, which a dense layer takes to d_model; d_model by default.",
+                    .help = "Width of the embeddings, before a dense layer to d_model; d_model by default.",
                     .range = kSize,
                     .may_be_missing = true}),
          MakeField("layer_groups", &Config::layer_groups,
@@ -136,15 +134,15 @@ const FieldTable<ModelOptions>& ModelFields() {
          MakeField(
              "initial_stddev", &Config::initial_stddev,
              {.placeholder = "X",
-              .help = "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and at less "
-                      "0.02·sqrt(768/d_model), so that layers begin as large beside what they are added to.",
+              .help = "Standard deviation of the initial weights; by default 0.02 at d_model 768 and more, and below "
+                      "it 0.02·sqrt(768/d_model), which keeps the initial size of layers relative to the residual.",
               .range = {1e-6, 100},
               .may_be_missing = true}),
          MakeField("relative_buckets", &Config::relative_buckets,
                    {.placeholder = "N", .help = "Buckets of the relative position bias.", .range = {4, 512}}),
          MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance,
                    {.placeholder = "N",
-                    .help = "Distance from which on all positions share the last bucket.",
+                    .help = "Distance from which all positions share the last bucket.",
                     .range = {1, 1'000'000}}),
          MakeField("dropout", &Config::dropout,
                    {.placeholder = "RATE", .help = "Share of activations dropped in training.", .range = {0, 0.99}})});

@@ -61,9 +61,8 @@ FieldTable<AttendSettings> AttendFields() {
                   "composed in double."),
        MakeOption("--causal", &S::causal, "", "Query i attends to the positions 0 … i."),
        MakeOption("--no-weights", &S::no_weights, "", "Leave W out of the results."),
-       MakeOption(
-           "--allow-non-finite", &S::allow_non_finite, "",
-           "Compute and write also where an input or a result holds a NaN or an infinity; say which results do."),
+       MakeOption("--allow-non-finite", &S::allow_non_finite, "",
+                  "Accept NaN and infinity in inputs and results; name the results that have them."),
        MakeOption("--precision", &S::precision, "",
                   "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
                   "the results' type.",
@@ -98,11 +97,11 @@ std::string AttendDescription() {
     if (IsDynamic(projection)) dynamic.push_back(Join(Split(projection.paper, ' '), ""));
   }
   return StrCat(
-      "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. Which "
-      "tensors are there decides the kind of attention; brackets are shapes, b is a batch:\n"
+      "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. The "
+      "tensors decide the kind of attention; brackets are shapes, b is a batch:\n"
       "\n"
       "X[b,n,d_X] queries; M[b,m,d_M] memory (without it M is X: self-attention)\n"
-      "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; beside them, any of\n"
+      "P_q[d_X,d_k,h_k] P_k[d_M,d_k,h_k] P_v[d_M,d_v,h_v] P_o[d_Y,d_v,h_v] multi-head; with them, any of\n"
       "P_l[h_k,h] P_w[h,h_v] talking heads: static projections of logits and weights\n",
       Join(dynamic, " "),
       " dynamic projections\n"

@@ -61,7 +61,7 @@ const FieldTable<ChosenModel>& ChosenModelFields() {
   static const FieldTable<S> table = {
       MakeOption("--run", &S::run, "FOLDER", "The run."),
       MakeOption("--checkpoint", &S::checkpoint, "WHICH",
-                 "last, best, or a checkpoint's path; by default the best of a run on tasks, the last of any other."),
+                 "last, best, or a checkpoint's path; by default the best of a run on tasks, else the last."),
       PrecisionField(&S::precision)};
   return table;
 }

@@ -51,9 +51,9 @@ FieldTable<CompareSettings> ComparisonFields() {
                   "Values of an option of train to compare instead, as in heads=2,4,8 or learning_rate=0.001,0.003."),
        MakeOption("--seeds", &S::seeds, "LIST", "Seeds: each kind or value is trained once with each.",
                   {.range = kSeedRange}),
-       MakeOption("--out", &S::out, "FOLDER", "Where the table goes, and in its cells/ the runs."),
-       MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
-       MakeOption("--status", &S::status, "", "Say how far each run is, and where it runs."),
+       MakeOption("--out", &S::out, "FOLDER", "Folder of the table; its cells/ has the runs."),
+       MakeOption("--dry-run", &S::dry_run, "", "Only print time, disk and memory."),
+       MakeOption("--status", &S::status, "", "Print each run's progress, and where it runs."),
        MakeOption("--json", &S::json, "", "The table as one JSON object on standard output.")});
 }
 
@@ -186,8 +186,8 @@ Command CompareCommand() {
       "Trains one model for each kind of attention and seed, on the same data for the same number of steps, each in "
       "its own run folder under --out/cells, and ends with a table, as `crosstalk reproduce` has it: the held-out "
       "measures over the seeds, the differences between the same seeds with their 95 % intervals, step time, and "
-      "parameters and multiplications of one layer. What is finished or begun is taken up again by the same command; "
-      "several of them, on one machine or on many with a common folder, share the work.\n"
+      "parameters and multiplications of one layer. The same command resumes; several processes, on one machine or on "
+      "many with a common folder, share the work.\n"
       "With --vary FIELD=A,B it compares the values of any option of train instead. The options of the kinds of "
       "attention then hold for all runs.",
       [](OptionTable& options) -> std::function<int()> {

@@ -31,11 +31,11 @@ FieldTable<EvalSettings> EvalFields() {
   using S = EvalSettings;
   return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
                 {MakeOption("--data", &S::data, "PATH",
-                            "Text to measure on, all of it: a file or folder; the run's held-out part by default. Of a "
-                            "run on tasks, a folder with their files."),
+                            "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
+                            "a run on tasks, a folder with their files."),
                  MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
                  MakeOption("--eval-batches", &S::eval_batches, "N",
-                            "Batches, at most; by default as in training, or all of --data."),
+                            "Most batches; by default as in training, or all of --data."),
                  MakeOption("--json", &S::json, "", "Result as one JSON object.")});
 }
 

@@ -22,14 +22,13 @@ FieldTable<ExportSettings> ExportFields() {
   using S = ExportSettings;
   return {
       MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.", {.required = true}),
-      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not be there, or be empty.",
-                 {.required = true}),
+      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.", {.required = true}),
       MakeOption("--format", &S::format, "",
                  "huggingface: config.json and model.safetensors. mesh: a checkpoint of Mesh TensorFlow, for a T5."),
       MakeOption("--dtype", &S::dtype, "",
                  "Type of the weights. keep: that in which they were imported, where it holds every value, else "
                  "float32. Rounding is to the nearest, ties to even."),
-      MakeOption("--with-extensions", &S::with_extensions, "", "Write also what the published form has no place for.")};
+      MakeOption("--with-extensions", &S::with_extensions, "", "Also write the parts without a published form.")};
 }
 
 int Export(const ExportSettings& settings) {
@@ -50,18 +49,17 @@ int Export(const ExportSettings& settings) {
 
 constexpr const char* kExportDescription =
     "Writes a model as the folder that Hugging Face's libraries read: config.json, model.safetensors, and the "
-    "tokenizer's files. MODEL is a run, one of its checkpoints, or what crosstalk import made; of the latter the "
-    "names, "
-    "types and bytes of the tensors are those that were imported, unless training has changed them.\n"
+    "tokenizer's files. MODEL is a run, a checkpoint, or an imported model; the latter keeps the names, types and "
+    "bytes of its tensors, unless training has changed them.\n"
     "\n"
-    "What the form cannot say is refused by name: talking heads, dynamic and bilinear attention, tied keys and values, "
-    "an explicit scale in T5. --with-extensions writes it beside what the form can say: the tensors as crosstalk.PATH, "
+    "Features without a published form are refused by name: talking heads, dynamic and bilinear attention, tied keys "
+    "and values, an explicit scale in T5. --with-extensions writes them too: the tensors as crosstalk.PATH, "
     "in the layouts of model.safetensors of a run, and the model's configuration as the member crosstalk of "
-    "config.json. crosstalk import reads them back; other programs do not compute the same without them.\n"
+    "config.json. crosstalk import reads them back; other programs ignore them and compute a different function.\n"
     "\n"
-    "--format mesh writes a T5 as its authors' framework has it: checkpoint, model.ckpt-N.index with its file of data, "
-    "operative_config.gin, sentencepiece.model. It has a place for talking heads and dynamic projections too. What was "
-    "written is read back before the folder appears.";
+    "--format mesh writes a T5 for its authors' framework: checkpoint, model.ckpt-N.index with its file of data, "
+    "operative_config.gin, sentencepiece.model. It supports talking heads and dynamic projections too. The files are "
+    "read back before the folder appears.";
 
 }  // namespace
 

@@ -54,18 +54,19 @@ Field<FinetuneSettings> FromField() {
 FieldTable<FinetuneSettings> FinetuneRunFields() {
   using S = FinetuneSettings;
   return Grouped<S>(
-      "Run", {MakeOption("--epochs", &S::epochs, "X",
-                         "Passes over the examples; as published for the model and the task by default. --steps says "
-                         "how long a run is as well.",
-                         {.range = {1e-9, 1e6}}),
-              MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default."),
-              MakeOption("--seeds", &S::seeds, "LIST",
-                         "Seeds: a run for each, in --out/seed-N, and in --out/scores.json the mean and spread over "
-                         "all that the folder has.",
-                         {.range = kSeedRange}),
-              MakeOption("--dry-run", &S::dry_run, "",
-                         "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
-              MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
+      "Run",
+      {MakeOption(
+           "--epochs", &S::epochs, "X",
+           "Passes over the examples; as published for the model and the task by default. --steps sets the length too.",
+           {.range = {1e-9, 1e6}}),
+       MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default."),
+       MakeOption("--seeds", &S::seeds, "LIST",
+                  "Seeds: a run for each, in --out/seed-N; --out/scores.json has the mean and spread over all runs of "
+                  "the folder.",
+                  {.range = kSeedRange}),
+       MakeOption("--dry-run", &S::dry_run, "",
+                  "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
+       MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
 }
 
 // The folder of each run.
@@ -216,10 +217,9 @@ Command FinetuneCommand() {
       "finetune", "go on with a trained model on tasks, and score its answers",
       "Trains a model on one or more tasks from their official files, beginning with the weights of a run, a "
       "checkpoint or an imported model, by the published settings for that model and task. A T5 learns to write the "
-      "answers; a BERT or an ALBERT gets a head for them. The run folder gets all that a training's does, and, by "
-      "the checkpoint whose score on the held-out rows is best, predictions/ in the official formats, "
-      "scores.json, and report.html.\n"
-      "The same command goes on with what was interrupted. With --seeds each has a run of its own.",
+      "answers; a BERT or an ALBERT gets a head for them. The run folder gets a training's files and, from the "
+      "checkpoint with the best held-out score, predictions/ in the official formats, scores.json and report.html.\n"
+      "The same command resumes an interrupted run. With --seeds each seed has its own run.",
       [](OptionTable& options) -> std::function<int()> {
         options.AddFields<FinetuneSettings>({FromField()});
         options.NameField("init_from", "--from");

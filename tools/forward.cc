@@ -39,7 +39,7 @@ FieldTable<ForwardSettings> ForwardFields() {
                  "the results' type, and by the composed implementation of attention.",
                  {.choices = {"fp32", "bf16", "double", "float"}}),
       MakeOption("--gradients", &S::gradients, "", "Also the gradient of the loss for each parameter."),
-      MakeOption("--all", &S::all, "", "Also what each layer computes."),
+      MakeOption("--all", &S::all, "", "Also the results of each layer."),
       MakeOption("--implementation", &S::implementation, "", "Of attention; the model's own by default.")};
 }
 
@@ -130,8 +130,8 @@ int Forward(const ForwardSettings& settings) {
 }
 
 constexpr const char* kForwardDescription =
-    "Computes a model on the ids of a file (safetensors) and writes what comes out, under Hugging Face's names, for "
-    "checking against any other framework. MODEL is a published model's folder, an imported model, a run, or a "
+    "Computes a model on the ids of a file (safetensors) and writes the results, under Hugging Face's names, for "
+    "comparison with other frameworks. MODEL is a published model's folder, an imported model, a run, or a "
     "checkpoint. Nothing is dropped. Brackets are shapes; b is a batch, n and m are lengths:\n"
     "\n"
     "input_ids[b,n] ids, I32 or I64; attention_mask[b,n] 1 or true = attend, all by default\n"
@@ -140,9 +140,8 @@ constexpr const char* kForwardDescription =
     "[b,choices,n] and labels[b]\n"
     "T5: decoder_input_ids[b,m], by default the labels shifted right; decoder_attention_mask[b,m]; labels[b,m]\n"
     "lm: labels[b,n], each what stands at its position\n"
-    "gen_NAME, prompts of a generation, are passed over\n"
-    "a label of -100 counts nothing; the loss is the mean over the others, and where there are several losses their "
-    "sum\n"
+    "gen_NAME, prompts of a generation, are ignored\n"
+    "labels of -100 are ignored; the loss is the mean over the others; several losses are summed\n"
     "\n"
     "Results, as far as the model has them: logits, prediction_logits, seq_relationship_logits, sop_logits, "
     "start_logits, end_logits, pooler_output, last_hidden_state, encoder_last_hidden_state, "

@@ -49,21 +49,20 @@ FieldTable<GenerateSettings> GenerateFields() {
       {MakeOption("MODEL", &S::model, "MODEL",
                   "A run, a checkpoint, an imported model, or a published model's folder.")},
       FieldsOfPart(ChosenModelFields(), &S::chosen),
-      Grouped<S>(
-          "What to write for",
-          {MakeOption("--text", &S::text, "TEXT",
-                      "One text; - reads it from standard input. A language model begins one of its own by default."),
-           MakeOption("--texts", &S::texts, "FILE",
-                      "A text in each line; - reads standard input. An empty line is a text too: a language model "
-                      "begins one of its own, and a T5 refuses it."),
-           MakeOption("--inputs", &S::inputs, "FILE",
-                      "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; all but "
-                      "padding by default.")}),
+      Grouped<S>("What to write for",
+                 {MakeOption("--text", &S::text, "TEXT",
+                             "One text; - reads it from standard input. Without one, a language model writes its own."),
+                  MakeOption("--texts", &S::texts, "FILE",
+                             "A text per line; - reads standard input. For an empty line a language model writes its "
+                             "own text, and a T5 refuses it."),
+                  MakeOption("--inputs", &S::inputs, "FILE",
+                             "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; "
+                             "all except padding by default.")}),
       Grouped<S>(
           "How",
           {MakeOption("--max-length", &S::max_length, "N",
-                      "Tokens to write, at most, the end token among them; 200 by default. Of a text with blanks, "
-                      "tokens for each of them, the sentinels between them and the end not counted; 20 by default."),
+                      "Most tokens to write, including the end token; 200 by default. In a text with blanks, tokens "
+                      "for each blank, without sentinels and the end; 20 by default."),
            MakeOption("--temperature", &S::temperature, "X",
                       "Below 1 likely tokens become likelier, 0 takes the likeliest; 0.8 by default, 0 for a T5 and "
                       "with beams."),
@@ -72,8 +71,8 @@ FieldTable<GenerateSettings> GenerateFields() {
                "Choose among the N likeliest tokens; 0: all."),
            MakeOption<S>(
                "--top-p", [](S& settings) -> double& { return settings.search.sampling.top_p; }, "SHARE",
-               "Choose among the fewest tokens that have this probability together."),
-           MakeOption<S>("--seed", search(&SearchOptions::seed), "N", "Decides what is drawn.", {.range = kSeedRange}),
+               "Choose among the fewest tokens with this total probability."),
+           MakeOption<S>("--seed", search(&SearchOptions::seed), "N", "Seed of the samples.", {.range = kSeedRange}),
            MakeOption<S>("--beams", search(&SearchOptions::beams), "N",
                          StrCat("Hypotheses that a beam search keeps, 1 to ", kMostBeams, "; 1: no beam search.")),
            MakeOption<S>("--length-penalty", search(&SearchOptions::length_penalty), "X",
@@ -81,13 +80,13 @@ FieldTable<GenerateSettings> GenerateFields() {
            MakeOption<S>("--length-normalisation", search(&SearchOptions::normalisation), "",
                          "What sums are divided by: length^α (power), or ((5 + length) / 6)^α (gnmt, T5's)."),
            MakeOption("--early-stopping", &S::early_stopping, "",
-                      "End a beam search when as many answers have ended as there are beams; else it goes on until "
-                      "what is open can hardly win."),
+                      "End a beam search when as many answers have ended as there are beams; else it continues until "
+                      "open hypotheses can hardly win."),
            MakeOption<S>("--answers", search(&SearchOptions::answers), "N",
-                         StrCat("Of each input: the best of the beams, or as many that are drawn, 1 to ", kMostBeams,
+                         StrCat("Answers per input: the best of the beams, or samples, 1 to ", kMostBeams,
                                 "; best first."))}),
       Grouped<S>("Running", {MakeOption<S>("--batch", search(&SearchOptions::batch), "N",
-                                           "Inputs that are computed together, at most. Never changes a bit."),
+                                           "Most inputs computed together. Never changes a bit."),
                              MakeOption("--json", &S::json, "", "One JSON object a line.")}));
 }
 
@@ -295,17 +294,15 @@ int Generate(const GenerateSettings& settings) {
 
 constexpr const char* kGenerateDescription =
     "Writes text to standard output. MODEL is a run, a checkpoint, an imported model, or a published model's folder "
-    "itself. A language model goes on with a text, or begins one of its own; it sees the last tokens, as many as its "
-    "examples had (--input-length), and when they are used up, begins again with the last half of them. A T5 fills the "
-    "blanks of a text, which are three underscores each, or answers a text without blanks: what it writes until its "
-    "end token.\n"
+    "itself. A language model continues a text, or writes its own; it sees the last --input-length tokens, and when "
+    "that context is full, restarts with its last half. A T5 fills the blanks of a text, three underscores each, or "
+    "answers a text without blanks.\n"
     "\n"
-    "Tokens are drawn (--temperature), or the likeliest each time (--temperature 0), or a beam search looks for the "
-    "likeliest answers (--beams), of equal ones first what goes on from the better one, then the smaller id. A score "
-    "is the sum of ln p of the tokens written, the end among them, divided by the length penalty. One answer to one "
-    "input is shown as it is written; several inputs are computed together (--batch). An answer depends on the model, "
-    "its input, the options and the seed, and neither on the other inputs, nor on padding, nor on the number of "
-    "threads, to the last bit of its score.\n"
+    "Decoding samples (--temperature), is greedy (--temperature 0), or searches by beams for the likeliest answers "
+    "(--beams). Ties go to the continuation of the better hypothesis, then to the smaller id. A score is the sum of ln "
+    "p of the written tokens, including the end, divided by the length penalty. A single answer is streamed; several "
+    "inputs are computed in batches (--batch). An answer and its score depend only on the model, its input, the "
+    "options and the seed, not on batch composition or thread count.\n"
     "\n"
     "A text of several lines is set apart from the next by a line ---. With --json there is one object a line, best "
     "first within an input: {\"input\": its number from 0, \"ids\": the tokens written, \"text\": what is shown "

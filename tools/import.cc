@@ -26,8 +26,7 @@ FieldTable<ImportSettings> ImportFields() {
       MakeOption("FOLDER", &S::folder, "FOLDER",
                  "The published model's folder; or of a checkpoint of TensorFlow its path up to .index.",
                  {.required = true}),
-      MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not be there, or be empty.",
-                 {.required = true}),
+      MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not exist, or be empty.", {.required = true}),
       MakeOption("--attention", &S::attention, "",
                  "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to finetune from.",
                  {.choices = {"multihead", "talking", "logits", "weights"}}),
@@ -41,11 +40,10 @@ FieldTable<ImportSettings> ImportFields() {
           "--dynamic", [](auto& s) -> auto& { return s.mesh.dynamic; }, "LIST",
           "The same: which dynamic projections there are, of Xl, Ml, Xw and Mw. Shapes say it where there are "
           "none, or two on a side."),
-      MakeOption<S>(
-          "--vocabulary", [](auto& s) -> auto& { return s.mesh.vocabulary; }, "N",
-          "The same: ids of the vocabulary where the embedding was padded with rows that are none. By default "
-          "every row is one, as the authors' code has it.",
-          {.range = {2, 1 << 24}})};
+      MakeOption<S>("--vocabulary", [](auto& s) -> auto& { return s.mesh.vocabulary; }, "N",
+                    "The same: ids of the vocabulary, if the embedding has padding rows. By default every row is an "
+                    "id, as in the authors' code.",
+                    {.range = {2, 1 << 24}})};
 }
 
 int Import(const ImportSettings& settings) {
@@ -70,8 +68,7 @@ constexpr const char* kImportDescription =
     "released it, a checkpoint of Mesh TensorFlow: checkpoint, model.ckpt-N.index and its files of data, of float32 or "
     "bfloat16; operative_config.gin; sentencepiece.model. With talking heads, T5 1.0 and T5 1.1. Writes a folder that "
     "every other command takes as a run: eval, generate, forward, export, train --init-from. Names, shapes and numbers "
-    "of the configuration are checked against the tensors; what the model here cannot compute is refused by name (exit "
-    "code 3).\n"
+    "of the configuration are checked against the tensors; unsupported features are refused by name (exit code 3).\n"
     "\n"
     "crosstalk export writes the same tensors back, byte for byte.";
 

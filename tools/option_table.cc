@@ -31,10 +31,10 @@ const FieldTable<CommonSettings>& CommonFields() {
   static const FieldTable<S> table = {
       MakeOption("--threads", &S::threads, "N",
                  "Threads to compute with; all processors by default. Never changes a bit.", {.range = {1, 4096}}),
-      MakeOption("--simd", &S::simd, "NAME",
-                 "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4 or SCALAR, in any case; the CPU's best "
-                 "by default. AVX2 and AVX3, which fuse multiply-adds, give the same bits, and the others, which do "
-                 "not, the same others."),
+      MakeOption(
+          "--simd", &S::simd, "NAME",
+          "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4 or SCALAR, in any case; the CPU's best "
+          "by default. AVX2 and AVX3 fuse multiply-adds and give the same bits; so do the other two among themselves."),
       MakeOption("--config", &S::config, "FILE",
                  "JSON object of options by name (d_model for --d-model); the command line overrides it.")};
   return table;

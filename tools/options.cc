@@ -78,9 +78,8 @@ int ListOptions(const OptionsSettings& settings) {
     text = settings.command.empty() ? ManualOverview(commands) : ManualPage(commands[0]);
   } else if (settings.markdown) {
     text =
-        "# Options\n\nWhat `crosstalk options --markdown` prints. In a file for `--config`, and in `run.json`, an "
-        "option "
-        "goes by its name with underscores: `d_model` for `--d-model`.\n";
+        "# Options\n\nThe output of `crosstalk options --markdown`. Files for `--config`, and `run.json`, write names "
+        "with underscores: `d_model` for `--d-model`.\n";
     for (const Command& command : commands) text += "\n" + Markdown(command, DeclaredOptions(command));
   } else {
     for (const Command& command : commands) {
@@ -96,11 +95,10 @@ int ListOptions(const OptionsSettings& settings) {
 }  // namespace
 
 Command OptionsCommand() {
-  return {
-      "options", "list every option of every subcommand",
-      "Prints the names of the options, one a line; of one subcommand if it is named. Or, of the same options, what "
-      "documents and completes them.",
-      OptionsOf(OptionsFields, ListOptions, Computes::kNo)};
+  return {"options", "list every option of every subcommand",
+          "Prints the names of the options, one a line; of one subcommand if it is named. Or their documentation, or "
+          "completion for a shell.",
+          OptionsOf(OptionsFields, ListOptions, Computes::kNo)};
 }
 
 }  // namespace crosstalk

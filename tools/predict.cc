@@ -31,16 +31,17 @@ struct PredictSettings {
 
 FieldTable<PredictSettings> PredictFields() {
   using S = PredictSettings;
-  return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
-                {MakeOption("--task", &S::task, "NAMES", "Tasks; those that it was finetuned on by default."),
-                 MakeOption("--task-data", &S::task_data, "FOLDER",
-                            "Folder with their files; that of the finetuning by default."),
-                 MakeOption("--split", &S::split, "", "Which rows."),
-                 MakeOption("--no-answer-threshold", &S::no_answer_threshold, "X",
-                            "SQuAD 2.0: above it an answer is that there is none; by default the best one for rows "
-                            "that have answers, and 0.5 for others."),
-                 MakeOption("--out", &S::out, "FOLDER", "Where the answers go."),
-                 MakeOption("--json", &S::json, "", "Files and measures as one JSON object on standard output.")});
+  return Joined(
+      FieldsOfPart(ChosenModelFields(), &S::chosen),
+      {MakeOption("--task", &S::task, "NAMES", "Tasks; those of the finetuning by default."),
+       MakeOption("--task-data", &S::task_data, "FOLDER",
+                  "Folder with their files; that of the finetuning by default."),
+       MakeOption("--split", &S::split, "", "Which rows."),
+       MakeOption(
+           "--no-answer-threshold", &S::no_answer_threshold, "X",
+           "SQuAD 2.0: threshold for no answer; by default the best one for rows with answers, and 0.5 for others."),
+       MakeOption("--out", &S::out, "FOLDER", "Folder of the answers."),
+       MakeOption("--json", &S::json, "", "Files and measures as one JSON object on standard output.")});
 }
 
 bool MayLackAnswers(const TaskType* type) { return type->may_lack_answers; }

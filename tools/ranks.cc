@@ -27,7 +27,7 @@ struct RankSettings {
 
 FieldTable<RankSettings> RankFields() {
   return {MakeOption("--rank-timeout", &RankSettings::timeout, "SECONDS",
-                     "Of several ranks, as mpirun starts them: one that says nothing for so long is lost, and all end.",
+                     "With several ranks (mpirun): one without a sign of life for so long is lost, and all end.",
                      {.range = {1, 1e6}})};
 }
 

@@ -67,27 +67,26 @@ FieldTable<ReproduceSettings> ReproduceFields() {
       Grouped<S>(
           "Where",
           {MakeOption("--out", &S::out, "FOLDER",
-                      "Where the table goes; of several, each in table-N. runs/reproduce-SCALE/table-N by default."),
+                      "Folder of the table; of several, each in table-N. runs/reproduce-SCALE/table-N by default."),
            MakeOption(
                "--cells", &S::cells, "FOLDER",
-               "Where the runs go, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.")}),
+               "Folder of the runs, which tables share; --out/cells, or runs/reproduce-SCALE/cells by default.")}),
       Grouped<S>(
           "How",
-          {MakeOption("--dry-run", &S::dry_run, "", "Say only what it would take."),
-           MakeOption("--status", &S::status, "", "Say how far each cell is, and where it runs."),
+          {MakeOption("--dry-run", &S::dry_run, "", "Only print time, disk and memory."),
+           MakeOption("--status", &S::status, "", "Print each cell's progress, and where it runs."),
            MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
            MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
-           MakeOption("--assemble", &S::assemble, "", "Train nothing: the table of the cells that are there."),
+           MakeOption("--assemble", &S::assemble, "", "Train nothing: make the table of the existing cells."),
            MakeOption("--summary", &S::summary, "",
-                      "Train nothing: print what was claimed, done and found, under the headings that reproducibility "
-                      "venues ask for."),
+                      "Train nothing: print claims, methods and results under the headings of reproducibility venues."),
            MakeOption("--verify", &S::verify, "N",
                       "Recompute N of the finished cells in --out/verification, and compare them to the bit.",
                       {.range = {1, 1'000'000}}),
            MakeOption("--verify-seed", &S::verify_seed, "SEED", "Which cells --verify draws.",
                       {.range = {0, 1'000'000'000}}),
-           MakeOption("--print-scale", &S::print_scale, "NAME", "Print a scale's file, to be copied, and end."),
-           MakeOption("--json", &S::json, "", "The table, or what it would take, as one JSON object.")}));
+           MakeOption("--print-scale", &S::print_scale, "NAME", "Print a scale's file, for copying."),
+           MakeOption("--json", &S::json, "", "The table, or its cost, as one JSON object.")}));
 }
 
 // A call: what its options mean together.
@@ -257,10 +256,9 @@ Command ReproduceCommand() {
       "the "
       "paper's numbers where the table is one of its ten: --out gets table.md, table.csv, curves.csv, table.json, "
       "report.html and figure.svg, with the claims tested over the seeds.\n"
-      "Before it starts it says how many runs, how long and how much disk, from a few measured steps. What is finished "
-      "or "
-      "begun is taken up again by the same command, to the same bits; a cell (a row with one seed) that fails is "
-      "reported at the end, exit code 1, and tried again by the next call. --list prints a command for each cell, for "
+      "Before it starts it prints the number of runs, time and disk, from a few measured steps. The same command "
+      "resumes, to the same bits; a cell (a row with one seed) that fails is reported at the end, exit code 1, and "
+      "retried by the next call. --list prints a command for each cell, for "
       "schedulers that spread them over machines with a common folder; a cell that another process computes is "
       "skipped.",
       [](OptionTable& options) -> std::function<int()> {

@@ -32,20 +32,21 @@ struct ScoreSettings {
 
 FieldTable<ScoreSettings> ScoreFields() {
   using S = ScoreSettings;
-  return {MakeOption("--task", &S::task, "NAME", "The task: " + Join(TaskNames(), ", ") + "."),
-          MakeOption("--benchmark", &S::benchmark, "NAME",
-                     "All tasks of glue or superglue and their average; --gold and --predictions are folders."),
-          MakeOption("--gold", &S::gold, "PATH", "The task's file with labels, or a folder of tasks: its dev set.",
-                     {.required = true}),
-          MakeOption("--predictions", &S::predictions, "PATH",
-                     "The predictions, or a folder that has them under their official name.", {.required = true}),
-          MakeOption(
-              "--text", &S::text, "",
-              "Predictions are a text-to-text model's words: a line for each row, or a .json of a text for each id."),
-          MakeOption("--na-probs", &S::na_probs, "FILE",
-                     "SQuAD 2.0: a JSON of a number for each id, how sure the model is that there is no answer."),
-          MakeOption("--na-prob-thresh", &S::na_prob_thresh, "X", "SQuAD 2.0: above this there is none; 1 by default."),
-          MakeOption("--json", &S::json, "", "Result as one JSON object.")};
+  return {
+      MakeOption("--task", &S::task, "NAME", "The task: " + Join(TaskNames(), ", ") + "."),
+      MakeOption("--benchmark", &S::benchmark, "NAME",
+                 "All tasks of glue or superglue and their average; --gold and --predictions are folders."),
+      MakeOption("--gold", &S::gold, "PATH", "The task's file with labels, or a folder of tasks: its dev set.",
+                 {.required = true}),
+      MakeOption("--predictions", &S::predictions, "PATH",
+                 "The predictions, or a folder with them under their official name.", {.required = true}),
+      MakeOption("--text", &S::text, "",
+                 "Predictions are a text-to-text model's output: a line per row, or a .json with a text for each id."),
+      MakeOption("--na-probs", &S::na_probs, "FILE",
+                 "SQuAD 2.0: a JSON with the probability of no answer for each id."),
+      MakeOption("--na-prob-thresh", &S::na_prob_thresh, "X",
+                 "SQuAD 2.0: above this there is no answer; 1 by default."),
+      MakeOption("--json", &S::json, "", "Result as one JSON object.")};
 }
 
 struct TaskScore {
@@ -230,7 +231,7 @@ Command ScoreCommand() {
           "Compares a file of predictions with the labelled rows of a task and prints the measures of its official "
           "script, under that script's names. Predictions are in the task's official form: "
           "SQuAD's JSON of a text for each id, GLUE's TSV, SuperGLUE's JSONL. docs/scores.md has each task's measures "
-          "and what a missing prediction counts.",
+          "and the rules for missing predictions.",
           OptionsOf(ScoreFields, Score, Computes::kNo)};
 }
 

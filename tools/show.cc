@@ -194,8 +194,8 @@ int Show(const ShowSettings& settings) {
 
 Command ShowCommand() {
   return {"show", "a run's story in the terminal: configuration, curves, scores",
-          "Prints what a run is, how far it is, its curves as sparklines, its best and last scores, where it was "
-          "resumed, and what to do next. Reads the run's files and nothing else.",
+          "Prints a run's configuration, progress, curves as sparklines, best and last scores, where it was resumed, "
+          "and what to do next. Reads only the run's files.",
           OptionsOf(ShowFields, Show, Computes::kNo)};
 }
 

@@ -38,14 +38,14 @@ FieldTable<SimulateSettings> SimulateFields() {
   using S = SimulateSettings;
   return Grouped<S>(
       "Simulation",
-      {MakeOption("--record", &S::record, "FILE", "Write what was measured of the step to FILE, as JSON."),
+      {MakeOption("--record", &S::record, "FILE", "Write the measurements of the step to FILE, as JSON."),
        MakeOption("--recording", &S::recording, "FILE", "Read it from FILE instead of measuring a step."),
-       MakeOption("--repetitions", &S::repetitions, "N", "Steps that are measured, after a few for warming up.",
+       MakeOption("--repetitions", &S::repetitions, "N", "Measured steps, after a few for warm-up.",
                   {.range = {1, 100'000}}),
        MakeOption("--ranks", &S::ranks, "LIST", "Numbers of ranks.", {.range = {1, 512}}),
        MakeOption("--network", &S::network, "LIST",
-                  "1GbE, 10GbE, 25GbE, 100GbE, or BANDWIDTH/LATENCY[/OVERHEAD]: GB/s, µs, and µs for which a message "
-                  "keeps a link busy beside its bytes (5): 1.1/50."),
+                  "1GbE, 10GbE, 25GbE, 100GbE, or BANDWIDTH/LATENCY[/OVERHEAD]: GB/s, µs, and µs of overhead for which "
+                  "a message keeps a link busy (5): 1.1/50."),
        MakeOption("--out,-o", &S::out, "FILE", "Picture and tables as an HTML page, or the picture as FILE.svg."),
        MakeOption("--json", &S::json, "", "Points, networks and recording as one JSON object on standard output.")});
 }
@@ -133,9 +133,8 @@ Command SimulateCommand() {
   return {
       "simulate", "how a run would scale over ranks and networks, from a measured step",
       "Trains a few steps in memory, as `crosstalk train` does with the same options on one process, and records how "
-      "long batch, forward, each gradient and the optimizer take. With these times it replays what R ranks do in a "
-      "step "
-      "(which gradients go where, and when), on networks of given latency and bandwidth. Strong scaling: R ranks share "
+      "long batch, forward, each gradient and the optimizer take. With these times it replays a step of R ranks (which "
+      "gradients go where, and when), on networks of given latency and bandwidth. Strong scaling: R ranks share "
       "the step, of --shards parts. Weak scaling: each rank computes as much as the whole step. Everything it prints "
       "is simulated, except the step of one rank. While it measures, nothing else should run on the machine.",
       [](OptionTable& options) -> std::function<int()> {

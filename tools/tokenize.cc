@@ -44,12 +44,12 @@ FieldTable<TokenizeSettings> TokenizeFields() {
                  "run's or a checkpoint's."),
       MakeOption("--pair", &S::pair, "", "Each line has two texts, with a tab between them."),
       MakeOption("--special", &S::special, "",
-                 "Adds what a model reads around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),
-      MakeOption("--max-length", &S::max_length, "N", "Tokens a line, at most; the rest is cut off."),
+                 "Add the special tokens around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),
+      MakeOption("--max-length", &S::max_length, "N", "Most tokens a line; the rest is cut off."),
       MakeOption("--truncation", &S::truncation, "", "What --max-length cuts: none makes too long a line an error."),
       MakeOption("--json", &S::json, "", "An object a line."),
       MakeOption("--decode", &S::decode, "",
-                 "Turns lines of ids into text, without special tokens; with --json {\"text\"}.")};
+                 "Turn lines of ids into text, without special tokens; with --json {\"text\"}.")};
 }
 
 // Lines of a file or of standard input, each with its place for messages.

@@ -41,7 +41,7 @@ struct TraceSettings {
 FieldTable<TraceSettings> TraceFields() {
   using S = TraceSettings;
   return Grouped<S>(
-      "Trace", {MakeOption("--repetitions", &S::repetitions, "N", "Steps that are traced, after a few for warming up.",
+      "Trace", {MakeOption("--repetitions", &S::repetitions, "N", "Traced steps, after a few for warm-up.",
                            {.range = {1, 100'000}}),
                 MakeOption("--out,-o", &S::out, "FILE", "HTML page, with a bar for each operation."),
                 MakeOption("--json", &S::json, "", "Sums and every operation as one JSON object on standard output.")});
@@ -100,7 +100,7 @@ int TraceStep(const OptionTable& options, RankGroup* ranks) {
 Command TraceCommand() {
   return {
       "trace", "what the time of a training step goes to",
-      "Trains a few steps in memory, as `crosstalk train` does with the same options, and shows the one of middle "
+      "Trains a few steps in memory, as `crosstalk train` does with the same options, and shows the one of median "
       "length: each operation with its result's shape, forward and backward, how much of it is in matrix products and "
       "at which share of the peak of multiply-adds, and what the threads do meanwhile. The peak is measured in the "
       "same process. Nothing else should run on the machine. Under mpirun it is a step of rank 0, with its messages.",

@@ -47,8 +47,8 @@ FieldTable<DataConfig> DataFields() {
                           "vocab.txt, tokenizer.json or .model, or a folder that holds one."}),
        MakeField("vocabulary", &Config::vocabulary,
                  {.placeholder = "N",
-                  .help = "Pieces or characters of a tokenizer that is made here, at most: little text gives fewer. "
-                          "Span corruption's 100 sentinels come on top.",
+                  .help = "Most pieces or characters of a tokenizer trained here; little text gives fewer. Span "
+                          "corruption's 100 sentinels come on top.",
                   .range = {16, 1'000'000}})});
 }
 
@@ -56,43 +56,37 @@ FieldTable<OptimizationConfig> OptimizationFields() {
   using Config = OptimizationConfig;
   return Grouped<Config>(
       "Optimisation",
-      {MakeField(
-           "init_from", &Config::init_from,
-           {.placeholder = "PATH",
-            .help = "Begin with the weights of another run (its newest good checkpoint) or of one checkpoint. Its "
-                    "model, tokenizer, objective and lengths are taken over; data, optimizer, schedule and steps "
-                    "are this run's own.",
-            .affects_result = kNoEffect,  // compared by the weights
-            .may_be_missing = true}),
-       MakeField(
-           "optimizer_start", &Config::optimizer_start,
-           {.help = "What becomes of the state of that run's optimizer: fresh: this run's starts from zero; carried: "
-                    "it goes on from it, which needs the same optimizer and the same parameters. finetune carries a "
-                    "T5's over where it can.",
-            .may_be_missing = true}),
-       MakeField(
-           "frozen", &Config::frozen,
-           {.placeholder = "NAMES",
-            .help =
-                "Parameters that stay as they begin, by paths that commas separate; * matches any "
-                "characters: embedding,encoder.block_0,*.P_l. none, where finetune would freeze something: nothing.",
-            .may_be_missing = true}),
+      {MakeField("init_from", &Config::init_from,
+                 {.placeholder = "PATH",
+                  .help = "Begin with the weights of another run (its newest good checkpoint) or of a checkpoint. Its "
+                          "model, tokenizer, objective and lengths are inherited; data, optimizer, schedule and steps "
+                          "are this run's own.",
+                  .affects_result = kNoEffect,  // compared by the weights
+                  .may_be_missing = true}),
+       MakeField("optimizer_start", &Config::optimizer_start,
+                 {.help = "Optimizer state at the start: fresh: zero; carried: that run's, which needs the same "
+                          "optimizer and the same parameters. finetune carries a "
+                          "T5's over where it can.",
+                  .may_be_missing = true}),
+       MakeField("frozen", &Config::frozen,
+                 {.placeholder = "NAMES",
+                  .help = "Parameters that are not trained, by paths separated by commas; * matches any characters: "
+                          "embedding,encoder.block_0,*.P_l. none: train what finetune would freeze.",
+                  .may_be_missing = true}),
        MakeField("steps", &Config::steps,
                  {.placeholder = "N", .help = "Updates in the whole run.", .range = {1, kMostSteps}}),
        MakeField(
            "continued_at", &Config::continued_at,
            {.placeholder = "LIST",
-            .help = "Steps at which the run was at its end before it went on: up to each, the schedule is that of "
-                    "a run of so many steps.",
+            .help = "Former ends of a continued run: up to each, the schedule is that of a run of that many steps.",
             .may_be_missing = true}),
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
-       MakeField(
-           "accumulate", &Config::accumulate,
-           {.placeholder = "N",
-            .help = "Parts that a step's batch is computed in: to save memory, or to share them out to the ranks of "
-                    "mpirun, at most one a part. The number of parts decides the result, that of the ranks does not.",
-            .range = kSize,
-            .names = "--shards,--accumulate"}),
+       MakeField("accumulate", &Config::accumulate,
+                 {.placeholder = "N",
+                  .help = "Parts of a step's batch: to save memory, or to divide among the ranks of mpirun, at most "
+                          "one rank per part. The result depends on the number of parts, not of ranks.",
+                  .range = kSize,
+                  .names = "--shards,--accumulate"}),
        MakeField("optimizer", &Config::optimizer,
                  {.placeholder = "NAME",
                   .help = "Optimizer; by default adafactor for t5 and lm, adamw for bert, lamb for albert."}),
@@ -113,35 +107,35 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                   .range = AtLeast(0)}),
        MakeField("decay", &Config::decay,
                  {.placeholder = "SHARE",
-                  .help = "Last part of the run, in which the schedule falls to 0.",
+                  .help = "Share of the run, at its end, in which the schedule falls to 0.",
                   .range = kShare,
                   .read_by = BySchedules({ScheduleKind::kInverseSquareRoot})}),
        MakeField("final_learning_rate", &Config::final_learning_rate,
                  {.placeholder = "X",
-                  .help = "What the schedule falls to.",
+                  .help = "Final value of the schedule.",
                   .range = kFactor,
                   .read_by = BySchedules({ScheduleKind::kCosine, ScheduleKind::kPolynomial}),
                   .may_be_missing = true}),
        MakeField("decay_power", &Config::decay_power,
                  {.placeholder = "X",
-                  .help = "Power of the part of the decay that is left; 1 is a straight line.",
+                  .help = "Power of the remaining share of the decay; 1 is a straight line.",
                   .range = {0.001, 1000},
                   .read_by = BySchedules({ScheduleKind::kPolynomial}),
                   .may_be_missing = true}),
        MakeField("weight_decay", &Config::weight_decay,
                  {.placeholder = "X",
-                  .help = "Share of each matrix that is taken off in a step, times the learning rate.",
+                  .help = "Decay of each matrix per step, times the learning rate.",
                   .range = {0, 1e6},
                   .read_by = ByAdam()}),
        MakeField("adam_beta1", &Config::adam_beta1,
                  {.placeholder = "X",
-                  .help = "What the mean of gradients keeps of itself at a step.",
+                  .help = "Decay per step of the running mean of gradients.",
                   .range = {0, 0.999999},
                   .read_by = ByAdam(),
                   .may_be_missing = true}),
        MakeField("adam_beta2", &Config::adam_beta2,
                  {.placeholder = "X",
-                  .help = "The same of the mean of their squares.",
+                  .help = "Decay per step of the running mean of their squares.",
                   .range = {0, 0.999999},
                   .read_by = ByAdam(),
                   .may_be_missing = true}),
@@ -152,8 +146,8 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                   .read_by = ByAdam(),
                   .may_be_missing = true}),
        MakeField("bias_correction", &Config::bias_correction,
-                 {.help = "Whether both means, which begin as 0, are divided by what they have seen; as the model was "
-                          "published by default, which is yes except for bert and albert.",
+                 {.help = "Whether both means are corrected for their start at 0; as published by default: yes except "
+                          "for bert and albert.",
                   .read_by = ByAdam(),
                   .may_be_missing = true}),
        MakeField("clip", &Config::clip,
@@ -166,7 +160,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                   .help = "Factor of log²Z in the training loss; by default 0 for bert and albert, 1e-04 for others.",
                   .range = {0, 1e6}}),
        MakeField("loss_denominator", &Config::loss_denominator,
-                 {.help = "What the loss is averaged over: real target tokens, or padding too, as published."}),
+                 {.help = "Denominator of the loss: real target tokens, or all positions, padding too, as published."}),
        MakeField(
            "activations", &Config::activations,
            {.help = "recompute: a third more work for much less memory; the same bits.", .affects_result = kNoEffect}),
@@ -176,7 +170,7 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                   .may_be_missing = true}),
        MakeField("seed", &Config::seed,
                  {.placeholder = "N",
-                  .help = "Decides initial values, the order and making of examples, and dropout.",
+                  .help = "Seed of initial values, examples and their order, and dropout.",
                   .range = kSeedRange})});
 }
 
@@ -191,7 +185,7 @@ FieldTable<RunConfig> RunFields() {
                   .affects_result = kNoEffect}),
        MakeField("eval_batches", &Config::eval_batches,
                  {.placeholder = "N",
-                  .help = "Batches of a held-out measure, at most.",
+                  .help = "Most batches of a held-out measure.",
                   .range = AtLeast(1),
                   .affects_result = kNoEffect}),
        MakeField("checkpoint_every", &Config::checkpoint_every,
@@ -201,7 +195,7 @@ FieldTable<RunConfig> RunFields() {
                   .affects_result = kNoEffect}),
        MakeField("keep", &Config::keep,
                  {.placeholder = "N",
-                  .help = "Newest checkpoints kept, beside the best one.",
+                  .help = "Newest checkpoints kept, besides the best one.",
                   .range = {1, 1'000'000},
                   .affects_result = kNoEffect}),
        MakeField("log_every", &Config::log_every,
@@ -210,8 +204,8 @@ FieldTable<RunConfig> RunFields() {
                   .range = AtLeast(1),
                   .affects_result = kNoEffect}),
        MakeField("tensorboard", &Config::tensorboard,
-                 {.help = "Write TensorBoard's event files beside metrics.jsonl: its numbers, and at evaluations "
-                          "pictures of P_l and P_w.",
+                 {.help = "Write TensorBoard's event files beside metrics.jsonl: its numbers, and pictures of P_l and "
+                          "P_w at evaluations.",
                   .affects_result = kNoEffect,
                   .may_be_missing = true})});
 }

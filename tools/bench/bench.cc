@@ -33,18 +33,16 @@ FieldTable<Settings> BenchFields() {
   using S = Settings;
   using B = BenchSettings;
   return Joined(
-      Grouped<S>(
-          "What",
-          {MakeOption("--filter", &S::filter, "TEXTS",
-                      "Only these benchmarks, by their names; a text that is no name means all that have it in theirs. "
-                      "Separated by commas."),
-           MakeOption("--list", &S::list, "", "Print the names of what would be measured, and measure nothing."),
-           MakeOption("--scaling", &S::scaling, "",
-                      "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, "
-                      "with the time of an operation and of a byte."),
-           MakeOption("--precision", &S::precision, "",
-                      "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
-                      "there is a goal for it or --filter has its name.")}),
+      Grouped<S>("What",
+                 {MakeOption("--filter", &S::filter, "TEXTS",
+                             "Only these benchmarks, by names or parts of names, separated by commas."),
+                  MakeOption("--list", &S::list, "", "Print the names of the benchmarks, and measure nothing."),
+                  MakeOption("--scaling", &S::scaling, "",
+                             "Instead: one layer (talking, 24 heads) on 1, 2, … all threads and for n = 64 … 4096, "
+                             "with the time of an operation and of a byte."),
+                  MakeOption("--precision", &S::precision, "",
+                             "Only these, NAME-bf16 being those in bf16; by default fp32, and bf16 beside it where "
+                             "there is a goal for it or --filter has its name.")}),
       Grouped<S>("Output",
                  {MakeOption("--json", &S::json, "FILE",
                              "Rewrite the list of results here after each benchmark, in addition to the table.")}),
@@ -249,7 +247,8 @@ int Run(const Settings& settings) {
 }
 
 constexpr const char* kDescription =
-    "Measures how much of what this machine can do the library does: whole attention layers (d = 768, batch 4, 512 "
+    "Measures the library's speed and memory against the machine's limits: whole attention layers (d = 768, batch 4, "
+    "512 "
     "positions), the head mixing alone, the matrix products of a T5 (beside OpenBLAS on one thread), memory against "
     "the number of positions, and whole training steps of a T5 "
     "(d = 512, 6 + 6 layers, batch 8 of 512 inputs and 114 targets), and of the small models that are trained on a CPU "
