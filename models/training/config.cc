@@ -107,8 +107,8 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
 
 Json ToJson(const TrainingConfig& config) { return FieldsToJson(TrainingFields(), config); }
 
-// A run's file may hold values of fields that its optimizer, schedule or objective does not read. They decide nothing.
-void ForgetWhatIsNotRead(TrainingConfig& config) {
+// A run's file may hold values of fields that its optimizer, schedule or objective does not read. They have no effect.
+void ResetUnusedFields(TrainingConfig& config) {
   const TrainingConfig defaults;
   TrainingConfig named = config;
   named.objective.name = ObjectiveOf(config).name;
@@ -122,7 +122,7 @@ void ForgetWhatIsNotRead(TrainingConfig& config) {
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source) {
   TrainingConfig config = FieldsFromJson(TrainingFields(), json, source);
   try {
-    ForgetWhatIsNotRead(config);
+    ResetUnusedFields(config);
     const ResolvedConfig valid(config);
   } catch (const Error& error) {
     Fail(ErrorKind::kData, source, ": ", error.what());

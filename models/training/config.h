@@ -131,10 +131,10 @@ Json ToJson(const TrainingConfig& config);
 // the rest.
 TrainingConfig TrainingConfigFromJson(const Json& json, const std::string& source);
 
-// Sets what neither its model, optimizer, schedule nor objective reads to its default.
-void ForgetWhatIsNotRead(TrainingConfig& config);
+// Sets the fields that its model, optimizer, schedule and objective do not read to their defaults.
+void ResetUnusedFields(TrainingConfig& config);
 
-// "d_model: 128 here, 256 there" for each field that decides a bit and differs; empty if a run of `there` can be
+// "d_model: 128 here, 256 there" for each differing field that affects results; empty if a run of `there` can be
 // continued with `here`, for more steps too. `data`, `validation` and `init_from` are compared by content elsewhere.
 std::vector<std::string> Differences(const TrainingConfig& here, const TrainingConfig& there);
 

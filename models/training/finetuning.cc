@@ -77,7 +77,7 @@ TrainingConfig FinetuningConfig(const TrainedModel& origin, const std::string& t
   TrainingConfig config;
   TakeModelOf(origin.config, config);
   config.objective.name = TaskObjective(FindModel(config.model.name));
-  ForgetWhatIsNotRead(config);
+  ResetUnusedFields(config);
   const std::vector<const TaskType*> types = ParseTasks(tasks);
   const PublishedSettings& published = SettingsOf(config.model.name, types[0]->name);
   *length = published.length;
