@@ -28,7 +28,7 @@ bool StoredParameters::Holds(const std::string& name, const Shape& shape) const 
   return found != tensors_.end() && found->second.shape() == shape;
 }
 
-std::vector<std::string> StoredParameters::Untaken() const {
+std::vector<std::string> StoredParameters::Unused() const {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors_) names.push_back(name);
   return names;
@@ -36,7 +36,7 @@ std::vector<std::string> StoredParameters::Untaken() const {
 
 void StoredParameters::CheckAllTaken() const {
   for (const auto& [name, tensor] : tensors_) {
-    if (MayBeLeft(name)) continue;
+    if (IsOptional(name)) continue;
     Fail(ErrorKind::kData, path_, ": tensor '", name, "' is no parameter of the model that ", asked_by_, " asks for");
   }
 }

@@ -25,20 +25,20 @@ class StoredParameters {
 
   virtual ~StoredParameters() = default;
 
-  // Hands out the tensor `name`, once. Error(kData) with both files' names, the tensor and its shapes if there is none
+  // Returns the tensor `name`, once. Error(kData) with both files' names, the tensor and its shapes if there is none
   // or it is of another shape or dtype. A file that has other names or layouts than the parameters overrides it, and
   // one that does not have all: undefined means initial values.
   virtual Tensor Take(const std::string& name, const Shape& shape, DType dtype);
-  // Error(kData) that names a tensor which nobody took, except optional ones.
+  // Error(kData) that names a tensor which was not taken, except optional ones.
   void CheckAllTaken() const;
 
  protected:
-  // A file that has more than the model needs overrides it.
-  virtual bool MayBeLeft(const std::string& /*name*/) const { return false; }
+  // Whether a tensor of the file may stay unused; a file with more than the model needs overrides it.
+  virtual bool IsOptional(const std::string& /*name*/) const { return false; }
   // Whether there is one, of that shape, that nobody took yet.
   bool Holds(const std::string& name, const Shape& shape) const;
-  // Those that nobody took.
-  std::vector<std::string> Untaken() const;
+  // The tensors that were not taken.
+  std::vector<std::string> Unused() const;
 
  private:
   std::string path_, asked_by_;

@@ -188,12 +188,12 @@ class OriginParameters : public StoredParameters {
   }
   std::vector<std::string> left_out() const {
     std::vector<std::string> heads;
-    for (const std::string& name : Untaken()) AddOnce(heads, HeadOf(name, type_));
+    for (const std::string& name : Unused()) AddOnce(heads, HeadOf(name, type_));
     return heads;
   }
 
  protected:
-  bool MayBeLeft(const std::string& name) const override { return !HeadOf(name, type_).empty(); }
+  bool IsOptional(const std::string& name) const override { return !HeadOf(name, type_).empty(); }
 
  private:
   const ModelType& type_;

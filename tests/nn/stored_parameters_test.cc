@@ -14,7 +14,7 @@ class MayLeaveHeads : public StoredParameters {
   using StoredParameters::StoredParameters;
 
  protected:
-  bool MayBeLeft(const std::string& name) const override { return name.starts_with("head."); }
+  bool IsOptional(const std::string& name) const override { return name.starts_with("head."); }
 };
 
 TensorFile FileOf(const std::vector<std::string>& names) {
