@@ -62,7 +62,7 @@ double SecondsOfAPass(const TrainingConfig& config, const Vocabulary& vocabulary
   return quickest;
 }
 
-double OfAnExample(const TrainingConfig& config, const Vocabulary& vocabulary) {
+double MultiplicationsPerExample(const TrainingConfig& config, const Vocabulary& vocabulary) {
   const StepCost cost = EstimateStep(ResolvedConfig(config), vocabulary);
   return std::max(1.0, static_cast<double>(cost.step_multiplications) / static_cast<double>(config.optimization.batch));
 }
@@ -71,11 +71,11 @@ double OfAnExample(const TrainingConfig& config, const Vocabulary& vocabulary) {
 TrainingConfig MeasuredPart(TrainingConfig config, const Vocabulary& vocabulary) {
   config.optimization.batch /= config.optimization.accumulate;
   config.optimization.accumulate = 1;
-  if (OfAnExample(config, vocabulary) > kMostMultiplications) {
+  if (MultiplicationsPerExample(config, vocabulary) > kMostMultiplications) {
     config.model.layers = 1;
     if (config.model.decoder_layers) config.model.decoder_layers = 1;
   }
-  const double most = kMostMultiplications / OfAnExample(config, vocabulary);
+  const double most = kMostMultiplications / MultiplicationsPerExample(config, vocabulary);
   config.optimization.batch =
       std::clamp<int64_t>(static_cast<int64_t>(std::min(most, 1e9)), 1, config.optimization.batch);
   return config;
