@@ -78,8 +78,8 @@ std::string EvaluationText(const RunEvaluation& evaluation) {
 std::string BoundText(const RunEvaluation& evaluation) {
   const auto& metrics = evaluation.result.metrics;
   const bool beside = !metrics.empty() && metrics[0].name == "ln_ppl";
-  return beside && evaluation.baselines.loss_lower_bound
-             ? ", entropy bound " + FixedText(*evaluation.baselines.loss_lower_bound, 3)
+  return beside && evaluation.baselines.entropy_bound
+             ? ", entropy bound " + FixedText(*evaluation.baselines.entropy_bound, 3)
              : "";
 }
 

@@ -64,12 +64,12 @@ Batch EvaluationBatches::Get(int64_t index) const {
   return examples_->Finished(std::move(batch));
 }
 
-std::optional<double> EvaluationBatches::LossLowerBound(const StopRequest& stop) const {
+std::optional<double> EvaluationBatches::EntropyBound(const StopRequest& stop) const {
   double nats = 0;
   int64_t targets = 0;
   for (int64_t i = 0; i < num_examples_; ++i) {
     if (i % rows_ == 0) ThrowIfStopped(stop);
-    const std::optional<LossBound> bound = examples_->LossLowerBound(PlaceOf(i), i);
+    const std::optional<LossBound> bound = examples_->EntropyBound(PlaceOf(i), i);
     if (!bound) return std::nullopt;
     nats += bound->nats;
     targets += bound->targets;

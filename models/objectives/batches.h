@@ -42,7 +42,7 @@ class EvaluationBatches {
   Batch Get(int64_t index) const;  // of at most `rows` rows, 0 ≤ index < num_batches()
   // Nats a target that no model can undercut on this set; nothing where the text does not know. Interrupted where
   // `stop`, which is asked between batches, says so.
-  std::optional<double> LossLowerBound(const StopRequest& stop = {}) const;
+  std::optional<double> EntropyBound(const StopRequest& stop = {}) const;
   // For each accuracy of the objective, that of the one answer that is right most often on this set: what a model must
   // beat to have learnt anything. Interrupted where `stop` says so.
   std::vector<Metric> ConstantGuess(const StopRequest& stop = {}) const;

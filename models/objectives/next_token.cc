@@ -37,9 +37,9 @@ class NextTokenExamples : public ExampleSource {
 
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
 
-  std::optional<LossBound> LossLowerBound(int64_t place, int64_t /*index*/) const override {
+  std::optional<LossBound> EntropyBound(int64_t place, int64_t /*index*/) const override {
     const std::vector<bool> hidden = TargetsOf(place);
-    const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
+    const std::optional<double> nats = dataset_.EntropyBound(place, hidden);
     if (!nats) return std::nullopt;
     return LossBound{*nats, std::count(hidden.begin(), hidden.end(), true)};
   }

@@ -9,7 +9,7 @@
 
 namespace crosstalk {
 
-std::optional<LossBound> ExampleSource::LossLowerBound(int64_t, int64_t) const { return std::nullopt; }
+std::optional<LossBound> ExampleSource::EntropyBound(int64_t, int64_t) const { return std::nullopt; }
 
 const std::vector<ObjectiveType>& ObjectiveTypes() {
   using Config = ObjectiveConfig;

@@ -56,7 +56,7 @@ class ExampleSource {
   // What a model that always gives one answer can be right on.
   virtual std::vector<AccuracyTargets> Answers() const { return {}; }
   // What no model can undercut on this example, where the text knows it.
-  virtual std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const;
+  virtual std::optional<LossBound> EntropyBound(int64_t place, int64_t index) const;
 };
 
 // What an example source is made of: a text, or tasks.

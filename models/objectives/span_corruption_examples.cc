@@ -49,9 +49,9 @@ class SpanCorruptionExamples : public ExampleSource {
 
   int64_t num_places() const override { return dataset_.chunks_per_epoch(); }
 
-  std::optional<LossBound> LossLowerBound(int64_t place, int64_t index) const override {
+  std::optional<LossBound> EntropyBound(int64_t place, int64_t index) const override {
     const std::vector<bool> hidden = SpanMask(lengths_.raw, inputs_.seed, index, options_);
-    const std::optional<double> nats = dataset_.LossLowerBound(place, hidden);
+    const std::optional<double> nats = dataset_.EntropyBound(place, hidden);
     if (!nats) return std::nullopt;
     const SpanCounts counts = CountSpans(lengths_.raw, options_);
     return LossBound{*nats, counts.noise_tokens + counts.spans + 1};

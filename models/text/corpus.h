@@ -58,9 +58,9 @@ class TextSource {
   // In nats: a lower bound, in expectation over examples, on the summed -ln p that any model can reach on the hidden
   // tokens of a chunk, whatever it is shown of the others. `chunk` is cut from the text of `example`, hidden[i] says
   // whether chunk.tokens[i] is hidden. Nothing where no bound is known: the default, for text that people wrote.
-  virtual std::optional<double> LossLowerBound(int64_t /*example*/, const ChunkLocation& /*chunk*/,
-                                               const std::vector<bool>& /*hidden*/,
-                                               const Tokenizer& /*tokenizer*/) const {
+  virtual std::optional<double> EntropyBound(int64_t /*example*/, const ChunkLocation& /*chunk*/,
+                                             const std::vector<bool>& /*hidden*/,
+                                             const Tokenizer& /*tokenizer*/) const {
     return std::nullopt;
   }
   // Whether a model of next tokens learns all of it: the default.

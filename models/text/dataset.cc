@@ -83,8 +83,8 @@ std::vector<bool> ChunkDataset::AskedFor(int64_t example) const {
   return source_->AskedFor(example, LocateChunk(example));
 }
 
-std::optional<double> ChunkDataset::LossLowerBound(int64_t example, const std::vector<bool>& hidden) const {
-  return source_->LossLowerBound(example, LocateChunk(example), hidden, *tokenizer_);
+std::optional<double> ChunkDataset::EntropyBound(int64_t example, const std::vector<bool>& hidden) const {
+  return source_->EntropyBound(example, LocateChunk(example), hidden, *tokenizer_);
 }
 
 }  // namespace crosstalk

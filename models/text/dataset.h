@@ -32,8 +32,8 @@ class ChunkDataset {
   std::vector<int32_t> Chunk(int64_t example) const;
   // The same tokens, each with its bytes in the text that they were cut from.
   ChunkLocation LocateChunk(int64_t example) const;
-  // TextSource::LossLowerBound of that chunk; hidden has length() entries.
-  std::optional<double> LossLowerBound(int64_t example, const std::vector<bool>& hidden) const;
+  // TextSource::EntropyBound of that chunk; hidden has length() entries.
+  std::optional<double> EntropyBound(int64_t example, const std::vector<bool>& hidden) const;
   // TextSource::AskedFor of that chunk; where the source asks for all, without reading it.
   std::vector<bool> AskedFor(int64_t example) const;
   // Number of chunks in one pass over the source; INT64_MAX if it has no end.

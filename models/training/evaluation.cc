@@ -69,8 +69,7 @@ Json MetricsJson(const std::vector<Metric>& metrics) {
 Json ToJson(const RunEvaluation& evaluation) {
   Json json = Json::MakeObject({{"step", evaluation.step}});
   SetMetrics(json, evaluation.result.metrics);
-  json.Set("loss_lower_bound",
-           evaluation.baselines.loss_lower_bound ? Json(*evaluation.baselines.loss_lower_bound) : Json());
+  json.Set("loss_lower_bound", evaluation.baselines.entropy_bound ? Json(*evaluation.baselines.entropy_bound) : Json());
   if (!evaluation.baselines.constant_guess.empty())
     json.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
   return json.Set("tokens", evaluation.result.tokens).Set("examples", evaluation.result.examples);
@@ -86,14 +85,13 @@ Json EvaluationEvent(const RunEvaluation& evaluation) {
 // {"step", "metrics": {…}, "loss_lower_bound", "tokens", "examples", "seconds"}, and {"constant_guess": {…}} where
 // there is one.
 Json EvaluationState(const RunEvaluation& evaluation) {
-  Json state =
-      Json::MakeObject({{"step", evaluation.step},
-                        {"metrics", MetricsJson(evaluation.result.metrics)},
-                        {"loss_lower_bound",
-                         evaluation.baselines.loss_lower_bound ? Json(*evaluation.baselines.loss_lower_bound) : Json()},
-                        {"tokens", evaluation.result.tokens},
-                        {"examples", evaluation.result.examples},
-                        {"seconds", evaluation.result.seconds}});
+  Json state = Json::MakeObject(
+      {{"step", evaluation.step},
+       {"metrics", MetricsJson(evaluation.result.metrics)},
+       {"loss_lower_bound", evaluation.baselines.entropy_bound ? Json(*evaluation.baselines.entropy_bound) : Json()},
+       {"tokens", evaluation.result.tokens},
+       {"examples", evaluation.result.examples},
+       {"seconds", evaluation.result.seconds}});
   if (!evaluation.baselines.constant_guess.empty())
     state.Set("constant_guess", MetricsJson(evaluation.baselines.constant_guess));
   return state;
@@ -123,7 +121,7 @@ RunEvaluation EvaluationFromState(const JsonReader& reader, int64_t step) {
   evaluation.step = reader.Int("step", 0, step);
   evaluation.result.metrics = metrics("metrics");
   if (reader.Has("constant_guess")) evaluation.baselines.constant_guess = metrics("constant_guess");
-  if (!reader.Value("loss_lower_bound").is_null()) evaluation.baselines.loss_lower_bound = finite("loss_lower_bound");
+  if (!reader.Value("loss_lower_bound").is_null()) evaluation.baselines.entropy_bound = finite("loss_lower_bound");
   evaluation.result.tokens = reader.Int("tokens", 0, INT64_MAX);
   evaluation.result.examples = reader.Int("examples", 1, INT64_MAX);
   evaluation.result.seconds = finite("seconds");

@@ -36,7 +36,7 @@ EvaluationResult ResultOf(const std::vector<EvaluationSums>& shares);
 
 // What a measure is compared with.
 struct Baselines {
-  std::optional<double> loss_lower_bound = {};  // nats a target that no model can undercut, where the text knows it
+  std::optional<double> entropy_bound = {};  // nats a target that no model can undercut, where the text knows it
   // For each measure that has one, that of the best constant answer: what a model must beat to have learnt anything.
   std::vector<Metric> constant_guess = {};
 };

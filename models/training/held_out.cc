@@ -19,7 +19,7 @@ class HeldOutText : public HeldOut {
     return crosstalk::Evaluate(model, *batches_, observer);
   }
   Baselines FindBaselines(const StopRequest& stop) const override {
-    return {.loss_lower_bound = batches_->LossLowerBound(stop), .constant_guess = batches_->ConstantGuess(stop)};
+    return {.entropy_bound = batches_->EntropyBound(stop), .constant_guess = batches_->ConstantGuess(stop)};
   }
   const EvaluationBatches* batches() const override { return batches_.get(); }
 

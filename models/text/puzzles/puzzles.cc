@@ -125,8 +125,8 @@ std::vector<bool> PuzzleSource::AskedFor(int64_t example, const ChunkLocation& c
   return asked;
 }
 
-std::optional<double> PuzzleSource::LossLowerBound(int64_t example, const ChunkLocation& chunk,
-                                                   const std::vector<bool>& hidden, const Tokenizer&) const {
+std::optional<double> PuzzleSource::EntropyBound(int64_t example, const ChunkLocation& chunk,
+                                                 const std::vector<bool>& hidden, const Tokenizer&) const {
   const std::vector<bool> asked = AskedFor(example, chunk);
   for (size_t i = 0; i < hidden.size(); ++i) {
     if (hidden[i] && !asked[i]) return std::nullopt;

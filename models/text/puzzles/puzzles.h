@@ -39,8 +39,8 @@ class PuzzleSource : public TextSource {
   // A token is asked for where all of its bytes are.
   std::vector<bool> AskedFor(int64_t example, const ChunkLocation& chunk) const override;
   // 0 where nothing is hidden but what is asked for; otherwise unknown.
-  std::optional<double> LossLowerBound(int64_t example, const ChunkLocation& chunk, const std::vector<bool>& hidden,
-                                       const Tokenizer& tokenizer) const override;
+  std::optional<double> EntropyBound(int64_t example, const ChunkLocation& chunk, const std::vector<bool>& hidden,
+                                     const Tokenizer& tokenizer) const override;
 
  private:
   CorpusKind kind_;

@@ -20,9 +20,8 @@ TextSegment SyntheticSource::ReadDocuments(uint64_t, int64_t example, int64_t, i
   return {WriteStory(seed_, first_ + example, min_bytes).text, {0}};
 }
 
-std::optional<double> SyntheticSource::LossLowerBound(int64_t example, const ChunkLocation& chunk,
-                                                      const std::vector<bool>& hidden,
-                                                      const Tokenizer& tokenizer) const {
+std::optional<double> SyntheticSource::EntropyBound(int64_t example, const ChunkLocation& chunk,
+                                                    const std::vector<bool>& hidden, const Tokenizer& tokenizer) const {
   const Story story = WriteStory(seed_, first_ + example, static_cast<int64_t>(chunk.text.size()));
   return StoryEntropyBound(story, chunk.tokens, hidden, tokenizer);
 }

@@ -24,8 +24,8 @@ class SyntheticSource : public TextSource {
   TextSegment ReadDocuments(uint64_t seed, int64_t example, int64_t stride, int64_t min_bytes,
                             Order order) const override;
   // StoryEntropyBound of story_entropy_bound.h.
-  std::optional<double> LossLowerBound(int64_t example, const ChunkLocation& chunk, const std::vector<bool>& hidden,
-                                       const Tokenizer& tokenizer) const override;
+  std::optional<double> EntropyBound(int64_t example, const ChunkLocation& chunk, const std::vector<bool>& hidden,
+                                     const Tokenizer& tokenizer) const override;
 
  private:
   uint64_t seed_;

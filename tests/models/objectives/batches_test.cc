@@ -239,7 +239,7 @@ TEST(BatchesTest, EvaluationIsAFixedSetThatCoversASmallPartOnce) {
   const EvaluationBatches batches(HeldOut(source, Bytes()), kRows, 1000);
   EXPECT_EQ(batches.num_examples(), *source->num_bytes() / 70);
   EXPECT_EQ(batches.num_batches(), (batches.num_examples() + 2) / 3);
-  EXPECT_FALSE(batches.LossLowerBound().has_value());
+  EXPECT_FALSE(batches.EntropyBound().has_value());
   const EvaluationBatches again(HeldOut(source, Bytes()), kRows, 1000);
   int64_t rows = 0, tokens = 0;
   std::set<Ids> distinct;
@@ -263,7 +263,7 @@ TEST(BatchesTest, TheEntropyBoundOfTheBuiltInCorpusIsPositiveAndFallsWithContext
   double last = 10;
   for (int64_t input_length : {64, 128, 256, 512}) {
     const EvaluationBatches batches(HeldOut(corpus.validation, tokenizer, input_length), kRows, 200);
-    const std::optional<double> bound = batches.LossLowerBound();
+    const std::optional<double> bound = batches.EntropyBound();
     ASSERT_TRUE(bound.has_value());
     const double nats = *bound;
     EXPECT_GT(nats, 0.05) << input_length;
@@ -278,7 +278,7 @@ class Endless : public ExampleSource {
   Batch EmptyBatch(int64_t) const override { return {}; }
   void Write(int64_t, int64_t, Batch&, int64_t) const override {}
   int64_t num_places() const override { return INT64_MAX; }
-  std::optional<LossBound> LossLowerBound(int64_t, int64_t) const override {
+  std::optional<LossBound> EntropyBound(int64_t, int64_t) const override {
     ++asked;
     return LossBound{.nats = 1, .targets = 2};
   }
@@ -288,9 +288,9 @@ class Endless : public ExampleSource {
 TEST(BatchesTest, TheBoundOfALongEvaluationCanBeStopped) {
   const auto examples = std::make_shared<Endless>();
   const EvaluationBatches batches(examples, 4, int64_t{1} << 62);
-  EXPECT_THROW(batches.LossLowerBound([&] { return examples->asked >= 40; }), Interrupted);
+  EXPECT_THROW(batches.EntropyBound([&] { return examples->asked >= 40; }), Interrupted);
   EXPECT_EQ(examples->asked, 40);
-  EXPECT_EQ(EvaluationBatches(examples, 4, 10).LossLowerBound([] { return false; }), 0.5);
+  EXPECT_EQ(EvaluationBatches(examples, 4, 10).EntropyBound([] { return false; }), 0.5);
 }
 
 TEST(BatchesTest, AnEvaluationMayBeAsLongAsIntegersGo) {

@@ -62,7 +62,7 @@ TEST(NextTokenTest, HeldOutExamplesGoThroughTheText) {
 TEST(NextTokenTest, TheBuiltInCorpusKnowsItsBound) {
   const EvaluationBatches batches(Examples(MakeSyntheticCorpus(1).validation, TextSource::Order::kSequential, 600), 2,
                                   6);
-  const std::optional<double> bound = batches.LossLowerBound();
+  const std::optional<double> bound = batches.EntropyBound();
   ASSERT_TRUE(bound.has_value());
   EXPECT_GT(*bound, 0);
   EXPECT_LT(*bound, 3);  // nats a byte
@@ -87,8 +87,8 @@ TEST(NextTokenTest, TargetsAreWhatTheTextAsksFor) {
   }
   EXPECT_EQ(batch.targets, 2 * 15);
   EXPECT_EQ(batch.tokens, 2 * 64);
-  EXPECT_EQ(examples->LossLowerBound(0, 0)->nats, 0);
-  EXPECT_EQ(examples->LossLowerBound(0, 0)->targets, 15);
+  EXPECT_EQ(examples->EntropyBound(0, 0)->nats, 0);
+  EXPECT_EQ(examples->EntropyBound(0, 0)->targets, 15);
   const auto short_ones = Examples(MakePuzzleCorpus(CorpusKind::kRetrieval, 0).training, TextSource::Order::kShuffled);
   testing::ExpectError([&] { short_ones->Write(0, 0, batch, 0); }, ErrorKind::kUsage,
                        {"input_length", "asks for nothing in the first 12 tokens"});

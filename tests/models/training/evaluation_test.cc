@@ -16,7 +16,7 @@ std::vector<std::string> Keys(const Json& json) {
 }
 
 TEST(EvaluationTest, AStateIsReadBack) {
-  RunEvaluation evaluation{.step = 7, .baselines = {.loss_lower_bound = 0.5}};
+  RunEvaluation evaluation{.step = 7, .baselines = {.entropy_bound = 0.5}};
   evaluation.result.metrics = {{"ln_ppl", 2.5}};
   evaluation.result.tokens = 100;
   evaluation.result.examples = 4;

@@ -114,8 +114,8 @@ TEST(PuzzlesTest, TokensAreAskedForAndBoundByTheirBytes) {
   EXPECT_FALSE(corpus.training->asks_for_all());
   EXPECT_EQ(corpus.training->AskedFor(5, chunk), (std::vector<bool>{false, false, true, false, false}));
   const auto tokenizer = MakeByteTokenizer(0);
-  EXPECT_EQ(corpus.training->LossLowerBound(5, chunk, {false, false, true, false, false}, *tokenizer), 0);
-  EXPECT_EQ(corpus.training->LossLowerBound(5, chunk, {false, true, true, false, false}, *tokenizer), std::nullopt);
+  EXPECT_EQ(corpus.training->EntropyBound(5, chunk, {false, false, true, false, false}, *tokenizer), 0);
+  EXPECT_EQ(corpus.training->EntropyBound(5, chunk, {false, true, true, false, false}, *tokenizer), std::nullopt);
 }
 
 }  // namespace puzzles_test

@@ -233,11 +233,11 @@ TEST(SyntheticCorpusTest, TheSourceBoundsTheLossOfItsChunks) {
     const ChunkLocation chunk = dataset.LocateChunk(i);
     const Story story = WriteStory(3, i, static_cast<int64_t>(chunk.text.size()));
     ASSERT_EQ(story.text, chunk.text);
-    const std::optional<double> bound = dataset.LossLowerBound(i, hidden);
+    const std::optional<double> bound = dataset.EntropyBound(i, hidden);
     ASSERT_TRUE(bound.has_value());
     EXPECT_GT(*bound, 0);
     EXPECT_EQ(*bound, StoryEntropyBound(story, chunk.tokens, hidden, *tokenizer));
-    EXPECT_EQ(dataset.LossLowerBound(i, std::vector<bool>(400, false)), 0);
+    EXPECT_EQ(dataset.EntropyBound(i, std::vector<bool>(400, false)), 0);
   }
 }
 
