@@ -9,7 +9,7 @@
 
 namespace crosstalk {
 
-// What the gradient reads beside dy.
+// The gradient's inputs besides dy.
 struct KernelOpSaves {
   bool x = false, y = false;
 };

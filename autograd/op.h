@@ -42,7 +42,7 @@ class Gradients {
 
 using BackwardFunction = std::function<void(const Tensor& dy, Gradients& gradients)>;
 
-// What sets an op apart from the others.
+// An op's own properties.
 struct OpTraits {
   // The result may hold -infinity where no input does, on purpose: the finite checks let it pass.
   bool introduces_minus_infinity = false;

@@ -111,8 +111,8 @@ bool RoundsAlike(double scale) {
   return std::abs(std::frexp(scale, &exponent)) == 0.5;
 }
 
-// What backward keeps of a call. In bfloat16 the kernel rounds scale · Q, K and V as it packs them, and so they are
-// kept rounded, in half the bytes: to the bits of what is computed of them that is no difference.
+// The tensors of a call kept for backward. In bfloat16 the kernel rounds scale · Q, K and V as it packs them, and so
+// they are kept rounded, in half the bytes: to the bits of what is computed of them that is no difference.
 TensorCall Kept(const TensorCall& call) {
   TensorCall kept = call;
   // of tied projections, or the memory itself

@@ -44,7 +44,7 @@ Activated Activate(const char* name, UnaryOp f, const Tensor& given, bool record
   return result;
 }
 
-// y = f(x), dx = dy · f′. What is kept of an activation may be rounded: its slope is at most 1.13.
+// y = f(x), dx = dy · f′. Tensors kept by an activation may be rounded: its slope is at most 1.13.
 Variable ActivationOp(const char* name, UnaryOp f, const Variable& input) {
   const bool recorded = IsRecorded({input});
   const Activated result = Activate(name, f, input.value(), recorded);

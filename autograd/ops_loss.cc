@@ -17,7 +17,7 @@
 namespace crosstalk {
 namespace {
 
-// What the kernels call a row that does not count. Class numbers are never negative.
+// The kernels' mark of an ignored row. Class numbers are never negative.
 constexpr int32_t kIgnored = -1;
 
 struct Targets {
@@ -54,7 +54,7 @@ kernels::CrossEntropyOptions KernelOptions(const CrossEntropyOptions& options) {
   return result;
 }
 
-// What the kernel says of each row.
+// The kernel's results for each row.
 struct LossRows {
   LossRows(int64_t rows, DType dtype)
       : nll(Tensor::Empty({rows}, dtype)),

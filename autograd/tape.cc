@@ -1,4 +1,4 @@
-// The walk over the tape. What a tape is, what it holds and when it frees memory stands in tape.h.
+// The walk over the tape. tape.h says what a tape is, what it holds and when it frees memory.
 #include "crosstalk/autograd/tape.h"
 
 #include <atomic>

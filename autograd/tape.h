@@ -37,7 +37,7 @@ void Backward(const Variable& output, const Tensor& seed = Tensor());
 
 // The same, which calls done(i) for each of `leaves` that it reaches, as soon as its grad() is complete: while those of
 // others are still computed, except leaves of an op that captures some (Recompute), which are done at the end.
-// What `done` throws ends the walk.
+// An exception from `done` ends the walk.
 void Backward(const Variable& output, std::span<const Variable> leaves, const std::function<void(size_t i)>& done);
 
 namespace internal {
@@ -86,7 +86,7 @@ struct Variable::Impl {
 
 namespace internal {
 
-// What MakeOp and the tape may do to a Variable and nobody else.
+// Access to a Variable for MakeOp and the tape only.
 class VariableAccess {
  public:
   static const std::shared_ptr<Node>& NodeOf(const Variable& variable) { return variable.impl_->node; }

@@ -57,7 +57,7 @@ namespace {
 constexpr char kVariable[] = "CROSSTALK_BFLOAT16";
 constexpr char kWidenedName[] = "widened", kDotProductName[] = "dot-product", kTilesName[] = "tiles";
 
-// What was asked for: the variable, or RestrictBFloat16Unit. Empty: the best.
+// The requested unit: the variable, or RestrictBFloat16Unit. Empty: the best.
 std::mutex choice_mutex;
 std::string choice;
 std::atomic<bool> chosen = false;

@@ -15,7 +15,7 @@
 #define CROSSTALK_KERNELS_NORM_SHARED_
 namespace crosstalk::kernels {
 
-// What a row tile reads and writes. mean is null in RMS norm, which is layer norm with mean 0.
+// The inputs and outputs of a row tile. mean is null in RMS norm, which is layer norm with mean 0.
 template <typename T>
 struct NormTile {
   int64_t rows, cols;

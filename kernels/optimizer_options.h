@@ -1,4 +1,4 @@
-// What an optimizer's step is told: what its user chooses, and what the optimizer sets at each step (nn/optim).
+// An optimizer step's parameters: the user's choices, and the values that the optimizer sets at each step (nn/optim).
 #pragma once
 
 #include <cstdint>

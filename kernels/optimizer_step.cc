@@ -213,7 +213,7 @@ StepSums SumOverTiles(int64_t count, const F& sums_of) {
   return sums;
 }
 
-// What Adam divides a moment by: 1 - βᵗ, or 1 without bias correction.
+// Adam's divisor of a moment: 1 - βᵗ, or 1 without bias correction.
 double Correction(const AdamWOptions& options, double beta) {
   return options.bias_correction == AdamWOptions::BiasCorrection::kYes
              ? 1 - Pow(beta, static_cast<double>(options.step))

@@ -1,4 +1,4 @@
-// What every SIMD kernel file shares, compiled once for each instruction set: vectors of a remainder, and sums and
+// Common code of the SIMD kernels, compiled once for each instruction set: vectors of a remainder, and sums and
 // maxima in one order for every width. Included after hwy/foreach_target.h, like any per-target header; hence no
 // #pragma once.
 #if defined(CROSSTALK_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)

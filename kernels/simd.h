@@ -23,7 +23,7 @@ std::vector<std::string> SupportedSimdTargets();
 void RestrictSimdTarget(std::string_view name);
 
 // Before the first kernel: restricts to CROSSTALK_SIMD, if it is set and nobody has restricted the target yet. Throws a
-// usage error if it names none. What is dispatched with CROSSTALK_DISPATCH calls it.
+// usage error if it names none. Functions dispatched with CROSSTALK_DISPATCH call it.
 void SettleSimdTarget();
 
 }  // namespace crosstalk::kernels

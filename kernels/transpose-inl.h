@@ -15,7 +15,7 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// What becomes of an element on its way: Kept, or times a factor.
+// The change of an element on its way: Kept, or times a factor.
 struct Kept {
   template <class V>
   HWY_INLINE V operator()(V v) const {

@@ -1,4 +1,4 @@
-// What a loop, a run and the commands need to know of a model, whichever it is. A model is one folder of models/ and
+// The interface of every model to loop, run and commands. A model is one folder of models/ and
 // one line of registry.cc.
 #pragma once
 
@@ -29,7 +29,7 @@ struct LossOptions {
   double z_loss = 0;  // added in training, as z_loss · (log Z)² a target
 };
 
-// What a step's loss is a mean over, as factors: 1 / its targets, 1 / its examples, those of all its parts.
+// The denominators of a step's loss, as factors: 1 / its targets, 1 / its examples, those of all its parts.
 struct LossScales {
   double targets = 1;
   double examples = 1;

@@ -59,7 +59,7 @@ struct ModelConfig {
   RelativeBiasConfig relative_bias() const {
     return {.buckets = relative_buckets, .max_distance = relative_attention_max_distance};
   }
-  // What of it the options and a tokenizer say.
+  // The part that options and a tokenizer determine.
   void SetFrom(const ModelOptions& options, const Vocabulary& tokenizer);
   // The same as options, without the vocabulary.
   void Describe(ModelOptions& options) const;

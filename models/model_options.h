@@ -26,7 +26,7 @@ struct EnumNames<AttentionScale> {
                                                         {AttentionScale::kExplicit, "explicit"}};
 };
 
-// What each field means stands in its row.
+// The fields' rows say what they mean.
 struct ModelOptions {
   std::string name = "lm";
   AttentionOptions attention = {.heads = 8};
@@ -62,13 +62,13 @@ const FieldTable<ModelOptions>& ModelFields();
 // The fields of an attention layer, which other commands take too.
 const FieldTable<AttentionOptions>& AttentionFields();
 
-// What a model is told of its tokenizer.
+// A tokenizer's properties for a model.
 struct Vocabulary {
   int64_t size = 0;  // ids, sentinels counted
   SpecialTokens tokens;
 };
 
-// What stands upon an encoder's output.
+// The head on an encoder's output.
 struct EncoderHeads {
   bool pooler = false;    // tanh of a dense layer over the first position: what the next three read
   bool sentence = false;  // next sentence (BERT), sentence order (ALBERT): two classes
@@ -78,7 +78,7 @@ struct EncoderHeads {
   bool span = false;       // where an answer begins and ends
 };
 
-// What decides a model beside its options.
+// Settings of a model besides its options.
 struct ModelPurpose {
   Vocabulary vocabulary;
   int64_t input_length = 0;  // tokens of an example's input

@@ -10,10 +10,10 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class OptimizerKind { kAdafactor, kAdamW, kLamb };
-// What masked language modelling hides: tokens one by one (BERT), or runs of 1 to 3 whole words (ALBERT).
+// The units that masked language modelling hides: tokens one by one (BERT), or runs of 1 to 3 whole words (ALBERT).
 enum class Masking { kTokens, kNgrams };
-// What is asked of a row's two segments A and B. The label is 1 where B is from elsewhere (next sentence), or where the
-// two have changed places (sentence order).
+// The question about a row's two segments A and B. The label is 1 where B is from elsewhere (next sentence), or where
+// the two have changed places (sentence order).
 enum class SentenceTask { kNone, kNextSentence, kSentenceOrder };
 
 template <>

@@ -22,7 +22,7 @@ class StoredParameters;
 
 struct ModelType {
   const char* name;  // "t5": the configuration field `model`, and the member `model` of the JSON
-  // What it can be trained on; the first unless the configuration names another.
+  // Its objectives; the first unless the configuration names another.
   std::vector<const char*> objectives;
   // The options that this model reads and not every model does: one that a line lists is read by the models alone that
   // list it. Giving it to another is an error.

@@ -28,7 +28,7 @@ struct EnumNames<ClassifierKind> {
 // vocabulary are no classes of the loss; their gradient is 0.
 constexpr int64_t PaddedVocabulary(int64_t vocabulary) { return (vocabulary + 127) / 128 * 128; }
 
-// What the published models do otherwise.
+// Differences of the published models.
 struct ClassifierForm {
   enum class TiedScale {
     kInverseRoot,  // d^-0.5 (T5)

@@ -53,7 +53,7 @@ class Initializer {
   uint64_t seed() const { return seed_; }
   DType dtype() const { return dtype_; }
   const std::string& path() const { return path_; }
-  // What the numbers of this path are drawn from: (seed, StreamId(path)), step 0.
+  // The random stream of this path: (seed, StreamId(path)), step 0.
   RandomKey key() const { return {.seed = seed_, .stream = StreamId(path_), .step = 0}; }
 
   // The values of this path. Those that are stored must have the shape, as StoredParameters::Take says: else

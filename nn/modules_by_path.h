@@ -1,4 +1,4 @@
-// What the copies of one Initializer share. Private to nn/init.cc and nn/module.cc.
+// The shared state of copies of an Initializer. Private to nn/init.cc and nn/module.cc.
 #pragma once
 
 #include <map>

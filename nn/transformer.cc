@@ -201,7 +201,7 @@ LogitsBias TransformerStack::Bias(int64_t n, int64_t m, int64_t first_query) con
 Variable TransformerStack::RecomputedBlock(const TransformerBlock& block, const Variable& x, const Tensor& self_mask,
                                            const LogitsBias& bias, const TransformerMemory& memory,
                                            const ForwardContext& context) const {
-  // What needs a gradient goes in as an input: x, then those of the bias and the memory that there are.
+  // Tensors that need a gradient are inputs: x, then those of the bias and the memory that there are.
   std::vector<Variable> inputs = {x};
   if (bias.defined()) inputs.push_back(bias.values);
   if (block.cross_attention() != nullptr) inputs.push_back(memory.encoded);

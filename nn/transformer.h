@@ -81,13 +81,13 @@ struct TransformerConfig {
   void Validate() const;
 };
 
-// What a stack with cross-attention attends to.
+// The memory of a stack with cross-attention.
 struct TransformerMemory {
   Variable encoded;  // [b, m, d]
   Tensor mask;       // bool[b, m], true = attend; undefined: all
 };
 
-// What a pass through a stack computes on its way, for those who look into it.
+// Intermediate results of a pass through a stack, for inspection.
 struct TransformerRecord {
   std::vector<Variable> hidden_states;    // [b, n, d]: the input, then after each layer; the last is the output
   std::vector<Variable> self_attention;   // of each block that is passed: W[b, h, n, m], after the softmax

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNameAttempts = 1000;
 
-// What the names of all that is not finished and will be `path` begin with.
+// The prefix of the names of unfinished versions of `path`.
 std::string TemporaryPrefix(const std::string& path) {
   return StrCat(".", std::filesystem::path(path).filename().string(), ".tmp-");
 }
@@ -58,7 +58,7 @@ int Locked(const std::string& path) {
   return -1;
 }
 
-// What killed processes have left of `path`. What cannot be removed, or locked, stays: it is in nobody's way.
+// Removes what killed processes left of `path`. Files that cannot be removed or locked stay; they do no harm.
 void RemoveAbandoned(const std::string& path) {
   const std::string prefix = TemporaryPrefix(path);
   std::vector<std::string> names;

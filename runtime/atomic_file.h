@@ -16,7 +16,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What changes when a file is written to or replaced by another: tells contents apart without reading them.
+// Changes when a file is written or replaced: identifies contents without reading them.
 struct FileStamp {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -122,8 +122,8 @@ void WriteFileAtomically(const std::string& path, std::string_view bytes);
 // Makes the names in a directory (created, renamed, removed files) survive a crash.
 void SyncDirectory(const std::string& path);
 
-// What is at a path, symbolic links followed. An error where that cannot be found out: a path that cannot be looked at
-// must not be taken for free.
+// The kind of file at a path, following symbolic links. An error where that cannot be found out: a path that cannot be
+// looked at must not be taken for free.
 enum class PathKind { kNothing, kFile, kDirectory, kOther };
 PathKind KindOf(const std::string& path);
 inline bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }
@@ -139,7 +139,7 @@ void RemoveAll(const std::string& path);
 // The names in a directory, sorted, without "." and "..". Error(kData) if there is no directory.
 std::vector<std::string> ListDirectory(const std::string& path);
 
-// What a new directory does to one of its name that holds something.
+// The treatment of a non-empty directory of the same name.
 enum class OldDirectory { kReplaced, kKept };
 
 // Error(kUsage) unless there is nothing at the path, or an empty directory.

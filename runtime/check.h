@@ -11,7 +11,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What kind of thing went wrong. The values are the exit codes of the `crosstalk` command.
+// The kind of an error. The values are the exit codes of the `crosstalk` command.
 enum class ErrorKind {
   kFailure = 1,    // none of the below
   kUsage = 2,      // an option, a configuration or an argument that cannot be honoured

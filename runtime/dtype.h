@@ -19,7 +19,7 @@ inline int64_t BytesOf(int64_t elements, DType dtype) { return elements * static
 // "float32", "float64", "int32", "int64", "bool", "bfloat16".
 const char* Name(DType dtype);
 
-// What arithmetic is done in. bfloat16 is none of them: matrix products read it, and nothing else computes with it.
+// Types of arithmetic. bfloat16 is not one: only matrix products read it.
 inline bool IsFloating(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 // The type of what is computed of such elements, of their gradients too: float32 for bfloat16, else `dtype`.
 inline DType ResultDType(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }

@@ -56,7 +56,7 @@ struct FieldReaders {
   std::vector<std::string> choices = {};
 };
 
-// What a row says beside its key and its place.
+// A row's options besides its key and its place.
 struct FieldOptions {
   const char* placeholder = "";  // the value's name in the help: "N", "PATH"
   std::string help;              // sentences, with the unit

@@ -54,7 +54,7 @@ struct OpContext {
 
   // Computes every shape and allocates every tensor, but runs no kernel and touches no memory (runtime/shapes_only.h).
   bool shapes_only = false;
-  // What CountMultiplications adds to. Null: nothing is counted.
+  // The counter of CountMultiplications. Null: no counting.
   int64_t* multiplications = nullptr;
   // What is told of the time that everything takes (runtime/trace.h). Null: nothing is timed. Shared, as a thread may
   // still leave a loop when the scope has ended.

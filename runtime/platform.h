@@ -1,4 +1,4 @@
-// What the program runs on and was built with, as plain values for run.json and reports. The SIMD target and the BLAS
+// The program's platform and build, as plain values for run.json and reports. The SIMD target and the BLAS
 // kernels are the business of kernels/.
 #pragma once
 

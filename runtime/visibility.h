@@ -1,4 +1,4 @@
-// What the shared library exports: what is CROSSTALK_PUBLIC. All else is hidden, by -fvisibility=hidden.
+// The shared library exports CROSSTALK_PUBLIC names. All others are hidden, by -fvisibility=hidden.
 #pragma once
 
 // On the namespace of a public header, it holds for all that stands in it:

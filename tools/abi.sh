@@ -1,7 +1,7 @@
 #!/bin/sh
 # abi.sh dump|compare LIBRARY RECORD: the binary interface of LIBRARY, which was compiled with -g, as RECORD keeps it:
 # functions and variables that the shared library exports, and the types of them that public headers declare. `dump`
-# writes the record; `compare` fails where what it holds is gone or is another. What is new is no fault.
+# writes the record; `compare` fails where what it holds is gone or is another. Additions are no fault.
 set -eu
 action=$1
 library=$2

@@ -27,7 +27,7 @@ struct AttendSettings {
   std::string precision = "fp32";
 };
 
-// What the tensors do not say of a layer.
+// Properties of a layer that the tensors do not show.
 FieldTable<AttentionConfig> LayerFields() {
   using L = AttentionConfig;
   return {MakeOption("--scale", &L::scale, "S", "Factor on the dot products of queries and keys."),

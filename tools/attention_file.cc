@@ -52,7 +52,7 @@ void CheckTensors(const TensorFile& file) {
   }
 }
 
-// What the file's tensors make of the layer: the kind, then every size.
+// The layer's configuration from the file's tensors: the kind, then every size.
 class FileLayout {
  public:
   // Of a layer as `given`, except as the tensors say.

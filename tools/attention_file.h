@@ -11,14 +11,14 @@
 
 namespace crosstalk {
 
-// What becomes of an input or a result that holds a NaN or an infinity.
+// The treatment of non-finite inputs and results.
 enum class NonFinite { kRefuse, kAllow };
 
 struct AttentionTensorsOptions {
   // Else the fused one in float, the composed one in double.
   std::optional<AttentionImplementation> implementation = {};
-  // What the tensors do not say: scale, causality, positions, λ_init, which keys are shared or convolved, groups of
-  // heads, a norm of heads without gain.
+  // Properties that the tensors do not show: scale, causality, positions, λ_init, which keys are shared or convolved,
+  // groups of heads, a norm of heads without gain.
   AttentionConfig layer = {};
   DType dtype = DType::kFloat32;  // the arithmetic's and the results'; inputs are converted to it
   AttentionOutputs outputs = AttentionOutputs::kWithWeights;

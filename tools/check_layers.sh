@@ -74,7 +74,7 @@ for match in $(grep -rnoE "std::($functions)[fl]?\(" runtime kernels autograd nn
     grep -v '^kernels/reference/'); do
   echo "$match): the C library's bits differ between machines; runtime/elementary.h has ours"; bad=1
 done
-# What is public is marked, so that the shared library exports it, and nothing else is.
+# Only public names are marked, so that the shared library exports them.
 public=$(sh tools/public_headers.sh) || bad=1
 for file in $(find $layers -name '*.h' | sort); do
   marked=$(grep -c '^namespace CROSSTALK_PUBLIC crosstalk {$' "$file")

@@ -1,4 +1,5 @@
-// What a subcommand is, and the list of them. A subcommand is one file, tools/NAME.cc, that defines its factory:
+// The interface of a subcommand, and the list of them. A subcommand is one file, tools/NAME.cc, that defines its
+// factory:
 //
 //   FieldTable<ComplexitySettings> ComplexityFields() {
 //     return {MakeOption("--n", &ComplexitySettings::n, "N", "Number of queries.")};
@@ -61,7 +62,7 @@ Command BenchCommand();
 Command TokenizeCommand();
 Command OptionsCommand();
 
-// What `crosstalk --help` and the manual say of the whole command.
+// The description of the whole command in `crosstalk --help` and the manual.
 extern const char* const kPurpose;    // "Transformer models …", a sentence
 extern const char* const kExitCodes;  // "0 done, 1 failure, …", in lines
 

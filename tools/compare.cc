@@ -18,7 +18,7 @@ namespace crosstalk {
 
 namespace {
 
-// What each run has for itself, and what would give only some of them something to start from.
+// Fields that each run sets itself, and those that would give only some runs a start.
 const std::vector<std::string> kNotOffered = {"seed", "init_from", "continued_at"};
 
 // What a kind of attention brings or not all kinds have: no field for all kinds side by side.
@@ -124,7 +124,7 @@ void AddKinds(const CompareSettings& settings, Experiment* experiment) {
   experiment->table.rows_are = "attention";
 }
 
-// What is compared, all of it checked before the first run begins.
+// The settings to compare, all checked before the first run begins.
 Experiment ExperimentOf(const OptionTable& options, const CompareSettings& settings) {
   Experiment experiment;
   if (settings.vary.empty()) {

@@ -39,7 +39,7 @@ FieldTable<EvalSettings> EvalFields() {
                  MakeOption("--json", &S::json, "", "Result as one JSON object.")});
 }
 
-// What a run is measured on, and what that is called.
+// A run's evaluation data, and their name.
 struct Measured {
   std::unique_ptr<HeldOut> held_out;
   std::string data;

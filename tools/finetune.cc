@@ -86,7 +86,7 @@ TrainedModel OutlineOf(const FinetuneSettings& settings) {
   return LoadOrigin(settings.from, TrainedParts::kTokenizer);
 }
 
-// What the origin decides, and what tasks do not read: of another value, each is an error.
+// Fields that the origin decides, and fields that tasks do not read: of another value, each is an error.
 std::vector<std::string> FieldsOfTheOrigin() {
   std::vector<std::string> keys = {"tokenizer", "vocabulary"};
   for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) keys.push_back(field.key);

@@ -1,4 +1,4 @@
-// What `crosstalk generate` is to write for: texts of the user's, or ids.
+// The inputs of `crosstalk generate`: texts of the user's, or ids.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an OptionTable shows of its options: --help, and the rows of the documentation.
+// How an OptionTable shows its options: --help, and the rows of the documentation.
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/option_table.h"

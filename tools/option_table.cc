@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostArguments = 10'000;
 
-// What the table itself reads.
+// The table's own options.
 struct CommonSettings {
   std::optional<int64_t> threads;
   std::optional<std::string> simd;

@@ -1,4 +1,4 @@
-# What packagers and other build systems ask of make. Included by the Makefile; docs/packaging.md is its manual.
+# Goals for packagers and other build systems. Included by the Makefile; docs/packaging.md is its manual.
 
 # For tools/cmake/CMakeLists.txt: the soname, and what libcrosstalk.a is linked with.
 .PHONY: cmake-values

@@ -1,4 +1,4 @@
-// What the metrics of a finished run say, for commands that set several runs side by side.
+// The results in the metrics of a finished run, for commands that set several runs side by side.
 #pragma once
 
 #include <cstdint>

@@ -89,7 +89,7 @@ void Warn(const std::vector<std::string>& ids, const std::string& before, const 
   if (ids.size() > kShown) PrintMessage("warning: ", ids.size() - kShown, " more like these");
 }
 
-// What the scores leave out or count as nothing.
+// Warnings about rows that the scores skip or count as 0.
 void WarnOfMissing(const TaskScore& score, const std::vector<TaskRow>& rows,
                    const std::vector<TaskPrediction>& predictions) {
   std::unordered_set<std::string_view> asked, answered;

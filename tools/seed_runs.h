@@ -10,8 +10,8 @@
 
 namespace crosstalk {
 
-// What decides a run's bits beside its configuration, as its run.json has it: the text or rows, and the weights that it
-// began with.
+// The inputs that decide a run's bits besides its configuration, as its run.json has it: the text or rows, and the
+// weights that it began with.
 std::string InputsOf(const Json& run_file);
 
 std::string SeedFolder(const std::string& folder, uint64_t seed);

@@ -27,7 +27,7 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-// What was measured of runs that differ in their seed alone.
+// The measures of runs that differ only in their seed.
 using BySeed = std::map<uint64_t, double>;
 std::vector<double> ValuesOf(const BySeed& by_seed);
 // a - b for each seed that both have: the same seed gives two settings the same text in the same order.

@@ -1,4 +1,4 @@
-# What `make` can do beside building: train, test, check, install. Included by the Makefile.
+# Goals of `make` besides building: train, test, check, install. Included by the Makefile.
 
 # ---- Using it ----------------------------------------------------------------------------------------------------
 # make train DATA=novels/ HEADS=16: each variable that is not make's own becomes an option of the command, which says
@@ -72,7 +72,7 @@ bench-scaling: $(COMMAND)  ## speed against threads and against n, what an opera
 	@env -u OPENBLAS_CORETYPE $(COMMAND) bench --scaling --json $(BUILD)/bench-scaling.json $(options) $(args)
 
 # ---- Checking it -------------------------------------------------------------------------------------------------
-# What the tests of a folder run beside their own program.
+# Programs that the tests of a folder run besides their own.
 test_needs = $(if $(filter tools/% examples/% install/% python/% faults/%,$(1)),$(COMMAND)) \
     $(if $(filter examples/% install/%,$(1)),$(EXAMPLES) $(C_EXAMPLES)) \
     $(if $(filter install/% python/%,$(1)),$(LIBRARIES)) \

@@ -1,4 +1,4 @@
-// What `train` and `compare` print while a run goes on, and how a held-out measure reads.
+// The progress output of `train` and `compare`, and the format of a held-out measure.
 #pragma once
 
 #include <cstdint>

@@ -211,7 +211,7 @@ bool AddsInPlace(const std::vector<Axis>& axes, const ContractPlan& plan) {
   return plan.method == ContractPlan::Method::kGemm && !plan.copy_c && PartialSums(axes, plan) == 1;
 }
 
-// What a plan reads of an operand: matrix products read bfloat16 where it lies, all others and copies float.
+// The dtype a plan reads of an operand: matrix products read bfloat16 where it lies, all others and copies float.
 Tensor Readable(const Tensor& x, const ContractPlan& plan, bool copied) {
   return plan.method == ContractPlan::Method::kGemm && !copied ? ReadByProducts(x) : Widened(x);
 }

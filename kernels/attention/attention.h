@@ -49,10 +49,10 @@ struct Rows {
 // The mixings are contiguous except the rows of R_M; each is read where the shape says that it is there.
 using AttentionCall = AttentionCallOf<ConstRows, const uint8_t*, const int32_t*>;
 
-// What backward needs beside the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the last bit as
-// forward had it. row_max is a running maximum over m, at most 60 below the true one (ExponentialsOnline says why that
-// is enough); inv_row_sum is 1 / Σ_m e^(L - row_max), 0 where nothing is attended to. In bfloat16 each e^(L - row_max)
-// is rounded to it, in the sum as everywhere else.
+// Statistics that backward needs besides the inputs, each [b, h, n]: W = e^(L - row_max) · inv_row_sum, with L to the
+// last bit as forward had it. row_max is a running maximum over m, at most 60 below the true one (ExponentialsOnline
+// says why that is enough); inv_row_sum is 1 / Σ_m e^(L - row_max), 0 where nothing is attended to. In bfloat16 each
+// e^(L - row_max) is rounded to it, in the sum as everywhere else.
 struct SoftmaxStats {
   float* row_max = nullptr;
   float* inv_row_sum = nullptr;

@@ -20,7 +20,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// What all tasks share.
+// Common to all tasks.
 struct BackwardTasks {
   const BackwardPass& pass;
   const WantedGradients& wanted;

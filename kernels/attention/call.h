@@ -35,7 +35,7 @@ enum class AttentionBias { kNone, kDense, kRelativePosition };
 inline constexpr int64_t kMixingRank = 2;                       // of a mixing by factors
 inline constexpr int64_t kMixingFactors = 2 * kMixingRank + 1;  // rows of F: A_0, A_1, B_0, B_1 and the diagonal
 
-// What decides the work and the memory that it needs.
+// The parameters of its work and memory.
 struct AttentionShape {
   int64_t b = 0, n = 0, m = 0;      // batch, queries, memory positions
   int64_t h_k = 0, h = 0, h_v = 0;  // heads of keys, softmax, values
@@ -79,7 +79,7 @@ enum class AttentionOperand {
 };
 inline constexpr int kAttentionOperands = 17;
 
-// What has a gradient, or the gradients. Absent where the call has none.
+// The operands with gradients, or the gradients. Absent where the call has none.
 template <typename T>
 struct AttentionOperands {
   T Q = {};           // [b, n, h_k, d_k]

@@ -1,4 +1,4 @@
-// What is done to a tile element by element: the logits' start (bias and masks), exp, dropout, the softmax's gradient.
+// Elementwise work on a tile: the logits' start (bias and masks), exp, dropout, the softmax's gradient.
 // Compiled once per target.
 #if defined(CROSSTALK_ATTENTION_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_ATTENTION_ELEMENTS_INL_H_
@@ -26,7 +26,7 @@ inline constexpr float kMaskedLogit = -3.0e38f;
 inline constexpr float kNoRowMax = -1.0e38f;
 // A row's running maximum is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
 inline constexpr float kRowMaxSlack = 60.0f;
-// What the only weight of a row is at least: e^x · (1 / e^x), rounded twice.
+// A lower bound on the only weight of a row: e^x · (1 / e^x), rounded twice.
 inline constexpr float kWholeWeight = 0x1.fffffep-1f;
 
 // e^x = 2^n · 2^f with n + f = x·log2(e), |f| ≤ 1/2: for x ≤ 88; 0 for x < -87; NaN stays NaN. The error, 2^-23 +

@@ -9,7 +9,7 @@
 
 namespace crosstalk::kernels {
 
-// What one thread needs for a block of queries; [tile] is that of the block.
+// One thread's workspace for a block of queries; [tile] is that of the block.
 struct ForwardScratch {
   ForwardScratch(const AttentionPlan& plan, Arena& arena) {
     const AttentionShape& s = plan.shape;

@@ -14,7 +14,7 @@ constexpr int64_t kMixedRows = 32;         // of a tile, where heads are mixed
 // where tiles are computed twice and K and V are too long for any cache.
 constexpr int64_t kBlock = 32;
 constexpr int64_t kLongBlock = 128;
-// What a block's kept rows may take, and its least number of queries that pays. Forward they lie in the third-level
+// The limit on a block's kept rows, and the least number of queries that pays. Forward they lie in the third-level
 // cache, from where 8 are read back sooner than their tiles are computed again. Backward each block also reads and
 // writes the sums of K and V: with fewer than 16 queries that costs more than computing twice.
 constexpr int64_t kLeastKeptRows[] = {8, 16};              // forward, backward
@@ -68,7 +68,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
   rows = mixes ? kMixedRows : kMostRows;
   while (rows > kQueryGroup && std::max({h_k, h, h_v}) * kChunk * 4 * rows > kTileBytes) rows /= 2;
-  // What each block of a backward pass reads and writes of K, V and their sums, in any precision (backward.cc).
+  // Bytes of K, V and their sums that each block of a backward pass reads and writes, in any precision (backward.cc).
   const int64_t memory_bytes = m_padded() * (4 * h_k * s.d_k + 3 * h_v * s.d_v) * 4;
   const int64_t least_rows = kLeastKeptRows[backward ? 1 : 0], most_bytes = kMostRowBytes[backward ? 1 : 0];
   const int64_t enough_bytes = backward && memory_bytes > kNearMemory ? most_bytes : kNearRowBytes;

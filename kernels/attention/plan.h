@@ -99,7 +99,7 @@ struct AttentionPlan {
   int64_t m_padded() const { return chunks * kChunk; }
 };
 
-// What multiplies a shape's pairs of bfloat16: chosen once a call.
+// The unit that multiplies a shape's pairs of bfloat16: chosen once a call.
 BFloat16Unit UnitOf(const AttentionShape& shape);
 // Throws a usage error unless logits are kept only where they may be.
 void CheckSoftmaxStats(const AttentionShape& shape, const SoftmaxStats& stats);
@@ -124,7 +124,7 @@ class Arena {
   size_t used_ = 0;
 };
 
-// What all tasks read, packed once per call. MemoryTile (pack-inl.h) finds a tile of
+// Shared read-only operands, packed once per call. MemoryTile (pack-inl.h) finds a tile of
 // [b][group][chunk]; groups are memory_groups. In bfloat16 the dimension that a product sums over is one of pairs, half
 // as long: d_k and d_v by position, kChunk by size (j beside j + kChunk / 2), the mixings' first heads. The mixings of
 // logits are float.

@@ -46,7 +46,7 @@ inline constexpr int kLaneCols = 4;
 
 inline constexpr int kHalf = kChunk / 2;  // pairs of positions in a row of a tile: position j beside j + kHalf
 
-// What a lane of 32 bits of an operand holds: one term of a sum, in float.
+// The content of a 32-bit lane of an operand: one term of a sum, in float.
 struct FloatTerms {
   static constexpr int kTerms = 1;
   using Lane = float;
@@ -94,7 +94,7 @@ concept InFloat = Terms::kTerms == 1;
 template <class Terms>
 concept InPairs = Terms::kTerms == 2;
 
-// What a product asks for while it runs, of the next chunk: nothing, one operand (PrefetchSpread) or three.
+// A product's prefetches of the next chunk while it runs: nothing, one operand (PrefetchSpread) or three.
 struct PrefetchNothing {
   HWY_INLINE void Next() {}
   HWY_INLINE void Skip(int64_t) {}
@@ -116,7 +116,7 @@ struct PrefetchThree {
   }
 };
 
-// What becomes of a register block's sums: they take C's place, are added to it, or take it in pairs of positions,
+// The destination of a register block's sums: they take C's place, are added to it, or take it in pairs of positions,
 // which are half as many columns.
 enum class Result { kSet, kAdd, kPositionPairs };
 template <class Terms, Result kResult>

@@ -23,7 +23,7 @@ float Flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x
 
 #ifdef CROSSTALK_HAS_TILE_CODE
 
-// What the operating system must save and restore for tiles: their configuration and their data.
+// State that the operating system must save and restore for tiles: their configuration and their data.
 constexpr uint64_t kTileState = (uint64_t{1} << 17) | (uint64_t{1} << 18);
 constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
 constexpr int kTileData = 18;               // XFEATURE_XTILEDATA

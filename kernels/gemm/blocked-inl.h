@@ -238,7 +238,7 @@ void FewRowsProduct(const Product<Operands>& g) {
   ParallelForWithScratch(tasks, static_cast<int>(std::min<int64_t>(threads, tasks)), TileOrder::kLocal, multiply);
 }
 
-// What a thread keeps between its tasks on one block.
+// A thread's state between its tasks on one block.
 template <typename Packed>
 struct ThreadsOwn {
   RowTiles<Packed> a = {};

@@ -57,7 +57,7 @@ void ScaleResult(const GemmArguments<T>& g) {
   }
 }
 
-// What computes a product by itself, threaded unless called from a loop that is, and its working memory.
+// A way to compute a single product, threaded unless called from a threaded loop, and its working memory.
 template <typename T>
 struct Product {
   void (*multiply)(const GemmArguments<T>& g);

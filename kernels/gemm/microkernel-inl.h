@@ -27,7 +27,7 @@ constexpr int kMR = kLanesOf<float> == 1    ? 3
 template <typename T>
 constexpr int kNR = 2 * kLanesOf<T>;
 
-// What becomes of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
+// The use of a sum: C ← alpha · sum + beta · C, where beta = 0 overwrites, and + bias with the last block of k.
 template <typename T>
 struct Update {
   T alpha, beta;
@@ -46,7 +46,7 @@ struct RowTiles {
   int64_t tile;    // from one tile's rows to the next one's
 };
 
-// What the blocked product's operands are packed as, and the tile that multiplies them: Elements<T> (elements-inl.h),
+// The packed form of the blocked product's operands, and the tile that multiplies them: Elements<T> (elements-inl.h),
 // as they are; RoundedPairs<unit> (pairs-inl.h), two terms of a sum rounded to bfloat16 in one; AmxPairs.
 template <class Operands>
 concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& g,
@@ -180,7 +180,7 @@ HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, int64
   }
 }
 
-// What all policies whose sums are in registers have in common.
+// Common to all policies with sums in registers.
 template <class Operands, typename T, typename Packed_, int kRows = HWY_NAMESPACE::kMR<T>>
 struct RegisterTiles {
   static constexpr int kMR = kRows, kNR = HWY_NAMESPACE::kNR<T>;

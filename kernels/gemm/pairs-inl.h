@@ -1,5 +1,5 @@
 // Operands that are rounded to bfloat16, in pairs of terms (kernels/bfloat16-inl.h): how the blocked product packs
-// them, and how products of few rows read them. What lies in memory as bfloat16 already is packed as it is. Compiled
+// them, and how products of few rows read them. Operands already in bfloat16 are packed as they are. Compiled
 // once per target.
 #if defined(CROSSTALK_GEMM_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_PAIRS_INL_H_

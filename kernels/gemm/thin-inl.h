@@ -36,7 +36,7 @@ struct ThinRow {
   int64_t stride;
 };
 
-// What a policy of operands (microkernel-inl.h) has for products of few rows, this one and dots-inl.h's.
+// The interface of an operand policy (microkernel-inl.h) for products of few rows, this one and dots-inl.h's.
 template <class Operands>
 concept ThinOperands = RegisterOperands<Operands> &&
     requires(const GemmArguments<typename Operands::Sum>& g, typename Operands::ThinRows& a, int64_t i) {
@@ -131,7 +131,7 @@ int64_t ThinGrain(const GemmArguments<T>& g, int64_t unit) {
   return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads())), unit);
 }
 
-// Very few rows, and B as it lies. What a task needs is on the stack: its columns' sums, and the rows of A.
+// Very few rows, and B as it lies. A task's workspace is on the stack: its columns' sums, and the rows of A.
 template <ThinOperands Operands, typename T = typename Operands::Sum>
 void ThinProduct(const GemmArguments<T>& g) {
   constexpr int64_t kSums = 16384 / int64_t{sizeof(T)}, kRoom = kSums + kThinRows * 16;

@@ -57,7 +57,7 @@ class Array {
   std::vector<T> values_;
 };
 
-// What the core reads. Also the type of its gradients, where `mask` and `multiplier` stay absent.
+// The core's inputs. Also the type of its gradients, where `mask` and `multiplier` stay absent.
 template <typename T>
 struct CoreInputs {
   Array<T> Q;           // [b, n, d_k, h_k]
@@ -315,7 +315,7 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
 
 // ---- The layer: projections around the core ----
 
-// What a layer reads. The kind follows from what is present: P_q, P_k and P_o (P_v too, unless V = K); or P and Q; or
+// A layer's inputs. The kind follows from those present: P_q, P_k and P_o (P_v too, unless V = K); or P and Q; or
 // none of them, plain dot-product attention. Also the type of the gradients, where `mask` and `multiplier` stay absent.
 template <typename T>
 struct AttentionInputs {

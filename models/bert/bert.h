@@ -86,8 +86,8 @@ class Bert : public Model {
   Hidden Encode(const Tensor& ids, const Tensor& segments, const Tensor& mask, const ForwardContext& context,
                 TransformerRecord* record = nullptr) const;
 
-  // What the heads of tasks say. Of the pooled output a share is dropped in training, as published. Error(kUsage) of a
-  // model without the head.
+  // Outputs of the heads of tasks. Of the pooled output a share is dropped in training, as published. Error(kUsage) of
+  // a model without the head.
   Variable ClassLogits(const Hidden& hidden, const ForwardContext& context) const;   // [b, classes]
   Variable ChoiceScores(const Hidden& hidden, const ForwardContext& context) const;  // [b]
   Variable SpanLogits(const Hidden& hidden) const;                                   // [b, n, 2]: start, end
@@ -113,7 +113,7 @@ class Bert : public Model {
   static Variable EndLogits(const Variable& logits, int end);
 
   Variable Embed(const Tensor& ids, const Tensor& segments, const ForwardContext& context) const;
-  // What a task's head of the pooled output reads.
+  // The input of a task's head on the pooled output.
   Variable Pooled(const Hidden& hidden, const ForwardContext& context) const;
 
   BertConfig config_;

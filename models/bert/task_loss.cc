@@ -1,4 +1,4 @@
-// What a BERT learns of tasks: their heads, and the loss of each.
+// A BERT's heads for tasks, and the loss of each.
 #include <algorithm>
 #include <limits>
 #include <vector>

@@ -13,7 +13,7 @@
 
 namespace crosstalk {
 
-// What is read of an input, and where that stands among all.
+// The part of an input that is read, and its place among all.
 struct SearchText {
   std::vector<int32_t> ids;
   std::vector<bool> mask;

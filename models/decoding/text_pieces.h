@@ -11,7 +11,7 @@
 
 namespace crosstalk {
 
-// What a token adds to a text can depend on the one before it, and a character can have several tokens: each piece is
+// A token's text can depend on the one before it, and a character can have several tokens: each piece is
 // the growth of the text of the last few tokens, without an unfinished character at its end.
 class TextPieces {
  public:
@@ -21,7 +21,7 @@ class TextPieces {
   // The text that stands once the token has been added, less what stood: valid UTF-8, with U+FFFD for bytes that are
   // none. Empty while a character is not whole.
   std::string Add(int32_t id);
-  // What is held back, at the end of a text.
+  // The text held back, at the end.
   std::string Rest();
 
  private:

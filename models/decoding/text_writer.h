@@ -41,7 +41,7 @@ class TextWriter {
   // The text that what is written makes of `text`, the prompt's words in it where they belong to it.
   virtual std::unique_ptr<TextBeingWritten> Begin(const std::string& text,
                                                   const TextBeingWritten::Emit& emit) const = 0;
-  // What suits such a text where the user says nothing.
+  // The defaults for such a text.
   virtual SearchOptions Defaults(const std::string& text) const = 0;
   // A prompt for showing what was learnt, made from a piece of text that the model has not seen; "" where any text is
   // one.

@@ -1,4 +1,4 @@
-// What a model's logits say of the next token: log p = logit - log Σ e^logit over the whole vocabulary, in double.
+// A model's scores of the next token: log p = logit - log Σ e^logit over the whole vocabulary, in double.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ struct EnumNames<ExportDType> {
                                                      {ExportDType::kBFloat16, "bfloat16"}};
 };
 
-// What becomes of what the published form has no place for.
+// The treatment of parts without a published form.
 enum class Extensions { kRefuse, kWrite };
 
 struct ExportOptions {
@@ -43,7 +43,7 @@ struct ExportResult {
 // where `stop` says so.
 ExportResult ExportModel(const AnyModel& model, const std::string& out, const ExportOptions& options);
 
-// What configuration and tensors of the published form would not say of the model: "encoder_self.mixing = ["P_l"]", a
+// Parts of the model that the published configuration and tensors cannot express: "encoder_self.mixing = ["P_l"]", a
 // line each; none: it can be written.
 std::vector<std::string> NotPublishable(const Model& model, const PublishedForm& form);
 

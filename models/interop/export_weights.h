@@ -26,7 +26,7 @@ struct PublishedWeights {
 PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, const PublishedNames& names,
                            ExportDType dtype);
 
-// What a model that was imported in that format must be written again by; null where it was not.
+// The record by which a model imported in that format is written again; null for other models.
 const PublishedRecord* RecordOf(const AnyModel& any, PublishedFormat format);
 void AddRemarkOfWidened(const PublishedWeights& weights, ExportResult* result);
 

@@ -23,7 +23,7 @@ bool IsOpening(char c) { return c == '[' || c == '(' || c == '{'; }
 bool IsClosing(char c) { return c == ']' || c == ')' || c == '}'; }
 bool IsGinDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsGinLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-// What names, numbers and references are made of.
+// The characters of names, numbers and references.
 bool IsGinWord(char c) {
   return IsGinLetter(c) || IsGinDigit(c) || c == '.' || c == '/' || c == '-' || c == '+' || c == kMacro ||
          c == kReference;

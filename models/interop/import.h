@@ -40,7 +40,7 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks);
 
-// What an imported checkpoint keeps of the published files; nothing in a checkpoint that is not imported.
+// An imported checkpoint's copy of the published files; nothing in a checkpoint that is not imported.
 struct KeptFile {
   std::string name;
   std::string contents;

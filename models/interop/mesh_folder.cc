@@ -19,7 +19,7 @@ constexpr uint64_t kMaxCheckpointFileBytes = 1 << 20;
 constexpr std::string_view kIndexEnd = ".index";
 constexpr std::string_view kCheckpointKey = "model_checkpoint_path:";
 
-// What a prefix is the start of: FOLDER/NAME.
+// The folder and name of a prefix: FOLDER/NAME.
 struct BundlePlace {
   std::string folder;
   std::string name;

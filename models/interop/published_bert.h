@@ -25,7 +25,7 @@ struct PublishedBertNames {
   const char* pooler;
 };
 
-// What their configurations have in common; d_model, d_ff, layers and heads by the defaults that `model` comes with.
+// Common fields of their configurations; d_model, d_ff, layers and heads by the defaults that `model` comes with.
 void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& names, int64_t attention_heads,
                        double dropout, const char* activation, BertConfig* model);
 Json WritePublishedBert(const BertConfig& model, const PublishedBertNames& names);

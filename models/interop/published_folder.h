@@ -41,7 +41,7 @@ class PublishedFolder {
   // By name.
   const std::map<std::string, PublishedTensorEntry>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // What was passed over: sentences for the user.
+  // Remarks on skipped parts: sentences for the user.
   const std::vector<std::string>& remarks() const { return remarks_; }
   // The contents of a file of the folder, or "" where it has none of that name. Error(kData) for one that is too large.
   std::string Contents(const std::string& name) const;

@@ -62,14 +62,14 @@ struct PublishedForm {
   std::span<const PublishedTensor> tensors;
   // Tensors that no model computes with, as patterns: checked where they say something, kept, written back.
   std::span<const char* const> without_effect;
-  // What stands before all names of the model itself: "bert."; files of the model without a head leave it out. Empty
+  // The prefix of all names of the model itself: "bert."; files of the model without a head leave it out. Empty
   // where there is none.
   const char* prefix;
   std::span<const PublishedAlias> aliases;
 
   // Our configuration. Error(kData) names the key for what cannot be computed or does not fit the tensors.
   std::unique_ptr<ModelConfig> (*read)(const PublishedConfig& config);
-  // Theirs: the members that it decides, and `architectures`. What they cannot say is left out.
+  // Theirs: the members that it decides, and `architectures`. Fields without a published form are left out.
   Json (*write)(const ModelConfig& model);
   // The fields of a training configuration that say what the model is. Those of its attention are there, as the first
   // layer that has projections would have them.

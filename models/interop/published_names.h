@@ -14,7 +14,7 @@
 
 namespace crosstalk {
 
-// What stands before the path of a parameter that the published form has no name for.
+// The prefix of the path of a parameter without a published name.
 inline constexpr std::string_view kExtensionPrefix = "crosstalk.";
 
 struct PublishedName {

@@ -24,7 +24,7 @@ struct BlockHandle {
 inline constexpr size_t kBlockTrailerBytes = 5;
 inline constexpr size_t kMaxTableKeyBytes = 4096;
 
-// What all blocks of a table may take together, so that a small file cannot ask for much memory.
+// The limit on all blocks of a table together, so that a small file cannot ask for much memory.
 class TableBudget {
  public:
   explicit TableBudget(std::string source) : source_(std::move(source)) {}

@@ -11,7 +11,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What each field means stands in its row.
+// The fields' rows say what they mean.
 struct ObjectiveConfig {
   std::optional<std::string> name;
   int64_t input_length = 128;

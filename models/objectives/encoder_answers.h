@@ -1,4 +1,4 @@
-// What a BERT or an ALBERT with a task's head answers to the task's rows.
+// Answers of a BERT or an ALBERT with a task's head to the task's rows.
 #pragma once
 
 #include <string_view>

@@ -53,13 +53,13 @@ class ExampleSource {
   virtual Batch Finished(Batch batch) const { return batch; }
   // Places in one pass over the text; INT64_MAX if it has no end.
   virtual int64_t num_places() const = 0;
-  // What a model that always gives one answer can be right on.
+  // The targets that a constant answer can get right.
   virtual std::vector<AccuracyTargets> Answers() const { return {}; }
-  // What no model can undercut on this example, where the text knows it.
+  // The entropy bound of this example, where the text knows it.
   virtual std::optional<LossBound> EntropyBound(int64_t place, int64_t index) const;
 };
 
-// What an example source is made of: a text, or tasks.
+// The inputs of an example source: a text, or tasks.
 struct ExampleInputs {
   std::shared_ptr<const TextSource> text;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -69,7 +69,7 @@ struct ExampleInputs {
   StopRequest stop = {};  // asked while much is prepared: true ends it with Interrupted
 };
 
-// What an objective asks of a tokenizer that is made for it.
+// An objective's requirements of a tokenizer trained for it.
 struct TokenizerNeeds {
   int sentinels = 0;
   LineEnds line_ends = LineEnds::kKept;

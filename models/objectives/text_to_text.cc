@@ -22,7 +22,7 @@ std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& t
   return ids;
 }
 
-// What is written before the end token, or before an id above the tokenizer's, which a published model may have.
+// The text before the end token, or before an id above the tokenizer's, which a published model may have.
 std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const Tokenizer& tokenizer) {
   const auto end = std::find_if(ids.begin(), ids.end(), [&](int32_t id) {
     return id == tokenizer.special_tokens().end || id >= tokenizer.vocab_size();

@@ -22,7 +22,7 @@ class Transport {
   virtual std::string host(int rank) const = 0;
 
   // Begin to send, or to receive a message of at most so many bytes; the bytes must stay until Wait has returned or
-  // Test has said true. What one rank sends to another under one tag, ≥ 0, arrives in the order in which it was sent.
+  // Test has said true. Messages from one rank to another under one tag, ≥ 0, arrive in order.
   virtual Request Send(int to, int tag, std::span<const std::byte> bytes) = 0;
   virtual Request Receive(int from, int tag, std::span<std::byte> bytes) = 0;
   // The number of bytes of the message, once it is there, or has left. A request is waited for once. Error(kFailure)

@@ -48,7 +48,7 @@ struct EnumNames<LossDenominator> {
                                                          {LossDenominator::kPositions, "positions"}};
 };
 
-// What each field means stands in its row.
+// The fields' rows say what they mean.
 struct DataConfig {
   std::string text;
   std::string validation;

@@ -64,7 +64,7 @@ Variable MixByFactors(const Variable& from, const Variable& F) {
   return Add(to, Mul(from, Reshape(D, {b, h, n, 1})));
 }
 
-// What mixes the heads of logits, or of weights.
+// The mixing of the heads of logits, or of weights.
 struct Mixings {
   const Variable &P, &R_X, &R_M, &F_X, &F_M;
 };

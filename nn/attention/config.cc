@@ -121,7 +121,7 @@ void ValidateOptions(const AttentionConfig& c) {
   if (!std::isfinite(c.HeadNormFactor())) FailAt("head_norm_factor", "head_norm_factor is not a finite number");
 }
 
-// What only a layer with projections may have.
+// Options of layers with projections only.
 void CheckNoOptions(const char* form, const AttentionConfig& c) {
   const AttentionConfig none;
   const auto refuse = [&](bool given, const char* key) {

@@ -220,7 +220,7 @@ struct EnumNames<AttentionKind> {
       {AttentionKind::kDiffV2, "diff-v2"},      {AttentionKind::kMta, "mta"}};
 };
 
-// What a user says of a layer, and what it leaves to be derived from the model's width. The one place where the choices
+// A user's choices for a layer; the model's width determines the rest. The one place where the choices
 // are interpreted, so that all who offer them mean the same; AttentionConfig is the layer that follows.
 struct AttentionOptions {
   AttentionKind kind = AttentionKind::kTalking;

@@ -71,7 +71,7 @@ struct Factors {
   Variable l, w;
 };
 
-// What a low-rank generator makes of x[b, n, d], X with first = 0 or M with first = 1, for the mixings c = first (Xl,
+// A low-rank generator's output for x[b, n, d], X with first = 0 or M with first = 1, for the mixings c = first (Xl,
 // Ml) and first + 2 (Xw, Mw):
 //   H = GELU(x·dw1_c)   A[i] = H·qkw_c[i], i < 4   F = (rms over h of A[0], A[1]; A[2], A[3]; tanh(x·dd_c))
 // All four products with x are one.

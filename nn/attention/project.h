@@ -1,4 +1,4 @@
-// What every implementation of attention shares: the checks, and the projections before and after the part that has
+// Common to all implementations of attention: the checks, and the projections before and after the part that has
 // queries against memory positions. nn/attention/attention.h is the layer that most callers want.
 #pragma once
 

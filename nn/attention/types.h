@@ -1,4 +1,4 @@
-// What a call of an attention layer takes and gives: parameters, masks, the projected memory, results. No functions.
+// Inputs and results of an attention layer: parameters, masks, the projected memory, results. No functions.
 #pragma once
 
 #include "crosstalk/autograd/variable.h"
@@ -48,7 +48,7 @@ struct AttentionParameters {
 
 enum class AttentionOutputs { kOutputOnly, kWithWeights };
 
-// What a call of a layer may have beside X and M. The masks say to which memory positions a query may attend, beside
+// Optional inputs of a layer's call besides X and M. The masks say to which memory positions a query may attend, beside
 // the configuration's causality: true = attend; undefined = all. Where both are given, both must allow. A query that
 // may attend to nothing gets W = 0, Y = b_o (0 without biases) and no gradient.
 struct AttentionCallOptions {
@@ -66,7 +66,7 @@ struct AttentionResult {
   AttentionImplementation implementation = AttentionImplementation::kComposed;  // that computed it
 };
 
-// What attention keeps of M: all that belongs to a memory position. Decoding caches one growing copy of it.
+// Attention's projections of M: all that belongs to a memory position. Decoding caches one growing copy of it.
 struct AttentionMemory {
   Variable K;     // [b, m, g_k, d_k]; without projections, and bilinear: M[b, m, d_M] itself
   Variable V;     // [b, m, g_v, d_v]; undefined where V = K

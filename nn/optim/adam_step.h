@@ -1,4 +1,4 @@
-// What AdamW and LAMB share: which parameters decay, and the options of a step.
+// Common to AdamW and LAMB: which parameters decay, and the options of a step.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ double GradientNorm(const std::vector<NamedParameter>& parameters);
 std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameters);
 double NormOf(const std::vector<double>& squares);
 
-// What gradients are to be multiplied by so that their norm is at most max_norm: min(1, max_norm / norm).
+// The factor that limits the norm of gradients to max_norm: min(1, max_norm / norm).
 // max_norm 0 means no clipping. Give it to Optimizer::Step as gradient_scale: NaN, which Step refuses,
 // if the norm is not finite or if, clipped, its square is not (in float).
 double ClipScale(double norm, double max_norm);

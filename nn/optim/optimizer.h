@@ -30,7 +30,7 @@ class Optimizer {
   // tensor, where one is missing, unknown, or of another shape or dtype; nothing is changed then.
   void LoadState(const std::vector<NamedTensor>& state);
   // Before the first step: takes over what another run's optimizer of the same kind knows of these parameters, and goes
-  // on from the steps that it has seen; step() stays 0. What it knows of others is left out. Errors as of LoadState.
+  // on from the steps that it has seen; step() stays 0. Its other parameters are left out. Errors as of LoadState.
   void CarryOver(std::vector<NamedTensor> state);
   int64_t StateBytes() const;
 

@@ -74,7 +74,7 @@ std::vector<BenchCase> AllCases() {
   return all;
 }
 
-// What of a case is measured.
+// The measured variants of a case.
 struct Chosen {
   BenchCase of;
   std::vector<Precision> precisions;
@@ -124,7 +124,7 @@ std::string PlatformLine() {
                 " processors, SIMD ", kernels::SimdTargetName(), ", BLAS ", kernels::GetOpenBlas().core, "\n");
 }
 
-// What multiplies in bf16, and so whose peak its shares are of.
+// The unit that multiplies in bf16, whose peak is the reference.
 std::string BFloat16Line() {
   return StrCat("bfloat16: ", kernels::BFloat16UnitName(),
                 kernels::BFloat16UnitIsHardware()
@@ -161,7 +161,7 @@ std::string Ratio(double of, double to) {
   return text;
 }
 
-// What a row is compared with, each null where it has not been measured.
+// The references of a row, each null where it was not measured.
 struct Compared {
   const BenchResult* fused = nullptr;    // the same benchmark by the fused path
   const BenchResult* in_fp32 = nullptr;  // the same in float

@@ -23,7 +23,7 @@ struct MixingSizes {
   double multiplications() const { return positions() * static_cast<double>(h * h); }
 };
 
-// What one thread works on.
+// One thread's data.
 struct ThreadTiles {
   ThreadTiles(const kernels::AttentionPlan& plan, const Tensor& P_l)
       : packed(Tensor::Empty({plan.h * plan.h}, DType::kFloat32)),

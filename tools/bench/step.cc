@@ -195,7 +195,7 @@ class StepPass : private BatchSource {
   Loop loop_;
 };
 
-// Makes PeakResidentBytes() count from here on. What earlier cases freed goes back to the system first.
+// Makes PeakResidentBytes() count from here on. Memory freed by earlier cases goes back to the system first.
 void ResetPeakResidentBytes(const std::string& name) {
   ReleaseCachedMemory();
   malloc_trim(0);

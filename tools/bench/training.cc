@@ -46,7 +46,7 @@ TrainingConfig Letters384() {
   return config;
 }
 
-// What `make train MODEL=name` trains.
+// The model of `make train MODEL=name`.
 TrainingConfig DefaultOf(const char* name) {
   TrainingConfig config;
   config.model.name = name;

@@ -1,4 +1,4 @@
-// What a cell has measured: all that a table is made of, read from its run folders or from its result.json, which
+// A cell's results: all the data of a table, read from its run folders or from its result.json, which
 // outlives them. docs/reproduction.md says what stands in that file.
 #pragma once
 

@@ -53,19 +53,19 @@ std::optional<std::string> TaskFolderOf(const Cell& cell, const CellFinetuning& 
 TrainingConfig FinetuningOf(const Cell& cell, const CellFinetuning& finetuning, const TrainedModel& origin,
                             const std::string& task_folder, FinetuningLength* length);
 
-// What is the same of two cells that are to see the same text.
+// The settings that make two cells see the same text.
 std::string TextOf(const TrainingConfig& config);
 
 // Whether a run folder holds a finished run.
 bool IsFinished(const std::string& run_folder, bool has_tasks);
 // Whether nothing is left to do: all is finished, or its tasks' files are not there.
 bool IsFinished(const Cell& cell);
-// What result.json says; none where there is none. Error(kData) where it is damaged.
+// The content of result.json; none without the file. Error(kData) where it is damaged.
 std::optional<CellRecord> KeptRecord(const Cell& cell);
 // Writes result.json of a finished cell, or adds the finetunings that it lacks. Nothing happens to a cell that is not
 // finished, is another, or cannot be read. What cannot be written is told on standard error.
 void KeepRecord(const Cell& cell);
-// What tells the text from another that its pretraining saw; none where none has begun.
+// The fingerprint of its pretraining's text; none before the first run.
 std::optional<std::string> DataFingerprintOf(const Cell& cell);
 // Why the run that is in a cell's folder or its result is none of this cell; empty if it is, or there is none.
 std::string WhyAnother(const Cell& cell);
@@ -75,7 +75,7 @@ std::string WhyAnother(const Cell& cell, const CellFinetuning& finetuning);
 FinetuningRecord ReadFinetuning(const Cell& cell, const CellFinetuning& finetuning);
 // The step that the last line of its pretraining's metrics is of; 0 without one.
 int64_t StepOf(const Cell& cell);
-// What the cell's failure.json says; empty where there is none.
+// The content of the cell's failure.json; empty without the file.
 std::string FailureOf(const Cell& cell);
 
 enum class CellEnd {
@@ -84,7 +84,7 @@ enum class CellEnd {
   kFailed,   // failure.json says why
   kLocked,   // another process computes it
 };
-// Begins or goes on with a cell, on the ranks where there are some. What happens is told on standard error. An error
+// Begins or goes on with a cell, on the ranks where there are some. Events are printed on standard error. An error
 // that cuts off what the ranks do together is thrown once it is recorded.
 CellEnd RunCell(const Cell& cell, const StopSignals& signals, RankGroup* ranks = nullptr);
 

@@ -62,7 +62,7 @@ void CheckData(const std::vector<Cell>& cells) {
   }
 }
 
-// What a model's finetunings take, counted on one of its rows.
+// The cost of a model's finetunings, counted on one of its rows.
 struct FinetuningPlan {
   double steps = 0;  // of its pretraining, that take as long
   int64_t memory_bytes = 0, disk_bytes = 0;

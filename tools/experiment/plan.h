@@ -1,4 +1,4 @@
-// What a call would cost, before it begins: runs, time, disk and memory, by multiplications and one rate that is
+// The cost of a call, before it begins: runs, time, disk and memory, by multiplications and one rate that is
 // measured.
 #pragma once
 

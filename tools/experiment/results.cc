@@ -174,7 +174,7 @@ class Collector {
     return fingerprint == *first;
   }
 
-  // What computed the run, and on which text: runs on another than the table's first are not counted.
+  // Notes the run's machine and text: runs on another than the table's first are not counted.
   bool NoteRun(const Cell& cell, const PretrainingRecord& record) {
     if (!IsOfTheSameText(record.data_fingerprint, &fingerprints_[TextOf(cell.pretraining)])) {
       Miss(cell, "not counted: it was trained on other text than the first");

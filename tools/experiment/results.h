@@ -15,7 +15,7 @@
 
 namespace crosstalk {
 
-// What one run of a cell has measured at its end.
+// The final measures of a cell's run.
 struct CellResult {
   uint64_t seed = 0;
   std::map<std::string, double> values;  // by measure; shares in per cent
@@ -59,7 +59,7 @@ struct TableResult {
   // Of rows that have a seed in common.
   std::vector<SettingPair> PairsOf(const TableMeasure& measure) const;
   int64_t MostSeeds() const;
-  // What all rows have in common; none where they differ in it.
+  // Common to all rows; none where they differ.
   std::optional<int64_t> Length() const, Steps() const;
 };
 

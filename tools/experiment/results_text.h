@@ -19,7 +19,7 @@ TextTable ClaimsTable(const TableResult& result, std::vector<std::string>* not_m
 // A row for each measure and each two rows that have a seed in common, of a table without claims.
 TextTable DifferencesTable(const TableResult& result);
 
-// What was run: sentences.
+// The runs of the table: sentences.
 std::vector<std::string> RunNotes(const TableResult& result);
 // How the claims were tested: a sentence.
 std::string ClaimsNote();

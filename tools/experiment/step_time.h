@@ -1,4 +1,4 @@
-// What steps of a configuration cost, without its text or tokenizer, and how quickly this machine computes them.
+// The cost of a configuration's steps, without its text or tokenizer, and this machine's speed.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace crosstalk {
 
-// What a step of the configuration takes of memory, for the vocabulary that it asks for.
+// A step's memory in the configuration, for the vocabulary that it asks for.
 StepCost CostOfStep(const TrainingConfig& config);
 
 // Multiplications a second of such a step here: of forward and backward in a few steps on bytes of the built-in corpus,
@@ -19,7 +19,7 @@ StepCost CostOfStep(const TrainingConfig& config);
 // came.
 std::optional<double> MeasureRate(const TrainingConfig& config, const StopSignals& signals);
 
-// What a finetuning takes: its steps, and its answers to the held-out rows, each of which counts as a forward pass.
+// The cost of a finetuning: its steps, and its answers to the held-out rows, each of which counts as a forward pass.
 // None where the task has no files.
 struct FinetuningCost {
   int64_t steps = 0;

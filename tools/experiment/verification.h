@@ -29,7 +29,7 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
 std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed);
 
 // Computes the cell in `folder`, from its beginning whatever is there, and compares it with the cell's result; that it
-// cannot be computed is a difference. What is equal is removed. False: a signal ended it. Error(kUsage) where the cell
+// cannot be computed is a difference. Equal ones are removed. False: a signal ended it. Error(kUsage) where the cell
 // itself is there. The caller holds the lock of `folder`.
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification);
 

@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// What the thread itself tells the other ranks: one byte under the tag after largest_tag().
+// The thread's own message to the other ranks: one byte under the tag after largest_tag().
 constexpr char kBeat = 'b';     // it is there
 constexpr char kGoodbye = 'g';  // it sends nothing more but beats
 constexpr char kBegun = 'r';    // it has begun to receive a large message
@@ -98,12 +98,12 @@ class Progress::Thread {
     MPI_Message message;
     size_t size;
   };
-  // What one rank sends under one tag: one of the two is empty.
+  // A rank's messages under one tag: one of the two is empty.
   struct Stream {
     std::deque<Arrival> arrivals;
     std::deque<Request*> receives;
   };
-  // What MPI is at work on.
+  // A pending operation of MPI.
   struct Operation {
     Request* request;  // of which it is a piece; nullptr: of none, or of one that was given up
     int peer;

@@ -43,7 +43,7 @@ class RequestTable {
   bool Test(Id id);
 
   // ---- The thread that owns MPI ----
-  // What was posted since the last call, in order. A request stays until Finish and a caller's Wait.
+  // Requests posted since the last call, in order. A request stays until Finish and a caller's Wait.
   std::vector<Request*> TakePosted();
   void Finish(Request* request);
   // Returns after the time, or true as soon as a caller posts, waits or wakes.

@@ -45,7 +45,7 @@ const NamedText* FindScale(const std::string& name) {
   return found == std::end(kScales) ? nullptr : found;
 }
 
-// What the rows of the tables and the cells decide.
+// Fields that rows of the tables and cells decide.
 constexpr const char* kFieldsOfRows[] = {"attention",  "heads",   "key_heads",    "value_heads",  "key_size",
                                          "value_size", "dynamic", "encoder_self", "decoder_self", "encoder_decoder",
                                          "model",      "seed",    "init_from",    "continued_at", "optimizer_start",
@@ -75,7 +75,7 @@ void SetFields(const JsonReader& reader, const char* key, TrainingConfig* config
   }
 }
 
-// What a finetuning takes over from the pretraining.
+// Fields that a finetuning inherits from the pretraining.
 void CheckFieldsOfFinetuning(const JsonReader& reader, const char* key) {
   std::vector<std::string> taken = {"tokenizer", "vocabulary"};
   for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) taken.push_back(field.key);

@@ -1,4 +1,4 @@
-// What each rank does in a training step, as a list of operations: the calls of RankReducer and RankGroup, with the
+// Each rank's work in a training step, as a list of operations: the calls of RankReducer and RankGroup, with the
 // seconds of a recording instead of the computation.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace crosstalk {
 
-// What messages are for. Counts, losses and squares are small, and go through rank 0.
+// The purpose of messages. Counts, losses and squares are small, and go through rank 0.
 enum class Traffic : uint8_t { kCounts, kLosses, kSquares, kGradient, kWeight };
 inline constexpr int kTraffics = 5;
 

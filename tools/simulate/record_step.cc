@@ -89,7 +89,7 @@ class TimedReducer : public LocalReducer {
   int64_t loss_bytes_ = 0;
 };
 
-// What all steps took, value by value.
+// The values of all steps.
 struct Samples {
   std::vector<double> step, batch, forward, backward, norm, optimizer;
   std::vector<std::vector<double>> gradients;  // by parameter

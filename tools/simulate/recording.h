@@ -49,7 +49,7 @@ struct StepRecording {
 Json ToJson(const StepRecording& recording);
 // Error(kData) that begins with `source` for what is missing, unknown, of another type, or cannot be.
 StepRecording RecordingFromJson(const Json& json, const std::string& source);
-// What each file of one begins with.
+// The beginning of each file.
 std::string RecordingBegin();
 StepRecording ReadRecording(const std::string& path);
 

@@ -58,7 +58,7 @@ std::string HtmlOf(const ScalingCurve& curve) {
   return HtmlTable(table.header, rows, {.caption = TitleOf(curve)});
 }
 
-// What StandaloneSvg says of itself.
+// The height in StandaloneSvg's text.
 int HeightOf(const std::string& svg) {
   const std::string name = "\" height=\"";
   return std::atoi(svg.c_str() + svg.find(name) + name.size());

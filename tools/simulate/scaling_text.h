@@ -11,15 +11,15 @@
 
 namespace crosstalk {
 
-// What is said of every figure before it is shown.
+// The note above every figure.
 std::string SimulatedNote();
-// What the recording is of: name and value.
+// The origin of the recording: name and value.
 std::vector<std::pair<std::string, std::string>> RecordingFacts(const StepRecording& recording);
 // "Strong scaling on 10GbE (…), simulated".
 std::string TitleOf(const ScalingCurve& curve);
 // A row for each number of ranks.
 TextTable TableOf(const ScalingCurve& curve);
-// What its columns are.
+// The legend of its columns.
 std::string ColumnsNote();
 
 std::string ScalingText(const StepRecording& recording, const std::vector<ScalingCurve>& curves);
