@@ -80,7 +80,7 @@ class Model : public Module {
   // kKeep unless set.
   virtual void SetActivations(Activations activations) = 0;
 
-  // What all that the model computes is computed in, its gradients and what its decoder writes too, whatever
+  // The precision of all the model's computations, its gradients and decoding too, whatever
   // OpContext::precision is outside. kFloat32 unless set: by the run that trains it or trained it, or by a command.
   void SetPrecision(Precision precision) { precision_ = precision; }
   Precision precision() const { return precision_; }
@@ -88,7 +88,7 @@ class Model : public Module {
   // Error(kUsage) if the batch lacks a tensor that the model reads, or its shape does not fit.
   LossResult Loss(const Batch& batch, const LossOptions& options, const ForwardContext& context) const;
 
-  // What the model computes of inputs under their published names (input_ids, attention_mask, labels, …; see
+  // The model's outputs for inputs under their published names (input_ids, attention_mask, labels, …; see
   // published_inputs.h), by the names that Hugging Face gives its outputs. Error(kUsage) that names the input at fault.
   std::vector<NamedVariable> Outputs(const Batch& inputs, OutputDetail detail, const ForwardContext& context) const;
 

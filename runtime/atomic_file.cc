@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNameAttempts = 1000;
 
-// The prefix of the names of unfinished versions of `path`.
+// The prefix of the temporary names for `path`.
 std::string TemporaryPrefix(const std::string& path) {
   return StrCat(".", std::filesystem::path(path).filename().string(), ".tmp-");
 }

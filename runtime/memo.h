@@ -1,4 +1,4 @@
-// What a function of its arguments alone returned for those it has seen: plans that every step of a training or of a
+// The results of a pure function for arguments that it has seen: plans that every step of a training or of a
 // generation asks for again.
 #pragma once
 

@@ -49,7 +49,7 @@ fuzz:  ## look for inputs that break it: TARGET=json SECONDS=60; by default each
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_CHOSEN:%=$(BUILD)/fuzz/%)
 
-# What clang++ does not take, nobody who builds with g++ sees. One instruction set tells; nothing is written.
+# A build with g++ does not show what clang++ refuses. One instruction set tells; nothing is written.
 .PHONY: fuzz-check
 fuzz-check: $(COMMAND)  ## whether clang++ takes the sources that make fuzz compiles
 	@{ find $(BUILD)/units -name unit.cc -not -path '$(BUILD)/units/tests/*'; echo '$(SIMD_SOURCES) $(filter-out tests/fuzz/driver.cc,$(wildcard tests/fuzz/*.cc))'; } \

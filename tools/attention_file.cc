@@ -118,7 +118,7 @@ class FileLayout {
     }
   }
 
-  // What tensors that are there without another word ask for.
+  // The defaults for tensors without options.
   void ChooseOptions() {
     if (Has("dw1")) config.dynamic_form = DynamicForm::kLowRank;
     if (Has("lambda_q1")) config.differential = Differential::kV1;

@@ -46,7 +46,7 @@ FieldTable<ForwardSettings> ForwardFields() {
 // A file of inputs may hold the prompts of a generation too, which have rows of their own.
 constexpr std::string_view kPromptPrefix = "gen_";
 
-// What a file's tensors are to a model; the errors name the file.
+// A file's tensors as a model's inputs; the errors name the file.
 std::vector<NamedVariable> Outputs(const Model& model, const TensorFile& file, OutputDetail detail) {
   try {
     Batch batch;

@@ -116,7 +116,7 @@ TaskScore ScoreTask(const TaskType& type, const ScoreSettings& settings, const s
   const std::vector<TaskRow> rows = type.read(type, gold, TaskSplit::kDev);
   std::vector<TaskPrediction> predictions = settings.text ? ReadTextPredictions(type, predictions_path, rows)
                                                           : type.read_predictions(type, predictions_path, rows);
-  // What a file beside the predictions says counts only where the user names it, as with the script.
+  // A file beside the predictions counts only if the user names it, as with the script.
   for (TaskPrediction& prediction : predictions) prediction.no_answer.reset();
   if (!settings.na_probs.empty()) ReadNoAnswerProbabilities(settings.na_probs, rows, &predictions);
   TaskScore score = {&type, std::ssize(rows), {}};

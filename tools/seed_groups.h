@@ -29,7 +29,7 @@ std::string MeanText(const std::string& measure, const BySeed& values);
 // A row for each measure and each pair of groups that have a seed in common: the mean of the differences and its
 // two-sided 95 % interval.
 TextTable DifferencesTable(const std::vector<SeedGroup>& groups);
-// What the table's numbers are: sentences.
+// The legend of the table's numbers: sentences.
 std::string DifferencesNote();
 
 }  // namespace crosstalk

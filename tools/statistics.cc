@@ -49,7 +49,7 @@ int64_t ConnectedParts(const std::vector<Observation>& observed) {
   return static_cast<int64_t>(parts.size());
 }
 
-// What is left of each value without its setting's and its seed's part: each in turn is taken out as a mean until
+// The residual of each value without its setting's and its seed's part: each in turn is taken out as a mean until
 // nothing changes, which is the least-squares fit. Where every setting has every seed it takes one round.
 std::vector<double> AdditiveResiduals(const std::vector<Observation>& observed, double size) {
   constexpr int kMostRounds = 10'000;

@@ -80,7 +80,7 @@ class Contractions {
     return static_cast<int>(plan_.operands.size() + plan_.steps.size()) - 1;
   }
 
-  // What a set of operands (a bit mask) contracts to, at best, and the two halves it is made of.
+  // The best contraction of a set of operands (a bit mask), and its two halves.
   struct Best {
     Cost cost;
     Labels labels;

@@ -81,7 +81,7 @@ HWY_NOINLINE inline void BiasGradients(const BackwardTile& tile, const ChunkTile
   }
 }
 
-// What the first pass kept of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
+// The first pass's rows of the tile's next chunk, in a cache farther away: for the mixing of dL to ask for while it
 // computes.
 template <class Terms>
 HWY_INLINE PrefetchThree NextKept(const BackwardTile& tile, const ChunkTile& at) {

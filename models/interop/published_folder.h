@@ -60,7 +60,7 @@ class PublishedFolder {
   std::vector<std::string> remarks_;
 };
 
-// What a checkpoint of Mesh TensorFlow may leave open, as its configuration would say it.
+// Settings that a checkpoint of Mesh TensorFlow may leave open, as its configuration would say it.
 struct MeshOptions {
   std::optional<FeedForwardKind> feed_forward = {};
   std::optional<std::string> dynamic = {};  // "Xl,Mw": the dynamic projections that there are

@@ -1,4 +1,4 @@
-// What a model must say to be read from, and written as, the folders that its publishers' framework has (Hugging Face's
+// A model's interface for reading and writing the folders that its publishers' framework has (Hugging Face's
 // config.json and model.safetensors, or a checkpoint of Mesh TensorFlow and its operative_config.gin): one table of
 // tensors, and the two configurations as functions of each other.
 #pragma once

@@ -72,7 +72,7 @@ class PublishedParameters : public StoredParameters {
          " of the model that ", config_name_, " asks for");
   }
 
-  // What nobody took must be a copy of what somebody did, or without effect: then it is the result's.
+  // A tensor not taken must be a copy of a taken one, or without effect: then it is the result's.
   // The tensors are let go: the model, which keeps this object, has its own.
   std::vector<NamedTensor> CheckRest() {
     std::vector<NamedTensor> kept;

@@ -70,7 +70,7 @@ class LmWriter : public TextWriter {
   bool WritesLines() const override { return true; }
 
  private:
-  // What stands before the beginning of a text, as no token means that: a line end, where the tokenizer has one, or the
+  // The token before the beginning of a text, as no token means that: a line end, where the tokenizer has one, or the
   // end of a sentence or a word, or its first token. The space that SentencePiece puts in front of a text stands before
   // none of these inside of one.
   std::vector<int32_t> Beginning() const {

@@ -20,7 +20,7 @@ std::string DescribeTextToText(const ObjectiveConfig& config);
 Batch EmptyTextToTextBatch(const ObjectiveConfig& config, const SpecialTokens& tokens, int64_t rows);
 std::unique_ptr<ExampleSource> MakeTextToTextExamples(const ObjectiveConfig& config, ExampleInputs inputs);
 
-// What the model writes for each row, the likeliest token each time, as TaskType::answer_of_text reads it. Another
+// The model's greedy answer to each row, as TaskType::answer_of_text reads it. Another
 // decoder than the default is for measuring the published cache of dynamic projections (decoder.h).
 std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Model& model, const Tokenizer& tokenizer,
                                          const TaskType& task, const std::vector<TaskRow>& rows,

@@ -143,7 +143,7 @@ Tensor T5::DecodeStep(const Tensor& tokens, TransformerCache& cache) const {
 
 namespace {
 
-// What the decoder reads where only labels are given: those that count nothing are padding to it.
+// The decoder's inputs where only labels are given: those that count nothing are padding to it.
 Tensor DecoderIds(const Tensor& labels, const SpecialTokens& tokens) {
   const Tensor ids = labels.Clone();
   std::replace(ids.data<int32_t>(), ids.data<int32_t>() + ids.num_elements(), kIgnoredLabel, tokens.pad);

@@ -37,7 +37,7 @@ BestSpan FindBestSpan(std::span<const WindowScores> windows, const EncoderTaskOp
 // the window's; of equal ones the earlier.
 std::vector<int64_t> WindowsOfMostContext(std::span<const WindowScores> windows);
 
-// What the passage says in these tokens, in its own characters: whole ones, with the accents after them that no token
+// The passage's text at these tokens, in its own characters: whole ones, with the accents after them that no token
 // covers, without white space around.
 std::string SpanText(std::string_view passage, std::span<const TokenSpan> tokens, const PassageWindow& span);
 

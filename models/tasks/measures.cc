@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// What sums to be divided by each other are made of: n, targets, answers, and those that are both.
+// The counts of a ratio of sums: n, targets, answers, and those that are both.
 struct ClassCounts {
   int64_t targets = 0, answers = 0, both = 0;
 };

@@ -1,4 +1,4 @@
-// What the tasks' scores share: rows beside their predictions, and answers as classes and numbers.
+// Common to the tasks' scores: rows beside their predictions, and answers as classes and numbers.
 #pragma once
 
 #include <cstdint>

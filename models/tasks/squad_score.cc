@@ -14,7 +14,7 @@
 namespace crosstalk {
 namespace {
 
-// What a question of SQuAD 2.0 scores.
+// The scores of a question of SQuAD 2.0.
 struct Scored {
   bool has_answer = false;
   bool predicted = false;  // that there is an answer: its text is not empty

@@ -18,7 +18,7 @@ std::vector<TaskFile> WriteSuperGlue(const TaskType& type, const std::vector<Tas
 std::vector<TaskPrediction> ReadSuperGluePredictions(const TaskType& type, const std::string& path,
                                                      const std::vector<TaskRow>& rows);
 
-// What reading and predictions share. Rows of RTE and AX-b also come in GLUE's files.
+// Common to reading and predictions. Rows of RTE and AX-b also come in GLUE's files.
 bool IsJsonl(const std::string& path);
 std::string SuperGluePredictionsFile(const TaskType& type);  // "BoolQ.jsonl"
 

@@ -16,7 +16,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What an answer is.
+// The kind of an answer.
 enum class TaskForm {
   kClassification,  // one of the task's labels
   kRegression,      // a number
@@ -43,7 +43,7 @@ struct TaskRow {
   std::string id;      // as a file of predictions names it
   std::string group;   // rows that a score takes together (a question of MultiRC, "middle" of RACE); empty: none
 
-  // What an encoder reads. A span is asked for by `first`, the question, and stands in `second`. Each choice is read
+  // An encoder's inputs. A span is asked for by `first`, the question, and stands in `second`. Each choice is read
   // after the same `first`, a passage that is long and stands here once.
   std::string first;
   std::optional<std::string> second;
@@ -53,18 +53,18 @@ struct TaskRow {
   };
   std::vector<Choice> choices;  // of a multiple choice
 
-  // What a text-to-text model reads, and the texts that are right; the first one is trained on.
+  // A text-to-text model's input, and the correct texts; the first one is trained on.
   std::string input;
   std::vector<std::string> targets;
 
-  // What is right; nothing of it in a test set.
+  // The correct answer; empty in a test set.
   bool labelled = false;
   int64_t label = 0;                // of the task's labels, or of the choices
   double number = 0;                // of a regression
   std::vector<TaskAnswer> answers;  // of a span; of ReCoRD the entities; none: there is no answer
 };
 
-// What a model answers to the row of that id. `answer` is as the official files have it: a label's name, a number, a
+// A model's answer to the row of that id. `answer` is as the official files have it: a label's name, a number, a
 // text; for a text-to-text model's answer that is no label, that text. Of a span, empty: no answer.
 struct TaskPrediction {
   std::string id;
@@ -88,7 +88,7 @@ struct TaskType {
 
   // Error(kData) that names file and line for what is not of the format; nothing is left out silently.
   std::vector<TaskRow> (*read)(const TaskType& type, const std::string& path, TaskSplit split);
-  // What a text-to-text model's words mean as an answer; the words themselves where they mean none.
+  // A text-to-text model's words as an answer; the words themselves where they mean none.
   std::string (*answer_of_text)(const TaskType& type, const TaskRow& row, const std::string& text);
   // The official form of predictions, in the order of the rows, each of which has one.
   std::vector<TaskFile> (*write)(const TaskType& type, const std::vector<TaskRow>& rows,

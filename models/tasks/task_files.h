@@ -1,4 +1,4 @@
-// What the readers of all tasks share: a task's file as lines of checked text, its rows as they come in, and
+// Common to the readers of all tasks: a task's file as lines of checked text, its rows as they come in, and
 // predictions as they are read back.
 #pragma once
 

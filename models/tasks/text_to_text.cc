@@ -8,7 +8,7 @@
 namespace crosstalk {
 namespace {
 
-// What RE2's \s and [[:punct:]] are: ASCII alone.
+// RE2's \s and [[:punct:]]: ASCII alone.
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r'; }
 bool IsPunctuation(char c) {
   return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');

@@ -10,7 +10,7 @@
 
 namespace crosstalk {
 
-// What a row without a label has as its target.
+// The target of a row without a label.
 inline constexpr const char* kNoLabelText = "<unk>";
 
 // "cb hypothesis: … premise: …": a task's name, and each field's name in front of its text.

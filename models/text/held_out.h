@@ -1,4 +1,4 @@
-// What of a corpus is held out for validation, where no text is named for it; see OpenFileCorpus.
+// The part of a corpus held out for validation, where no text is named for it; see OpenFileCorpus.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ struct TemplatePart {
 using PairTemplate = std::vector<TemplatePart>;
 PairTemplate TemplateOf(const Tokenizer& tokenizer, int texts);  // 1 or 2 texts
 
-// What is cut off a text or two that are too long: from their ends.
+// The cut of one or two texts that are too long, at their ends.
 enum class Truncation {
   kNone,          // nothing: too long is Error(kUsage) of the field "max_length"
   kLongestFirst,  // token by token from the longer one, from B where they are equally long (as in BERT's pretraining)

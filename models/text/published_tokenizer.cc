@@ -75,7 +75,7 @@ void CheckInVocabulary(const AddedToken& token, const std::string& piece, const 
   }
 }
 
-// What stands around the text: "101:0 A:0 102:0" is the id 101, the text and the id 102, all in segment 0.
+// The tokens around the text: "101:0 A:0 102:0" is the id 101, the text and the id 102, all in segment 0.
 std::string TemplateText(const JsonReader& processor, const char* key, const std::string& name) {
   std::vector<std::string> parts;
   const JsonReader tokens = processor.Object("special_tokens");

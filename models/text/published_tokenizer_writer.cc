@@ -50,7 +50,7 @@ bool IsSpecialId(const Tokenizer& tokenizer, int32_t id) {
          id == ids.separator || id == ids.mask;
 }
 
-// What stands around one text or two.
+// The tokens around one text or two.
 Json PostProcessorJson(const Tokenizer& tokenizer) {
   Json::Object tokens;
   const auto form_of = [&](int texts) {

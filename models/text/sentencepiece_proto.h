@@ -11,7 +11,7 @@
 
 namespace crosstalk {
 
-// What errors of a WireReader begin with, for the model `name`.
+// The beginning of a WireReader's errors, for the model `name`.
 inline std::string NotASentencePieceModel(const std::string& name) {
   return name + ": not a usable SentencePiece model";
 }

@@ -39,7 +39,7 @@ std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, co
 // From that descriptor.
 std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name, int num_sentinels);
 
-// What ALBERT's tokenizer does to text before its `.model` reads it, after Google's preprocess_text: white space
+// ALBERT's rewriting of text before its `.model` reads it, after Google's preprocess_text: white space
 // becomes spaces, `` and '' become ", then NFKD without combining characters, and lower case; and split_numbers.
 struct AlbertRules {
   bool keep_accents = false;
@@ -48,7 +48,7 @@ struct AlbertRules {
 // With the model's own <pad>, <unk>, [CLS], [SEP] and [MASK] as literal tokens.
 TextRules RulesOf(const AlbertRules& albert, std::string_view model);
 
-// What a bare model says of itself: it is taken for one of ALBERT's if [CLS], [SEP] and [MASK] are control pieces of it
+// A bare model's kind: it is taken for one of ALBERT's if [CLS], [SEP] and [MASK] are control pieces of it
 // and it does not spell in bytes (as those that are trained here do), and for an uncased one unless a piece has an
 // upper-case letter. nullopt: none of ALBERT's.
 std::optional<AlbertRules> LooksLikeAlbert(std::string_view model);

@@ -1,4 +1,4 @@
-// What a published tokenizer does to a text before its vocabulary is looked at: special tokens that stand literally in
+// A published tokenizer's rewriting of a text before its vocabulary applies: special tokens that stand literally in
 // it are cut out, and the rest is rewritten.
 #pragma once
 

@@ -25,7 +25,7 @@ class TextSection {
   const TextFile& file() const { return *file_; }
   size_t begin() const { return begin_; }
   int64_t size() const { return size_; }  // bytes of text, 0 if there is none
-  // Appends bytes [position, position + count) of the text, fewer at its end. What it reads of the file is bounded by
+  // Appends bytes [position, position + count) of the text, fewer at its end. It reads no more of the file than
   // the count and the distance of two marks, however long the documents and lines are. Where a document's kDocumentEnd
   // is among them, where that ends in *out is appended to *document_ends.
   void Read(int64_t position, int64_t count, std::string* out, std::vector<int64_t>* document_ends = nullptr) const;

@@ -19,7 +19,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 inline constexpr int kDefaultSentinels = 100;
 inline constexpr int kMaxSentinels = 1'000'000;
 
-// What becomes of line ends in a SentencePiece tokenizer that is trained.
+// The treatment of line ends in a trained SentencePiece tokenizer.
 enum class LineEnds {
   kSpaces,  // spaces, as in T5's
   kKept,    // pieces of their own, so that text that is written has lines
@@ -109,7 +109,7 @@ class Tokenizer {
   std::string DecodeEach(std::span<const int32_t> ids,
                          const std::function<void(int32_t id, std::string* text)>& append_text) const;
   std::string SentinelText(int32_t id) const;
-  // What FileContents says of a tokenizer without a file format of its own: its kind, `own` members, its sentinels.
+  // The FileContents of a tokenizer without a file format of its own: its kind, `own` members, its sentinels.
   Json Descriptor(const std::vector<Json::Member>& own) const;
 
  private:
@@ -134,7 +134,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
                                          int num_sentinels = kDefaultSentinels);
 std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
 
-// What a user names: such a file, or a folder that holds tokenizer.json, vocab.txt, spiece.model or tokenizer.model
+// A path from the user: such a file, or a folder that holds tokenizer.json, vocab.txt, spiece.model or tokenizer.model
 // (the first of them that is there): a published model's, a run's or a checkpoint's. Beside the file it reads
 //   tokenizer_config.json, tokenizer.json  of a vocab.txt: whether it is cased, its accents and its Chinese characters
 //   tokenizer_config.json, config.json     of a .model: whether it is ALBERT's, whose text is prepared (RulesOf); where

@@ -16,8 +16,9 @@ using std::string_view_literals::operator""sv;
 constexpr size_t kTokensPerText = 64;
 constexpr size_t kTokensVaried = 1024;  // of a large vocabulary, about as many
 
-// What tokenizers rewrite, each in the places where it makes a difference: white space, case, accents in both forms,
-// compatible characters, marks of every kind, controls, Chinese, numbers, quotes and what looks like special tokens.
+// The inputs that tokenizers rewrite, each in the places where it makes a difference: white space, case, accents in
+// both forms, compatible characters, marks of every kind, controls, Chinese, numbers, quotes and what looks like
+// special tokens.
 constexpr std::string_view kShowingTexts[] = {
     ""sv,
     " "sv,

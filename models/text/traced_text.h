@@ -26,7 +26,7 @@ struct Utf8Text {
 Utf8Text ToUtf8(const TracedText& text);
 void AppendUtf8(char32_t code, std::string* text);
 
-// What Unicode says of characters, by utf8proc (its version decides which characters there are).
+// Unicode's properties of characters, by utf8proc (its version decides which characters there are).
 bool IsWhiteSpace(char32_t code);     // the property White_Space
 bool IsPunctuation(char32_t code);    // the categories P, and ASCII's symbols such as $ + < ^ `
 bool IsUpperCase(char32_t code);      // has another character as its lower case

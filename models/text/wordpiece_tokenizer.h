@@ -40,7 +40,7 @@ struct WordPieceModel {
   bool clean_up = true;        // Decode: no space before . , ? ! and n't 's 'm 've 're
 };
 
-// What BERT's rewriting does, in this order.
+// The steps of BERT's rewriting, in this order.
 struct BertRules {
   bool clean = true;
   bool space_chinese = true;

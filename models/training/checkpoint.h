@@ -1,5 +1,5 @@
 // Checkpoints: directories `step-00000123/` of any files and a manifest with their sizes and checksums, that survive
-// a crash at any moment. What the files hold is the caller's business.
+// a crash at any moment. The caller decides the files' content.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class CheckpointStore {
 
   // Keeps the newest `keep_last` (≥ 1) good checkpoints and the good one of the lowest score, and removes the other
   // good ones, and what interrupted removals have left. What is not good stays, damaged or not to be read at the
-  // moment, for its owner to look at. What cannot be removed is no error: the next call tries again. Killed at any
+  // moment, for its owner to look at. A failed removal is no error: the next call tries again. Killed at any
   // point, it leaves whole checkpoints and rubbish that RemoveStale takes.
   struct Pruned {
     std::vector<int64_t> removed;     // steps

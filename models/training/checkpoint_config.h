@@ -1,4 +1,4 @@
-// What the checkpoints of a run hold, for the code that writes them and the code that reads them.
+// The content of a run's checkpoints, for the code that writes them and the code that reads them.
 #pragma once
 
 #include <optional>

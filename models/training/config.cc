@@ -56,7 +56,7 @@ std::vector<int64_t> Stages(const OptimizationConfig& config) {
   return stages;
 }
 
-// What the configuration leaves open of how its model is trained.
+// Training settings that the configuration leaves open.
 void TakeRecipe(const Recipe& recipe, TrainingConfig& config) {
   OptimizationConfig& optimization = config.optimization;
   if (!optimization.optimizer) optimization.optimizer = recipe.optimizer;

@@ -31,10 +31,10 @@ namespace CROSSTALK_PUBLIC crosstalk {
 class Tokenizer;
 struct ObjectiveType;
 
-// What a step's loss is divided by: the targets that are not padding, or all positions of the batch, padding too (as in
+// The denominator of a step's loss: the targets that are not padding, or all positions of the batch, padding too (as in
 // the published T5 runs).
 enum class LossDenominator { kTokens, kPositions };
-// What a run that begins with another's weights does with the state of that run's optimizer.
+// The use of the origin's optimizer state in a run that begins with another's weights.
 enum class OptimizerStart { kFresh, kCarried };
 
 template <>
@@ -92,7 +92,7 @@ struct OptimizationConfig {
 // The most rows of a part of a step, and those of a batch of an evaluation.
 int64_t RowsAtATime(const OptimizationConfig& config);
 
-// What is written and when.
+// The outputs and their intervals.
 struct RunConfig {
   std::optional<int64_t> eval_every;
   int64_t eval_batches = 32;
@@ -154,7 +154,7 @@ LossOptions MakeLossOptions(const OptimizationConfig& config);
 ScheduleConfig MakeSchedule(const OptimizationConfig& config);
 // The one that it names, or its model's first.
 const ObjectiveType& ObjectiveOf(const TrainingConfig& config);
-// What its model is told of the tokenizer; of one that does not exist yet (null), what it is asked for.
+// The tokenizer's properties for its model; for one that does not exist yet (null), the requested ones.
 Vocabulary VocabularyOf(const TrainingConfig& config, const Tokenizer* tokenizer);
 // The configuration of its model, with a tokenizer of that vocabulary. Error(kUsage) of the field at fault.
 std::unique_ptr<ModelConfig> ConfigureModel(const TrainingConfig& config, const Vocabulary& vocabulary);

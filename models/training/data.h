@@ -1,4 +1,4 @@
-// What a training run learns from: the corpus or the tasks that a configuration names, the tokenizer, and the batches
+// A training run's data: the corpus or the tasks that a configuration names, the tokenizer, and the batches
 // made of them.
 #pragma once
 
@@ -32,7 +32,7 @@ struct TrainingData {
 TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer = nullptr,
                               const StopRequest& stop = {});
 
-// What a new run would open, and an Error for all that it would refuse of it: for a dry run. Long text takes no
+// The data that a new run would open, with the same Errors: for a dry run. Long text takes no
 // tokenizer to be made from it: it is long enough for one of bytes, and `tokenizer` is null.
 TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<const Tokenizer> kept_tokenizer = nullptr);
 
@@ -60,7 +60,7 @@ enum class EvaluationExtent { kEvalBatches, kWholeText };
 std::unique_ptr<EvaluationBatches> MakeEvaluation(const TrainingConfig& config, std::shared_ptr<const TextSource> text,
                                                   std::shared_ptr<const Tokenizer> tokenizer,
                                                   EvaluationExtent extent = EvaluationExtent::kEvalBatches);
-// What a run is measured on: the held-out text of its corpus, or the held-out rows of its tasks.
+// A run's evaluation data: the held-out text of its corpus, or the held-out rows of its tasks.
 std::unique_ptr<HeldOut> MakeHeldOut(const TrainingConfig& config, const TrainingData& data);
 
 }  // namespace crosstalk

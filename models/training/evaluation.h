@@ -34,7 +34,7 @@ EvaluationSums SumsOf(const Model& model, const EvaluationBatches& batches, int6
                       const Observer& observer = {});
 EvaluationResult ResultOf(const std::vector<EvaluationSums>& shares);
 
-// What a measure is compared with.
+// The references of a measure.
 struct Baselines {
   std::optional<double> entropy_bound = {};  // nats a target that no model can undercut, where the text knows it
   // For each measure that has one, that of the best constant answer: what a model must beat to have learnt anything.

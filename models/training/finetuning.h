@@ -12,7 +12,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What is published for a model and a task: passes over the examples, or steps.
+// The published length for a model and a task: passes over the examples, or steps.
 struct FinetuningLength {
   double epochs = 3;
   int64_t steps = 0;  // where not 0, instead of the passes

@@ -48,7 +48,7 @@ struct StepResult {
 // A line of metrics.jsonl: {"event": "train", "step", "loss", each metric, …, "tokens_per_second"}.
 Json StepEvent(const StepResult& step);
 
-// What a loop, and a run in a folder, tell while they go on. Any may be empty.
+// Callbacks of a loop, and of a run in a folder. Any may be empty.
 struct TrainingObserver {
   std::function<void(const std::string& message)> message = {};  // of a run: a sentence for the user
   std::function<void(const StepResult& step)> step = {};

@@ -25,7 +25,7 @@ class MetricsLog {
   // One line, handed to the system before it returns. Error(kResource) if the disk is full.
   void Append(const Json& line);
 
-  // What was wrong with the existing file, with the line's number, and where it is kept; empty: nothing.
+  // The fault of the existing file, with the line's number, and where it is kept; empty: none.
   const std::string& damage() const { return damage_; }
 
  private:

@@ -36,14 +36,14 @@ Origin OriginOf(const TrainedModel& origin, OptimizerStart start);
 // in the run meanwhile. Errors are of the field init_from: kUsage where nothing is at the path, kData for what cannot
 // be used.
 TrainedModel LoadOrigin(const std::string& path, TrainedParts parts);
-// What a run begins with: the model, and where it is carried over, with the optimizer's state. Error(kUsage) of the
+// A run's start: the model and, where it is carried over, the optimizer's state. Error(kUsage) of the
 // field optimizer_start where there is none.
 TrainedModel LoadOrigin(const std::string& path, OptimizerStart start);
 // Configuration and tokenizer of a run that began with an origin, which is not looked at: it may be gone. It has an
 // optimizer's state where that was carried over. Error(kData) as of a run.
 TrainedModel OutlineOfRun(const std::string& run_folder);
 
-// What a run takes over of its origin's configuration: all that says what the model is and what it learns, except the
+// The fields inherited from the origin's configuration: all that says what the model is and what it learns, except the
 // text. The rest stays.
 void TakeModelOf(const TrainingConfig& origin, TrainingConfig& config);
 

@@ -62,7 +62,7 @@ class RankReducer : public GradientReducer {
   Exchange exchange() const override { return exchange_; }
 
  private:
-  // What an owner expects: one node of one parameter from one rank.
+  // An owner's expected message: one node of one parameter from one rank.
   struct Expected {
     size_t parameter;
     int from;

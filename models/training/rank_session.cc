@@ -23,11 +23,11 @@
 namespace crosstalk {
 namespace {
 
-// What rank 0 asks the others to do.
+// Rank 0's commands to the others.
 constexpr char kRun[] = "run", kMeasure[] = "measure", kStep[] = "step", kEvaluate[] = "evaluate",
                kOptimizerState[] = "optimizer state", kEndOfRun[] = "end of run", kEnd[] = "end";
 
-// What must be the same on every rank, by the name that an error gives it.
+// Values that must be equal on all ranks, by their names in errors.
 Json SameEverywhere(const TrainingConfig& config, const std::string& fingerprint) {
   Json json = Json::MakeObject({{"version of crosstalk", Version()}, {"SIMD bits", kernels::SimdBits()}});
   if (config.optimization.precision == Precision::kBFloat16) json.Set("bfloat16 unit", kernels::BFloat16UnitName());
@@ -116,7 +116,7 @@ std::vector<EvaluationSums> SumsOfAll(RankGroup& group, const Model& model, cons
   return all;
 }
 
-// What every rank needs of a model and its tokenizer, as one JSON object; and what a rank makes of it.
+// A model and its tokenizer for every rank, as one JSON object; and what a rank makes of it.
 Json TrainedJson(const TrainingConfig& config, const Model& model, const Tokenizer& tokenizer) {
   return Json::MakeObject({{"configuration", ToJson(config)},
                            {"model", model.config().ToJson()},
@@ -139,7 +139,7 @@ void ReceiveParameters(RankGroup& group, const TrainingConfig& config, Model& mo
   PrepareModel(config.optimization, model);
 }
 
-// What tells one text to measure on from another.
+// The identity of an evaluation text.
 std::string FingerprintOf(const TextSource& text, const EvaluationBatches& batches) {
   const std::optional<uint64_t> checksum = text.checksum();
   return StrCat(checksum ? std::to_string(*checksum) : text.Describe(), ", ", batches.num_examples(), " examples");
@@ -193,7 +193,7 @@ class LeadingReducer : public RankReducer {
   RankGroup& group_;
 };
 
-// What another rank has of a run.
+// Another rank's part of a run.
 class RankRun {
  public:
   explicit RankRun(RankGroup& group);

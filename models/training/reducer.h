@@ -22,7 +22,7 @@ struct StepCounts {
   int64_t targets = 0, positions = 0, examples = 0, tokens = 0;
 };
 
-// What parts of a step say of its loss.
+// The loss of parts of a step.
 struct LossSum {
   double loss = 0;
   std::vector<MetricSum> metrics;
@@ -81,7 +81,7 @@ class PartTree {
 // The most gradients, each of all parameters, that a tree keeps while a part is computed, the parts being in order.
 int MostGradientsKept(int64_t parts);
 
-// What a step gives, over all its parts.
+// The results of a step, over all its parts.
 struct StepSum {
   std::vector<Tensor> gradients;  // by parameter, shared with nothing; undefined: none has reached it
   LossSum loss;

@@ -271,7 +271,7 @@ void TrainingRun::Save() {
 void TrainingRun::BeginSession() {
   if (loop_ != nullptr) return;
   session_ = Stopwatch();
-  // What a finished run has answered stays, also where its best checkpoint is lost since.
+  // A finished run's answers stay, even after its best checkpoint is lost.
   answered_ = step() == config_->optimization.steps && HasTaskResults(folder_.path(), config_->optimization.steps);
   loop_ = std::make_unique<Loop>(*state_.model, *batches_, *state_.optimizer, reducer(),
                                  MakeLoopOptions(config_->optimization));

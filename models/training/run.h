@@ -69,7 +69,7 @@ class TrainingRun {
   // The same in pieces: the next step, with the evaluation and the checkpoint that are due after it, or nothing where
   // all are done or the observer asks to stop. Errors as of Train.
   std::optional<StepResult> NextStep();
-  // What Train does after its last step: after the last one the end, before it a checkpoint to go on from.
+  // Train's work after its last step: after the last one the end, before it a checkpoint to go on from.
   TrainingSummary Finish();
   // A checkpoint of the steps done, if there is none yet.
   void Save();

@@ -89,7 +89,7 @@ class RunStarter {
   const TrainingObserver& observer_;
   RankGroup* ranks_;
   RunState state_;
-  // What the optimizers take over.
+  // The state that the optimizers take over.
   StateTransfer transfer_ = StateTransfer::kNone;
   std::vector<NamedTensor> given_;
 };

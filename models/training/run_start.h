@@ -32,7 +32,7 @@ struct ResumeOptions {
   std::string path;
 };
 
-// What a run has in memory.
+// A run's state in memory.
 struct RunState {
   std::optional<Checkpoint> checkpoint;  // resumed from
   int64_t steps_before = 0;  // of the run that is resumed: less than the configuration's where it is continued
@@ -46,7 +46,7 @@ struct RunState {
 
 // Whether the folder may be trained in: the errors of TrainingRun's constructor that only need a look.
 void CheckFolder(const TrainingConfig& config, const RunFolder& folder, const ResumeOptions& resume);
-// What a run in the folder begins with: a checkpoint's state, an origin's weights, or initial values. Errors of
+// The start of a run in the folder: a checkpoint's state, an origin's weights, or initial values. Errors of
 // TrainingRun's constructor.
 RunState StartRun(const ResolvedConfig& config, const RunFolder& folder, const CheckpointStore& checkpoints,
                   const ResumeOptions& resume, const TrainingObserver& observer, RankGroup* ranks = nullptr);

@@ -1,4 +1,4 @@
-// What a training step of a configuration costs: a step is executed on shapes alone, so the answer is that of the code
+// The cost of a configuration's training step: a step is executed on shapes alone, so the answer is that of the code
 // that trains, takes milliseconds, and needs no memory whatever the size of the model.
 #pragma once
 
@@ -26,7 +26,7 @@ struct StepCost {
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
 };
 
-// What a model would be, without its parameters' values.
+// A model's structure, without its parameters' values.
 std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
 // For NumThreads() threads: each has buffers of its own. total_bytes is the peak of a real step on one thread to the

@@ -1,4 +1,4 @@
-// What a finetuned model answers, as files in the tasks' official formats, and its scores.
+// A finetuned model's answers, as files in the tasks' official formats, and its scores.
 //
 //   predictions/dev/…   of the held-out rows      scores.json   the measures of those, beside the best constant
 //   answer's predictions/test/…  of the test rows

@@ -1,4 +1,4 @@
-// What was trained, from the files of a run or from a checkpoint. All that is read back is read here.
+// Trained models, read from a run's files or from a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an attention layer computes between its projections, for those who look into a model: a scope, inside which each
+// The intermediate tensors of an attention layer, for inspection: a scope, inside which each
 // application of a layer gives J, L, W and U beside its output.
 //
 //   std::vector<AttentionCapture> maps;
@@ -18,7 +18,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// One application of a layer. What the layer does not have is undefined.
+// One application of a layer. Tensors that the layer does not have are undefined.
 //   J = scale · Q·K                                          the dot products, before the heads are mixed
 //   L = J·P_l + J·R_Xl + J·R_Ml + bias, -infinity where masked   what the softmax reads (J + bias where nothing mixes)
 //   W = softmax(L), 0 where masked

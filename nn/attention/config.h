@@ -12,7 +12,7 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// What turns X and M into logits, and weights into Y.
+// The map from X and M to logits, and from weights to Y.
 enum class AttentionForm {
   kDotProduct,  // no projections, one head: L = X·M, Y = W·M (paper 3.1)
   kProjected,   // P_q, P_k, P_v, P_o, with any head mixing (3.3, 4, Appendix A)

@@ -38,7 +38,7 @@ std::vector<double> GradientSquares(const std::vector<NamedParameter>& parameter
 
 double ClipScale(double norm, double max_norm) {
   CROSSTALK_CHECK(max_norm >= 0, "gradient clipping: the largest norm ", max_norm, " must not be negative");
-  // What squares to a float's infinity would stay in the optimizers' second moments, and no update be made any more.
+  // An infinite square would stay in the optimizers' second moments, and block all updates.
   constexpr double kLargestNorm = 1.8e19;
   const double clipped = max_norm == 0 ? norm : std::min(norm, max_norm);
   // A norm that is not finite: max_norm/inf = 0 would hide it.

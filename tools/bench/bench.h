@@ -21,7 +21,7 @@ struct BenchSettings {
   std::optional<int64_t> n = {};
   // Else as many as fit in two seconds, between 3 and 50.
   std::optional<int64_t> repetitions = {};
-  // What a case is measured in, in turn: one result for each, in this order.
+  // The variants of a case, interleaved: one result for each, in this order.
   std::vector<Precision> precisions = {Precision::kFloat32};
 };
 
@@ -74,7 +74,7 @@ struct BenchResult {
 
 Json ToJson(const BenchResult& result);
 
-// What steps of so many tokens take, from the results' times.
+// The time of steps of so many tokens, from the results' times.
 void SetStepTimes(double tokens, std::vector<BenchResult>* results);
 
 struct BenchCase {

@@ -28,7 +28,7 @@ namespace {
 
 using Parameters = std::vector<NamedParameter>;
 
-// What a step is measured of.
+// The model and data of a measured step.
 struct StepCase {
   int64_t batch = 8;
   int64_t n = 512;

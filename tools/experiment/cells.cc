@@ -92,7 +92,7 @@ std::string FirstDifference(const TrainingConfig& here, const TrainingConfig& th
   return differences.empty() ? "" : differences[0];
 }
 
-// What the scale said of a finetuning as it was begun; none where that was not written down.
+// The scale's settings of a finetuning at its start; none where they were not recorded.
 std::optional<Json> ScaleRecordIn(const Cell& cell, const CellFinetuning& finetuning) {
   const std::string file = cell.FinetuningRecord(finetuning);
   return Exists(file) ? std::optional<Json>(ReadJsonFile(file)) : std::nullopt;

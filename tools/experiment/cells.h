@@ -63,7 +63,7 @@ bool IsFinished(const Cell& cell);
 // The content of result.json; none without the file. Error(kData) where it is damaged.
 std::optional<CellRecord> KeptRecord(const Cell& cell);
 // Writes result.json of a finished cell, or adds the finetunings that it lacks. Nothing happens to a cell that is not
-// finished, is another, or cannot be read. What cannot be written is told on standard error.
+// finished, is another, or cannot be read. Failures to write are printed on standard error.
 void KeepRecord(const Cell& cell);
 // The fingerprint of its pretraining's text; none before the first run.
 std::optional<std::string> DataFingerprintOf(const Cell& cell);

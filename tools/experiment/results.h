@@ -1,4 +1,4 @@
-// What the cells that are there say of a table: a pure function of their files.
+// A table's results from the cells present: a pure function of their files.
 #pragma once
 
 #include <cstdint>

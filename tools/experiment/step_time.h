@@ -33,7 +33,7 @@ int64_t DiskOfRun(const TrainingConfig& config, const StepCost& cost);
 
 // Held-out measures of a run.
 int64_t EvaluationsOf(const TrainingConfig& config);
-// What they take, as a share of its steps: a held-out batch is the forward third of one.
+// Their cost, as a share of its steps: a held-out batch is the forward third of one.
 double EvaluationShare(const TrainingConfig& config);
 
 }  // namespace crosstalk

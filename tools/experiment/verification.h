@@ -20,7 +20,7 @@ struct Verification {
 // "the same to the bit", or what differs.
 std::string VerdictText(const Verification& verification);
 
-// What two records of a cell say otherwise, of all but the time and the machine: the digests of the models, what was
+// The differences of two records of a cell, except the time and the machine: the digests of the models, what was
 // measured of them, the text, and how sums were rounded. A record without digests is compared by its values.
 std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRecord& here);
 

@@ -28,7 +28,7 @@ struct Scale {
   std::map<std::string, ScaleModel> models;  // by model, or model and table: "lm", "lm.puzzles"
   std::string fingerprint;                   // of what the file says
 
-  // What the table is computed with: its own settings, or else its model's. Null: there are none.
+  // The table's settings: its own, or else its model's. Null: there are none.
   const ScaleModel* SettingsOf(const Table& table) const;
   int64_t SeedsOf(const Table& table) const;
 };

@@ -13,7 +13,7 @@
 
 namespace crosstalk {
 
-// Lines of puzzles, and which of their bytes follow from those before. What is asked for stands in brackets here:
+// Lines of puzzles, and which of their bytes follow from those before. The targets are in brackets here:
 //   retrieval      kQbXwA…;w[A]k[Q]…      15 pairs of a key and its value, then the keys in another order
 //   copying        qmcz…;[qmcz…]          31 letters, then the same
 //   letter-blocks  abcd efgh …?gf[efgh]…  6 blocks of four different letters, then three times two letters of a block:
