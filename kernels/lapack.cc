@@ -20,7 +20,7 @@ int Checked(std::span<const double> a, int64_t rows, int64_t columns) {
   return static_cast<int>(rows);
 }
 
-// Its algorithms need not end on what is no number.
+// Its algorithms need not end on what is not a number.
 bool AllFinite(std::span<const double> a) {
   return std::all_of(a.begin(), a.end(), [](double x) { return std::isfinite(x); });
 }

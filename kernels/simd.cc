@@ -48,7 +48,7 @@ int64_t TargetOf(std::string_view source, std::string_view name) {
   for (const int64_t target : AllTargets()) {
     if (upper(name) == upper(hwy::TargetName(target))) return target;
   }
-  FailField(ErrorKind::kUsage, source, Quoted(name), " is no SIMD target of this CPU and this program, which have ",
+  FailField(ErrorKind::kUsage, source, Quoted(name), " is not a SIMD target of this CPU and this program, which have ",
             Join(SupportedSimdTargets(), ", "));
 }
 

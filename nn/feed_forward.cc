@@ -41,7 +41,7 @@ Variable Activate(FeedForwardKind kind, const Variable& x) {
     case FeedForwardKind::kSwiGlu:
       break;
   }
-  Fail(ErrorKind::kUsage, "feed-forward: ", Name(kind), " is no activation without a gate");
+  Fail(ErrorKind::kUsage, "feed-forward: ", Name(kind), " is not an activation without a gate");
 }
 
 Variable FeedForward::Hidden(const Variable& x) const {

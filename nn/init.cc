@@ -33,7 +33,7 @@ Tensor Initializer::Make(const Shape& shape, const InitialValues& values) const 
       return Tensor::Full(shape, 1.0, dtype_);
     case kIdentity: {
       CROSSTALK_CHECK(shape.rank() == 2 && shape[0] == shape[1], "initial values: ", shape,
-                      " is no square matrix, so it cannot start as the identity");
+                      " is not a square matrix, so it cannot start as the identity");
       Tensor identity = Tensor::Zeros(shape, dtype_);
       for (int64_t i = 0; i < shape[0]; ++i) identity.Select(0, i).Slice(0, i, i + 1).Fill(1);
       return identity;

@@ -64,7 +64,7 @@ Module::~Module() { init_.modules_->modules.erase(path()); }
 
 void Module::CheckName(std::string_view name) const {
   CROSSTALK_CHECK(!name.empty() && name.find('.') == std::string_view::npos, "module: \"", name,
-                  "\" is no name: it must not be empty, nor hold a dot (dots join the names of nested modules)");
+                  "\" is not a name: it must not be empty, nor hold a dot (dots join the names of nested modules)");
   for (const Entry& entry : entries_) {
     CROSSTALK_CHECK(entry.name != name, "module: \"", name, "\" is registered twice");
   }

@@ -37,7 +37,8 @@ std::vector<std::string> StoredParameters::Unused() const {
 void StoredParameters::CheckAllTaken() const {
   for (const auto& [name, tensor] : tensors_) {
     if (IsOptional(name)) continue;
-    Fail(ErrorKind::kData, path_, ": tensor '", name, "' is no parameter of the model that ", asked_by_, " asks for");
+    Fail(ErrorKind::kData, path_, ": tensor '", name, "' is not a parameter of the model that ", asked_by_,
+         " asks for");
   }
 }
 

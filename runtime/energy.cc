@@ -19,7 +19,7 @@ bool IsProcessor(std::string_view name) {
   return name.starts_with(kPrefix) && name.substr(kPrefix.size()).find(':') == std::string_view::npos;
 }
 
-// The number that a file of the system holds; none where it cannot be read, or is no number.
+// The number that a file of the system holds; none where it cannot be read, or is not a number.
 std::optional<int64_t> NumberIn(const std::string& file) {
   char text[64];  // the size that such a file says is not its own
   const int descriptor = OpenFile(file, O_RDONLY);

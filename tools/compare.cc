@@ -84,7 +84,7 @@ const Field<TrainingConfig>& VariedField(std::string name) {
     if (field.key == name) return field;
     keys.push_back(field.key);
   }
-  Fail(ErrorKind::kUsage, "--vary: ", Quoted(name), " is no field of a training", DidYouMean(name, keys));
+  Fail(ErrorKind::kUsage, "--vary: ", Quoted(name), " is not a field of a training", DidYouMean(name, keys));
 }
 
 // Adds a setting to what is compared.

@@ -94,7 +94,7 @@ std::unique_ptr<MpiTransport> OpenMpiTransport(double timeout_seconds, size_t pi
          "; is MPI installed (the package openmpi-bin), and is it the one that `make mpi` was built with?");
   }
   const auto open = reinterpret_cast<decltype(&crosstalk_mpi_open)>(dlsym(library, "crosstalk_mpi_open"));
-  CROSSTALK_CHECK(open != nullptr, path, " is no plug-in of crosstalk; `make mpi` builds it");
+  CROSSTALK_CHECK(open != nullptr, path, " is not a plug-in of crosstalk; `make mpi` builds it");
   const CrosstalkMpiOptions options = {CROSSTALK_MPI_VERSION, timeout_seconds, piece_bytes};
   char error[512] = "";
   const CrosstalkMpi* mpi = open(&options, error, sizeof error);

@@ -117,7 +117,7 @@ Call MakeCall(const ReproduceSettings& settings) {
   if (settings.seeds) call.seeds = *settings.seeds;
   // A mistyped one would leave out every task, and be found out when all is trained.
   CROSSTALK_CHECK(settings.task_data.empty() || KindOf(settings.task_data) == PathKind::kDirectory,
-                  "--task-data: ", Quoted(settings.task_data), " is no folder");
+                  "--task-data: ", Quoted(settings.task_data), " is not a folder");
   // Where no folder is named, tables of a scale share what they have in common.
   const std::string shared = "runs/reproduce-" + call.scale.name;
   const bool one = tables.size() == 1;

@@ -178,7 +178,7 @@ int ScoreBenchmark(const ScoreSettings& settings) {
   CROSSTALK_CHECK(settings.na_probs.empty() && !settings.na_prob_thresh,
                   "--na-probs and --na-prob-thresh are of --task squad-v2");
   for (const std::string& folder : {settings.gold, settings.predictions}) {
-    if (!IsFolder(folder)) Fail(ErrorKind::kData, folder, ": is no folder; --benchmark reads folders");
+    if (!IsFolder(folder)) Fail(ErrorKind::kData, folder, ": is not a folder; --benchmark reads folders");
   }
   Json tasks = Json::MakeObject(), missing = Json::MakeArray();
   std::map<std::string, double> scores;

@@ -97,7 +97,7 @@ EncodedPair Encode(const Tokenizer& tokenizer, const TokenizeSettings& settings,
   if (settings.pair) {
     const size_t tab = line.find('\t');
     if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos) {
-      lines.Refuse("is no pair: there must be one tab, between the two texts");
+      lines.Refuse("is not a pair: there must be one tab, between the two texts");
     }
     first = line.substr(0, tab);
     second = line.substr(tab + 1);

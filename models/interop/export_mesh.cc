@@ -89,7 +89,7 @@ ExportResult ExportMesh(const AnyModel& any, const std::string& out, const Expor
   CROSSTALK_CHECK_FIELD(options.extensions == Extensions::kRefuse, "with_extensions",
                         "is of the format huggingface; that of Mesh TensorFlow has no place for them");
   CROSSTALK_CHECK_FIELD(options.dtype != ExportDType::kFloat16, "dtype",
-                        "float16 is no type of weights in the format mesh; float32 and bfloat16 are");
+                        "float16 is not a type of weights in the format mesh; float32 and bfloat16 are");
   const std::string kind = any.model->config().model();
   const PublishedForm* const form = FormOf(kind, PublishedFormat::kMesh);
   CROSSTALK_CHECK(form != nullptr, any.source, ": is a model of the kind ", Quoted(kind),

@@ -136,7 +136,7 @@ class LayerReader {
       for (const std::string& ours : Split(config_.String("dynamic", ""), ',')) {
         const auto row = std::find_if(std::begin(kDynamic), std::end(kDynamic),
                                       [&ours](const DynamicRow& one) { return ours == one.ours; });
-        if (row == std::end(kDynamic)) config_.FailAt("dynamic", Quoted(ours), " is none of Xl, Ml, Xw, Mw");
+        if (row == std::end(kDynamic)) config_.FailAt("dynamic", Quoted(ours), " is not one of Xl, Ml, Xw, Mw");
         named.insert(row->theirs);
       }
       return named;
@@ -147,7 +147,7 @@ class LayerReader {
     for (const Json& name : bound.value->AsArray()) {
       const bool known = std::any_of(std::begin(kDynamic), std::end(kDynamic),
                                      [&name](const DynamicRow& one) { return name == Json(one.theirs); });
-      if (!known) config_.FailAt(bound.key, Excerpt(name.Dump()), " is none of 'x2l', 'm2l', 'x2w', 'm2w'");
+      if (!known) config_.FailAt(bound.key, Excerpt(name.Dump()), " is not one of 'x2l', 'm2l', 'x2w', 'm2w'");
       named.insert(name.AsString());
     }
     return named;

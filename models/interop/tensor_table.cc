@@ -47,7 +47,8 @@ std::string Separator(const std::string& last, const std::string* next) {
 
 std::vector<TableEntry> ReadTable(std::string_view bytes, const std::string& source) {
   if (bytes.size() < kFooterBytes || ReadLittleEndian(bytes.substr(bytes.size() - kMagicBytes)) != kMagic) {
-    Fail(ErrorKind::kData, source, ": is no index of a TensorFlow checkpoint, or cut off: its last 8 bytes are others");
+    Fail(ErrorKind::kData, source,
+         ": is not an index of a TensorFlow checkpoint, or cut off: its last 8 bytes are others");
   }
   const uint64_t end = bytes.size() - kFooterBytes;
   std::string_view footer = bytes.substr(end, kFooterBytes - kMagicBytes);

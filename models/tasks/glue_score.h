@@ -20,7 +20,7 @@ std::vector<Metric> ScoreCola(const TaskType& type, const std::vector<TaskRow>& 
 std::vector<Metric> ScoreAccuracyAndF1(const TaskType& type, const std::vector<TaskRow>& rows,
                                        const std::vector<TaskPrediction>& predictions);
 
-// "pearson", "spearmanr". An answer that is no number is -1, as T5 has it.
+// "pearson", "spearmanr". An answer that is not a number is -1, as T5 has it.
 std::vector<Metric> ScoreStsB(const TaskType& type, const std::vector<TaskRow>& rows,
                               const std::vector<TaskPrediction>& predictions);
 

@@ -85,7 +85,7 @@ void ReadSchool(const std::string& folder, const std::string& school, TaskSplit 
   for (const std::string& name : ListDirectory(folder)) {
     if (name.starts_with('.')) continue;
     if (!name.ends_with(".txt")) {
-      Fail(ErrorKind::kData, folder, "/", name, ": is none of RACE's .txt files, nor its folders high and middle");
+      Fail(ErrorKind::kData, folder, "/", name, ": is not one of RACE's .txt files, or its folders high and middle");
     }
     ReadArticle(folder + "/" + name, school, split, rows);
   }

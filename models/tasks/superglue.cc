@@ -47,7 +47,7 @@ void SetLabel(const SuperGlueTask& task, const JsonReader& object, const char* k
               const std::vector<const char*>& labels, TaskSplit split, TaskRow* row) {
   std::optional<int64_t> label;
   if (object.Has(key) || split != TaskSplit::kTest) label = LabelOf(object, key, labels);
-  if (!label && split != TaskSplit::kTest) object.FailAt(key, "is -1, which says that there is none");
+  if (!label && split != TaskSplit::kTest) object.FailAt(key, "is -1, which means that there is none");
   row->labelled = label.has_value();
   row->label = label.value_or(0);
   row->targets = {label ? task.words[static_cast<size_t>(*label)] : kNoLabelText};

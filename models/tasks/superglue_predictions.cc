@@ -40,7 +40,7 @@ std::string LabelText(const TaskType& type, const JsonReader& object) {
   const std::vector<const char*> numbers = {"0", "1"};
   const std::vector<const char*>& labels = type.labels.empty() ? numbers : type.labels;
   const std::optional<int64_t> label = LabelOf(object, "label", labels);
-  if (!label) object.FailAt("label", "is -1, which says that there is none");
+  if (!label) object.FailAt("label", "is -1, which means that there is none");
   return labels[static_cast<size_t>(*label)];
 }
 

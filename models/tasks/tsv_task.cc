@@ -100,7 +100,8 @@ void SetLabel(const TaskType& type, const TsvTask& task, const std::string& text
   row->labelled = true;
   if (task.words.empty()) {
     if (!ParseNumber(text, &row->number) || row->number < task.low || row->number > task.high) {
-      Fail(ErrorKind::kData, where, ": the score ", Quoted(text), " is no number from ", task.low, " to ", task.high);
+      Fail(ErrorKind::kData, where, ": the score ", Quoted(text), " is not a number from ", task.low, " to ",
+           task.high);
     }
     row->targets = {SimilarityText(row->number)};
     return;
@@ -134,7 +135,7 @@ std::vector<TaskRow> ReadTsv(const TaskType& type, const TsvTask& task, const st
     row.source = StrCat(file, ", line ", lines.number());
     const std::string where = StrCat(path, ": line ", lines.number());
     row.id = form.id == nullptr ? StrCat(place) : columns[ColumnOf(form, form.id)];
-    if (!IsIndex(row.id)) Fail(ErrorKind::kData, where, ": the ", form.id, " ", Quoted(row.id), " is no number");
+    if (!IsIndex(row.id)) Fail(ErrorKind::kData, where, ": the ", form.id, " ", Quoted(row.id), " is not a number");
     std::vector<std::pair<std::string_view, std::string_view>> fields;
     for (size_t i = 0; i < texts.size(); ++i) {
       fields.emplace_back(task.fields[i].name, columns[texts[i]]);

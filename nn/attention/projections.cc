@@ -18,7 +18,7 @@ int64_t SizeOf(std::string_view dim, const AttentionConfig& config) {
     if (dim == candidate.name) return candidate.size(config);
   }
   if (std::isdigit(static_cast<unsigned char>(dim.front()))) return std::stoll(std::string(dim));
-  Fail(ErrorKind::kFailure, "attention: \"", dim, "\" is no dimension of a layer");
+  Fail(ErrorKind::kFailure, "attention: \"", dim, "\" is not a dimension of a layer");
 }
 
 std::vector<int64_t> SizesOf(std::string_view bracket, const AttentionConfig& config) {

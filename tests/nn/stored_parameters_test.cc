@@ -26,7 +26,7 @@ TensorFile FileOf(const std::vector<std::string>& names) {
 TEST(StoredParametersTest, WhatIsLeftAndMayNotBeIsNamed) {
   MayLeaveHeads stored(FileOf({"head.W", "tail.W"}), "the test");
   EXPECT_TRUE(testing::Contains(testing::MessageOf([&] { stored.CheckAllTaken(); }, ErrorKind::kData),
-                                "tensor 'tail.W' is no parameter of the model that the test asks for"));
+                                "tensor 'tail.W' is not a parameter of the model that the test asks for"));
   stored.Take("tail.W", {2}, DType::kFloat32);
   EXPECT_NO_THROW(stored.CheckAllTaken());
   const StoredParameters strict(FileOf({"head.W"}), "the test");

@@ -168,7 +168,7 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
       {{"train", "--learning-rate", "nan"}, "--learning-rate"},
       {{"train", "--learning-rate", "-0.5"}, "--learning-rate"},
       {{"train", "--threads", "0"}, "--threads"},
-      {{"train", "--simd", "mmx"}, "--simd: \"mmx\" is no SIMD target of this CPU and this program, which have "},
+      {{"train", "--simd", "mmx"}, "--simd: \"mmx\" is not a SIMD target of this CPU and this program, which have "},
       {{"attend", "a", "--output", "b", "--simd", ""}, "--simd is given an empty text"},
       {{"train", "--resume", "auto"}, "--out"},
       {{"train", "--out", "--dry-run"}, "--out needs a value, but the option --dry-run follows"},
@@ -193,7 +193,7 @@ TEST(CommandLineTest, WhatIsNotUnderstoodIsRefusedWithTheNearestName) {
 TEST(CommandLineTest, TheEnvironmentChoosesTheInstructionSetUnlessTheOptionDoes) {
   const std::vector<std::string> arguments = {"train", "--dry-run"};
   ExpectExit(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD=mmx"}}), 2,
-             {"CROSSTALK_SIMD: \"mmx\" is no SIMD target"});
+             {"CROSSTALK_SIMD: \"mmx\" is not a SIMD target"});
   const std::string narrowest = kernels::SupportedSimdTargets().back();
   Succeeded(RunCommand(Joined(arguments, {"--simd", narrowest}), {.environment = {"CROSSTALK_SIMD=mmx"}}));
   Succeeded(RunCommand(arguments, {.environment = {"CROSSTALK_SIMD="}}));

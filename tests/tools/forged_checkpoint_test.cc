@@ -97,7 +97,7 @@ TEST_F(ForgedCheckpointTest, IsRefusedByFileAndKeyOrTensor) {
       {R"("h_k": 2)", R"("h_k": 0)", "config.json: model: encoder_self.h_k"},
       {R"("form": "projected")", R"("form": "bilinear")", "config.json: model: encoder_self.h_k"},
       {R"("classifier": "tied")", R"("classifier": "untied")", "has no tensor 'classifier.table'"},
-      {R"("key_value": "separate")", R"("key_value": "tied")", "is no parameter of the model"},
+      {R"("key_value": "separate")", R"("key_value": "tied")", "is not a parameter of the model"},
       {R"("mask": -1)", R"("mask": 999)", "config.json: model: tokens.mask: id 999"},
       {R"("pad": 0)", R"("pad": -1)", "config.json: model: tokens.pad: id -1"},
       {R"("norm_epsilon": 1e-06)", R"("norm_epsilon": 1e300)", "config.json: model: norm_epsilon"},
@@ -164,7 +164,7 @@ TEST_F(ForgedCheckpointTest, AnOriginTakesNoMoreThanItsFilesHold) {
       {R"("layers": 1,)", R"("layers": 1000,)", "which the configuration asks for"},
       {R"("key_size": null)", R"("key_size": 16777216)", "the configuration asks for float32"},
       {R"("relative_buckets": 32)", R"("relative_buckets": 64)", "the configuration asks for float32"},
-      {R"("keys_values": "separate")", R"("keys_values": "tied")", "is no parameter of the model"},
+      {R"("keys_values": "separate")", R"("keys_values": "tied")", "is not a parameter of the model"},
       {R"("input_length": 16)", R"("input_length": 16777216)", "this machine has"},
       {R"("init_from": "")", R"("init_from": "elsewhere")", "origin"},
   };

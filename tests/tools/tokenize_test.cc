@@ -77,8 +77,8 @@ TEST_F(TokenizeTest, MistakesAreNamed) {
     std::string input, says;
     int exit_code;
   } cases[] = {
-      {{"--pair"}, "no tab\n", "line 1 is no pair", 3},
-      {{"--pair"}, "a\tb\na\tb\tc\n", "line 2 is no pair", 3},
+      {{"--pair"}, "no tab\n", "line 1 is not a pair", 3},
+      {{"--pair"}, "a\tb\na\tb\tc\n", "line 2 is not a pair", 3},
       {{}, "fine\n\xFF\n", "line 2 has a byte that is not part of UTF-8", 3},
       {{"--decode"}, "5 x\n", "line 1 is no list of ids: \"x\"", 3},
       {{"--decode"}, "5 5x\n", "is no list of ids", 3},

@@ -270,7 +270,7 @@ void KeepRecords(const Experiment& experiment) {
 
 namespace {
 
-// The value of a field of a configuration; 0 of one that is no number.
+// The value of a field of a configuration; 0 of one that is not a number.
 double NumberAt(const TrainingConfig& config, const std::string& key) {
   const Json json = ToJson(config);
   const Json* const value = json.Find(key);

@@ -60,7 +60,7 @@ void SetField(const std::string& key, const Json& value, TrainingConfig* config)
     if (field.key == key) return field.set(*config, value);
     keys.push_back(field.key);
   }
-  Fail(ErrorKind::kUsage, Quoted(key), " is no field of a training configuration", DidYouMean(key, keys));
+  Fail(ErrorKind::kUsage, Quoted(key), " is not a field of a training configuration", DidYouMean(key, keys));
 }
 
 // The members of an object, each a field that a scale may decide.
@@ -225,7 +225,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRo
   // All heads' keys, or values, together.
   const auto product = [&](int64_t heads, int64_t size) {
     CROSSTALK_CHECK_FIELD(width * heads * size % table.width == 0, "heads_ratio", "row ", row.name, ": ", heads, "·",
-                          size, " of ", table.width, " is no whole number at d_model = ", width);
+                          size, " of ", table.width, " is not a whole number at d_model = ", width);
     return width * heads * size / table.width;
   };
   const int64_t keys = product(h_k, d_k), values = product(h_v, d_v);

@@ -121,7 +121,7 @@ TEST_F(GlueTest, ABrokenRowIsNamedByFileAndLine) {
   EXPECT_NE(two.find("lines 2, 4: 2 columns in line 2, not 4"), std::string::npos) << two;
   ExpectRefused("rte", TaskSplit::kDev, header + good + "1\ta\tb\tmaybe\n", "line 3: the label \"maybe\"");
   ExpectRefused("rte", TaskSplit::kDev, header + good + good, "line 3: the id \"0\" stands at file.tsv, line 2");
-  ExpectRefused("rte", TaskSplit::kDev, header + "x\ta\tb\tentailment\n", "the index \"x\" is no number");
+  ExpectRefused("rte", TaskSplit::kDev, header + "x\ta\tb\tentailment\n", "the index \"x\" is not a number");
   for (const char* id : {"", "-1", "01", "1.0", "9999999999999999999"}) {
     ExpectRefused("rte", TaskSplit::kDev, header + id + "\ta\tb\tentailment\n", "line 2: the index");
   }

@@ -88,7 +88,7 @@ TEST_F(RaceTest, BrokenFilesAreNamed) {
                "high/1.txt, question 0: the rows up to here are more than"));
   Write("high/1.txt", kArticle);
   Write("high/2.json", kArticle);
-  EXPECT_TRUE(Contains(MessageOf([&] { Read(); }, ErrorKind::kData), "high/2.json: is none of RACE's"));
+  EXPECT_TRUE(Contains(MessageOf([&] { Read(); }, ErrorKind::kData), "high/2.json: is not one of RACE's"));
 }
 
 TEST_F(RaceTest, ATestSetMayHaveNoAnswers) {

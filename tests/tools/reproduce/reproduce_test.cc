@@ -406,7 +406,7 @@ TEST_F(ReproduceTest, ErrorsNameTheOption) {
   refused({"--table", "1", "--seeds", "0"}, "--seeds: 0");
   refused({"--table", "1", "--seeds", "2", "--cell", "21"}, "--cell: 21 is not between 1 and 20");
   refused({"--table", "1", "--list", "--assemble"}, "give one");
-  refused({"--table", "1", "--task-data", dir_ / "my taks", "--dry-run"}, "my taks\" is no folder");
+  refused({"--table", "1", "--task-data", dir_ / "my taks", "--dry-run"}, "my taks\" is not a folder");
   refused({"--print-scale", "tiny"}, "--print-scale");
   ExpectExit(RunCommand({"reproduce", "--table", "1", "--data", dir_ / "nowhere.txt", "--out", dir_ / "x"}), 3,
              {"nowhere.txt"});
