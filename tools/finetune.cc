@@ -139,7 +139,7 @@ void Resolve(const OptionTable& options, FinetuneSettings& settings) {
   if (settings.config.model.d_model < kSmallestPublished && !options.Given("--learning-rate")) {
     PrintMessage(
         "note: the default --learning-rate of ", *settings.config.optimization.learning_rate,
-        " is published for models of 60 million parameters and more; one of a million wants ten times as much");
+        " is published for models of 60 million parameters and more; one of a million needs ten times as much");
   }
 }
 
@@ -188,7 +188,7 @@ int Finetune(const OptionTable& options, RankGroup* ranks) {
     const TrainingSummary summary = run.Train();
     if (summary.end == TrainingSummary::End::kStopped) {
       PrintMessage("interrupted after step ", summary.step, "; the same command", " with --out ",
-                   ShellQuoted(settings.out), " goes on from here");
+                   ShellQuoted(settings.out), " resumes");
       return 128 + signals.Received();
     }
     results.push_back(FinishedRun(seed, folder));

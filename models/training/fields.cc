@@ -38,8 +38,8 @@ FieldTable<DataConfig> DataFields() {
                   .help = "Text to measure on; held out of the data by default.",
                   .affects_result = kNoEffect}),
        MakeField("corpus", &Config::corpus,
-                 {.help = "Which built-in corpus, where no text is given: stories, or puzzles, of which a language "
-                          "model learns the answers alone.",
+                 {.help = "Which built-in corpus, where no text is given: stories, or puzzles, where a language "
+                          "model learns only the answers.",
                   .may_be_missing = true}),
        MakeField("tokenizer", &Config::tokenizer,
                  {.placeholder = "KIND",

@@ -48,7 +48,7 @@ TEST_F(FinetuneTest, ADryRunSaysWhatItWouldBeAndWritesNothing) {
                                                          : FinetuneHead({"--out", dir_ / "run", "--dry-run"});
     const CommandResult text = Succeeded(RunCommand(words));
     EXPECT_TRUE(Contains(text.output, "origin/checkpoints/step-00000008 (step 8)")) << text.output;
-    EXPECT_TRUE(Contains(text.errors, "one of a million wants ten times as much")) << text.errors;
+    EXPECT_TRUE(Contains(text.errors, "one of a million needs ten times as much")) << text.errors;
     const CommandResult given = RunCommand(Joined(words, {"--learning-rate", "0.01"}));
     EXPECT_FALSE(Contains(given.errors, "ten times")) << given.errors;
     const Json json = ParseJson(RunCommand(Joined(words, {"--json"})).output, "dry run");

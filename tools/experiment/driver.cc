@@ -73,7 +73,7 @@ int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>
   }
   WriteTables(experiments, json);
   if (stopped) {
-    PrintMessage("interrupted; the same command goes on from here");
+    PrintMessage("interrupted; the same command resumes");
     return 128 + signals.Received();
   }
   if (!locked.empty()) PrintMessage("computed by other processes, and not waited for: ", Join(locked, "; "));

@@ -126,7 +126,7 @@ TEST_F(ReproduceTest, AnInterruptedCallSavesAndGoesOn) {
   const std::string second = CellFolder(kRows[0], 1) + "/pretraining/checkpoints/step-00000002";
   for (int i = 0; i < 1000 && !fs::exists(second); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   running.Signal(SIGTERM);
-  ExpectExit(running.Wait(), 143, {"the same command goes on from here"});
+  ExpectExit(running.Wait(), 143, {"the same command resumes"});
   EXPECT_EQ(Result().At("missing").AsArray().size(), 3u);
 }
 
