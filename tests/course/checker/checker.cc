@@ -1,5 +1,6 @@
 #include "tests/course/checker/checker.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -40,20 +41,50 @@ bool Same(const Array& got, const Array& right, double tolerance) {
   return true;
 }
 
-// "L[b=0, h=2, n=1, m=3]" of element i; "dx" of a number alone.
-std::string ElementName(const Array& array, size_t i) {
-  const size_t open = array.bracket().find('[');
-  if (open == std::string::npos) return array.bracket();
-  const crosstalk::Bracket bracket = crosstalk::ParseBracket(array.bracket());
-  std::string text;
+// The index of element i, a number for each dimension.
+std::vector<int64_t> IndexOf(const Array& array, size_t i) {
+  std::vector<int64_t> index(array.sizes().size());
   auto rest = static_cast<int64_t>(i);
-  for (int dim = static_cast<int>(bracket.indices.size()) - 1; dim >= 0; --dim) {
-    const int64_t size = array.size(dim);
-    text = bracket.indices[static_cast<size_t>(dim)] + "=" + std::to_string(rest % size) + (text.empty() ? "" : ", ") +
-           text;
+  for (size_t dim = index.size(); dim-- > 0;) {
+    const int64_t size = array.size(static_cast<int>(dim));
+    index[dim] = rest % size;
     rest /= size;
   }
-  return bracket.tensor + "[" + text + "]";
+  return index;
+}
+
+// The brackets' names of dimensions; none for a number alone, such as "dx".
+std::vector<std::string> NamesOf(const Array& array) {
+  if (array.bracket().find('[') == std::string::npos) return {};
+  return crosstalk::ParseBracket(array.bracket()).indices;
+}
+
+std::string TensorOf(const Array& array) { return array.bracket().substr(0, array.bracket().find('[')); }
+
+// "L[b=0, h=2, n=1, m=3]" of element i; "dx" of a number alone.
+std::string ElementName(const Array& array, size_t i) {
+  const std::vector<std::string> names = NamesOf(array);
+  if (names.empty()) return array.bracket();
+  const std::vector<int64_t> index = IndexOf(array, i);
+  std::string text;
+  for (size_t dim = 0; dim < names.size(); ++dim) {
+    text += (dim == 0 ? "" : ", ") + names[dim] + "=" + std::to_string(index[dim]);
+  }
+  return TensorOf(array) + "[" + text + "]";
+}
+
+// What several elements have in common: ", all at n=2, h=1"; empty if nothing.
+std::string InCommon(const Array& array, const std::vector<size_t>& elements) {
+  const std::vector<std::string> names = NamesOf(array);
+  std::string text;
+  for (size_t dim = 0; dim < names.size() && elements.size() > 1; ++dim) {
+    const int64_t first = IndexOf(array, elements.front())[dim];
+    const bool common = array.size(static_cast<int>(dim)) > 1 &&
+                        std::all_of(elements.begin(), elements.end(),
+                                    [&](size_t element) { return IndexOf(array, element)[dim] == first; });
+    if (common) text += (text.empty() ? ", all at " : ", ") + names[dim] + "=" + std::to_string(first);
+  }
+  return text;
 }
 
 // The first element that differs, empty if none does. `right` has the bracket.
@@ -62,19 +93,20 @@ std::string FirstDifference(const Array& got, const Array& right, double toleran
     return right.bracket() + " has the sizes " + ListOf(got.sizes()) + ", should have " + ListOf(right.sizes());
   }
   const double bound = BoundOf(right, tolerance);
-  size_t first = 0, wrong = 0;
+  std::vector<size_t> wrong;
   for (size_t i = 0; i < right.values().size(); ++i) {
-    if (Close(got.values()[i], right.values()[i], bound)) continue;
-    if (wrong++ == 0) first = i;
+    if (!Close(got.values()[i], right.values()[i], bound)) wrong.push_back(i);
   }
-  if (wrong == 0) return "";
+  if (wrong.empty()) return "";
+  const size_t first = wrong.front();
   const double is = got.values()[first], should_be = right.values()[first];
   // As few digits as show the difference.
   std::string one = Number(is, "%.3g"), other = Number(should_be, "%.3g");
   if (one == other) one = Number(is, "%.12g"), other = Number(should_be, "%.12g");
   std::string text = ElementName(right, first) + " = " + one + ", should be " + other;
   if (right.values().size() > 1) {
-    text += " (the first of " + std::to_string(wrong) + " wrong among " + std::to_string(right.values().size()) + ")";
+    text += " (the first of " + std::to_string(wrong.size()) + " wrong among " + std::to_string(right.values().size()) +
+            InCommon(right, wrong) + ")";
   }
   return text;
 }
@@ -96,6 +128,11 @@ void Checker::Expect(const std::string& where, const std::function<Results()>& s
         continue;  // of these sizes the slip reads what is not there
       }
       Require(false, "with " + where + ": " + difference, slip.name, slip.hint);
+    }
+    for (size_t j = 0; j < right.size(); ++j) {
+      if (j == i || !Same(got[i], right[j], tolerance)) continue;
+      Require(false, "with " + where + ": " + difference, "results exchanged",
+              "these are the numbers of " + TensorOf(right[j]) + ": two results are exchanged.");
     }
     Require(false, "with " + where + ": " + difference);
   }
