@@ -10,7 +10,7 @@ namespace {
 namespace reference = crosstalk::kernels::reference;
 
 // Queries and memory positions of one number, where one may be taken for the other; then all dimensions distinct.
-constexpr CoreSizes kEqual3 = {2, 3, 3, 2, 2, 2, 2, 2}, kDistinct3 = {2, 4, 7, 5, 6, 3, 3, 3};
+constexpr CoreSizes kEqual3 = {2, 3, 3, 4, 5, 2, 2, 2}, kDistinct3 = {2, 4, 7, 5, 6, 3, 3, 3};
 
 std::string Sizes3(const CoreSizes& s) {
   return crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, " d_k=", s.d_k, " d_v=", s.d_v, " h=", s.h);
@@ -82,16 +82,27 @@ void Check_3_2(AnyFunction function, Checker& checker) {
     const Core core = MultiHeadCore(s);
     const Array J("J[b, n, m, h]", Logits(core)), V("V[b, m, d_v, h]", core.V);
     const auto wrong = [&](Softmax3 kind) { return [&, kind] { return Attend(J, V, kind); }; };
+    const auto last_only = [&] {
+      Array last = V;
+      for (int64_t b = 0; b < s.b; ++b)
+        for (int64_t m = 0; m + 1 < s.m; ++m)
+          for (int64_t d = 0; d < s.d_v; ++d)
+            for (int64_t h = 0; h < s.h; ++h) last(b, m, d, h) = 0;
+      return Attend(J, last, Softmax3::kRight);
+    };
     checker.Expect(
         Sizes3(s), [&] { return Results{As<Signature_3_2>(function)(J, V)}; },
         {Array("O[b, n, d_v, h]", reference::CoreForward(core).O)},
-        {{"softmax over queries", "the weights sum to 1 over the queries: of each query, they do over the memory, m.",
+        {{"softmax over queries",
+          "your weights sum to 1 over the queries n. They must sum to 1 over the memory positions m.",
           wrong(Softmax3::kOverQueries)},
-         {"softmax over heads", "the weights sum to 1 over the heads: in each head, they do over the memory, m.",
+         {"softmax over heads",
+          "your weights sum to 1 over the heads h. They must sum to 1 over the memory positions m.",
           wrong(Softmax3::kOverHeads)},
          {"not normalised", "the weights are not divided by their sum over m.", wrong(Softmax3::kNotNormalised)},
          {"no softmax", "the logits weigh the values themselves: W = softmax(J) over m is missing.",
-          wrong(Softmax3::kNone)}});
+          wrong(Softmax3::kNone)},
+         {"sum overwritten", "only the last m is left in the sum: add to O with +=.", last_only}});
   }
 }
 
@@ -142,13 +153,15 @@ void Check_3_3(AnyFunction function, Checker& checker) {
 }
 
 struct Slips_3_4 {
-  bool no_D = false, no_W = false;
+  bool no_D = false, D_without_W = false, no_W = false;
+  bool last_alone = false;  // of each sum: = for +=
   double scale_power = 1;
 };
 
 Results MultiHeadBackward(const Core& in, const Array& dO, const Slips_3_4& slips) {
   const auto v = reference::CoreForward(in);
   const int64_t B = in.Q.size(0), N = in.Q.size(1), S = in.K.size(1), H = in.Q.size(3);
+  const auto counts = [&](int64_t i, int64_t size) { return !slips.last_alone || i == size - 1; };
   Array dW(v.W.sizes()), dV("dV[b, m, d_v, h]", Array(in.V.sizes()));
   for (int64_t b = 0; b < B; ++b)
     for (int64_t n = 0; n < N; ++n)
@@ -156,7 +169,7 @@ Results MultiHeadBackward(const Core& in, const Array& dO, const Slips_3_4& slip
         for (int64_t d = 0; d < in.V.size(2); ++d)
           for (int64_t h = 0; h < H; ++h) {
             dW(b, n, m, h) += dO(b, n, d, h) * in.V(b, m, d, h);
-            dV(b, m, d, h) += v.W(b, n, m, h) * dO(b, n, d, h);
+            if (counts(n, N)) dV(b, m, d, h) += v.W(b, n, m, h) * dO(b, n, d, h);
           }
   const double scale = std::pow(in.scale, slips.scale_power);
   Array dQ("dQ[b, n, d_k, h]", Array(in.Q.sizes())), dK("dK[b, m, d_k, h]", Array(in.K.sizes()));
@@ -165,11 +178,13 @@ Results MultiHeadBackward(const Core& in, const Array& dO, const Slips_3_4& slip
       for (int64_t m = 0; m < S; ++m)
         for (int64_t h = 0; h < H; ++h) {
           double D = 0;
-          for (int64_t i = 0; i < S && !slips.no_D; ++i) D += v.W(b, n, i, h) * dW(b, n, i, h);
+          for (int64_t i = 0; i < S && !slips.no_D; ++i) {
+            D += (slips.D_without_W ? 1 : v.W(b, n, i, h)) * dW(b, n, i, h);
+          }
           const double dJ = (slips.no_W ? 1 : v.W(b, n, m, h)) * (dW(b, n, m, h) - D);
           for (int64_t d = 0; d < in.Q.size(2); ++d) {
-            dQ(b, n, d, h) += scale * dJ * in.K(b, m, d, h);
-            dK(b, m, d, h) += scale * dJ * in.Q(b, n, d, h);
+            if (counts(m, S)) dQ(b, n, d, h) += scale * dJ * in.K(b, m, d, h);
+            if (counts(n, N)) dK(b, m, d, h) += scale * dJ * in.Q(b, n, d, h);
           }
         }
   return {dV, dQ, dK};
@@ -184,19 +199,32 @@ void Check_3_4(AnyFunction function, Checker& checker) {
     const auto with = [&](const Slips_3_4& slips) {
       return [&core, &dO, slips] { return MultiHeadBackward(core, dO, slips); };
     };
-    checker.Expect(Sizes3(s),
-                   [&] {
-                     const AttentionGradients g =
-                         As<Signature_3_4>(function)(Array("Q[b, n, d_k, h]", core.Q), Array("K[b, m, d_k, h]", core.K),
-                                                     Array("V[b, m, d_v, h]", core.V), core.scale, dO);
-                     return Results{g.dV, g.dQ, g.dK};
-                   },
-                   {{"dV[b, m, d_v, h]", d.V}, {"dQ[b, n, d_k, h]", d.Q}, {"dK[b, m, d_k, h]", d.K}},
-                   {{"missing D", "the softmax's gradient lacks D: dJ = W · (dW - D) with D[b, n, h] = Σ_m W · dW.",
-                     with({.no_D = true})},
-                    {"W missing", "dJ = W · (dW - D): the factor W is missing.", with({.no_W = true})},
-                    {"scale missing", "dQ and dK lack the scale, which J has.", with({.scale_power = 0})},
-                    {"scale twice", "dQ and dK have the scale twice.", with({.scale_power = 2})}});
+    checker.Expect(
+        Sizes3(s),
+        [&] {
+          const AttentionGradients g =
+              As<Signature_3_4>(function)(Array("Q[b, n, d_k, h]", core.Q), Array("K[b, m, d_k, h]", core.K),
+                                          Array("V[b, m, d_v, h]", core.V), core.scale, dO);
+          return Results{g.dV, g.dQ, g.dK};
+        },
+        {{"dV[b, m, d_v, h]", d.V}, {"dQ[b, n, d_k, h]", d.Q}, {"dK[b, m, d_k, h]", d.K}},
+        {{"missing D", "the softmax's gradient lacks D: dJ = W · (dW - D) with D[b, n, h] = Σ_m W · dW.",
+          with({.no_D = true})},
+         {"D without W", "D = Σ_m W · dW: the sum lacks the factor W.", with({.D_without_W = true})},
+         {"W missing", "dJ = W · (dW - D): the factor W is missing.", with({.no_W = true})},
+         {"sum overwritten", "only the last term is left in the sum, over n in dV and dK, over m in dQ: add with +=.",
+          with({.last_alone = true})},
+         {"logits without scale", "the scale is missing on the way there: J = scale · Σ_d Q · K.",
+          [&] {
+            Core changed = core;
+            changed.scale = 1;
+            return MultiHeadBackward(changed, dO, {});
+          }},
+         {"scale missing",
+          "this gradient lacks the scale, which J has: dQ = scale · Σ_m dJ · K, dK = scale · Σ_n dJ · Q.",
+          with({.scale_power = 0})},
+         {"scale twice", "this gradient has the scale twice. Once is right: dQ = scale · Σ_m dJ · K.",
+          with({.scale_power = 2})}});
   }
 }
 
@@ -206,7 +234,7 @@ void Check_3_5(AnyFunction function, Checker& checker) {
   struct Sizes {
     int64_t b, n, m, d_X, d_M, d_Y, d_k, d_v, h;
   };
-  for (const Sizes& s : {Sizes{2, 3, 3, 4, 4, 4, 2, 2, 2}, Sizes{2, 3, 4, 5, 6, 7, 2, 3, 4}}) {
+  for (const Sizes& s : {Sizes{2, 3, 3, 4, 4, 6, 5, 5, 2}, Sizes{2, 3, 4, 5, 6, 7, 2, 3, 4}}) {
     reference::AttentionInputs<double> in;
     in.X = Random("X[b, n, d_X]", {s.b, s.n, s.d_X});
     in.M = Random("M[b, m, d_M]", {s.b, s.m, s.d_M});
@@ -267,22 +295,29 @@ void Check_3_5(AnyFunction function, Checker& checker) {
         return wrong;
       };
     };
+    const auto memory_of_queries = [&] {
+      auto changed = in;
+      if (in.X.sizes() == in.M.sizes()) changed.M = in.X;
+      return results(changed);
+    };
     const auto keys_for_values = [&] {
       auto changed = in;
       if (s.d_k == s.d_v) changed.P_v = in.P_k;
       return results(changed);
     };
-    checker.Expect(crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, " d_X=", s.d_X, " d_M=", s.d_M, " d_Y=", s.d_Y,
-                                     " d_k=", s.d_k, " d_v=", s.d_v, " h=", s.h),
-                   student, results(in),
-                   {{"scale missing", "the scale is missing: Scale(J, scale).", with_scale(1)},
-                    {"scale twice", "the scale is applied twice.", with_scale(in.scale * in.scale)},
-                    {"softmax over heads",
-                     "Softmax(L, -1) is over the last dimension, the heads, if L[b, n, m, h] has them there: m is 2.",
-                     with_softmax_over(Softmax3::kOverHeads)},
-                    {"softmax over queries", "the softmax is over the queries n, dimension 1: m is 2.",
-                     with_softmax_over(Softmax3::kOverQueries)},
-                    {"keys for values", "P_k makes the values: V = einsum(M, P_v).", keys_for_values}});
+    checker.Expect(
+        crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, " d_X=", s.d_X, " d_M=", s.d_M, " d_Y=", s.d_Y,
+                          " d_k=", s.d_k, " d_v=", s.d_v, " h=", s.h),
+        student, results(in),
+        {{"scale missing", "the scale is missing: Scale(J, scale).", with_scale(1)},
+         {"scale twice", "the scale is applied twice.", with_scale(in.scale * in.scale)},
+         {"softmax over heads", "the softmax is over the last dimension of J[b, n, m, h], the heads: m is dimension 2.",
+          with_softmax_over(Softmax3::kOverHeads)},
+         {"softmax over queries", "the softmax is over dimension 1 of J[b, n, m, h], the queries: m is dimension 2.",
+          with_softmax_over(Softmax3::kOverQueries)},
+         {"memory of the queries", "K and V are made of the memory: K = einsum(M, P_k), V = einsum(M, P_v).",
+          memory_of_queries},
+         {"keys for values", "P_k makes the values: V = einsum(M, P_v).", keys_for_values}});
   }
 }
 
