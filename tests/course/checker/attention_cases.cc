@@ -54,4 +54,12 @@ Array DO(const Core& core) {
   return Random("dO[b, n, d_v, h_v]", crosstalk::kernels::reference::CoreForward(core).O.sizes());
 }
 
+std::vector<double> PlainSoftmax(const std::vector<double>& x, double subtracted) {
+  std::vector<double> y;
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value - subtracted);
+  for (const double value : x) y.push_back(std::exp(value - subtracted) / sum);
+  return y;
+}
+
 }  // namespace course

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,9 @@ void SetMask(const Array& mask, Core& core);
 Results Forward(const Core& core);  // O
 Array Logits(const Core& core);     // J, which P_l mixes
 Array DO(const Core& core);         // random, of O's sizes
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// e^(x - subtracted) / sum as it is written down, overflow and all.
+std::vector<double> PlainSoftmax(const std::vector<double>& x, double subtracted);
 
 }  // namespace course
