@@ -22,10 +22,11 @@ $(COURSE_CASES): tests/course/write_cases.sh tests/course/slips.txt $(wildcard t
 	@sh tests/course/write_cases.sh > $@.tmp && mv $@.tmp $@
 $(call objects,$(filter tests/course/%,$(TEST_SOURCES)),tests): | $(COURSE_CASES)
 
-# A solution is compiled in seconds; those of kernels, which are measured, as fast as the compiler makes them.
+# A solution is compiled in seconds, and the standard library checks its indices; those of kernels, which are measured,
+# run as fast as the compiler makes them. A function without its return is an error: it would crash.
 COURSE_PARTS := $(call object,$(COURSE_MAIN)) $(call archive,course) $(call archives_for,models)
-COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter $(LIGHTEST_CXXFLAGS)
-COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast
+COURSE_COMPILE := $(COMPILE) -Wno-unused-parameter -Werror=return-type $(LIGHTEST_CXXFLAGS) -D_GLIBCXX_ASSERTIONS
+COURSE_KERNEL_FLAGS := -O3 -march=native -ffp-contract=fast -U_GLIBCXX_ASSERTIONS
 COURSE_LINK := $(CXX) $(REQUIRED_LDFLAGS) $(LDFLAGS)
 
 COURSE_EXERCISES := $(subst _,.,$(patsubst examples/course/exercises/%.cc,%,$(sort $(wildcard examples/course/exercises/*.cc))))

@@ -174,6 +174,8 @@ Result Grade(const Settings& settings, const Exercise& exercise, const fs::path&
   if (WIFSIGNALED(ran.status)) {
     result.state = "died";
     result.message = std::string("it ended by a signal: ") + strsignal(WTERMSIG(ran.status));
+    const std::string why = FirstLineWith(Contents(output.string() + ".errors"), "Assertion");
+    if (!why.empty()) result.message += ": " + why;
     return result;
   }
   // The checker's line is the last one; a solution may have printed others.
@@ -196,6 +198,7 @@ Result Grade(const Settings& settings, const Exercise& exercise, const fs::path&
     result.points = 0;
     result.state = "says nothing";
     result.message = FirstLineWith(Contents(output.string() + ".errors"), "must end");
+    if (result.message.empty()) result.message = "it ended before it was checked: does it call exit?";
   }
   return result;
 }

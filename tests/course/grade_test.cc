@@ -77,6 +77,32 @@ TEST_F(GradeTest, AnExerciseBeginsAsItsStubAndIsNeverOverwritten) {
   EXPECT_NE(right.output.find("right: 1 of 1 points"), std::string::npos) << right.output;
 }
 
+TEST_F(GradeTest, AStudentIsToldWhyNoVerdictComes) {
+  const std::string solution = Solution("3_1.cc");
+  const auto output_with = [&](const std::string& end) {
+    Write(folder_.path() + "/3_1.cc",
+          "#include <chrono>\n#include <thread>\n" + Replaced(solution, "  return J;", end));
+    return Make("exercise N=3.1 SUBMISSION='" + folder_.path() + "'").output;
+  };
+  const std::string slow = output_with("  std::this_thread::sleep_for(std::chrono::seconds(6));\n  return J;");
+  EXPECT_NE(slow.find("it still runs: does a loop not end?"), std::string::npos) << slow;
+  EXPECT_NE(slow.find("right: 1 of 1 points"), std::string::npos) << slow;
+  const std::string no_return = output_with("");
+  EXPECT_NE(no_return.find("error: no return statement"), std::string::npos) << no_return;
+#ifndef __SANITIZE_ADDRESS__  // which tells of it first
+  const std::string outside = output_with("  J.values().data()[int64_t{1} << 40] = 1;\n  return J;");
+  EXPECT_NE(outside.find("an index or a pointer is wrong"), std::string::npos) << outside;
+#endif
+  const std::string index = output_with("  J.values()[J.values().size()] = 1;\n  return J;");
+  EXPECT_NE(index.find("Assertion '__n < this->size()' failed"), std::string::npos) << index;
+  const std::string thrown = output_with("  throw 3;");
+  EXPECT_NE(thrown.find("it throws something that is no std::exception"), std::string::npos) << thrown;
+  Write(folder_.path() + "/3_1.cc", Solution("5_1.cc"));
+  const std::string other = Make("exercise N=3.1 SUBMISSION='" + folder_.path() + "'").output;
+  EXPECT_NE(other.find("3_1.cc must end with EXERCISE(3_1, …), not with that of exercise 5.1"), std::string::npos)
+      << other;
+}
+
 TEST_F(GradeTest, AnExerciseThatIsNotThereIsAnErrorWithTheList) {
   for (const char* number : {"9.9", "5.1 5.2"}) {
     const ShellResult ran = Make("-n exercise N='" + std::string(number) + "'");
@@ -100,6 +126,9 @@ TEST_F(GradeTest, ManyStudentsAreGradedEachInAProcessWithLimits) {
 #endif
   Write(all / "second student/5_1.cc", Replaced(Solution("5_1.cc"), "P_l(k, h)", "P_l(h, k)"));
   Write(all / "second student/2_1.cc", Replaced(Stub("2_1.cc"), "throw Unsolved(\"2.1\")", "std::abort()"));
+
+  Write(all / "second student/2_2.cc", Replaced(Stub("2_2.cc"), "throw Unsolved(\"2.2\")", "std::exit(0)"));
+  Write(all / "second student/5_2.cc", Solution("5_1.cc"));
 
   std::string command = Make("-n grade SUBMISSION='" + all.string() + "'").output;
   while (!command.empty() && command.back() == '\n') command.pop_back();
@@ -129,6 +158,11 @@ TEST_F(GradeTest, ManyStudentsAreGradedEachInAProcessWithLimits) {
   EXPECT_NE(results["second student"]["5.1"].At("hint").AsString().find("transposed"), std::string::npos);
   EXPECT_EQ(state("second student", "2.1"), "died");
   EXPECT_EQ(results["second student"]["1.2"].At("points").AsInt(), 0);
+  EXPECT_EQ(state("second student", "2.2"), "says nothing");
+  EXPECT_EQ(results["second student"]["2.2"].At("message").AsString(),
+            "it ended before it was checked: does it call exit?");
+  EXPECT_EQ(results["second student"]["5.2"].At("message").AsString(),
+            "5_2.cc must end with EXERCISE(5_2, …), not with that of exercise 5.1");
   EXPECT_EQ(graded.At("students").AsArray()[0].At("points").AsInt(), 1);
   const std::string table = Contents(folder_.path() + "/grade.txt");
   EXPECT_EQ(table.rfind("student         ch. 1  ch. 2", 0), 0u) << table;

@@ -165,6 +165,9 @@ Outcome RunCheck(const Exercise& exercise, AnyFunction function) {
   } catch (const std::exception& error) {
     outcome.state = Outcome::State::kWrong;
     outcome.message = std::string("it throws: ") + error.what();
+  } catch (...) {
+    outcome.state = Outcome::State::kWrong;
+    outcome.message = "it throws something that is no std::exception";
   }
   return outcome;
 }
