@@ -6,8 +6,8 @@
 //   O[b, n, d_v, h] = einsum(W[b, n, m, h], V[b, m, d_v, h])
 //   Y[b, n, d_Y]    = einsum(O[b, n, d_v, h], P_o[d_Y, d_v, h])
 //
-// A line of the paper is a line of code: Einsum("Q[b, n, d_k, h] = einsum(…)", {X, P_q}); Scale(J, scale); Softmax(J,
-// i) over dimension i. The tape computes the gradients, and the checker compares those as well.
+// A line of the paper is a line of code: Einsum("Q[b, n, d_k, h] = einsum(…)", {X, P_q}), Scale(J, scale), and
+// Softmax(J, i) over dimension i, counted from 0. The tape computes the gradients; the checker compares those as well.
 #include "tests/course/library_exercise.h"
 
 using namespace course;

@@ -5,6 +5,8 @@
 //   W[b, n, m, h]     = softmax of L over m                               zeros where a query may attend to nothing
 //   U[b, n, m, h_v]   = Σ_h W[b, n, m, h] · P_w[h, h_v]
 //   O[b, n, d_v, h_v] = Σ_m U[b, n, m, h_v] · V[b, m, d_v, h_v]
+//
+// Some logits are in the thousands: the softmax is the stable one of exercise 4.1.
 #include "tests/course/exercise.h"
 
 using namespace course;
