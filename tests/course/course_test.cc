@@ -77,6 +77,9 @@ TEST(CourseTest, TheFirstWrongElementIsNamedByItsDimensions) {
       Check(RegisteredIn("slips/").at("5.1/P_l transposed")).message,
       "with b=2 n=3 m=4 d_k=2 d_v=2 h_k=3 h=3 h_v=3: L[b=0, n=0, m=0, h=0] = -0.0582, should be -0.257 (the first "
       "of 72 wrong among 72)");
+  // A count has all its digits.
+  EXPECT_EQ(Check(RegisteredIn("slips/").at("8.2/times m")).message,
+            "with h_k=4 h=6 h_v=8 d_k=16 d_v=12, static: numbers = 16000, should be 160");
 }
 
 // What a solution does that no slip foresaw is shown as well: a result of other sizes, an index outside, an exception.
@@ -85,7 +88,15 @@ course::Array Outside(const course::Array& J, const course::Array& P_l) {
   return course::Array({static_cast<int64_t>(J(0, 0, 0, 7) * P_l(0, 0))});
 }
 
+course::Array NoLogits(const course::Array&, const course::Array&, const course::Array&, const course::Array& P_l,
+                       const course::Array&, course::MixingCache& cache) {
+  return course::Array({static_cast<int64_t>(cache.K.size()), P_l.size(1)});
+}
+
 TEST(CourseTest, OtherMistakesAreShownAsTheyAre) {
+  const Outcome empty = RunCheck(*course::FindExercise("8.3"), reinterpret_cast<course::AnyFunction>(&NoLogits));
+  EXPECT_EQ(empty.state, Outcome::State::kWrong);
+  EXPECT_EQ(empty.message, "step 0 gives L of the sizes [0, 2], should be [1, 2]: m and h");
   const auto check = [](course::Signature_5_1* function) {
     return RunCheck(*course::FindExercise("5.1"), reinterpret_cast<course::AnyFunction>(function));
   };

@@ -199,8 +199,7 @@ void Check_7_4(AnyFunction function, Checker& checker) {
         [&] {
           Array score({H});
           score.values() = As<Signature_7_4>(function)(W);
-          if (score.values().size() != static_cast<size_t>(H))
-            throw std::runtime_error("a score for each head is asked");
+          if (score.values().size() != static_cast<size_t>(H)) throw NoResult("a score for each head is asked");
           return Results{score};
         },
         scores(previous, N - 1),

@@ -33,6 +33,25 @@ void Check_8_1(AnyFunction function, Checker& checker) {
     return Results{array};
   };
   const auto causal = [](int64_t n, int64_t m) { return m <= n; };
+  const auto interleaved = [&] {
+    // Element i of head after head is read as element i / h of head i % h.
+    const auto reread = [&](const Array::Base& array) {
+      Array::Base result(array.sizes());
+      for (int64_t n = 0; n < steps; ++n)
+        for (int64_t i = 0; i < h * array.size(2); ++i) {
+          result(int64_t{0}, n, i / h, i % h) = array(int64_t{0}, n, i % array.size(2), i / array.size(2));
+        }
+      return result;
+    };
+    const Core in_order = core;
+    core.Q = reread(in_order.Q), core.K = reread(in_order.K), core.V = reread(in_order.V);
+    const Array O = results(causal, core.scale)[0];
+    core = in_order;
+    Array wrong("O[step, h, d_v]", Array({steps, h, d_v}));
+    for (int64_t n = 0; n < steps; ++n)
+      for (int64_t i = 0; i < h * d_v; ++i) wrong.values()[static_cast<size_t>(n * h * d_v + i)] = O(n, i % h, i / h);
+    return Results{wrong};
+  };
   checker.Expect(
       crosstalk::StrCat("h=", h, " d_k=", d_k, " d_v=", d_v),
       [&] {
@@ -42,8 +61,7 @@ void Check_8_1(AnyFunction function, Checker& checker) {
           const std::vector<double> o =
               As<Signature_8_1>(function)(row(core.Q, n), row(core.K, n), row(core.V, n), h, cache);
           if (o.size() != static_cast<size_t>(h * d_v)) {
-            throw std::runtime_error(
-                crosstalk::StrCat("a step gives ", o.size(), " numbers, should give h·d_v = ", h * d_v));
+            throw NoResult(crosstalk::StrCat("a step gives ", o.size(), " numbers, should give h·d_v = ", h * d_v));
           }
           for (int64_t i = 0; i < h * d_v; ++i) array.values()[static_cast<size_t>(n * h * d_v + i)] = o[i];
         }
@@ -52,6 +70,9 @@ void Check_8_1(AnyFunction function, Checker& checker) {
       results(causal, core.scale),
       {{"scale missing", "the scale is missing: 1/√d_k, with d_k = the length of a key over the heads.",
         [&] { return results(causal, 1); }},
+       {"scale of all heads", "the scale is 1/√d_k, and d_k is the length of a key in one head: not of all of k.",
+        [&] { return results(causal, core.scale / std::sqrt(static_cast<double>(h))); }},
+       {"heads interleaved", "q, k and v hold head after head: head h of q begins at q[h · d_k].", interleaved},
        {"token itself missing", "the token attends to itself as well: put its key and value into the cache first.",
         [&] { return results([](int64_t n, int64_t m) { return m < n; }, core.scale); }},
        {"nothing kept", "each step sees its own token alone: keys and values of the earlier ones are in the cache.",
@@ -85,7 +106,7 @@ void Check_8_3(AnyFunction function, Checker& checker) {
   const Array P_l = Random("P_l[h_k, h]", {h_k, h}), P_Ml = Random("P_Ml[d_M, h_k, h]", {d, h_k, h});
   const double scale = 1 / std::sqrt(static_cast<double>(d_k));
   // L[n, m, h] of all steps; R_Ml of the position that `of` says.
-  const auto logits = [&](auto of, bool fixed, double factor) {
+  const auto logits = [&](auto of, bool fixed, double factor, bool transposed = false) {
     Array L("L[step, m, h]", Array({steps, steps, h}));
     for (int64_t n = 0; n < steps; ++n)
       for (int64_t m = 0; m <= n; ++m)
@@ -97,7 +118,7 @@ void Check_8_3(AnyFunction function, Checker& checker) {
             J += factor * q * key;
           }
           for (int64_t i = 0; i < h; ++i) {
-            double R = fixed ? P_l(k, i) : 0;
+            double R = !fixed ? 0 : transposed ? P_l(i, k) : P_l(k, i);
             for (int64_t x = 0; x < d && of(n, m) >= 0; ++x) R += X(of(n, m), x) * P_Ml(x, k, i);
             L(n, m, i) += J * R;
           }
@@ -115,8 +136,8 @@ void Check_8_3(AnyFunction function, Checker& checker) {
           for (int64_t i = 0; i < d; ++i) x(i) = X(n, i);
           const Array row = As<Signature_8_3>(function)(x, P_q, P_k, P_l, P_Ml, cache);
           if (row.sizes() != std::vector<int64_t>{n + 1, h}) {
-            throw std::runtime_error(crosstalk::StrCat("step ", n, " gives L of the sizes ", ListOf(row.sizes()),
-                                                       ", should be ", ListOf({n + 1, h}), ": m and h"));
+            throw NoResult(crosstalk::StrCat("step ", n, " gives L of the sizes ", ListOf(row.sizes()), ", should be ",
+                                             ListOf({n + 1, h}), ": m and h"));
           }
           for (int64_t m = 0; m <= n; ++m)
             for (int64_t i = 0; i < h; ++i) L(n, m, i) = row(m, i);
@@ -132,6 +153,9 @@ void Check_8_3(AnyFunction function, Checker& checker) {
         [&] { return logits([](int64_t, int64_t) { return -1; }, true, scale); }},
        {"static projection missing", "P_l is missing: L[m] = J[m]·(P_l + R_Ml[m]).",
         [&] { return logits(position, false, scale); }},
+       {"P_l transposed",
+        "P_l is read transposed: the first index of P_l[h_k, h] is the key head, and the sum runs over it.",
+        [&] { return logits(position, true, scale, /*transposed=*/true); }},
        {"scale missing", "the scale is missing: 1/√d_k.", [&] { return logits(position, true, 1); }}});
 }
 

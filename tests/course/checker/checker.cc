@@ -100,8 +100,10 @@ std::string FirstDifference(const Array& got, const Array& right, double toleran
   if (wrong.empty()) return "";
   const size_t first = wrong.front();
   const double is = got.values()[first], should_be = right.values()[first];
-  // As few digits as show the difference.
-  std::string one = Number(is, "%.3g"), other = Number(should_be, "%.3g");
+  // As few digits as show the difference; of a count all.
+  const bool counts =
+      std::max(std::abs(is), std::abs(should_be)) < 1e9 && is == std::round(is) && should_be == std::round(should_be);
+  std::string one = Number(is, counts ? "%.0f" : "%.3g"), other = Number(should_be, counts ? "%.0f" : "%.3g");
   if (one == other) one = Number(is, "%.12g"), other = Number(should_be, "%.12g");
   std::string text = ElementName(right, first) + " = " + one + ", should be " + other;
   if (right.values().size() > 1) {
@@ -162,6 +164,9 @@ Outcome RunCheck(const Exercise& exercise, AnyFunction function) {
   } catch (const Unsolved& unsolved) {
     outcome.state = Outcome::State::kUnsolved;
     outcome.message = unsolved.what();
+  } catch (const NoResult& error) {
+    outcome.state = Outcome::State::kWrong;
+    outcome.message = error.what();
   } catch (const std::exception& error) {
     outcome.state = Outcome::State::kWrong;
     outcome.message = std::string("it throws: ") + error.what();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,12 @@ struct Slip {
   std::string name;
   std::string hint;
   std::function<Results()> wrong;
+};
+
+// Thrown where a result cannot be compared: of other sizes than the exercise asks for.
+class NoResult : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 struct Outcome {
