@@ -7,7 +7,7 @@
 //
 //   max   the largest L, -∞ at first
 //   sum   Σ_m e^(L[m] - max)
-//   O     Σ_m e^(L[m] - max) · V[m, d_v], which is divided by the sum after the last chunk
+//   O     Σ_m e^(L[m] - max) · V[m, d_v], d_v zeros at first; it is divided by the sum after the last chunk
 //
 // A chunk may raise the maximum: what was added up before is then too large. A chunk may be masked altogether: L = -∞.
 #include "tests/course/exercise.h"

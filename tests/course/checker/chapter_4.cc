@@ -31,19 +31,22 @@ void Check_4_1(AnyFunction function, Checker& checker) {
                         Case{"x = {-1000, -1001}", {-1000, -1001}}, Case{"x = {0, -∞, 2}", {0, -kInfinity, 2}},
                         Case{"x = {-∞, -∞}, of which nothing may be attended to", {-kInfinity, -kInfinity}}}) {
     const double largest = *std::max_element(c.x.begin(), c.x.end());
-    checker.Expect(c.name, [&] { return Results{Row("y[i]", As<Signature_4_1>(function)(c.x))}; },
-                   {Row("y[i]", RightSoftmax(c.x))},
-                   {{"nothing to attend to",
-                     "where all are -∞ the largest is, too, and -∞ - (-∞) is no number: such a row gets zeros.",
-                     [&] { return Results{Row("y[i]", PlainSoftmax(c.x, largest))}; }},
-                    {"maximum not subtracted",
-                     "e^1000 is infinite and e^-1000 is 0: subtract the largest x first, which changes no quotient.",
-                     [&] { return Results{Row("y[i]", PlainSoftmax(c.x, 0))}; }},
-                    {"sum missing", "divide by the sum: the results sum to 1.", [&] {
-                       std::vector<double> y;
-                       for (const double value : c.x) y.push_back(std::exp(value - largest));
-                       return Results{Row("y[i]", y)};
-                     }}});
+    checker.Expect(
+        c.name, [&] { return Results{Row("y[i]", As<Signature_4_1>(function)(c.x))}; },
+        {Row("y[i]", RightSoftmax(c.x))},
+        {{"nothing to attend to",
+          "where all are -∞ the largest is, too, and -∞ - (-∞) is no number: such a row gets zeros.",
+          [&] { return Results{Row("y[i]", PlainSoftmax(c.x, largest))}; }},
+         {"maximum not subtracted",
+          "e^1000 is infinite and e^-1000 is 0: subtract the largest x first, which changes no quotient.",
+          [&] { return Results{Row("y[i]", PlainSoftmax(c.x, 0))}; }},
+         {"nothing to attend to: uniform", "where all are -∞ there is nothing to attend to: zeros, not equal weights.",
+          [&] { return Results{Row("y[i]", std::vector<double>(c.x.size(), 1.0 / c.x.size()))}; }},
+         {"sum missing", "divide by the sum: the results sum to 1.", [&] {
+            std::vector<double> y;
+            for (const double value : c.x) y.push_back(std::exp(value - largest));
+            return Results{Row("y[i]", y)};
+          }}});
   }
 }
 
@@ -54,6 +57,7 @@ void Check_4_2(AnyFunction function, Checker& checker) {
     for (int64_t b = 0; b < 2; ++b)
       for (int64_t n = 0; n < 3; ++n)
         for (int64_t m = 0; m < 5; ++m) mask(b, n, m) = m <= n + b;
+    mask(0, 2, 1) = 0;  // attended to on both sides
     for (int64_t m = 0; m < 5; ++m) mask(1, 1, m) = 0;
     Array::Base zeros_and_ones = mask;
     reference::Array<uint8_t> attends(mask.sizes());
@@ -82,12 +86,22 @@ void Check_4_2(AnyFunction function, Checker& checker) {
           [&] { return softmax([](double l, double) { return l; }, [](double attend) { return attend; }); }},
          {"logits times mask", "L · mask is 0 where it is masked, and e^0 = 1 is a weight like any other: -∞ is none.",
           [&] { return softmax([](double l, double attend) { return l * attend; }, one); }},
+         {"mask forgotten", "the mask is not used: where mask is 0, W is 0.",
+          [&] { return softmax([](double l, double) { return l; }, one); }},
          {"nothing to attend to: uniform",
           "a query that may attend to nothing gets equal weights: with -1e9 for -∞ all are equally low. It gets zeros.",
           [&] { return softmax(low, one); }},
          {"nothing to attend to: no number",
           "a query that may attend to nothing gets 0/0: give it zeros where the sum is 0 or the largest logit -∞.",
           [&] { return softmax(infinite, one); }},
+         {"stopped at the first masked", "the positions after a masked one count too: skip it, do not stop there.",
+          [&] {
+            auto until = attends;
+            for (int64_t b = 0; b < 2; ++b)
+              for (int64_t n = 0; n < 3; ++n)
+                for (int64_t m = 1; m < 5; ++m) until(b, n, m) = until(b, n, m) && until(b, n, m - 1);
+            return Results{Array("W[b, n, m, h]", reference::MaskedSoftmax<double>(L, until))};
+          }},
          {"mask inverted", "the mask is 1 where a query may attend.",
           [&] { return softmax([](double l, double attend) { return attend == 0 ? l : -kInfinity; }, one); }}});
   }
@@ -144,8 +158,8 @@ void RunningSoftmax(const std::vector<double>& L, const Array& V, RunningRow& ro
 }
 
 void Check_4_4(AnyFunction function, Checker& checker) {
-  // Rising logits, which begin with a chunk that is masked altogether; then large ones.
-  for (const double height : {1.0, 400.0}) {
+  // Rising logits, which begin with a chunk that is masked altogether; then large ones, and some that fall.
+  for (const double height : {1.0, 400.0, -400.0}) {
     for (const bool masked_start : {false, true}) {
       const int64_t chunks = 4, size = 3, d_v = 2;
       const Array noise = Random("L[m]", {chunks * size});
@@ -172,8 +186,21 @@ void Check_4_4(AnyFunction function, Checker& checker) {
           });
         };
       };
+      // What gives no number, and is not told before.
+      struct NoNumber {
+        const char *name, *hint;
+      };
+      const NoNumber no_number =
+          masked_start
+              ? NoNumber{"masked chunk", "e^(-∞ - (-∞)) is no number: a chunk that is masked altogether adds nothing."}
+          : height == 1
+              ? NoNumber{"factor inverted", "the factor is e^(old - new): at first the old largest is -∞, and it is 0."}
+          : height > 0 ? NoNumber{"e^x overflows", "e^L overflows: subtract the largest first, e^(L - largest)."}
+                       : NoNumber{"maximum goes down",
+                                  "the largest never falls: it is that of all chunks so far, not of the last."};
       checker.Expect(
-          "logits that rise by " + std::to_string(static_cast<int>(height)) + " a chunk of 3" +
+          (height > 0 ? "logits that rise by " : "logits that fall by ") +
+              std::to_string(std::abs(static_cast<int>(height))) + " a chunk of 3" +
               (masked_start ? ", the first chunk masked" : ""),
           [&] { return run(As<Signature_4_4>(function)); }, with({})(),
           {{"sum not rescaled", "when the maximum grows from a to b, what the sum holds is e^(a - b) times too large.",
@@ -183,8 +210,7 @@ void Check_4_4(AnyFunction function, Checker& checker) {
            {"maximum of the chunk",
             "each chunk is taken relative to its own maximum: the sums of two chunks then have different units.",
             with({.max_of_chunk = true})},
-           {"masked chunk", "e^(-∞ - (-∞)) is no number: a chunk that is masked altogether adds nothing.",
-            [&] { return Results{Array("O[d_v]", Array({d_v}, std::nan("")))}; }}});
+           {no_number.name, no_number.hint, [&] { return Results{Array("O[d_v]", Array({d_v}, std::nan("")))}; }}});
     }
   }
 }
