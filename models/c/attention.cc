@@ -41,13 +41,16 @@ FieldTable<LayerStart> StartFields() {
           MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
 }
 
-AttentionConfig ReadLayer(Given& given) {
+AttentionConfig ReadLayer(Given& given, LayerStart* start) {
+  const bool of_model = given.Has("d_model");
+  LayerOptions options;
   AttentionConfig config;
-  if (given.Has("d_model")) {
-    LayerOptions options;
-    given.Set(LayerFields(), options);
-    config = MakeAttentionConfig(options.attention, options.d_model);
-  }
+  given.Set(StartFields(), *start);
+  if (of_model) given.Set(LayerFields(), options);
+  given.Set(AttentionConfigFields(), config);
+  given.CheckAllRead();  // first: a misspelt key would otherwise be reported as a missing one
+  if (!of_model) return config;
+  config = MakeAttentionConfig(options.attention, options.d_model);
   given.Set(AttentionConfigFields(), config);
   return config;
 }
@@ -152,6 +155,12 @@ class Inputs {
   DType dtype_;
 };
 
+// X[b, n, d_X]
+void CheckWidth(const Variable& X, const AttentionModule& layer) {
+  const int64_t d_X = layer.config().d_X;
+  CROSSTALK_CHECK(X.size(2) == d_X, "X: has shape ", X.shape(), ", and the layer's d_X is ", d_X);
+}
+
 void Forward(const AttentionObject& attention, const ct_tensors* given, const char* text, ct_tensors** outputs,
              ct_pass** pass, const std::shared_ptr<Object>& owner) {
   const ForwardOptions options = ReadGiven(ForwardFields(), text);
@@ -160,6 +169,7 @@ void Forward(const AttentionObject& attention, const ct_tensors* given, const ch
   PassObject* const recorded = pass != nullptr ? made.get() : nullptr;
   Inputs inputs(given, attention.layer.dtype());
   const Variable X = inputs.Require("X", 3, recorded);
+  CheckWidth(X, attention.layer);
   const Variable M = inputs.Take("M", 3, recorded);
   AttentionCallOptions call = inputs.TakeOptions(recorded);
   inputs.CheckAllTaken();
@@ -180,8 +190,7 @@ void Step(CacheObject& state, const ct_tensors* given, ct_tensors** outputs) {
   const Variable X = inputs.Require("X", 3, nullptr);
   const AttentionCallOptions call = inputs.TakeOptions(nullptr);
   inputs.CheckAllTaken();
-  const AttentionConfig& config = layer.config();
-  CROSSTALK_CHECK(X.size(2) == config.d_X, "X: has shape ", X.shape(), ", and the layer's d_X is ", config.d_X);
+  CheckWidth(X, layer);
   const bool begun = state.cache.length() > 0;
   CROSSTALK_CHECK(!begun || X.size(0) == state.cache.rows(), "X: has ", X.size(0), " rows, and the cache ",
                   state.cache.rows());
@@ -204,10 +213,8 @@ ct_status ct_attention_create(const char* configuration, ct_attention** attentio
   return Call([&] {
     CheckGiven(attention, "attention");
     Given given(configuration);
-    const crosstalk::AttentionConfig config = ReadLayer(given);
     LayerStart start;
-    given.Set(StartFields(), start);
-    given.CheckAllRead();
+    const crosstalk::AttentionConfig config = ReadLayer(given, &start);
     GiveHandle(std::make_shared<AttentionObject>(config, start), attention);
   });
 }

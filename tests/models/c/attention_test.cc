@@ -206,7 +206,8 @@ TEST(CAttentionTest, WhatDoesNotFitIsRefusedByName) {
   EXPECT_EQ(refused({{"X", empty}}), "X: has shape [0, 5, 8], and holds nothing");
   EXPECT_EQ(refused({{"X", in_double}}), "X: is float64, and the layer computes in float32");
   EXPECT_EQ(refused({{"X", X}, {"attention_mask", X}}), "attention_mask: is float32, and must be bool");
-  EXPECT_NE(refused({{"X", narrow}}).find("d_M=5"), std::string::npos) << ct_last_error();
+  EXPECT_EQ(refused({{"X", narrow}}), "X: has shape [2, 8, 5], and the layer's d_X is 8");
+  EXPECT_NE(refused({{"X", X}, {"M", narrow}}).find("d_M=5"), std::string::npos) << ct_last_error();
   EXPECT_NE(refused({{"X", X}, {"Y", X}}).find("Y is not known here"), std::string::npos) << ct_last_error();
   EXPECT_NE(refused({{"X", X}, {"bias", X}}).find("bias"), std::string::npos) << ct_last_error();
   refused({{"X", X}}, "{\"weight\": true}");

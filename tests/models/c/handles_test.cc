@@ -86,6 +86,8 @@ TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
   EXPECT_STREQ(ct_last_error_field(), "key_size") << ct_last_error();
   EXPECT_EQ(ct_attention_create("{\"d_model\": 8, \"heads\": 2, \"head\": 3}", &layer), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "head") << ct_last_error();
+  EXPECT_EQ(ct_attention_create("{\"d_model\": 8, \"head\": 3}", &layer), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "head") << "not the heads that are missing: " << ct_last_error();
   EXPECT_EQ(ct_attention_create("{\"d_model\"", &layer), CT_USAGE);
   EXPECT_EQ(ct_attention_create("[]", &layer), CT_USAGE);
   EXPECT_EQ(layer, nullptr);
