@@ -249,6 +249,7 @@ install: $(COMMAND) $(BUILD)/lib/libcrosstalk.a $(BUILD)/lib/libcrosstalk.so $(B
 	@rm -rf $(root)/$(PYTHON_PACKAGE)
 	@install -d $(root)/$(PYTHON_PACKAGE)
 	@install -m 644 tools/python/crosstalk/*.py $(root)/$(PYTHON_PACKAGE)/
+	@sed -i 's|^_LIBDIR = .*|_LIBDIR = "$(LIBDIR)"|' $(root)/$(PYTHON_PACKAGE)/_library.py
 	@install -m 644 LICENSE $(root)/share/doc/crosstalk/
 	@for file in $$(cd $(SHARE) && find . -type f ! -name made); do \
 	  install -D -m 644 $(SHARE)/$$file $(root)/share/$$file || exit 1; \

@@ -53,24 +53,27 @@ TEST_F(PythonTest, Library) { RunFile("test_library.py"); }
 TEST_F(PythonTest, Torch) { RunFile("test_torch.py"); }
 
 TEST_F(PythonTest, AnInstalledPackageFindsTheLibraryOfItsPrefixAlsoWhereThatWasMoved) {
-  const std::string prefix = folder_ / "prefix", moved = folder_ / "moved prefix";
-  const ShellResult install =
-      Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' install PREFIX='" + prefix + "'");
-  ASSERT_EQ(install.status, 0) << install.output;
-  std::filesystem::rename(prefix, moved);
+  const std::string make = "make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' ";
   const std::string program =
       "-c 'import crosstalk, numpy\n"
       "print(crosstalk.__file__, crosstalk.Attention(d_model=8, heads=2)(numpy.ones((1, 2, 8), \"float32\")).shape)'";
-  const ShellResult outcome =
-      Shell("cd / && PYTHONPATH='" + moved + "/lib/python3/dist-packages' " + python_ + " " + program);
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_NE(outcome.output.find("moved prefix"), std::string::npos) << outcome.output;
-  EXPECT_NE(outcome.output.find("(1, 2, 8)"), std::string::npos) << outcome.output;
-  const ShellResult uninstall =
-      Shell("make --no-print-directory -C '" + source_ + "' BUILD='" + build_ + "' uninstall PREFIX='" + moved + "'");
-  ASSERT_EQ(uninstall.status, 0) << uninstall.output;
-  EXPECT_FALSE(std::filesystem::exists(moved + "/lib/python3/dist-packages/crosstalk"));
-  EXPECT_FALSE(std::filesystem::exists(moved + "/include/crosstalk.h"));
+  for (const std::string libraries : {"lib", "libraries/crosstalk"}) {
+    SCOPED_TRACE(libraries);
+    const std::string prefix = folder_ / "prefix", moved = folder_ / "moved prefix", at = " LIBDIR=" + libraries;
+    const ShellResult install = Shell(make + "install PREFIX='" + prefix + "'" + at);
+    ASSERT_EQ(install.status, 0) << install.output;
+    std::filesystem::rename(prefix, moved);
+    const ShellResult outcome =
+        Shell("cd / && PYTHONPATH='" + moved + "/lib/python3/dist-packages' " + python_ + " " + program);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_NE(outcome.output.find("moved prefix"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("(1, 2, 8)"), std::string::npos) << outcome.output;
+    const ShellResult uninstall = Shell(make + "uninstall PREFIX='" + moved + "'" + at);
+    ASSERT_EQ(uninstall.status, 0) << uninstall.output;
+    EXPECT_FALSE(std::filesystem::exists(moved + "/lib/python3/dist-packages/crosstalk"));
+    EXPECT_FALSE(std::filesystem::exists(moved + "/include/crosstalk.h"));
+    std::filesystem::remove_all(moved);
+  }
 }
 
 TEST_F(PythonTest, TheProgramOfThePageRuns) {

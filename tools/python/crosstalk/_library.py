@@ -4,12 +4,14 @@ import ctypes
 import json
 import os
 import pathlib
+import sysconfig
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 from . import _errors
 
 __version__ = "0.1.0"
 _API_VERSION = 1
+_LIBDIR = "lib"  # below the prefix; `make install` writes its LIBDIR here
 
 
 class Array(ctypes.Structure):
@@ -73,9 +75,10 @@ def _candidates():
     folder = pathlib.Path(__file__).resolve().parent
     if folder.parent.name != "dist-packages":
         return [folder.parents[2] / "build" / "lib" / "libcrosstalk.so"]
-    lib, soname = folder.parents[2], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
-    # LIBDIR of `make install` may be lib64 or Debian's lib/x86_64-linux-gnu.
-    return [lib / soname, *lib.glob("*/" + soname), *lib.parent.glob("lib?*/" + soname)]
+    prefix, soname = folder.parents[3], "libcrosstalk.so." + ".".join(__version__.split(".")[:2])
+    # Debian's package is one for all architectures.
+    architecture = sysconfig.get_config_var("MULTIARCH") or ""
+    return list(dict.fromkeys([prefix / _LIBDIR / soname, prefix / "lib" / architecture / soname]))
 
 
 def _load():
@@ -84,13 +87,13 @@ def _load():
     if path is None:
         raise ImportError("crosstalk: there is no shared library at " + " or ".join(map(str, tried)) +
                           "; run `make build/lib/libcrosstalk.so`, or name one in CROSSTALK_LIBRARY")
-    library = ctypes.CDLL(str(path))
     try:
+        library = ctypes.CDLL(str(path))
         library.ct_version.restype = c_char_p
         library.ct_get_api.restype, library.ct_get_api.argtypes = c_void_p, [c_uint32]
         version, known = library.ct_version().decode(), library.ct_get_api(_API_VERSION) is not None
-    except AttributeError:
-        version, known = "without a C interface", False
+    except (OSError, AttributeError) as error:  # a library that it needs is missing; it has no C interface
+        raise ImportError(f"crosstalk: {path} cannot be used: {error}") from None
     if not known or version.split(".")[:2] != __version__.split(".")[:2]:
         raise ImportError(f"crosstalk: {path} is version {version}, and this package is for {__version__}")
     for name, arguments in _SIGNATURES.items():
@@ -170,7 +173,7 @@ class Handle:
             _loaded.ct_free(handle)
 
     def __reduce__(self):
-        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
+        raise TypeError(f"{type(self).__name__}: cannot be copied or pickled")
 
 
 def set_threads(threads):
