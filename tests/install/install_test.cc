@@ -20,6 +20,17 @@ TEST_F(InstallTest, AProgramCompilesAndRunsAgainstTheInstalledCopy) {
   EXPECT_EQ(run.output, kConsumerOutput);
 }
 
+TEST_F(InstallTest, PkgConfigIsToldOfAPrefixThatWasMoved) {
+  ASSERT_NO_FATAL_FAILURE(Install());
+  const std::string moved = (folder_ / "moved prefix").string();
+  fs::rename(prefix_, moved);
+  prefix_ = moved;
+  const std::string says = "--define-variable=prefix='" + moved + "'";
+  const ShellResult compile = Compile("g++", "tests/install/consumer.cc", says, "consumer");
+  ASSERT_EQ(compile.status, 0) << compile.output;
+  EXPECT_EQ(Run("consumer").output, kConsumerOutput);
+}
+
 TEST_F(InstallTest, AProgramOfClangsLoadsOneOpenMpRuntime) {
   if (Shell("command -v clang++").status != 0) GTEST_SKIP() << "there is no clang++";
   ASSERT_NO_FATAL_FAILURE(Install());
