@@ -71,7 +71,7 @@ PACKAGE_GROUPS := build $(if $(filter test test-% quick everything faults mutant
     $(if $(filter format format-check,$(GOALS)),check) $(if $(filter deb deb-check,$(GOALS)),deb) \
     $(if $(filter abi abi-dump,$(GOALS)),abi) \
     $(if $(filter fuzz fuzz-%,$(GOALS)),fuzz) $(if $(filter test-browser,$(GOALS)),browser) \
-    $(if $(filter mpi test-mpi,$(GOALS))$(filter NP,$(GIVEN)),mpi)
+    $(if $(filter mpi test-mpi deb deb-check,$(GOALS))$(filter NP,$(GIVEN)),mpi)
 SETUP_STATUS := $(shell sh tools/setup.sh packages.txt $(PACKAGE_GROUPS) >&2; echo $$?)
 ifneq ($(SETUP_STATUS),0)
 $(error not all packages of packages.txt are installed: see the message above)

@@ -26,7 +26,7 @@ echo "$count files are the same to the byte"
 echo "== on a fresh Debian 12"
 packages=$(ls "$folder"/*.deb | grep -v dbgsym | tr '\n' ' ')
 install='DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends'
-purge='apt-get purge -y -qq libcrosstalk* crosstalk python3-crosstalk'
+purge='apt-get purge -y -qq libcrosstalk* crosstalk crosstalk-mpi python3-crosstalk'
 # First the command alone, so that what it needs comes by its own dependencies.
 mmdebstrap --quiet --mode=root --variant=apt \
   --customize-hook='mkdir "$1/packages"' \
@@ -36,6 +36,7 @@ mmdebstrap --quiet --mode=root --variant=apt \
   --customize-hook="chroot \"\$1\" sh -c 'cd /packages && $install ./*.deb g++ pkg-config cmake make > /dev/null'" \
   --customize-hook='chroot "$1" sh /packages/tests/tutorial' \
   --customize-hook='chroot "$1" sh /packages/tests/python' \
+  --customize-hook='chroot "$1" sh /packages/tests/ranks' \
   --customize-hook="chroot \"\$1\" sh -c '$purge > /dev/null && ! ls /usr/lib/*/libcrosstalk* /usr/bin/crosstalk 2> /dev/null'" \
   bookworm /dev/null
 echo "the packages install, work and go"

@@ -33,7 +33,8 @@ std::filesystem::path PluginPath() {
   Fail(ErrorKind::kUsage, "this is one of ", MpiSizeFromEnvironment(),
        " processes that mpirun or srun has started, but there is no libcrosstalk_mpi.so in ", (folder / "lib").string(),
        " or ", (folder / "../lib/crosstalk").lexically_normal().string(),
-       "; `make mpi` builds it (it needs the packages libopenmpi-dev and openmpi-bin), or start crosstalk by itself");
+       "; the package crosstalk-mpi has it, and `make mpi` builds it (it needs the packages libopenmpi-dev and "
+       "openmpi-bin), or start crosstalk by itself");
 }
 
 }  // namespace
