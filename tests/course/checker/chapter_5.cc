@@ -93,7 +93,7 @@ Results MaskedBeforeP_l(const Core& core, const Array& mask, double low) {
 struct Case_5_2 {
   std::string name;
   MaskKind mask = MaskKind::kNone;
-  double scale = 1;  // of all logits
+  double scale = 1;  // of all logits; where it is large, keys of different positions are as much alike
 };
 
 void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& s, const Case_5_2& c) {
@@ -102,6 +102,14 @@ void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& 
       "Mask L, after P_l.";
   Core core = TalkingCore(s);
   core.scale *= c.scale;
+  // Logits that are all large or all far below 0, and differ by some units in a row.
+  for (int64_t b = 0; b < s.b; ++b)
+    for (int64_t m = s.m - 1; m >= 0; --m)
+      for (int64_t d = 0; d < s.d_k; ++d)
+        for (int64_t k = 0; k < s.h_k; ++k) {
+          const double first = core.K(b, int64_t{0}, d, k);
+          core.K(b, m, d, k) = first + (core.K(b, m, d, k) - first) / c.scale;
+        }
   const Array mask = MakeMask(s, c.mask);
   const Array unmasked("L[b, n, m, h]", reference::CoreForward(core).L);
   SetMask(mask, core);
@@ -114,12 +122,12 @@ void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& 
       return Forward(changed);
     };
   };
-  // Of each logit and its mask another logit, then the softmax, less the row's largest or none.
-  const auto softmax_of = [&](auto logit, bool subtract = true) {
-    return [&, logit, subtract] {
+  // Of each logit and its mask another logit, then the softmax with this subtracted.
+  const auto softmax_of = [&](auto logit, auto subtracted) {
+    return [&, logit, subtracted] {
       return ForwardWith(core, unmasked, mask, [&](std::vector<double> row, const std::vector<double>& attends) {
         for (size_t m = 0; m < row.size(); ++m) row[m] = logit(row[m], attends[m]);
-        return PlainSoftmax(row, subtract ? Largest(row) : 0);
+        return PlainSoftmax(row, subtracted(row));
       });
     };
   };
@@ -171,15 +179,25 @@ void CheckTalkingHeads(AnyFunction function, Checker& checker, const CoreSizes& 
         }},
        {"logits times mask",
         "L · mask is 0 at a masked position, and e^0 = 1 is a weight like any other. Put -∞ there.",
-        softmax_of([](double l, double attends) { return l * attends; })},
+        softmax_of([](double l, double attends) { return l * attends; }, Largest)},
        {"nothing to attend to: uniform",
         "a query that may attend to nothing gets equal weights, for all its logits are equally low. Give it zeros.",
-        softmax_of([](double l, double attends) { return attends != 0 ? l : -1e9; })},
+        softmax_of([](double l, double attends) { return attends != 0 ? l : -1e9; }, Largest)},
        {"nothing to attend to: no number",
         "a query that may attend to nothing gets 0/0. Give it zeros where its largest logit is -∞.",
-        softmax_of(infinite)},
-       {"e^x overflows", "e^L overflows, or all of it is 0: subtract the largest L over m first (exercise 4.1).",
-        softmax_of(infinite, /*subtract=*/false)}});
+        softmax_of(infinite, Largest)},
+       {"e^x overflows",
+        "e^L overflows, or all of a row is 0: subtract the row's largest L first, and look for it from -∞ on, not from "
+        "0.",
+        softmax_of(infinite, [](const std::vector<double>&) { return 0.0; })},
+       {"maximum from 0", "all logits of a row may be far below 0: look for the largest from -∞ on, not from 0.", [&] {
+          return ForwardWith(core, unmasked, mask, [&](std::vector<double> row, const std::vector<double>& attends) {
+            for (size_t m = 0; m < row.size(); ++m) row[m] = infinite(row[m], attends[m]);
+            row = PlainSoftmax(row, std::max(0.0, Largest(row)));
+            for (double& w : row) w = std::isnan(w) ? 0 : w;  // of 0/0
+            return row;
+          });
+        }}});
 }
 
 void Check_5_2(AnyFunction function, Checker& checker) {
