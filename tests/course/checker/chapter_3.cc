@@ -12,9 +12,12 @@ namespace reference = crosstalk::kernels::reference;
 // Queries and memory positions of one number, where one may be taken for the other; then all dimensions distinct.
 constexpr CoreSizes kEqual3 = {2, 3, 3, 4, 5, 2, 2, 2}, kDistinct3 = {2, 4, 7, 5, 6, 3, 3, 3};
 
-std::string Sizes3(const CoreSizes& s) {
-  return crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, " d_k=", s.d_k, " d_v=", s.d_v, " h=", s.h);
+// With the widths that an exercise has: " d_k=4".
+std::string Sizes3(const CoreSizes& s, const std::string& widths) {
+  return crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, widths, " h=", s.h);
 }
+std::string KeyWidth(const CoreSizes& s) { return crosstalk::StrCat(" d_k=", s.d_k); }
+std::string ValueWidth(const CoreSizes& s) { return crosstalk::StrCat(" d_v=", s.d_v); }
 
 void Check_3_1(AnyFunction function, Checker& checker) {
   for (const CoreSizes& s : {kEqual3, kDistinct3}) {
@@ -40,7 +43,7 @@ void Check_3_1(AnyFunction function, Checker& checker) {
       std::swap(changed.Q, changed.K);
       return Results{Array("J[b, n, m, h]", reference::CoreForward(changed).J)};
     };
-    checker.Expect(Sizes3(s), [&] { return Results{As<Signature_3_1>(function)(Q, K, core.scale)}; },
+    checker.Expect(Sizes3(s, KeyWidth(s)), [&] { return Results{As<Signature_3_1>(function)(Q, K, core.scale)}; },
                    with_scale(core.scale)(),
                    {{"scale missing", "the scale is missing: J = scale · Σ_d Q · K.", with_scale(1)},
                     {"scale twice", "the scale is applied twice.", with_scale(core.scale * core.scale)},
@@ -91,7 +94,7 @@ void Check_3_2(AnyFunction function, Checker& checker) {
       return Attend(J, last, Softmax3::kRight);
     };
     checker.Expect(
-        Sizes3(s), [&] { return Results{As<Signature_3_2>(function)(J, V)}; },
+        Sizes3(s, ValueWidth(s)), [&] { return Results{As<Signature_3_2>(function)(J, V)}; },
         {Array("O[b, n, d_v, h]", reference::CoreForward(core).O)},
         {{"softmax over queries",
           "your weights sum to 1 over the queries n. They must sum to 1 over the memory positions m.",
@@ -128,7 +131,7 @@ void Check_3_3(AnyFunction function, Checker& checker) {
     const auto all = [](int64_t) { return true; };
     const Results right = gradients(all, all);
     checker.Expect(
-        Sizes3(s),
+        Sizes3(s, ValueWidth(s)),
         [&] {
           const WeightedSumGradients g = As<Signature_3_3>(function)(W, V, dO);
           return Results{g.dW, g.dV};
@@ -200,7 +203,7 @@ void Check_3_4(AnyFunction function, Checker& checker) {
       return [&core, &dO, slips] { return MultiHeadBackward(core, dO, slips); };
     };
     checker.Expect(
-        Sizes3(s),
+        Sizes3(s, KeyWidth(s) + ValueWidth(s)),
         [&] {
           const AttentionGradients g =
               As<Signature_3_4>(function)(Array("Q[b, n, d_k, h]", core.Q), Array("K[b, m, d_k, h]", core.K),

@@ -37,7 +37,8 @@ void Check_5_1(AnyFunction function, Checker& checker) {
       };
     };
     checker.Expect(
-        Describe(s), [&] { return Results{As<Signature_5_1>(function)(J, P_l)}; }, mix(P_l),
+        crosstalk::StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h),
+        [&] { return Results{As<Signature_5_1>(function)(J, P_l)}; }, mix(P_l),
         {{"P_l transposed", kTransposedL, [&] { return mix(Transposed(P_l)); }},
          {"heads that do not talk",
           "each head reads itself alone: L[h] is a sum over all key heads k, not J[h] · P_l[h, h].",
