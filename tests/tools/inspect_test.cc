@@ -263,6 +263,15 @@ TEST(MapsSectionTest, ALargeModelStaysWithinThePageAndSaysWhatIsLeftOut) {
   EXPECT_TRUE(DrawMaps(Maps(6, 24, 40), {}).left_out.empty());
 }
 
+TEST(MapsSectionTest, OpensOnTheHeadThatIsAskedForAndHasItsReadingGuide) {
+  const AttentionMaps maps = Maps(3, 4, 5);
+  const MapsSection section = DrawMaps(maps, {.first_module = "encoder.block_2.self_attention", .first_head = 3});
+  EXPECT_EQ(ValuesOf(section).At("first").AsInt(), 2);
+  EXPECT_EQ(ValuesOf(section).At("head").AsInt(), 3);
+  EXPECT_EQ(ValuesOf(DrawMaps(maps, {.first_module = "elsewhere"})).At("first").AsInt(), 0);
+  EXPECT_TRUE(Contains(section.html, "How to read the maps"));
+}
+
 TEST(MapsSectionTest, ManyHeadsOfALongTextAreCutToThePage) {
   const MapsSection section = DrawMaps(Maps(12, 100, 64), {});
   EXPECT_LT(section.html.size(), kMostBytes);
