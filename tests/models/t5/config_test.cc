@@ -175,5 +175,24 @@ TEST(T5ConfigTest, TheRelativeBiasIsAnOptionOfTraining) {
   }
 }
 
+// A decoder asks with one query at a time, and beams are queries of one row of the encoder's output.
+TEST(T5ConfigTest, ADecoderConvolvesOverKeysAloneTowardsTheEncoder) {
+  TrainingConfig training;
+  training.model.name = "t5";
+  training.model.attention.kind = AttentionKind::kMta;
+  const auto configured = [&training] {
+    return ConfigureModel(*ResolvedConfig(training), {.size = 500, .tokens = {}})->ToJson();
+  };
+  const auto convolution = [](const Json& attention) {
+    return std::vector<int64_t>{attention.At("c_ql").AsInt(), attention.At("c_kl").AsInt(),
+                                attention.At("c_qw").AsInt(), attention.At("c_kw").AsInt()};
+  };
+  EXPECT_EQ(convolution(configured().At("encoder_self")), (std::vector<int64_t>{6, 11, 6, 11}));
+  EXPECT_EQ(convolution(configured().At("encoder_decoder")), (std::vector<int64_t>{1, 11, 1, 11}));
+  training.model.attention.kind = AttentionKind::kTalking;
+  training.model.layer_kinds = {AttentionKind::kTalking, AttentionKind::kMta};
+  EXPECT_EQ(convolution(configured().At("encoder_decoder_layers").AsArray()[1]), (std::vector<int64_t>{1, 11, 1, 11}));
+}
+
 }  // namespace config_test
 }  // namespace crosstalk
