@@ -84,8 +84,8 @@ std::string GainText(const RunEvaluation& first, const RunEvaluation& second) {
       StrCat("held-out ln(PPL): multi-head ", LnPplText(a), ", talking-heads ", LnPplText(b), BoundText(second), "\n");
   if (!(b < a)) return text + "after so few steps talking-heads gain nothing here";
   text += StrCat("talking-heads gain ", LnPplText(a - b));
-  if (second.baselines.loss_lower_bound && a > *second.baselines.loss_lower_bound) {
-    text += StrCat(", ", FixedText(100 * (a - b) / (a - *second.baselines.loss_lower_bound), 0),
+  if (second.baselines.entropy_bound && a > *second.baselines.entropy_bound) {
+    text += StrCat(", ", FixedText(100 * (a - b) / (a - *second.baselines.entropy_bound), 0),
                    " % of what multi-head attention has still to learn");
   }
   return text;
