@@ -31,7 +31,12 @@ if ! [ -e "$record" ]; then
 fi
 xz -dc "$record" > "$folder/recorded"
 printf '[suppress_%s]\nname_regexp = ^crosstalk::internal::\n' type function variable > "$folder/internal"
-if ! abidiff --suppressions "$folder/internal" --no-added-syms "$folder/recorded" "$folder/abi"; then
+compare() {  # compare [OPTION…]
+  abidiff --suppressions "$folder/internal" --no-added-syms "$@" "$folder/recorded" "$folder/abi"
+}
+if ! compare > "$folder/report"; then
+  # The changed types themselves: the report by functions may show of one no more than what leads to it.
+  if compare --leaf-changes-only; then cat "$folder/report"; fi
   echo "programs that were linked with $record would not run as they are. If a release has this soname, the version in" \
     "runtime/version.h must change, and the soname with it (docs/embedding.md, Versions); else make abi-dump" >&2
   exit 1

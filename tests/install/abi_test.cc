@@ -68,7 +68,7 @@ TEST_F(AbiTest, AStructThatIsAnotherIsOne) {
   Compile(Replaced(kHeader, "int steps;", "int steps; long more;"), kSource, "-O0");
   const ShellResult result = Abi("compare", "record.xz");
   EXPECT_EQ(result.status, 1);
-  EXPECT_NE(result.output.find("crosstalk::Settings"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("'struct crosstalk::Settings' changed:"), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("the version in runtime/version.h must change"), std::string::npos) << result.output;
 }
 
