@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -78,6 +79,34 @@ TEST(CHandlesTest, TheLastErrorIsTheThreadsOwn) {
   EXPECT_EQ(others, "");
   EXPECT_EQ(status, CT_OK);
   EXPECT_EQ(ct_last_error(), mine);
+}
+
+// Each thread makes and frees handles of its own, and adds to one list that all of them read.
+TEST(CHandlesTest, ThreadsMayMakeShareAndFreeHandlesAtOnce) {
+  constexpr int kThreads = 4, kTimes = 100;
+  std::vector<float> values = {1, 2};
+  const Owned<ct_tensor> tensor = Wrap(values, {2});
+  Owned<ct_tensors> shared;
+  ASSERT_CT(ct_tensors_create(&shared));
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kTimes; ++i) {
+        const std::string name = std::to_string(t) + " " + std::to_string(i);
+        Owned<ct_tensors> own;
+        Owned<ct_tensor> found;
+        if (ct_tensors_create(&own) != CT_OK || ct_tensors_add(own, "X", tensor) != CT_OK) ++wrong;
+        if (ct_tensors_add(shared, name.c_str(), tensor) != CT_OK) ++wrong;
+        if (ct_tensors_find(shared, name.c_str(), &found) != CT_OK) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  size_t size = 0;
+  EXPECT_CT(ct_tensors_size(shared, &size));
+  EXPECT_EQ(size, size_t{kThreads * kTimes});
 }
 
 TEST(CHandlesTest, AnErrorOfAConfigurationNamesItsField) {
