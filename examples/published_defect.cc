@@ -98,10 +98,10 @@ bool HasDynamicMemory(const Model& model) {
 
 void Compare(const std::string& run, const std::string& data) {
   TrainedModel trained = LoadTrainedModel(run, WhichCheckpoint::kBest);
-  if (!HasDynamicMemory(*trained.model)) {
+  if (trained.config.model.name != "t5" || !HasDynamicMemory(*trained.model)) {
     Fail(ErrorKind::kUsage, run,
-         ": has no dynamic projections P_Ml and P_Mw, which the defect is about: give a T5 that ",
-         "crosstalk train --attention dynamic has trained");
+         ": is no T5 that has dynamic projections P_Ml and P_Mw, which the defect is about: give one that ",
+         "crosstalk train --model t5 --attention dynamic has trained");
   }
   const bool of_tasks = ObjectiveOf(trained.config).learns_tasks();
   if (!data.empty()) (of_tasks ? trained.config.objective.task_data : trained.config.data.text) = data;

@@ -124,11 +124,11 @@ TEST(ExamplesTest, ThePublishedDefectIsMeasured) {
   const std::string tasks = (fs::path(source == nullptr ? "." : source) / "examples").string();
   const std::string command = "'" + (build / "crosstalk").string() + "' ";
   const std::string quiet = " > /dev/null 2>&1";
-  ASSERT_EQ(
-      std::system((command + "train --tokenizer bytes --attention dynamic --d-model 16 --heads 2 --d-ff 24 " +
-                   "--layers 1 --input-length 32 --batch 4 --steps 2 --threads 1 --out '" + folder + "/t5'" + quiet)
-                      .c_str()),
-      0);
+  ASSERT_EQ(std::system(
+                (command + "train --model t5 --tokenizer bytes --attention dynamic --d-model 16 --heads 2 --d-ff 24 " +
+                 "--layers 1 --input-length 32 --batch 4 --steps 2 --threads 1 --out '" + folder + "/t5'" + quiet)
+                    .c_str()),
+            0);
   const std::string on_text = RunExample("published_defect", "'" + folder + "/t5'");
   std::smatch both, measured;
   ASSERT_TRUE(std::regex_search(on_text, both, std::regex("correct ([0-9.]+), published ([0-9.]+)"))) << on_text;
@@ -146,11 +146,11 @@ TEST(ExamplesTest, ThePublishedDefectIsMeasured) {
   const std::string output = RunExample("published_defect", "'" + folder + "/run' '" + tasks + "'");
   EXPECT_TRUE(std::regex_search(output, std::regex("stories +[0-9.]+ +[0-9.]+ +[0-9]+ of 300"))) << output;
   EXPECT_NE(RunExample("published_defect", "", 2).find("usage"), std::string::npos);
-  ASSERT_EQ(
-      std::system((command + "train --tokenizer bytes --attention talking --d-model 16 --heads 2 --d-ff 24 " +
-                   "--layers 1 --input-length 32 --batch 4 --steps 1 --threads 1 --out '" + folder + "/static'" + quiet)
-                      .c_str()),
-      0);
+  ASSERT_EQ(std::system(
+                (command + "train --model t5 --tokenizer bytes --attention talking --d-model 16 --heads 2 --d-ff 24 " +
+                 "--layers 1 --input-length 32 --batch 4 --steps 1 --threads 1 --out '" + folder + "/static'" + quiet)
+                    .c_str()),
+            0);
   EXPECT_NE(RunExample("published_defect", "'" + folder + "/static'", 1).find("--attention dynamic"),
             std::string::npos);
   fs::remove_all(folder);

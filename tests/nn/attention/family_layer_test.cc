@@ -191,7 +191,7 @@ TEST(FamilyConfigTest, ErrorsNameTheField) {
   expect([](AttentionConfig& c) { c.mixing_group = 2; }, "needs P_l or P_w");
   expect([](AttentionConfig& c) { c.mixing.P_l = true, c.mixing_group = 4; }, "groups of 4 heads");
   expect([](AttentionConfig& c) { c.dynamic_form = DynamicForm::kLowRank, c.mixing.P_Xl = true; },
-         "stand in the place");
+         "replace P_Xl, P_Ml");
   expect([](AttentionConfig& c) { c.differential = Differential::kV1; }, "h=6 must be 2·h_v");
   expect([](AttentionConfig& c) { c.c_ql = 3; }, "c_q=3 queries and c_k=0");
   expect([](AttentionConfig& c) { c.rotary = Rotary::kHalves, c.d_k = 5; }, "d_k=5 must be even");
