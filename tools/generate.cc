@@ -82,9 +82,9 @@ FieldTable<GenerateSettings> GenerateFields() {
            MakeOption("--early-stopping", &S::early_stopping, "",
                       "End a beam search when as many answers have ended as there are beams; else it continues until "
                       "open hypotheses can hardly win."),
-           MakeOption<S>("--answers", search(&SearchOptions::answers), "N",
-                         StrCat("Answers per input: the best of the beams, or samples, 1 to ", kMostBeams,
-                                "; best first."))}),
+           MakeOption<S>(
+               "--answers", search(&SearchOptions::answers), "N",
+               StrCat("Answers per input: the best of the beams, or samples, 1 to ", kMostBeams, "; best first."))}),
       Grouped<S>("Running", {MakeOption<S>("--batch", search(&SearchOptions::batch), "N",
                                            "Most inputs computed together. Never changes a bit."),
                              MakeOption("--json", &S::json, "", "One JSON object a line.")}));
