@@ -114,12 +114,13 @@ TEST(PublishedBitsTest, EachRunGivesThemOnEveryInstructionSetAndNumberOfThreads)
     std::vector<std::string> targets = fusing;
     if (!others.empty()) targets.push_back(others[i % others.size()]);
     std::set<const std::string*> renewed;
+    const std::string options = AllOptions(published.always, row.options);
     for (const std::string& target : targets) {
       kernels::RestrictSimdTarget(target);
-      for (const std::string& unit : Units(row.options)) {
+      for (const std::string& unit : Units(options)) {
         kernels::RestrictBFloat16Unit(unit);
         const ThreadsScope threads(kThreads[run++ % std::size(kThreads)]);
-        const std::string model = TrainedModel(AllOptions(published.always, row.options));
+        const std::string model = TrainedModel(options);
         std::string& expected = kernels::SimdBits() == "fma" ? row.fma : row.no_fma;
         if (publish && renewed.insert(&expected).second) expected = model;
         EXPECT_EQ(model, expected) << target << " " << unit << ", " << NumThreads() << " threads: " << row.options;
