@@ -68,6 +68,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/models/inspection/attention_maps.h"
+#include "crosstalk/models/inspection/crossing.h"
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/lm/lm.h"
 #include "crosstalk/models/model.h"

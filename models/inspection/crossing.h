@@ -12,8 +12,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// The off-diagonal share of a matrix whose entries all have one size: 1 - 1/max(rows, columns). It is what random
-// matrices have on average.
+// The off-diagonal share of a matrix whose entries all have one size, and of random matrices on average:
+// 1 - 1/max(rows, columns).
 double ShareByChance(int64_t rows, int64_t columns);
 
 struct Crossing {

@@ -181,7 +181,8 @@ class Training : public Subject {
   // With this learning rate and seed the loss is lowest after step 2, so that the best checkpoint is not the newest.
   std::vector<std::string> Arguments(const Bench& bench, const std::string& resume) const {
     std::istringstream words(
-        "train --model t5 --tokenizer bytes --d-model 8 --heads 1 --d-ff 8 --layers 1 --input-length 8 --batch 2 --steps 5 "
+        "train --model t5 --tokenizer bytes --d-model 8 --heads 1 --d-ff 8 --layers 1 --input-length 8 --batch 2 "
+        "--steps 5 "
         "--eval-batches 1 --eval-every 1 --checkpoint-every 1 --keep 1 --threads 1 --learning-rate 1 --seed 3");
     std::vector<std::string> arguments;
     for (std::string word; words >> word;) arguments.push_back(word);
