@@ -27,8 +27,7 @@ FieldTable<ReportSettings> ReportFields() {
   using S = ReportSettings;
   return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, a folder of runs, or a table.", {.required = true}),
           MakeOption("--out", &S::out, "FILE", "The page; RUN/report.html by default, and report.html of several."),
-          MakeOption("--samples", &S::samples, "N", "Samples of what each run's model writes; 0: none.",
-                     {.range = {0, 20}})};
+          MakeOption("--samples", &S::samples, "N", "Text samples of each run's model; 0: none.", {.range = {0, 20}})};
 }
 
 // The folder of a reproduction's table: that of its table.json, which has its page beside it. Empty for anything else.

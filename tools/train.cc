@@ -184,10 +184,11 @@ Command TrainCommand() {
       "about three minutes on two cores. Progress goes to standard error; the run folder gets run.json, "
       "metrics.jsonl, checkpoints and at the end model.safetensors and report.html.\n"
       "The first SIGINT or SIGTERM saves a checkpoint and exits with 130 or 143; a second one ends at once. "
-      "--resume goes on to the same bits; options that are not repeated are those of the run. With more --steps than "
-      "it had, it goes on to them, finished or not.\n"
-      "--init-from begins a new run with another's weights: model, tokenizer and objective are the origin's, all "
-      "else this run's own.",
+      "--resume gives the bits of an uninterrupted run; options that are not repeated keep the run's values. With more "
+      "--steps it continues a finished run, too.\n"
+      "--init-from begins a new run with the weights, model, tokenizer and objective of another; everything else is "
+      "this "
+      "run's own.",
       [](OptionTable& options) -> std::function<int()> {
         AddTrainingOptions(options);
         options.AddFields(TrainSettingsFields());
