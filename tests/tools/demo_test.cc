@@ -40,6 +40,16 @@ TEST(DemoTest, ShowsTheGainAnExampleAndWhatMixingDoes) {
   EXPECT_EQ(ReadBytes(out + "/report.html"), page);
 }
 
+// The rest of the report is there all the same.
+TEST(DemoTest, AModelWithoutRoomForASentenceHasNoMaps) {
+  const TempDir dir;
+  Succeeded(
+      RunCommand(TinyTrain({"--model", "lm", "--positions", "learned", "--input-length", "8", "--out", dir / "run"})));
+  const std::string page = ReadBytes(dir / "run/report.html");
+  EXPECT_TRUE(Contains(page, "No maps of a sentence: "));
+  EXPECT_TRUE(Contains(page, "P_l·P_w at the end"));
+}
+
 TEST(DemoTest, AFolderOfOtherThingsIsLeftAlone) {
   const TempDir dir;
   WriteBytes(dir / "letter.txt", "mine");

@@ -126,10 +126,14 @@ std::string WhatMixingDoes(const RunMixing& mixing, const Model& model,
   std::string html = StrCat("<p>", EscapeHtml(sentences), "</p>\n");
   const std::optional<MixedHead> mixed = MostMixedHead(mixing.current.layers);
   if (!mixed || tokenizer == nullptr || text.empty()) return html;
-  const Batch inputs = ReadText(model, tokenizer, {.text = Beginning(*tokenizer, text)});
-  const std::string maps =
-      Maps(*mixed, mixing.current.layers[mixed->layer].layer, MapAttention(model, *tokenizer, inputs));
-  return maps.empty() ? html : html + kGuide + maps;
+  try {  // a model may have no room for so many tokens
+    const Batch inputs = ReadText(model, tokenizer, {.text = Beginning(*tokenizer, text)});
+    const std::string maps =
+        Maps(*mixed, mixing.current.layers[mixed->layer].layer, MapAttention(model, *tokenizer, inputs));
+    return maps.empty() ? html : html + kGuide + maps;
+  } catch (const Error& error) {
+    return html + StrCat("<p class=\"note\">No maps of a sentence: ", EscapeHtml(error.what()), "</p>\n");
+  }
 }
 
 }  // namespace crosstalk
