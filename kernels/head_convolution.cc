@@ -7,92 +7,30 @@
 #define HWY_TARGET_INCLUDE "crosstalk/kernels/head_convolution.cc"
 #include "hwy/foreach_target.h"
 // after foreach_target.h, as Highway wants it
+#include "crosstalk/kernels/convolution-inl.h"
 #include "crosstalk/kernels/dispatch-inl.h"
-#include "crosstalk/kernels/simd-inl.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
-
-#ifndef CROSSTALK_KERNELS_HEAD_CONVOLUTION_SHARED_
-#define CROSSTALK_KERNELS_HEAD_CONVOLUTION_SHARED_
-namespace crosstalk::kernels {
-
-// Sums of a filter's gradient, for every width of a vector.
-inline constexpr int kGradientLanes = 16;
-// Rows are padded to a multiple of it: four vectors at least.
-inline constexpr int64_t kRowBlock = 64;
-
-}  // namespace crosstalk::kernels
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// y[j] = Σ_{a<c_q, k<c_k} taps[a, k] · rows[a, j + k] for kVectors vectors of elements j, in that order of terms.
-template <int kVectors, typename T>
-HWY_INLINE void ConvolveVectors(int64_t c_q, int64_t c_k, int64_t pitch, const T* rows, const T* taps, T* y) {
-  constexpr int kLanes = kLanesOf<T>;
-  const Tag<T> d;
-  hn::Vec<Tag<T>> sums[kVectors];
-  CROSSTALK_UNROLL
-  for (int v = 0; v < kVectors; ++v) sums[v] = hn::Zero(d);
-  for (int64_t a = 0; a < c_q; ++a) {
-    for (int64_t k = 0; k < c_k; ++k) {
-      const auto tap = hn::Set(d, taps[a * c_k + k]);
-      const T* const from = rows + a * pitch + k;
-      CROSSTALK_UNROLL
-      for (int v = 0; v < kVectors; ++v) sums[v] = hn::MulAdd(tap, hn::LoadU(d, from + v * kLanes), sums[v]);
-    }
-  }
-  CROSSTALK_UNROLL
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, y + v * kLanes);
-}
-
-// A row of m elements, a multiple of kRowBlock.
 template <typename T>
-void ConvolveRow(int64_t m, int64_t c_q, int64_t c_k, int64_t pitch, const T* rows, const T* taps, T* y) {
-  constexpr int64_t kFour = 4 * kLanesOf<T>;
-  int64_t j = 0;
-  for (; j + 2 * kFour <= m; j += 2 * kFour) ConvolveVectors<8>(c_q, c_k, pitch, rows + j, taps, y + j);
-  for (; j < m; j += kFour) ConvolveVectors<4>(c_q, c_k, pitch, rows + j, taps, y + j);
+void ConvolvePlane(int64_t rows, int64_t columns, int64_t c_q, int64_t c_k, const T* x, int64_t x_pitch, const T* taps,
+                   T* y, int64_t y_pitch) {
+  Convolve(rows, columns, c_q, c_k, x, x_pitch, taps, y, y_pitch);
 }
 
-// sums[k, lane] += dy[j] · row[j + k] for kTaps taps k and j < m, j in lane j mod kGradientLanes. dy has zeros up to a
-// whole number of lanes, and row as many elements more as k.
-template <int kTaps, typename T>
-HWY_INLINE void AddGradientsOfTaps(int64_t m, const T* dy, const T* row, T* sums) {
-  constexpr int kLanes = std::min(kLanesOf<T>, kGradientLanes), kVectors = kGradientLanes / kLanes;
-  const hn::CappedTag<T, kGradientLanes> d;
-  hn::Vec<decltype(d)> held[kTaps * kVectors];
-  CROSSTALK_UNROLL
-  for (int i = 0; i < kTaps * kVectors; ++i) held[i] = hn::LoadU(d, sums + i * kLanes);
-  for (int64_t j = 0; j < m; j += kGradientLanes) {
-    CROSSTALK_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      const auto gradient = hn::LoadU(d, dy + j + v * kLanes);
-      CROSSTALK_UNROLL
-      for (int k = 0; k < kTaps; ++k) {
-        held[k * kVectors + v] = hn::MulAdd(gradient, hn::LoadU(d, row + j + k + v * kLanes), held[k * kVectors + v]);
-      }
-    }
-  }
-  CROSSTALK_UNROLL
-  for (int i = 0; i < kTaps * kVectors; ++i) hn::StoreU(held[i], d, sums + i * kLanes);
-}
-
-// The same for c_k taps, of which as many at a time as registers hold.
 template <typename T>
-void AddTapGradients(int64_t m, int64_t c_k, const T* dy, const T* row, T* sums) {
-  constexpr int kMost = kLanesOf<T> >= kGradientLanes ? 11 : 6;
-  int64_t k = 0;
-  for (; k + kMost <= c_k; k += kMost) AddGradientsOfTaps<kMost>(m, dy, row + k, sums + k * kGradientLanes);
-  for (; k + 3 <= c_k; k += 3) AddGradientsOfTaps<3>(m, dy, row + k, sums + k * kGradientLanes);
-  for (; k < c_k; ++k) AddGradientsOfTaps<1>(m, dy, row + k, sums + k * kGradientLanes);
+void AddPlaneGradient(int64_t rows, int64_t columns, int64_t c_q, int64_t c_k, const T* dy, const T* x, int64_t x_pitch,
+                      T* sums) {
+  AddFilterGradient(rows, columns, c_q, c_k, dy, columns, x, x_pitch, sums);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-CROSSTALK_DISPATCH(ConvolveRow)
-CROSSTALK_DISPATCH(AddTapGradients)
+CROSSTALK_DISPATCH(ConvolvePlane)
+CROSSTALK_DISPATCH(AddPlaneGradient)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
@@ -105,34 +43,57 @@ int64_t KeysOf(const HeadConvolutionShape& s, int64_t query) {
   return s.causal ? std::min(s.m, query + s.m - s.n + 1) : s.m;
 }
 
+// Rows of a plane[n, m] of b·h, in the shape's order, that a task reads or writes.
+struct PlaneRows {
+  int64_t plane, first, count;
+};
+
+template <typename T>
+class PaddedRows {
+ public:
+  PaddedRows(int64_t rows, int64_t columns)
+      : columns_(columns), data_(static_cast<size_t>(rows * columns + kReadBeside)) {}
+  // rows[i, before + j] = x[first + i, j], 0 wherever there is none that the query sees.
+  void Read(const HeadConvolutionShape& s, const T* x, const PlaneRows& rows, int64_t before) {
+    std::fill(data_.begin(), data_.end(), T(0));
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const int64_t from = rows.first + i;
+      if (from < 0 || from >= s.n) continue;
+      std::copy_n(x + (rows.plane * s.n + from) * s.m, KeysOf(s, from), data() + i * columns_ + before);
+    }
+  }
+  void Write(const HeadConvolutionShape& s, const PlaneRows& rows, T* y) const {
+    for (int64_t i = 0; i < rows.count; ++i) {
+      const int64_t keys = KeysOf(s, rows.first + i);
+      T* const to = y + (rows.plane * s.n + rows.first + i) * s.m;
+      std::copy_n(data_.data() + i * columns_, keys, to);
+      std::fill(to + keys, to + s.m, T(0));
+    }
+  }
+  T* data() { return data_.data(); }
+  int64_t columns() const { return columns_; }
+
+ private:
+  int64_t columns_;
+  std::vector<T> data_;
+};
+
 // y[n, m] of each plane x[n, m] of b·h: y[i, j] = Σ taps[a, k] · x[i + a - above, j + k - before], 0 outside, with
 // the taps[h, c_q, c_k] of its head.
 template <typename T>
 void ConvolvePlanes(const HeadConvolutionShape& s, int64_t above, int64_t before, const T* x,
                     const std::vector<T>& taps, T* y) {
-  const auto convolve = ConvolveRowOnTarget<T>();
-  const int64_t wide = RoundUp(s.m, kRowBlock), pitch = wide + s.c_k - 1;
-  const int64_t blocks = CeilDivide(s.n, kRowsAtOnce);
+  const auto convolve = ConvolvePlaneOnTarget<T>();
+  const int64_t columns = RoundUp(s.m, kConvolvedColumns), blocks = CeilDivide(s.n, kRowsAtOnce);
   ParallelForRange(s.b * s.h * blocks, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> padded(static_cast<size_t>((kRowsAtOnce + s.c_q - 1) * pitch)), row(static_cast<size_t>(wide));
+    PaddedRows<T> from(kRowsAtOnce + s.c_q - 1, columns + s.c_k - 1), to(kRowsAtOnce, columns);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t plane = task / blocks, first = task % blocks * kRowsAtOnce;
       const int64_t rows = std::min(kRowsAtOnce, s.n - first);
-      for (int64_t i = 0; i < rows + s.c_q - 1; ++i) {
-        T* const to = padded.data() + i * pitch;
-        const int64_t from = first + i - above;
-        const bool inside = from >= 0 && from < s.n;
-        std::fill(to, to + pitch, T(0));
-        if (inside) std::copy_n(x + (plane * s.n + from) * s.m, KeysOf(s, from), to + before);
-      }
-      const T* const own_taps = taps.data() + plane % s.h * s.c_q * s.c_k;
-      for (int64_t i = 0; i < rows; ++i) {
-        const int64_t keys = KeysOf(s, first + i);
-        convolve(RoundUp(keys, kRowBlock), s.c_q, s.c_k, pitch, padded.data() + i * pitch, own_taps, row.data());
-        T* const to = y + (plane * s.n + first + i) * s.m;
-        std::copy_n(row.data(), keys, to);
-        std::fill(to + keys, to + s.m, T(0));
-      }
+      from.Read(s, x, {plane, first - above, rows + s.c_q - 1}, before);
+      convolve(RoundUp(rows, kConvolvedRows), RoundUp(KeysOf(s, first + rows - 1), kConvolvedColumns), s.c_q, s.c_k,
+               from.data(), from.columns(), taps.data() + plane % s.h * s.c_q * s.c_k, to.data(), columns);
+      to.Write(s, {plane, first, rows}, y);
     }
   });
 }
@@ -152,31 +113,31 @@ std::vector<T> TapsOf(const HeadConvolutionShape& s, const T* filter, bool turne
 
 template <typename T>
 void FilterGradient(const HeadConvolutionShape& s, const T* x, const T* dy, T* dfilter) {
-  const auto add = AddTapGradientsOnTarget<T>();
-  const int64_t wide = RoundUp<int64_t>(s.m, kGradientLanes), pitch = wide + s.c_k - 1;
-  ParallelForRange(s.h * s.c_q, 1, [&](int64_t begin, int64_t end) {
-    std::vector<T> row(static_cast<size_t>(pitch)), gradient(static_cast<size_t>(wide));
+  const auto add = AddPlaneGradientOnTarget<T>();
+  const int64_t columns = RoundUp(s.m, kConvolvedColumns), blocks = CeilDivide(s.n, kRowsAtOnce), count = s.c_q * s.c_k;
+  std::vector<T> sums(static_cast<size_t>(s.b * s.h * blocks * count));  // of each block of rows, added up in order
+  ParallelForRange(s.b * s.h * blocks, 1, [&](int64_t begin, int64_t end) {
+    PaddedRows<T> from(kRowsAtOnce + s.c_q - 1, columns + s.c_k - 1), gradient(kRowsAtOnce, columns);
+    std::vector<T> lanes(static_cast<size_t>(count * kFilterLanes));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t head = task / s.c_q, a = task % s.c_q;
-      std::vector<T> sums(static_cast<size_t>(s.c_k * kGradientLanes));
-      for (int64_t b = 0; b < s.b; ++b) {
-        for (int64_t i = s.c_q - 1 - a; i < s.n; ++i) {
-          const int64_t at = (b * s.h + head) * s.n + i, above = s.c_q - 1 - a;
-          const int64_t keys = KeysOf(s, i), keys_above = KeysOf(s, i - above);
-          std::copy_n(dy + at * s.m, keys, gradient.data());
-          std::fill(gradient.begin() + keys, gradient.end(), T(0));
-          std::copy_n(x + (at - above) * s.m, keys_above, row.data() + s.left);
-          std::fill(row.begin() + s.left + keys_above, row.end(), T(0));
-          add(RoundUp<int64_t>(keys, kGradientLanes), s.c_k, gradient.data(), row.data(), sums.data());
-        }
-      }
-      for (int64_t k = 0; k < s.c_k; ++k) {
-        T sum = 0;
-        for (int lane = 0; lane < kGradientLanes; ++lane) sum += sums[static_cast<size_t>(k * kGradientLanes + lane)];
-        dfilter[(a * s.c_k + k) * s.h + head] = sum;
+      const int64_t plane = task / blocks, first = task % blocks * kRowsAtOnce;
+      const int64_t rows = std::min(kRowsAtOnce, s.n - first);
+      from.Read(s, x, {plane, first - (s.c_q - 1), rows + s.c_q - 1}, s.left);
+      gradient.Read(s, dy, {plane, first, rows}, 0);
+      std::fill(lanes.begin(), lanes.end(), T(0));
+      add(rows, columns, s.c_q, s.c_k, gradient.data(), from.data(), from.columns(), lanes.data());
+      for (int64_t i = 0; i < count; ++i) {
+        T& sum = sums[static_cast<size_t>(task * count + i)];
+        for (int lane = 0; lane < kFilterLanes; ++lane) sum += lanes[static_cast<size_t>(i * kFilterLanes + lane)];
       }
     }
   });
+  std::fill_n(dfilter, count * s.h, T(0));
+  for (int64_t task = 0; task < s.b * s.h * blocks; ++task) {
+    for (int64_t i = 0; i < count; ++i) {
+      dfilter[i * s.h + task / blocks % s.h] += sums[static_cast<size_t>(task * count + i)];
+    }
+  }
 }
 
 }  // namespace
