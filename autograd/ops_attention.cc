@@ -88,7 +88,7 @@ kernels::AttentionCall KernelCall(const TensorCall& call) {
   return in;
 }
 
-// Of J = Q·K, each mixing of logits and of weights, and O = U·V.
+// Of J = Q·K, each convolution and mixing of logits and of weights, and O = U·V.
 int64_t EquationMultiplications(const AttentionShape& s) {
   // of a query and a memory position
   int64_t of_a_pair = SaturatingSum(SaturatingProduct(s.h_k, s.d_k), SaturatingProduct(s.h_v, s.d_v));
@@ -102,6 +102,8 @@ int64_t EquationMultiplications(const AttentionShape& s) {
       of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(4 * kernels::kMixingRank, mixes.in));
     }
   }
+  of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(s.h_k, s.c_ql, s.c_kl));
+  of_a_pair = SaturatingSum(of_a_pair, SaturatingProduct(s.h, s.c_qw, s.c_kw));
   return SaturatingProduct(s.b, s.n, s.m, of_a_pair);
 }
 
@@ -177,11 +179,19 @@ AttentionShape BindShape(const AttentionCall& call) {
     }
   };
   dims.Set("factors", kernels::kMixingFactors, "those of two rows, two columns and a diagonal");
-  bind("conv_l[c_ql, c_kl, h_k]", call.conv_l);
+  const auto bind_filter = [&](std::string_view bracket, const Variable& filter, int64_t left, int64_t& queries,
+                               int64_t& keys) {
+    if (!bind(bracket, filter)) return;
+    queries = filter.size(0);
+    keys = filter.size(1);
+    CROSSTALK_CHECK(left >= 0 && left < keys, "attention: ", bracket, " reads ", keys, " keys, which cannot be ", left,
+                    " before its own");
+  };
+  bind_filter("conv_l[c_ql, c_kl, h_k]", call.conv_l, call.left_l, shape.c_ql, shape.c_kl);
   bind_mixings(kernels::kLogits);
   if (!shape.MixesLogits() || shape.F_Xl) dims.Set("h", dims["h_k"], "h = h_k, as no matrix mixes the logits");
   if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
-  bind("conv_w[c_qw, c_kw, h]", call.conv_w);
+  bind_filter("conv_w[c_qw, c_kw, h]", call.conv_w, call.left_w, shape.c_qw, shape.c_kw);
   bind_mixings(kernels::kWeights);
   if (!shape.MixesWeights() || shape.F_Xw) dims.Set("h_v", dims["h"], "h_v = h, as no matrix mixes the weights");
   CROSSTALK_CHECK(!call.bias.defined() || !call.bias_table.defined(),
@@ -216,8 +226,6 @@ AttentionShape BindShape(const AttentionCall& call) {
 }
 
 Variable FusedAttention(const AttentionCall& given) {
-  CROSSTALK_CHECK(!given.conv_l.defined() && !given.conv_w.defined(),
-                  "fused attention: it has no convolution of logits or weights; the composed implementation has");
   TensorCall call;
   static_cast<kernels::AttentionSettings&>(call) = given;
   const AttentionShape& s = call.shape = BindShape(given);
@@ -258,7 +266,7 @@ Variable FusedAttention(const AttentionCall& given) {
     CountMultiplications(EquationMultiplications(s));
   }
   const Tensor O = results.O;
-  if (s.MixesWeights()) results.O = Tensor();
+  if (s.MixesWeights() || s.Convolves()) results.O = Tensor();
   return MakeOp("fused_attention", O, inputs,
                 [call = Kept(call), results, operands](const Tensor& dO, Gradients& gradients) {
                   // Recomputes W and U tile by tile from the statistics, and J except where L is kept.

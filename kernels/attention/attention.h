@@ -60,6 +60,9 @@ struct SoftmaxStats {
   float* L = nullptr;
 };
 
+// Whether the kernel computes such a shape: convolutions are not beside dynamic projections.
+bool IsSupported(const AttentionShape& shape);
+
 // How many elements of L are worth keeping: [b, h, n, m], m rounded up to whole chunks, where nothing is mixed and keys
 // are at least as long as that, so that L takes no more room than Q in float; a fifth of backward's products is saved.
 // 0 elsewhere, and for the few queries of decoding.

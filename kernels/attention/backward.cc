@@ -20,6 +20,7 @@
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/strip_scratch.h"
 #include "crosstalk/kernels/simd.h"
 
 namespace crosstalk::kernels {
@@ -38,7 +39,13 @@ size_t AttentionBackwardWorkspaceBytes(const AttentionShape& shape, int threads)
   Arena arena(nullptr);
   const PackedMemory packed(plan, AttentionPass::kBackward, arena);
   const BackwardSums sums(plan, wanted, arena);
-  for (int i = 0; i < threads; ++i) BackwardScratch(plan, wanted, arena);
+  for (int i = 0; i < threads; ++i) {
+    if (shape.Convolves()) {
+      StripScratch(plan, AttentionPass::kBackward, arena);
+    } else {
+      BackwardScratch(plan, wanted, arena);
+    }
+  }
   return arena.used();
 }
 

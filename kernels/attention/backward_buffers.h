@@ -19,11 +19,13 @@ struct WantedGradients {
         const MixingRow& mixing = kMixings[side][kind];
         mixings[side][kind] = s.*mixing.present && wants(mixing.operand);
       }
+      filters[side] = FilterShape(s, side).present() && wants(kFilters[side]);
     }
     bias = s.bias == AttentionBias::kDense && wants(AttentionOperand::kBias);
     distances = s.bias == AttentionBias::kRelativePosition && wants(AttentionOperand::kBiasTable);
   }
   bool mixings[2][kMixingKinds];
+  bool filters[2];  // by MixingSide
   bool bias, distances;
 };
 
@@ -40,6 +42,9 @@ struct BackwardSums {
         R_M[side][form] = arena.Floats(chunks * plan.mixings[side].size(form) * kChunk);
       }
       if (wanted.mixings[side][kStatic]) P[side] = arena.Floats(tasks * plan.mixings[side].size());
+      if (wanted.filters[side]) {
+        taps[side] = arena.Floats(tasks * plan.FilterHeads(side) * plan.filters[side].taps());
+      }
     }
     if (wanted.distances) buckets = arena.Floats(tasks * plan.h * s.buckets);
   }
@@ -51,6 +56,7 @@ struct BackwardSums {
   float* R_M[2][2] = {};
   // Each task's own, summed in order at the end.
   float* P[2] = {};          // [task][in][out]
+  float* taps[2] = {};       // [task][head][c_q][c_k]
   float* buckets = nullptr;  // [task][h][buckets]
 };
 

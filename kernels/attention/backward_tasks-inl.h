@@ -14,6 +14,7 @@
 #include "crosstalk/kernels/attention/backward-inl.h"
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/strip_backward-inl.h"
 #include "crosstalk/runtime/ordered_reduction.h"
 #include "crosstalk/runtime/parallel.h"
 
@@ -43,6 +44,31 @@ HWY_INLINE void SumBuckets(const AttentionPlan& plan, const int32_t* distance_bu
   }
 }
 
+// The sums of its memory to which a task adds, and its turn.
+HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_t group, int64_t block) {
+  const AttentionPlan& plan = tasks.pass.plan;
+  const AttentionShape& s = plan.shape;
+  const BackwardSums& sums = tasks.sums;
+  const bool shared_memory = plan.memory_groups == 1;
+  const int64_t first_chunk = MemoryTile(plan, b, group, 0);
+  const auto from = [&](float* sum, int64_t size) {
+    return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
+  };
+  MemorySums memory{from(sums.K, plan.h_k * s.d_k),
+                    from(sums.V, plan.h_v * s.d_v),
+                    {},
+                    &tasks.K_order,
+                    &tasks.V_order,
+                    first_chunk,
+                    shared_memory ? group * plan.blocks + block : block};
+  for (const MixingSide side : kMixingSides) {
+    for (const MixingForm form : kMixingForms) {
+      memory.R_M[side][form] = from(sums.R_M[side][form], plan.mixings[side].size(form));
+    }
+  }
+  return memory;
+}
+
 // Task (b, group, block), numbered in that order: one block of queries.
 template <class Terms>
 HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch& thread_scratch, int64_t task) {
@@ -65,24 +91,7 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   }
   if (scratch.distances != nullptr) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
 
-  const bool shared_memory = plan.memory_groups == 1;
-  const int64_t first_chunk = MemoryTile(plan, b, group, 0);
-  const auto from = [&](float* sum, int64_t size) {
-    return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
-  };
-  MemorySums memory{from(sums.K, plan.h_k * s.d_k),
-                    from(sums.V, plan.h_v * s.d_v),
-                    {},
-                    &tasks.K_order,
-                    &tasks.V_order,
-                    first_chunk,
-                    shared_memory ? group * plan.blocks + block : block};
-  for (const MixingSide side : kMixingSides) {
-    for (const MixingForm form : kMixingForms) {
-      memory.R_M[side][form] = from(sums.R_M[side][form], plan.mixings[side].size(form));
-    }
-  }
-
+  const MemorySums memory = MemoryOfTask(tasks, b, group, block);
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t) {
@@ -104,6 +113,35 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   if (scratch.distances != nullptr) {
     SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances,
                sums.buckets + task * plan.h * s.buckets);
+  }
+}
+
+// The same task with convolutions: a strip.
+template <class Terms>
+HWY_NOINLINE void BackwardStripTask(const BackwardTasks& tasks, const StripScratch& scratch, int64_t task) {
+  const BackwardPass& pass = tasks.pass;
+  const AttentionPlan& plan = pass.plan;
+  const BackwardSums& sums = tasks.sums;
+  const int64_t block = task % plan.blocks, group = task / plan.blocks % plan.groups;
+  const int64_t b = task / plan.blocks / plan.groups;
+  for (const MixingSide side : kMixingSides) {
+    std::fill_n(scratch.P[side], plan.mixings[side].size() * kPartialSums, 0.0f);
+    std::fill_n(scratch.taps[side], plan.FilterHeads(side) * plan.filters[side].taps() * kFilterLanes, 0.0f);
+  }
+  std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
+  // The batch rows share the gradient of a dense bias.
+  if (tasks.wanted.bias) tasks.bias_order.WaitFor(group * plan.blocks + block, b);
+  BackwardStrip<Terms>(pass, tasks.wanted, tasks.packed, scratch, MemoryOfTask(tasks, b, group, block), b, group,
+                       block);
+  if (tasks.wanted.bias) tasks.bias_order.Done(group * plan.blocks + block);
+  for (const MixingSide side : kMixingSides) {
+    const int64_t size = plan.mixings[side].size(), taps = plan.FilterHeads(side) * plan.filters[side].taps();
+    if (sums.P[side] != nullptr) SumLanes(size, scratch.P[side], sums.P[side] + task * size);
+    if (sums.taps[side] != nullptr) SumLanes(taps, scratch.taps[side], sums.taps[side] + task * taps);
+  }
+  if (tasks.wanted.distances) {
+    SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances,
+               sums.buckets + task * plan.h * plan.shape.buckets);
   }
 }
 
@@ -162,7 +200,14 @@ void BackwardIn(const BackwardPass& pass) {
   if (pass.stats.L != nullptr) packed.K_by_position = {};  // of the logits' products alone
   const BackwardSums sums(plan, wanted, arena);
   std::vector<BackwardScratch> scratch;
-  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, wanted, arena);
+  std::vector<StripScratch> strip_scratch;
+  for (int i = 0; i < threads; ++i) {
+    if (s.Convolves()) {
+      strip_scratch.emplace_back(plan, AttentionPass::kBackward, arena);
+    } else {
+      scratch.emplace_back(plan, wanted, arena);
+    }
+  }
 
   PackStatic<Terms>(plan, call, packed);
   ParallelFor(
@@ -178,7 +223,9 @@ void BackwardIn(const BackwardPass& pass) {
   const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order};
   const auto run = [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
-    BackwardTask<Terms>(shared, scratch[static_cast<size_t>(slot)], task);
+    const auto own = static_cast<size_t>(slot);
+    if (s.Convolves()) return BackwardStripTask<Terms>(shared, strip_scratch[own], task);
+    BackwardTask<Terms>(shared, scratch[own], task);
   };
   const TaskOrder order(plan, wanted, threads);
   ParallelForWithScratch(order.own_rows(), threads, TileOrder::kLocal, [&](int64_t row, int slot) {
@@ -194,6 +241,18 @@ void BackwardIn(const BackwardPass& pass) {
   for (const MixingSide side : kMixingSides) {
     if (!wanted.mixings[side][kStatic]) continue;  // of one group
     SumTasks(plan, 0, plan.mixings[side].size(), sums.P[side], MixingOf(out, side, kStatic).data);
+  }
+  for (const MixingSide side : kMixingSides) {
+    if (!wanted.filters[side]) continue;
+    const int64_t heads = plan.FilterHeads(side), taps = plan.filters[side].taps();
+    std::vector<float> total(static_cast<size_t>(heads * taps));
+    for (int64_t group = 0; group < plan.groups; ++group) {
+      SumTasks(plan, group, heads * taps, sums.taps[side], total.data());
+      for (int64_t i = 0; i < heads * taps; ++i) {
+        out[kFilters[side]].data[i % taps * heads * plan.groups + group * heads + i / taps] =
+            total[static_cast<size_t>(i)];
+      }
+    }
   }
   for (int64_t group = 0; wanted.distances && group < plan.groups; ++group) {
     const int64_t size = plan.h * s.buckets;

@@ -9,8 +9,9 @@
 // With factors F_Xl and F_Ml L is also J·R(F_Xl) + J·R(F_Ml), and U likewise, where F[5, h] is a form of the matrix of
 // rank 2 and a diagonal R(F)[s, t] = F[0, s]·F[2, t] + F[1, s]·F[3, t] + δ_st·F[4, s].
 //
-// With conv_l, J is conv(J), and with conv_w W is conv(W) where U is made of it (kernels/head_convolution.h), both 0
-// where a query may not attend. No kernel has these.
+// With conv_l, J is conv(J), and with conv_w W is conv(W) where U is made of it, both read and give 0 where a query may
+// not attend: conv(S)[n, m] = Σ_{a<c_q, k<c_k} filter[a, k] · S[n - (c_q - 1) + a, m - left + k], head by head. The
+// kernel has them beside P_l and P_w.
 //
 // Multi-head: no mixing. General bilinear: Q = X·P with d_k = d_M, K = V = M with KvHeads::kMultiQuery.
 #pragma once
@@ -45,6 +46,8 @@ struct AttentionShape {
   bool P_w = false, R_Xw = false, R_Mw = false;
   // Factors, of queries and memory positions together: h_k = h, or h = h_v.
   bool F_Xl = false, F_Ml = false, F_Xw = false, F_Mw = false;
+  int64_t c_ql = 0, c_kl = 0;              // queries and keys that conv_l reads; 0: there is none
+  int64_t c_qw = 0, c_kw = 0;              // conv_w
   KvHeads kv_heads = KvHeads::kMultiHead;  // kMultiQuery: no mixing
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
@@ -54,6 +57,7 @@ struct AttentionShape {
 
   bool MixesLogits() const { return P_l || R_Xl || R_Ml || F_Xl; }
   bool MixesWeights() const { return P_w || R_Xw || R_Mw || F_Xw; }
+  bool Convolves() const { return c_ql > 0 || c_qw > 0; }
   bool operator==(const AttentionShape&) const = default;
 };
 

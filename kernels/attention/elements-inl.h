@@ -157,20 +157,22 @@ HWY_INLINE void AddRowProducts(int64_t heads, int64_t rows, int64_t first_row, i
 // dL = W · (dW - D), in place of dW. As Σ dL = 0 over a row, dL is below the rounding of dW where W is 1, all other
 // weights together being less than 2^-23; the difference of dW and D, which come from other sums, would be that
 // rounding and nothing else, times keys of any size.
+HWY_INLINE void SoftmaxGradient(int64_t count, const float* W, float D, float* dW) {
+  const Tag<float> d;
+  const auto whole = hn::Set(d, kWholeWeight), shift = hn::Set(d, D);
+  CROSSTALK_UNROLL
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const auto w = hn::Load(d, W + j);
+    const auto dL = hn::Mul(w, hn::Sub(hn::Load(d, dW + j), shift));
+    hn::Store(hn::IfThenZeroElse(hn::Ge(w, whole), dL), d, dW + j);
+  }
+}
 HWY_INLINE void SoftmaxGradientTile(int64_t heads, int64_t rows, int64_t first_row, int64_t pitch, const float* W,
                                     const float* D, float* dW) {
-  const Tag<float> d;
-  const auto whole = hn::Set(d, kWholeWeight);
   for (int64_t k = 0; k < heads; ++k) {
     for (int64_t q = first_row; q < rows; ++q) {
       const int64_t at = k * pitch + q * kChunk;
-      const auto shift = hn::Set(d, D[k * rows + q]);
-      CROSSTALK_UNROLL
-      for (int j = 0; j < kChunk; j += kLanes) {
-        const auto w = hn::Load(d, W + at + j);
-        const auto dL = hn::Mul(w, hn::Sub(hn::Load(d, dW + at + j), shift));
-        hn::Store(hn::IfThenZeroElse(hn::Ge(w, whole), dL), d, dW + at + j);
-      }
+      SoftmaxGradient(kChunk, W + at, D[k * rows + q], dW + at);
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
 #include "crosstalk/kernels/attention/passes.h"
+#include "crosstalk/kernels/attention/strip_forward-inl.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -232,8 +233,16 @@ void ForwardIn(const ForwardPass& pass) {
   const int threads = pass.threads;
   Arena arena(pass.workspace);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
+  const bool convolves = plan.shape.Convolves();
   std::vector<ForwardScratch> scratch;
-  for (int i = 0; i < threads; ++i) scratch.emplace_back(plan, arena);
+  std::vector<StripScratch> strip_scratch;
+  for (int i = 0; i < threads; ++i) {
+    if (convolves) {
+      strip_scratch.emplace_back(plan, AttentionPass::kForward, arena);
+    } else {
+      scratch.emplace_back(plan, arena);
+    }
+  }
   PackStatic<Terms>(plan, call, packed);
   ParallelFor(
       plan.shape.b * plan.chunks,
@@ -243,9 +252,10 @@ void ForwardIn(const ForwardPass& pass) {
   ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
-    const int64_t group = task / plan.blocks % plan.groups;
-    ForwardBlock<Terms>(plan, call, packed, scratch[static_cast<size_t>(slot)], pass.O, pass.stats, b, group,
-                        task % plan.blocks);
+    const int64_t group = task / plan.blocks % plan.groups, block = task % plan.blocks;
+    const auto own = static_cast<size_t>(slot);
+    if (convolves) return ForwardStrip<Terms>(pass, packed, strip_scratch[own], b, group, block);
+    ForwardBlock<Terms>(plan, call, packed, scratch[own], pass.O, pass.stats, b, group, block);
   });
 }
 

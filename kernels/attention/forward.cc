@@ -20,6 +20,7 @@
 #include "crosstalk/kernels/attention/forward_scratch.h"
 #include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/plan.h"
+#include "crosstalk/kernels/attention/strip_scratch.h"
 #include "crosstalk/kernels/simd.h"
 
 namespace crosstalk::kernels {
@@ -37,7 +38,13 @@ size_t AttentionForwardWorkspaceBytes(const AttentionShape& shape, int threads) 
   const AttentionPlan plan(shape, AttentionPass::kForward);
   Arena arena(nullptr);
   const PackedMemory packed(plan, AttentionPass::kForward, arena);
-  for (int i = 0; i < threads; ++i) ForwardScratch(plan, arena);
+  for (int i = 0; i < threads; ++i) {
+    if (shape.Convolves()) {
+      StripScratch(plan, AttentionPass::kForward, arena);
+    } else {
+      ForwardScratch(plan, arena);
+    }
+  }
   return arena.used();
 }
 

@@ -83,6 +83,19 @@ struct SideShape {
   bool PacksEachTile() const { return has[kPerQuery]; }
 };
 
+// A side's convolution; 0 queries: there is none.
+struct FilterShape {
+  FilterShape() = default;
+  FilterShape(const AttentionShape& s, MixingSide side)
+      : c_q(side == kLogits ? s.c_ql : s.c_qw), c_k(side == kLogits ? s.c_kl : s.c_kw) {}
+  int64_t c_q = 0, c_k = 0;
+
+  bool present() const { return c_q > 0; }
+  int64_t taps() const { return c_q * c_k; }
+  int64_t queries_before() const { return present() ? c_q - 1 : 0; }
+};
+inline constexpr AttentionOperand kFilters[] = {AttentionOperand::kConvL, AttentionOperand::kConvW};  // by MixingSide
+
 // An operand of a call, or its gradient.
 template <typename T>
 const T& MixingOf(const AttentionOperands<T>& operands, MixingSide side, MixingKind kind) {

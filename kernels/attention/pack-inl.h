@@ -310,19 +310,24 @@ template <class Terms>
 HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed) {
   const AttentionShape& s = plan.shape;
   for (const MixingSide side : kMixingSides) {
+    const FilterShape& filter = plan.filters[side];
+    const int64_t heads = side == kLogits ? s.h_k : s.h;
+    for (int64_t i = 0; i < filter.taps() * heads; ++i) {
+      const int64_t head = i % heads, tap = i / heads;
+      const float value = call[kFilters[side]].data()[i];
+      packed.taps[side][head * filter.taps() + tap] = value;
+      if (packed.taps_back[side] != nullptr) packed.taps_back[side][(head + 1) * filter.taps() - 1 - tap] = value;
+    }
     const auto [in, out, has] = plan.mixings[side];
     const float* P = MixingOf(call, side, kStatic).data();
     if (!has[kStatic]) continue;
     const Lanes forward = packed.P[side], back = packed.P_back[side];
-    if constexpr (Terms::kTerms == 1) {
-      PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
-      if (back != nullptr) PackStaticMixing(out, in, P, 1, out, back.Of<float>());
-    } else {
-      if (side == kLogits) {
-        PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
-      } else {
-        PackStaticMixingPairs<Terms>(in, out, P, out, 1, forward.Of<Pair>());
-      }
+    const bool in_float = Terms::kTerms == 1 || s.Convolves();
+    if (in_float || side == kLogits) PackStaticMixing(in, out, P, out, 1, forward.Of<float>());
+    if (in_float && back != nullptr) PackStaticMixing(out, in, P, 1, out, back.Of<float>());
+    if constexpr (Terms::kTerms > 1) {
+      if (in_float) continue;
+      if (side == kWeights) PackStaticMixingPairs<Terms>(in, out, P, out, 1, forward.Of<Pair>());
       if (back != nullptr) PackStaticMixingPairs<Terms>(out, in, P, 1, out, back.Of<Pair>());
     }
   }

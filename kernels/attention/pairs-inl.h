@@ -234,7 +234,7 @@ HWY_NOINLINE void PairGradients(const AttentionPlan& plan, int64_t heads, int64_
 }
 
 // dL = W·(dW - D) of W, not normalised, and dW in pairs of heads: in pairs of positions and, where they are not null,
-// in pairs of heads and in float. SoftmaxGradientTile says why it is 0 where W is 1.
+// in pairs of heads and in float. SoftmaxGradient says why it is 0 where W is 1.
 template <class Terms>
 HWY_NOINLINE void SoftmaxGradientOfPairs(const AttentionPlan& plan, int64_t first_row, const Pair* W,
                                          const float* inv_row_sum, const Pair* dW, const float* D, Pair* positions,

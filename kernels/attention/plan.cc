@@ -25,6 +25,12 @@ constexpr int64_t kMostRowBytes[] = {12 << 20, 80 << 20};  // of the least numbe
 constexpr int64_t kNearRowBytes = 12 << 20;
 constexpr int64_t kNearMemory = 24 << 20;
 
+// Queries of a strip (strip_scratch.h), which computes a dozen rows around it again; the bytes of its buffers; and the
+// tasks below which strips are shorter, so that there is one for each thread.
+constexpr int64_t kStripRows = 64;
+constexpr int64_t kStripBytes = 256 << 20;
+constexpr int64_t kFewTasks = 8;
+
 // Throws a usage error unless the shape is one of the family.
 void CheckShape(const AttentionShape& s) {
   CROSSTALK_CHECK(s.b >= 1 && s.n >= 1 && s.m >= 1 && s.h_k >= 1 && s.h >= 1 && s.h_v >= 1 && s.d_k >= 1 && s.d_v >= 1,
@@ -42,15 +48,38 @@ void CheckShape(const AttentionShape& s) {
                   "attention: heads that share keys and values cannot be mixed");
   CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
                   " m=", s.m);
+  CROSSTALK_CHECK((s.c_ql > 0) == (s.c_kl > 0) && (s.c_qw > 0) == (s.c_kw > 0),
+                  "attention: a convolution reads at least one query and one key, got ", s.c_ql, " x ", s.c_kl, " and ",
+                  s.c_qw, " x ", s.c_kw);
+  CROSSTALK_CHECK(!s.Convolves() || IsSupported(s),
+                  "attention: there is no kernel for convolutions beside dynamic projections");
   CROSSTALK_CHECK(s.bias != AttentionBias::kRelativePosition || s.buckets >= 1,
                   "attention: a relative position bias needs buckets ≥ 1, got ", s.buckets);
 }
 
+// Queries of a strip, fewer where its buffers would not fit a cache.
+int64_t RowsOfStrip(const AttentionPlan& plan, bool backward) {
+  const AttentionShape& s = plan.shape;
+  const int64_t around = plan.filters[kLogits].queries_before() + plan.filters[kWeights].queries_before();
+  const int64_t row_bytes = (backward ? 6 : 2) * std::max({plan.h_k, plan.h, plan.h_v}) * plan.m_padded() * 4;
+  int64_t rows = kStripRows;
+  while (rows > kQueryGroup && row_bytes * (rows + around) > kStripBytes) rows /= 2;
+  while (rows > kQueryGroup && s.b * plan.groups * CeilDivide(s.n, rows) < kFewTasks && rows / 2 > around) rows /= 2;
+  return std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
+}
+
 }  // namespace
+
+bool IsSupported(const AttentionShape& s) {
+  return !s.Convolves() || !(s.R_Xl || s.R_Ml || s.R_Xw || s.R_Mw || s.F_Xl || s.F_Xw);
+}
 
 AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shape(s) {
   CheckShape(s);
-  for (const MixingSide side : kMixingSides) mixings[side] = SideShape(s, side);
+  for (const MixingSide side : kMixingSides) {
+    mixings[side] = SideShape(s, side);
+    filters[side] = FilterShape(s, side);
+  }
   const bool mixes = s.MixesLogits() || s.MixesWeights();
   const bool backward = pass == AttentionPass::kBackward;
   groups = mixes ? 1 : s.h;
@@ -83,6 +112,11 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   // A mixing by position takes four queries at a time.
   if (in_place && !backward)
     rows = mixings[kLogits].MixesByPosition() || mixings[kWeights].MixesByPosition() ? kInPlaceQueries : s.n;
+  if (s.Convolves()) {
+    rows = RowsOfStrip(*this, backward);
+    tiles = 1;
+    keep_rows = in_place = false;
+  }
   block = rows * tiles;
   blocks = CeilDivide(s.n, block);
   pitch = rows * kChunk + kMaxLanes;
@@ -97,7 +131,8 @@ BFloat16Unit UnitOf(const AttentionShape& shape) {
 
 int64_t KeptLogits(const AttentionShape& s) {
   const int64_t m_padded = RoundUp<int64_t>(s.m, kChunk);
-  const bool keeps = !s.MixesLogits() && !s.MixesWeights() && m_padded <= s.d_k && s.n > kInPlaceQueries;
+  const bool keeps =
+      !s.MixesLogits() && !s.MixesWeights() && !s.Convolves() && m_padded <= s.d_k && s.n > kInPlaceQueries;
   return keeps ? s.b * s.h * s.n * m_padded : 0;
 }
 
@@ -118,7 +153,7 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
   if (backward) V_by_position = arena.Lanes(v_tiles * plan.Lanes(s.d_v) * kChunk);
   for (const MixingSide side : kMixingSides) {
     const SideShape& mixes = plan.mixings[side];
-    const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.Lanes(mixes.out) * mixes.in;
+    const int64_t size = plan.MixingLanes(side) * mixes.out, size_back = plan.MixingLanesBack(side) * mixes.in;
     if (mixes.has[kPerPosition]) R_M[side] = arena.Lanes(s.b * plan.m_padded() * size);
     if (mixes.has[kPerPosition] && backward && plan.terms > 1) {
       R_M_back[side] = arena.Lanes(s.b * plan.m_padded() * size_back);
@@ -126,6 +161,9 @@ PackedMemory::PackedMemory(const AttentionPlan& plan, AttentionPass pass, Arena&
     if (mixes.has_factors()) F_M[side] = arena.Floats(s.b * plan.m_padded() * mixes.size(kFactors));
     if (mixes.has[kStatic]) P[side] = arena.Lanes(size);
     if (mixes.has[kStatic] && backward) P_back[side] = arena.Lanes(size_back);
+    const int64_t taps_size = plan.filters[side].taps() * (side == kLogits ? s.h_k : s.h);
+    taps[side] = arena.Floats(taps_size);
+    if (backward) taps_back[side] = arena.Floats(taps_size);
   }
   mask = arena.Floats(s.b * plan.m_padded());
   chunk_state = arena.Flags(s.b * plan.chunks);

@@ -62,6 +62,7 @@ struct AttentionPlan {
 
   AttentionShape shape;
   SideShape mixings[2];  // by MixingSide
+  FilterShape filters[2];
   // Without head mixing every head is computed on its own, as a group of one; else one group holds all heads.
   int64_t groups = 1;
   int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
@@ -87,8 +88,16 @@ struct AttentionPlan {
 
   // Lanes that hold `count` terms of a sum.
   int64_t Lanes(int64_t count) const { return CeilDivide(count, terms); }
-  // Lanes that hold a side's heads in: those of logits are float.
-  int64_t MixingLanes(MixingSide side) const { return side == kLogits ? mixings[side].in : Lanes(mixings[side].in); }
+  // Lanes that hold a side's heads in, and, for the gradient, its heads out: those of logits are float forward, and all
+  // beside convolutions.
+  int64_t MixingLanes(MixingSide side) const {
+    return side == kLogits || shape.Convolves() ? mixings[side].in : Lanes(mixings[side].in);
+  }
+  int64_t MixingLanesBack(MixingSide side) const {
+    return shape.Convolves() ? mixings[side].out : Lanes(mixings[side].out);
+  }
+  // Heads of the group that a side's convolution reads.
+  int64_t FilterHeads(MixingSide side) const { return side == kLogits ? h_k : h; }
   int64_t TileFloats(int64_t heads) const { return heads * pitch; }
   int64_t HeadPairs(int64_t heads) const { return Lanes(heads) * pitch; }  // lanes of a tile in pairs of heads
   int64_t HalfTile(int64_t heads) const { return heads * half_pitch; }     // in pairs of positions or of queries
@@ -140,6 +149,8 @@ struct PackedMemory {
   Lanes R_M[2];                    // [b][chunk][in][out][kChunk]
   Lanes R_M_back[2];               // [b][chunk][out][in][kChunk]; backward, in bfloat16
   float* F_M[2] = {};              // [b][chunk][5][h][kChunk], float
+  float* taps[2] = {};             // [head][c_q][c_k] of each convolution, all heads
+  float* taps_back[2] = {};        // the same turned round both ways; backward
   float* mask = nullptr;           // [b][m_padded]: 0, or kMaskedLogit
   uint8_t* chunk_state = nullptr;  // [b][chunk]: ChunkState
   float* distance_bias = nullptr;  // [h][Distances()]: the relative position bias

@@ -73,17 +73,22 @@ struct CoreInputs {
   Array<T> F_Ml;        // [b, m, 5, h]
   Array<T> F_Xw;        // [b, n, 5, h]
   Array<T> F_Mw;        // [b, m, 5, h]
+  Array<T> conv_l;      // [c_ql, c_kl, h_k]
+  Array<T> conv_w;      // [c_qw, c_kw, h]
   Array<T> bias;        // [h, n, m]
   Array<uint8_t> mask;  // [b, n, m], 1 = attend
   Array<T> multiplier;  // [b, n, m, h_v]: dropout, 0 or 1/(1 - rate)
   T scale = T(1);       // of J
+  int64_t left_l = 0, left_w = 0;
 };
 
 template <typename T>
 struct CoreValues {
   Array<T> J;  // [b, n, m, h_k]
+  Array<T> C;  // conv(J), or J
   Array<T> L;  // [b, n, m, h]
   Array<T> W;  // [b, n, m, h]
+  Array<T> Y;  // conv(W), or W
   Array<T> U;  // [b, n, m, h_v], after dropout
   Array<T> O;  // [b, n, d_v, h_v]
 };
@@ -154,6 +159,48 @@ Array<T> MatricesBackward(const Array<T>& F, const Array<T>& dR) {
   return dF;
 }
 
+// f(b, n, m, h, a, k, i, j) for every tap (a, k) of every element of S[b, n, m, h], which reads S[b, i, j, h].
+template <typename T, typename Function>
+void ForTaps(const Array<T>& S, const Array<T>& filter, int64_t left, const Array<uint8_t>& mask, Function f) {
+  const auto attends = [&](int64_t b, int64_t n, int64_t m) { return !mask.present() || mask(b, n, m); };
+  for (int64_t b = 0; b < S.size(0); ++b)
+    for (int64_t n = 0; n < S.size(1); ++n)
+      for (int64_t m = 0; m < S.size(2); ++m)
+        for (int64_t a = 0; a < filter.size(0); ++a)
+          for (int64_t k = 0; k < filter.size(1); ++k) {
+            const int64_t i = n - (filter.size(0) - 1) + a, j = m - left + k;
+            if (i < 0 || j < 0 || j >= S.size(2) || !attends(b, n, m) || !attends(b, i, j)) continue;
+            for (int64_t h = 0; h < S.size(3); ++h) f(b, n, m, h, a, k, i, j);
+          }
+}
+
+// C[b, n, m, h] = Σ filter[a, k, h] · S[b, n - (c_q - 1) + a, m - left + k, h], of what mask attends, where it attends;
+// S without a filter. Its gradients.
+template <typename T>
+Array<T> Convolve(const Array<T>& S, const Array<T>& filter, int64_t left, const Array<uint8_t>& mask) {
+  if (!filter.present()) return S;
+  Array<T> C(S.sizes());
+  ForTaps(S, filter, left, mask,
+          [&](int64_t b, int64_t n, int64_t m, int64_t h, int64_t a, int64_t k, int64_t i, int64_t j) {
+            C(b, n, m, h) += filter(a, k, h) * S(b, i, j, h);
+          });
+  return C;
+}
+
+template <typename T>
+Array<T> ConvolveBackward(const Array<T>& S, const Array<T>& filter, int64_t left, const Array<uint8_t>& mask,
+                          const Array<T>& dC, Array<T>& dfilter) {
+  if (!filter.present()) return dC;
+  Array<T> dS(S.sizes());
+  dfilter = Array<T>(filter.sizes());
+  ForTaps(S, filter, left, mask,
+          [&](int64_t b, int64_t n, int64_t m, int64_t h, int64_t a, int64_t k, int64_t i, int64_t j) {
+            dS(b, i, j, h) += filter(a, k, h) * dC(b, n, m, h);
+            dfilter(a, k, h) += S(b, i, j, h) * dC(b, n, m, h);
+          });
+  return dS;
+}
+
 // W[b, n, m, h] = softmax over m of L where mask attends; a query without any gets zeros.
 template <typename T>
 Array<T> MaskedSoftmax(const Array<T>& L, const Array<uint8_t>& mask) {
@@ -188,18 +235,19 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
           v.J(b, n, m, k) = in.scale * dot;
         }
 
-  // L[b, n, m, h] = J·P_l + J·R_Xl + J·R_Ml (J itself without any) + bias
+  // L[b, n, m, h] = C·P_l + C·R_Xl + C·R_Ml (C itself without any) + bias
   const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present() || in.F_Xl.present();
   const int64_t H = in.P_l.present()    ? in.P_l.size(1)
                     : in.R_Xl.present() ? in.R_Xl.size(3)
                     : in.R_Ml.present() ? in.R_Ml.size(3)
                                         : H_k;
-  v.L = mixes_logits ? Array<T>({B, N, S, H}) : v.J;
-  Mix(v.J, in.P_l, MixedBy::kStatic, v.L);
-  Mix(v.J, in.R_Xl, MixedBy::kQuery, v.L);
-  Mix(v.J, in.R_Ml, MixedBy::kMemory, v.L);
-  Mix(v.J, MatricesOf(in.F_Xl), MixedBy::kQuery, v.L);
-  Mix(v.J, MatricesOf(in.F_Ml), MixedBy::kMemory, v.L);
+  v.C = Convolve(v.J, in.conv_l, in.left_l, in.mask);
+  v.L = mixes_logits ? Array<T>({B, N, S, H}) : v.C;
+  Mix(v.C, in.P_l, MixedBy::kStatic, v.L);
+  Mix(v.C, in.R_Xl, MixedBy::kQuery, v.L);
+  Mix(v.C, in.R_Ml, MixedBy::kMemory, v.L);
+  Mix(v.C, MatricesOf(in.F_Xl), MixedBy::kQuery, v.L);
+  Mix(v.C, MatricesOf(in.F_Ml), MixedBy::kMemory, v.L);
   if (in.bias.present()) {
     for (int64_t b = 0; b < B; ++b)
       for (int64_t n = 0; n < N; ++n)
@@ -208,18 +256,19 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
   }
   v.W = MaskedSoftmax(v.L, in.mask);
 
-  // U[b, n, m, h_v] = W·P_w + W·R_Xw + W·R_Mw (W itself without any), times the dropout's multiplier
+  // U[b, n, m, h_v] = Y·P_w + Y·R_Xw + Y·R_Mw (Y itself without any), times the dropout's multiplier
   const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present() || in.F_Xw.present();
   const int64_t H_v = in.P_w.present()    ? in.P_w.size(1)
                       : in.R_Xw.present() ? in.R_Xw.size(3)
                       : in.R_Mw.present() ? in.R_Mw.size(3)
                                           : H;
-  v.U = mixes_weights ? Array<T>({B, N, S, H_v}) : v.W;
-  Mix(v.W, in.P_w, MixedBy::kStatic, v.U);
-  Mix(v.W, in.R_Xw, MixedBy::kQuery, v.U);
-  Mix(v.W, in.R_Mw, MixedBy::kMemory, v.U);
-  Mix(v.W, MatricesOf(in.F_Xw), MixedBy::kQuery, v.U);
-  Mix(v.W, MatricesOf(in.F_Mw), MixedBy::kMemory, v.U);
+  v.Y = Convolve(v.W, in.conv_w, in.left_w, in.mask);
+  v.U = mixes_weights ? Array<T>({B, N, S, H_v}) : v.Y;
+  Mix(v.Y, in.P_w, MixedBy::kStatic, v.U);
+  Mix(v.Y, in.R_Xw, MixedBy::kQuery, v.U);
+  Mix(v.Y, in.R_Mw, MixedBy::kMemory, v.U);
+  Mix(v.Y, MatricesOf(in.F_Xw), MixedBy::kQuery, v.U);
+  Mix(v.Y, MatricesOf(in.F_Mw), MixedBy::kMemory, v.U);
   if (in.multiplier.present()) {
     for (size_t i = 0; i < v.U.values().size(); ++i) v.U.values()[i] *= in.multiplier.values()[i];
   }
@@ -264,14 +313,15 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
     for (size_t i = 0; i < dU.values().size(); ++i) dU.values()[i] *= in.multiplier.values()[i];
   }
 
-  // U = W·P_w + W·R_Xw + W·R_Mw
+  // U = Y·P_w + Y·R_Xw + Y·R_Mw
   const bool mixes_weights = in.P_w.present() || in.R_Xw.present() || in.R_Mw.present() || in.F_Xw.present();
-  Array<T> dW = mixes_weights ? Array<T>(v.W.sizes()) : dU;
-  MixBackward(v.W, in.P_w, MixedBy::kStatic, dU, dW, d.P_w);
-  MixBackward(v.W, in.R_Xw, MixedBy::kQuery, dU, dW, d.R_Xw);
-  MixBackward(v.W, in.R_Mw, MixedBy::kMemory, dU, dW, d.R_Mw);
-  MixBackwardByFactors(v.W, in.F_Xw, MixedBy::kQuery, dU, dW, d.F_Xw);
-  MixBackwardByFactors(v.W, in.F_Mw, MixedBy::kMemory, dU, dW, d.F_Mw);
+  Array<T> dY = mixes_weights ? Array<T>(v.Y.sizes()) : dU;
+  MixBackward(v.Y, in.P_w, MixedBy::kStatic, dU, dY, d.P_w);
+  MixBackward(v.Y, in.R_Xw, MixedBy::kQuery, dU, dY, d.R_Xw);
+  MixBackward(v.Y, in.R_Mw, MixedBy::kMemory, dU, dY, d.R_Mw);
+  MixBackwardByFactors(v.Y, in.F_Xw, MixedBy::kQuery, dU, dY, d.F_Xw);
+  MixBackwardByFactors(v.Y, in.F_Mw, MixedBy::kMemory, dU, dY, d.F_Mw);
+  const Array<T> dW = ConvolveBackward(v.W, in.conv_w, in.left_w, in.mask, dY, d.conv_w);
 
   // W = softmax(L):  dL = W ∘ (dW - Σ_m W · dW), zero where masked because W is
   Array<T> dL(v.L.sizes());
@@ -290,14 +340,15 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
           for (int64_t h = 0; h < H; ++h) d.bias(h, n, m) += dL(b, n, m, h);
   }
 
-  // L = J·P_l + J·R_Xl + J·R_Ml
+  // L = C·P_l + C·R_Xl + C·R_Ml
   const bool mixes_logits = in.P_l.present() || in.R_Xl.present() || in.R_Ml.present() || in.F_Xl.present();
-  Array<T> dJ = mixes_logits ? Array<T>(v.J.sizes()) : dL;
-  MixBackward(v.J, in.P_l, MixedBy::kStatic, dL, dJ, d.P_l);
-  MixBackward(v.J, in.R_Xl, MixedBy::kQuery, dL, dJ, d.R_Xl);
-  MixBackward(v.J, in.R_Ml, MixedBy::kMemory, dL, dJ, d.R_Ml);
-  MixBackwardByFactors(v.J, in.F_Xl, MixedBy::kQuery, dL, dJ, d.F_Xl);
-  MixBackwardByFactors(v.J, in.F_Ml, MixedBy::kMemory, dL, dJ, d.F_Ml);
+  Array<T> dC = mixes_logits ? Array<T>(v.C.sizes()) : dL;
+  MixBackward(v.C, in.P_l, MixedBy::kStatic, dL, dC, d.P_l);
+  MixBackward(v.C, in.R_Xl, MixedBy::kQuery, dL, dC, d.R_Xl);
+  MixBackward(v.C, in.R_Ml, MixedBy::kMemory, dL, dC, d.R_Ml);
+  MixBackwardByFactors(v.C, in.F_Xl, MixedBy::kQuery, dL, dC, d.F_Xl);
+  MixBackwardByFactors(v.C, in.F_Ml, MixedBy::kMemory, dL, dC, d.F_Ml);
+  const Array<T> dJ = ConvolveBackward(v.J, in.conv_l, in.left_l, in.mask, dC, d.conv_l);
 
   // J = scale · Σ_dk Q · K:  dQ = scale · Σ_m dJ · K,  dK = scale · Σ_n dJ · Q
   d.Q = Array<T>(in.Q.sizes());

@@ -117,12 +117,14 @@ TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOfKeysAndValues) {
   }
 }
 
-// Rows too long to be kept forward, in blocks of several tiles.
+// Rows too long to be kept forward, in blocks of several tiles; with convolutions in strips of few queries.
 TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfRowsTooLongForTheCache) {
   // As many heads of every sort would take the reference minutes.
-  const AttentionShape s =
-      GetParam().factors ? Shape(1, 5, 36001, 24, 24, 24, 1, 1) : Shape(1, 19, 3001, 2, 280, 3, 1, 1);
-  EXPECT_LE(LargestError(AttentionProblem(InBFloat16(GetParam(), s)), 0.1), kTinyTolerance);
+  const AttentionShape s = InBFloat16(GetParam(), GetParam().factors     ? Shape(1, 5, 36001, 24, 24, 24, 1, 1)
+                                                  : GetParam().convolved ? Shape(1, 19, 9001, 2, 3, 4, 1, 1)
+                                                                         : Shape(1, 19, 3001, 2, 280, 3, 1, 1));
+  if (!s.MixesWeights()) return;  // whose rows are not kept
+  EXPECT_LE(LargestError(AttentionProblem(s), 0.1), kTinyTolerance);
 }
 
 // And backward.
@@ -221,7 +223,7 @@ TEST_P(AttentionBFloat16Test, QueriesThatSeeNothingOrOnePosition) {
       if (i % 2 != 0) {
         ASSERT_EQ(O, 0) << "query " << i;
       }
-      if (i % 2 != 0 || s.MixesWeights()) continue;
+      if (i % 2 != 0 || s.MixesWeights() || s.Convolves()) continue;
       // V of the one position, rounded.
       const int64_t V_row = p.v_heads * s.d_v;
       const float V = p.V[(i / s.n * s.m + (i * 31) % s.m) * V_row + e % V_row];
@@ -264,16 +266,19 @@ TEST(AttentionBFloat16OperandsTest, BackwardHasTheMixedWeightsOfForwardToTheLast
   }
 }
 
-// A query alone, its memory as long as it sees, in a buffer with room for more: the bits of the same query among all.
+// A few queries, with those that convolutions read before them, their memory as long as they see, in a buffer with room
+// for more: the bits of the same queries among all.
 TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
   constexpr int64_t kPositions = 70, kRoom = 96;
   AttentionShape s = InBFloat16(GetParam(), Shape(2, kPositions, kPositions, 3, 4, 5, 11, 13));
   s.causality = AttentionCausality::kCausal;
   const AttentionProblem all(s);
   const Floats O = FusedAttention(all).O;
-  for (const int64_t n : {1, 3, 4}) {
-    for (int64_t seen = n; seen <= kPositions; seen += 7) {
+  const int64_t before = s.Convolves() ? s.c_ql + s.c_qw - 2 : 0;
+  for (const int64_t wanted : {1, 3, 4}) {
+    for (int64_t seen = wanted; seen <= kPositions; seen += 7) {
       AttentionShape few = s;
+      const int64_t n = std::min(seen, wanted + before);
       few.n = n, few.m = seen;
       AttentionProblem p(few);
       const auto rows = [&](const Floats& values, int64_t first, int64_t count, int64_t room) {
@@ -304,9 +309,9 @@ TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
       void* aligned = Aligned(workspace);
       AttentionForward(p.call, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
       for (int64_t b = 0; b < s.b; ++b) {
-        const float* expected = O.data() + (b * kPositions + seen - n) * size;
-        EXPECT_TRUE(std::equal(expected, expected + n * size, few_O.data() + b * n * size))
-            << "n=" << n << " of " << seen << " positions";
+        const float* expected = O.data() + (b * kPositions + seen - wanted) * size;
+        EXPECT_TRUE(std::equal(expected, expected + wanted * size, few_O.data() + (b * n + n - wanted) * size))
+            << "n=" << wanted << " of " << seen << " positions";
       }
     }
   }

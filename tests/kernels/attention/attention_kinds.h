@@ -11,13 +11,19 @@ namespace crosstalk::kernels {
 // One of the family.
 struct Kind {
   const char* name;
-  bool P_l, P_w, dynamic, multi_query, factors = false;
+  bool P_l, P_w, dynamic, multi_query, factors = false, convolved = false;
 };
 inline constexpr Kind kKinds[] = {
-    {"multi-head", false, false, false, false}, {"logits", true, false, false, false},
-    {"weights", false, true, false, false},     {"talking", true, true, false, false},
-    {"dynamic", true, true, true, false},       {"dynamic without P", false, false, true, false},
-    {"bilinear", false, false, false, true},    {"factors", false, false, false, false, true},
+    {"multi-head", false, false, false, false},
+    {"logits", true, false, false, false},
+    {"weights", false, true, false, false},
+    {"talking", true, true, false, false},
+    {"dynamic", true, true, true, false},
+    {"dynamic without P", false, false, true, false},
+    {"bilinear", false, false, false, true},
+    {"factors", false, false, false, false, true},
+    {"convolved", true, true, false, false, false, true},
+    {"convolved without P", false, false, false, false, false, true},
 };
 
 // `sizes` of a kind, with as many heads of each sort as it can have.
@@ -28,6 +34,7 @@ inline AttentionShape OfKind(const Kind& kind, AttentionShape sizes) {
   s.F_Xl = s.F_Ml = s.F_Xw = s.F_Mw = kind.factors;
   if (!s.MixesLogits() || s.F_Xl) s.h_k = s.h;
   if (!s.MixesWeights() || s.F_Xw) s.h_v = s.h;
+  if (kind.convolved) s.c_ql = 3, s.c_kl = 5, s.c_qw = 4, s.c_kw = 2;
   if (kind.multi_query) s.kv_heads = KvHeads::kMultiQuery;
   return s;
 }

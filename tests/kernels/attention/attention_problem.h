@@ -46,7 +46,7 @@ struct ProblemMasks {
 };
 
 struct AttentionProblem {
-  Floats Q, K, V, P_l, P_w, R_Xl, R_Ml, R_Xw, R_Mw, F_Xl, F_Ml, F_Xw, F_Mw, bias, bias_table, dO;
+  Floats Q, K, V, P_l, P_w, R_Xl, R_Ml, R_Xw, R_Mw, F_Xl, F_Ml, F_Xw, F_Mw, conv_l, conv_w, bias, bias_table, dO;
   std::vector<int32_t> distance_bucket;
   std::vector<uint8_t> key_padding_mask, attention_mask;
   AttentionCall call;        // of the above
@@ -77,6 +77,8 @@ struct AttentionProblem {
     if (s.F_Ml) F_Ml = RandomFloats(s.b * s.m * 5 * s.h, "F_Ml", factor);
     if (s.F_Xw) F_Xw = RandomFloats(s.b * s.n * 5 * s.h, "F_Xw", factor);
     if (s.F_Mw) F_Mw = RandomFloats(s.b * s.m * 5 * s.h, "F_Mw", factor);
+    if (s.c_ql > 0) conv_l = RandomFloats(s.c_ql * s.c_kl * s.h_k, "conv_l", 1 / std::sqrt(double(s.c_ql * s.c_kl)));
+    if (s.c_qw > 0) conv_w = RandomFloats(s.c_qw * s.c_kw * s.h, "conv_w", 1 / std::sqrt(double(s.c_qw * s.c_kw)));
     if (s.bias == AttentionBias::kDense) bias = RandomFloats(s.h * s.n * s.m, "bias");
     if (s.bias == AttentionBias::kRelativePosition) {
       bias_table = RandomFloats(s.h * s.buckets, "table");
@@ -107,6 +109,8 @@ struct AttentionProblem {
     call.R_Ml = {pointer(R_Ml), s.h_k * s.h}, call.R_Mw = {pointer(R_Mw), s.h * s.h_v};
     call.F_Xl = {pointer(F_Xl)}, call.F_Xw = {pointer(F_Xw)};
     call.F_Ml = {pointer(F_Ml), 5 * s.h}, call.F_Mw = {pointer(F_Mw), 5 * s.h};
+    call.conv_l = {pointer(conv_l)}, call.conv_w = {pointer(conv_w)};
+    call.left_l = s.c_kl / 2, call.left_w = std::max<int64_t>(0, s.c_kw - 1);
     call.bias = {pointer(bias)}, call.bias_table = {pointer(bias_table)};
     call.distance_bucket = distance_bucket.empty() ? nullptr : distance_bucket.data();
     call.key_padding_mask = key_padding_mask.empty() ? nullptr : key_padding_mask.data();
@@ -120,7 +124,8 @@ struct AttentionProblem {
 // Every result of a forward and a backward call, by name.
 template <typename T>
 struct AttentionResults {
-  std::vector<T> O, dQ, dK, dV, dP_l, dP_w, dR_Xl, dR_Ml, dR_Xw, dR_Mw, dF_Xl, dF_Ml, dF_Xw, dF_Mw, dbias, dbias_table;
+  std::vector<T> O, dQ, dK, dV, dP_l, dP_w, dR_Xl, dR_Ml, dR_Xw, dR_Mw, dF_Xl, dF_Ml, dF_Xw, dF_Mw, dconv_l, dconv_w,
+      dbias, dbias_table;
 
   template <typename Function>
   static void ForEach(Function f) {
@@ -128,7 +133,7 @@ struct AttentionResults {
     f("O", &R::O), f("dQ", &R::dQ), f("dK", &R::dK), f("dV", &R::dV), f("dP_l", &R::dP_l), f("dP_w", &R::dP_w);
     f("dR_Xl", &R::dR_Xl), f("dR_Ml", &R::dR_Ml), f("dR_Xw", &R::dR_Xw), f("dR_Mw", &R::dR_Mw);
     f("dF_Xl", &R::dF_Xl), f("dF_Ml", &R::dF_Ml), f("dF_Xw", &R::dF_Xw), f("dF_Mw", &R::dF_Mw);
-    f("dbias", &R::dbias), f("dbias_table", &R::dbias_table);
+    f("dconv_l", &R::dconv_l), f("dconv_w", &R::dconv_w), f("dbias", &R::dbias), f("dbias_table", &R::dbias_table);
   }
 
   explicit AttentionResults(const AttentionProblem& p) {
@@ -137,6 +142,7 @@ struct AttentionResults {
     dR_Xw.resize(p.R_Xw.size()), dR_Mw.resize(p.R_Mw.size());
     dF_Xl.resize(p.F_Xl.size()), dF_Ml.resize(p.F_Ml.size());
     dF_Xw.resize(p.F_Xw.size()), dF_Mw.resize(p.F_Mw.size());
+    dconv_l.resize(p.conv_l.size()), dconv_w.resize(p.conv_w.size());
     dbias.resize(p.bias.size()), dbias_table.resize(p.bias_table.size());
   }
 };
@@ -179,6 +185,9 @@ inline reference::CoreInputs<double> ReferenceInputs(const AttentionProblem& p) 
   in.F_Ml = ToArray({s.b, s.m, 5, s.h}, p.F_Ml);
   in.F_Xw = ToArray({s.b, s.n, 5, s.h}, p.F_Xw);
   in.F_Mw = ToArray({s.b, s.m, 5, s.h}, p.F_Mw);
+  in.conv_l = ToArray({s.c_ql, s.c_kl, s.h_k}, p.conv_l);
+  in.conv_w = ToArray({s.c_qw, s.c_kw, s.h}, p.conv_w);
+  in.left_l = p.call.left_l, in.left_w = p.call.left_w;
   in.bias = ToArray({s.h, s.n, s.m}, p.bias);
   in.scale = p.call.scale;
   if (!p.bias_table.empty()) {
@@ -232,6 +241,7 @@ inline AttentionResults<double> ReferenceAttention(const AttentionProblem& p) {
   r.dP_l = d.P_l.values(), r.dP_w = d.P_w.values();
   r.dR_Xl = d.R_Xl.values(), r.dR_Ml = d.R_Ml.values(), r.dR_Xw = d.R_Xw.values(), r.dR_Mw = d.R_Mw.values();
   r.dF_Xl = d.F_Xl.values(), r.dF_Ml = d.F_Ml.values(), r.dF_Xw = d.F_Xw.values(), r.dF_Mw = d.F_Mw.values();
+  r.dconv_l = d.conv_l.values(), r.dconv_w = d.conv_w.values();
   if (!p.bias.empty()) r.dbias = d.bias.values();
   if (!p.bias_table.empty()) {
     for (int64_t h = 0; h < s.h; ++h) {
@@ -283,6 +293,7 @@ inline AttentionResults<float> FusedAttention(const AttentionProblem& p, WantedR
     out.R_Ml = {pointer(r.dR_Ml)}, out.R_Xw = {pointer(r.dR_Xw)}, out.R_Mw = {pointer(r.dR_Mw)};
     out.F_Xl = {pointer(r.dF_Xl)}, out.F_Ml = {pointer(r.dF_Ml)};
     out.F_Xw = {pointer(r.dF_Xw)}, out.F_Mw = {pointer(r.dF_Mw)};
+    out.conv_l = {pointer(r.dconv_l)}, out.conv_w = {pointer(r.dconv_w)};
     out.bias = {pointer(r.dbias)}, out.bias_table = {pointer(r.dbias_table)};
   }
   Floats more = workspace(AttentionBackwardWorkspaceBytes(s, threads));
@@ -295,6 +306,8 @@ inline std::string Describe(const AttentionShape& s) {
   return StrCat("b=", s.b, " n=", s.n, " m=", s.m, " h_k=", s.h_k, " h=", s.h, " h_v=", s.h_v, " d_k=", s.d_k,
                 " d_v=", s.d_v, s.P_l ? " P_l" : "", s.R_Xl ? " R_Xl" : "", s.R_Ml ? " R_Ml" : "", s.P_w ? " P_w" : "",
                 s.R_Xw ? " R_Xw" : "", s.R_Mw ? " R_Mw" : "", s.F_Xl ? " F_l" : "", s.F_Xw ? " F_w" : "",
+                s.c_ql > 0 ? StrCat(" conv_l ", s.c_ql, "x", s.c_kl) : "",
+                s.c_qw > 0 ? StrCat(" conv_w ", s.c_qw, "x", s.c_kw) : "",
                 s.causality == AttentionCausality::kCausal ? " causal" : "");
 }
 

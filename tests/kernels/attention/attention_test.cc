@@ -204,6 +204,51 @@ TEST(AttentionTest, FactorsKeepTheNumberOfHeadsAndComeInPairs) {
   refuses(s);
 }
 
+AttentionShape Convolved(AttentionShape s, int64_t c_ql, int64_t c_kl, int64_t c_qw, int64_t c_kw) {
+  s.c_ql = c_ql, s.c_kl = c_kl, s.c_qw = c_qw, s.c_kw = c_kw;
+  return s;
+}
+
+TEST(AttentionTest, ConvolutionsOfLogitsAndOfWeights) {
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{1, 1}, {5, 37}, {71, 75}, {133, 133}}) {
+    for (const bool mixes : {false, true}) {
+      AttentionShape s = mixes ? Talking(Shape(2, n, m, 3, 5, 4, 5, 6)) : Shape(2, n, m, 3, 3, 3, 5, 17);
+      for (const AttentionShape& c : {Convolved(s, 6, 11, 6, 11), Convolved(s, 3, 4, 0, 0), Convolved(s, 0, 0, 2, 7),
+                                      Convolved(s, 1, 5, 4, 1), Convolved(s, 8, 19, 5, 2)}) {
+        ExpectEqual(AttentionProblem(c), 1.0);
+      }
+      s = Convolved(s, 6, 11, 3, 5);
+      s.bias = AttentionBias::kRelativePosition;
+      s.buckets = 5;
+      ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
+      s.bias = AttentionBias::kDense;
+      s.causality = AttentionCausality::kCausal;
+      ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true}, 0.1));
+    }
+    AttentionShape s = Convolved(Shape(2, n, m, 3, 3, 3, 5, 6), 2, 3, 4, 5);
+    s.kv_heads = KvHeads::kMultiQuery;
+    ExpectEqual(AttentionProblem(s), 1.0);
+    s = Convolved(Shape(2, n, m, 3, 5, 5, 5, 6), 2, 3, 4, 5);
+    s.P_l = true;
+    ExpectEqual(AttentionProblem(s), 1.0);
+    s.P_l = false, s.P_w = true, s.h_k = 5;
+    ExpectEqual(AttentionProblem(s), 1.0);
+  }
+  // Rows so long that a strip has few queries.
+  ExpectEqual(AttentionProblem(Convolved(Talking(Shape(1, 19, 4801, 2, 40, 2, 1, 1)), 3, 5, 2, 4)), 1.0);
+}
+
+TEST(AttentionTest, NoKernelForConvolutionsBesideDynamicProjections) {
+  const auto refuses = [](const AttentionShape& s) { EXPECT_THROW(AttentionForwardWorkspaceBytes(s, 1), Error); };
+  AttentionShape s = Convolved(Talking(Shape(1, 5, 7, 3, 3, 3, 2, 2)), 2, 3, 4, 5);
+  EXPECT_TRUE(IsSupported(s));
+  s.R_Xl = true;
+  EXPECT_FALSE(IsSupported(s));
+  refuses(s);
+  refuses(WithFactors(Convolved(Shape(1, 5, 7, 3, 3, 3, 2, 2), 2, 3, 0, 0)));
+  refuses(Convolved(Shape(1, 5, 7, 3, 3, 3, 2, 2), 2, 0, 0, 0));
+}
+
 TEST(AttentionTest, GradientsThatNobodyWantsMayBeNull) {
   for (const AttentionBias bias : {AttentionBias::kDense, AttentionBias::kRelativePosition}) {
     AttentionShape s = Talking(Shape(2, 41, 37, 3, 4, 5, 5, 6));
@@ -391,7 +436,10 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   wide.d_k = 70;
   wide.bias = AttentionBias::kRelativePosition;
   wide.buckets = 5;
-  for (const AttentionShape& s : {talking, dynamic, multi_query, wide}) {
+  AttentionShape convolved = Convolved(Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8)), 6, 11, 3, 5);
+  convolved.bias = AttentionBias::kRelativePosition;
+  convolved.buckets = 5;
+  for (const AttentionShape& s : {talking, dynamic, multi_query, wide, convolved}) {
     const AttentionProblem p(s, {}, 0.1);
     const ThreadsScope one_thread(1);
     const AttentionResults<float> one = FusedAttention(p);
