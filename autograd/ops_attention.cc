@@ -164,11 +164,12 @@ void Backpropagate(const TensorCall& call, const Results& results, const std::ve
 
 AttentionShape BindShape(const AttentionCall& call) {
   AttentionShape shape = call.shape;
-  const bool multi_query = shape.kv_heads == KvHeads::kMultiQuery;
+  const bool multi_query = shape.kv_heads == KvHeads::kMultiQuery, grouped = shape.kv_heads == KvHeads::kGrouped;
   Dims dims("attention");
   dims.Bind("Q[b, n, h_k, d_k]", call.Q.shape());
-  dims.Bind(multi_query ? "K[b, m, d_k]" : "K[b, m, h_k, d_k]", call.K.shape());
-  dims.Bind(multi_query ? "V[b, m, d_v]" : "V[b, m, h_v, d_v]", call.V.shape());
+  dims.Bind(multi_query ? "K[b, m, d_k]" : grouped ? "K[b, m, g, d_k]" : "K[b, m, h_k, d_k]", call.K.shape());
+  dims.Bind(multi_query ? "V[b, m, d_v]" : grouped ? "V[b, m, g, d_v]" : "V[b, m, h_v, d_v]", call.V.shape());
+  if (grouped) shape.g = dims["g"];
   const auto bind = [&](std::string_view bracket, const Variable& x) {
     if (x.defined()) dims.Bind(bracket, x.shape());
     return x.defined();
@@ -190,7 +191,7 @@ AttentionShape BindShape(const AttentionCall& call) {
   bind_filter("conv_l[c_ql, c_kl, h_k]", call.conv_l, call.left_l, shape.c_ql, shape.c_kl);
   bind_mixings(kernels::kLogits);
   if (!shape.MixesLogits() || shape.F_Xl) dims.Set("h", dims["h_k"], "h = h_k, as no matrix mixes the logits");
-  if (multi_query) dims.Set("h_v", dims["h"], "h_v = h, as K and V are shared by all heads");
+  if (multi_query || grouped) dims.Set("h_v", dims["h"], "h_v = h, as heads share K and V");
   bind_filter("conv_w[c_qw, c_kw, h]", call.conv_w, call.left_w, shape.c_qw, shape.c_kw);
   bind_mixings(kernels::kWeights);
   if (!shape.MixesWeights() || shape.F_Xw) dims.Set("h_v", dims["h"], "h_v = h, as no matrix mixes the weights");

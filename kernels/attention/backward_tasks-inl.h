@@ -49,7 +49,6 @@ HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_
   const AttentionPlan& plan = tasks.pass.plan;
   const AttentionShape& s = plan.shape;
   const BackwardSums& sums = tasks.sums;
-  const bool shared_memory = plan.memory_groups == 1;
   const int64_t first_chunk = MemoryTile(plan, b, group, 0);
   const auto from = [&](float* sum, int64_t size) {
     return sum == nullptr ? nullptr : sum + first_chunk * size * kChunk;
@@ -60,7 +59,7 @@ HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_
                     &tasks.K_order,
                     &tasks.V_order,
                     first_chunk,
-                    shared_memory ? group * plan.blocks + block : block};
+                    group % plan.sharing * plan.blocks + block};
   for (const MixingSide side : kMixingSides) {
     for (const MixingForm form : kMixingForms) {
       memory.R_M[side][form] = from(sums.R_M[side][form], plan.mixings[side].size(form));
@@ -166,7 +165,7 @@ HWY_NOINLINE inline void FinishMemoryChunk(const AttentionPlan& plan, const Atte
     TransposeScaled(size, size, rows, tile, kChunk, scale, row, stride);
   };
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
-    const int64_t tile = MemoryTile(plan, b, g, chunk);
+    const int64_t tile = MemoryTile(plan, b, g * plan.sharing, chunk);
     for (int64_t k = 0; k < plan.h_k; ++k) {
       finish(sums.K + (tile * plan.h_k + k) * s.d_k * kChunk, s.d_k, static_cast<float>(call.scale),
              out.K.data + position * out.K.stride + (g * plan.h_k + k) * s.d_k, out.K.stride);

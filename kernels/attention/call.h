@@ -27,7 +27,8 @@ namespace CROSSTALK_PUBLIC crosstalk {
 namespace kernels {
 
 // kMultiQuery: K[b, m, d_k] and V[b, m, d_v] have one head, which all heads use (Shazeer 2019).
-enum class KvHeads { kMultiHead, kMultiQuery };
+// kGrouped: K[b, m, g, d_k] and V[b, m, g, d_v] have g heads, of which head i uses i / (h / g) (Ainslie et al. 2023).
+enum class KvHeads { kMultiHead, kMultiQuery, kGrouped };
 // kCausal: query i sees the memory positions j ≤ i + m - n (with n = m: 0 … i). Needs n ≤ m.
 enum class AttentionCausality { kNone, kCausal };
 // kDense: bias[h, n, m]. kRelativePosition, T5's: bias_table[h, buckets], read at distance_bucket[j - i + n - 1].
@@ -48,7 +49,8 @@ struct AttentionShape {
   bool F_Xl = false, F_Ml = false, F_Xw = false, F_Mw = false;
   int64_t c_ql = 0, c_kl = 0;              // queries and keys that conv_l reads; 0: there is none
   int64_t c_qw = 0, c_kw = 0;              // conv_w
-  KvHeads kv_heads = KvHeads::kMultiHead;  // kMultiQuery: no mixing
+  KvHeads kv_heads = KvHeads::kMultiHead;  // of the others no mixing
+  int64_t g = 0;                           // kGrouped: heads of K and V
   AttentionCausality causality = AttentionCausality::kNone;
   AttentionBias bias = AttentionBias::kNone;
   int64_t buckets = 0;  // of bias_table
@@ -87,8 +89,8 @@ inline constexpr int kAttentionOperands = 17;
 template <typename T>
 struct AttentionOperands {
   T Q = {};           // [b, n, h_k, d_k]
-  T K = {};           // [b, m, h_k, d_k]; kMultiQuery: [b, m, d_k]
-  T V = {};           // [b, m, h_v, d_v]; kMultiQuery: [b, m, d_v]
+  T K = {};           // [b, m, h_k, d_k]; kMultiQuery: [b, m, d_k]; kGrouped: [b, m, g, d_k]
+  T V = {};           // [b, m, h_v, d_v]; kMultiQuery: [b, m, d_v]; kGrouped: [b, m, g, d_v]
   T P_l = {};         // [h_k, h]
   T P_w = {};         // [h, h_v]
   T R_Xl = {};        // [b, n, h_k, h]

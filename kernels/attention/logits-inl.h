@@ -210,7 +210,7 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
 // The row of K or V at memory position `first` + j of this group's head 0.
 HWY_INLINE const float* MemoryRow(const QueryTile& queries, const ConstRows& rows, int64_t position, int64_t heads,
                                   int64_t size) {
-  const int64_t group = queries.plan->memory_groups == 1 ? 0 : queries.group;
+  const int64_t group = queries.group / queries.plan->sharing;
   return rows.Row(queries.b, position, queries.plan->shape.m) + group * heads * size;
 }
 

@@ -150,7 +150,7 @@ HWY_INLINE void AddMatrices(int64_t count, const float* a, const float* b, float
 
 // Where the K (or V) tile of a group's first head lies in its packed array.
 HWY_INLINE int64_t MemoryTile(const AttentionPlan& plan, int64_t b, int64_t group, int64_t chunk) {
-  return (b * plan.memory_groups + (plan.memory_groups == 1 ? 0 : group)) * plan.chunks + chunk;
+  return (b * plan.memory_groups + group / plan.sharing) * plan.chunks + chunk;
 }
 
 // One chunk of a mixing by position in pairs: out[pair][other][kChunk] of R's elements pair · 2 · step + other ·
@@ -196,7 +196,7 @@ HWY_NOINLINE inline void PackMemoryChunk(const AttentionPlan& plan, const Attent
     }
   };
   for (int64_t g = 0; g < plan.memory_groups; ++g) {
-    const int64_t tile = MemoryTile(plan, b, g, chunk);
+    const int64_t tile = MemoryTile(plan, b, g * plan.sharing, chunk);
     for (int64_t k = 0; k < plan.h_k && (packed.K_by_position != nullptr || packed.K_by_size != nullptr); ++k) {
       const ConstRows head = K + (g * plan.h_k + k) * s.d_k;
       const int64_t at = tile * plan.h_k + k;

@@ -46,6 +46,8 @@ void CheckShape(const AttentionShape& s) {
   CROSSTALK_CHECK(!s.F_Xw || s.h == s.h_v, "attention: with factors of weights h=", s.h, " must equal h_v=", s.h_v);
   CROSSTALK_CHECK(s.kv_heads == KvHeads::kMultiHead || (!s.MixesLogits() && !s.MixesWeights()),
                   "attention: heads that share keys and values cannot be mixed");
+  CROSSTALK_CHECK(s.kv_heads != KvHeads::kGrouped || (s.g >= 1 && s.h % s.g == 0), "attention: h=", s.h,
+                  " heads cannot share g=", s.g, " heads of keys and values");
   CROSSTALK_CHECK(s.causality == AttentionCausality::kNone || s.n <= s.m, "attention: causal needs n ≤ m, got n=", s.n,
                   " m=", s.m);
   CROSSTALK_CHECK((s.c_ql > 0) == (s.c_kl > 0) && (s.c_qw > 0) == (s.c_kw > 0),
@@ -86,7 +88,9 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   h_k = mixes ? s.h_k : 1;
   h = mixes ? s.h : 1;
   h_v = mixes ? s.h_v : 1;
-  memory_groups = s.kv_heads == KvHeads::kMultiQuery ? 1 : groups;
+  if (s.kv_heads == KvHeads::kMultiQuery) sharing = groups;
+  if (s.kv_heads == KvHeads::kGrouped) sharing = s.h / s.g;
+  memory_groups = groups / sharing;
   chunks = CeilDivide<int64_t>(s.m, kChunk);
   d_k_padded = RoundUp<int64_t>(s.d_k, kMaxLanes);
   d_v_padded = RoundUp<int64_t>(s.d_v, kMaxLanes);

@@ -66,8 +66,9 @@ struct AttentionPlan {
   // Without head mixing every head is computed on its own, as a group of one; else one group holds all heads.
   int64_t groups = 1;
   int64_t h_k = 1, h = 1, h_v = 1;  // heads of a group
-  int64_t memory_groups = 1;        // groups of K and V: 1 if they are shared
-  int64_t chunks = 0;               // of memory
+  int64_t memory_groups = 1;        // groups of K and V, each of which `sharing` groups use
+  int64_t sharing = 1;
+  int64_t chunks = 0;  // of memory
   int64_t d_k_padded = 0, d_v_padded = 0;
   int64_t rows = 0, tiles = 0;    // queries of a tile; tiles of a block
   int64_t block = 0, blocks = 0;  // queries of a block; blocks of a batch row and group

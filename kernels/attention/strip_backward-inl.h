@@ -53,6 +53,13 @@ HWY_INLINE void CopyOwnRows(const Strip& strip, int64_t heads, int64_t size, con
   }
 }
 
+// Asks for a chunk of a head's own rows, which lie apart, out of the hardware prefetchers' sight.
+HWY_INLINE void PrefetchChunk(const Strip& strip, const float* S) {
+  for (int64_t q = 0; q < strip.valid; ++q, S += strip.sizes.pitch) {
+    for (int j = 0; j < kChunk; j += kLine) __builtin_prefetch(S + j, 0, 2);
+  }
+}
+
 // sums[chunk][head][size][kChunk] += Σ_q A[head][q][size] · S[head][q] over the strip's own rows, in its turn. `order`
 // counts from first_chunk on.
 template <class Terms>
@@ -68,6 +75,7 @@ HWY_NOINLINE void AddRowsToMemory(const Strip& strip, int64_t heads, int64_t siz
     if (!seen && turn == 0) std::fill_n(chunk_sums, heads * size * kChunk, 0.0f);
     for (int64_t k = 0; seen && k < heads; ++k) {
       const float* S = strip.At(S_buffer, k, 0) + chunk * kChunk;
+      if (k + 1 < heads) PrefetchChunk(strip, S + strip.sizes.head_pitch);
       const auto add = [&](const LaneOf<Terms>* B, int64_t b_row) HWY_ATTR {
         float* const sum = chunk_sums + k * size * kChunk;
         if (turn == 0) {

@@ -61,8 +61,8 @@ class Array {
 template <typename T>
 struct CoreInputs {
   Array<T> Q;           // [b, n, d_k, h_k]
-  Array<T> K;           // [b, m, d_k, h_k]; all may share one head
-  Array<T> V;           // [b, m, d_v, h_v]; all may share one head
+  Array<T> K;           // [b, m, d_k, h_k]; or fewer heads, each of which as many share
+  Array<T> V;           // [b, m, d_v, h_v]; or fewer
   Array<T> P_l;         // [h_k, h]
   Array<T> P_w;         // [h, h_v]
   Array<T> R_Xl;        // [b, n, h_k, h]
@@ -231,7 +231,7 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
       for (int64_t m = 0; m < S; ++m)
         for (int64_t k = 0; k < H_k; ++k) {
           T dot = 0;
-          for (int64_t d = 0; d < in.Q.size(2); ++d) dot += in.Q(b, n, d, k) * in.K(b, m, d, k % in.K.size(3));
+          for (int64_t d = 0; d < in.Q.size(2); ++d) dot += in.Q(b, n, d, k) * in.K(b, m, d, k * in.K.size(3) / H_k);
           v.J(b, n, m, k) = in.scale * dot;
         }
 
@@ -279,7 +279,7 @@ CoreValues<T> CoreForward(const CoreInputs<T>& in) {
     for (int64_t n = 0; n < N; ++n)
       for (int64_t m = 0; m < S; ++m)
         for (int64_t d = 0; d < in.V.size(2); ++d)
-          for (int64_t k = 0; k < H_v; ++k) v.O(b, n, d, k) += v.U(b, n, m, k) * in.V(b, m, d, k % in.V.size(3));
+          for (int64_t k = 0; k < H_v; ++k) v.O(b, n, d, k) += v.U(b, n, m, k) * in.V(b, m, d, k * in.V.size(3) / H_v);
   return v;
 }
 
@@ -306,8 +306,8 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
       for (int64_t m = 0; m < S; ++m)
         for (int64_t e = 0; e < in.V.size(2); ++e)
           for (int64_t k = 0; k < H_v; ++k) {
-            dU(b, n, m, k) += dO(b, n, e, k) * in.V(b, m, e, k % in.V.size(3));
-            d.V(b, m, e, k % in.V.size(3)) += v.U(b, n, m, k) * dO(b, n, e, k);
+            dU(b, n, m, k) += dO(b, n, e, k) * in.V(b, m, e, k * in.V.size(3) / H_v);
+            d.V(b, m, e, k * in.V.size(3) / H_v) += v.U(b, n, m, k) * dO(b, n, e, k);
           }
   if (in.multiplier.present()) {
     for (size_t i = 0; i < dU.values().size(); ++i) dU.values()[i] *= in.multiplier.values()[i];
@@ -358,8 +358,8 @@ CoreInputs<T> CoreBackward(const CoreInputs<T>& in, const CoreValues<T>& v, cons
       for (int64_t m = 0; m < S; ++m)
         for (int64_t e = 0; e < in.Q.size(2); ++e)
           for (int64_t k = 0; k < H_k; ++k) {
-            d.Q(b, n, e, k) += in.scale * dJ(b, n, m, k) * in.K(b, m, e, k % in.K.size(3));
-            d.K(b, m, e, k % in.K.size(3)) += in.scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
+            d.Q(b, n, e, k) += in.scale * dJ(b, n, m, k) * in.K(b, m, e, k * in.K.size(3) / H_k);
+            d.K(b, m, e, k * in.K.size(3) / H_k) += in.scale * dJ(b, n, m, k) * in.Q(b, n, e, k);
           }
   return d;
 }

@@ -13,6 +13,7 @@
 #include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/nn/attention/bias.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/attention/project.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
@@ -140,11 +141,13 @@ Variable Convolved(const Variable& S, const Variable& filter, int64_t left, cons
 
 ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* capture) {
   const kernels::AttentionShape s = BindShape(call);
-  const bool own_memory = s.kv_heads == kernels::KvHeads::kMultiHead;
+  const bool own_memory = s.kv_heads != kernels::KvHeads::kMultiQuery;
+  const bool grouped = s.kv_heads == kernels::KvHeads::kGrouped;
+  const Variable K = grouped ? ForEachHead(call.K, s.h_k) : call.K, V = grouped ? ForEachHead(call.V, s.h_v) : call.V;
 
   const Variable Q = call.scale == 1.0 ? call.Q : Scale(call.Q, call.scale);  // smaller than J
-  const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, call.K})
-                                : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, call.K});
+  const Variable J = own_memory ? Einsum("J[b,h_k,n,m] = einsum(Q[b,n,h_k,d_k], K[b,m,h_k,d_k])", {Q, K})
+                                : Einsum("J[b,h,n,m] = einsum(Q[b,n,h,d_M], M[b,m,d_M])", {Q, K});
   const Tensor mask = CombinedMask(call, s, s.causality);
   const Variable C = Convolved(J, call.conv_l, call.left_l, call, s);
   // In float under bf16 too: an error of a logit is one of the exponent.
@@ -167,8 +170,8 @@ ComposedResult AttendComposed(const AttentionCall& call, AttentionCapture* captu
     CaptureDynamic(call, capture);
   }
   if (call.dropout_rate > 0) U = Dropout(U, call.dropout_rate, call.dropout_key);
-  const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, call.V})
-                                : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, call.K});
+  const Variable O = own_memory ? Einsum("O[b,n,h_v,d_v] = einsum(U[b,h_v,n,m], V[b,m,h_v,d_v])", {U, V})
+                                : Einsum("O[b,n,h,d_M] = einsum(U[b,h,n,m], M[b,m,d_M])", {U, K});
   return {O, W, U};
 }
 

@@ -57,13 +57,18 @@ Variable ProjectedQueries(const AttentionConfig& config, const AttentionParamete
                      p.q_norm, first);
 }
 
-// x[b, m, shared, d] → [b, m, heads, d]: each shared head where it is read. `group` neighbouring heads are shared as
-// one.
-Variable ForEachHead(const Variable& x, int64_t heads, int64_t group) {
-  if (x.size(2) == heads) return x;
-  const int64_t b = x.size(0), m = x.size(1), groups = x.size(2) / group, readers = heads / x.size(2), d = x.size(3);
-  const Variable wide = BroadcastTo(Reshape(x, {b, m, groups, 1, group, d}), {b, m, groups, readers, group, d});
-  return Reshape(wide, {b, m, heads, d});
+// K and V of fewer heads than read them: as they are where the kernel can read them so, else for each head.
+void ShareMemory(const AttentionConfig& config, AttentionCall& call) {
+  const auto is_defined = [&call](const kernels::MixingRow& row) { return call[row.operand].defined(); };
+  const bool mixes =
+      std::ranges::any_of(kernels::kMixings, [&](const auto& side) { return std::ranges::any_of(side, is_defined); });
+  const int64_t g = call.K.size(2), keys_together = config.key_sharing == KeySharing::kPairs ? 2 : 1;
+  if (!mixes && g < config.h && g == call.V.size(2) && keys_together == 1) {
+    call.shape.kv_heads = kernels::KvHeads::kGrouped;
+    return;
+  }
+  call.K = ForEachHead(call.K, config.h_k, keys_together);
+  call.V = ForEachHead(call.V, config.h_v, 1);
 }
 
 // F[b, n, 5, h] of logits and of weights.
@@ -124,6 +129,13 @@ Variable DifferentialMatrices(const AttentionConfig& config, const AttentionPara
 }
 
 }  // namespace
+
+Variable ForEachHead(const Variable& x, int64_t heads, int64_t together) {
+  if (x.size(2) == heads) return x;
+  const int64_t b = x.size(0), m = x.size(1), groups = x.size(2) / together, readers = heads / x.size(2), d = x.size(3);
+  const Variable wide = BroadcastTo(Reshape(x, {b, m, groups, 1, together, d}), {b, m, groups, readers, together, d});
+  return Reshape(wide, {b, m, heads, d});
+}
 
 Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& p) {
   const auto exp_of = [](const Variable& a, const Variable& b) { return Exp(Sum(Mul(a, b))); };
@@ -200,10 +212,6 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   }
   call.K = memory.K;
   call.V = own_memory && !config.tied() ? memory.V : memory.K;
-  if (own_memory) {
-    call.K = ForEachHead(call.K, config.h_k, config.key_sharing == KeySharing::kPairs ? 2 : 1);
-    call.V = ForEachHead(call.V, config.h_v, 1);
-  }
   call.P_l = WithinGroups(config, p.P_l);
   call.P_w = WithinGroups(config, p.P_w);
   call.conv_l = p.conv_l;
@@ -223,6 +231,7 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   }
   if (config.differential == Differential::kV1) call.P_w = DifferentialWeights(config, p);
   if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);
+  if (own_memory) ShareMemory(config, call);
   const Variable& bias = options.bias.values;
   if (options.bias.by_distance()) {
     call.bias_table = bias;

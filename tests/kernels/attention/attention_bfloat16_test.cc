@@ -117,11 +117,11 @@ TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOddSizesOfKeysAndValues) {
   }
 }
 
-// Rows too long to be kept forward, in blocks of several tiles; with convolutions in strips of few queries.
+// Rows too long to be kept forward, in blocks of several tiles.
 TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfRowsTooLongForTheCache) {
   // As many heads of every sort would take the reference minutes.
   const AttentionShape s = InBFloat16(GetParam(), GetParam().factors     ? Shape(1, 5, 36001, 24, 24, 24, 1, 1)
-                                                  : GetParam().convolved ? Shape(1, 19, 9001, 2, 3, 4, 1, 1)
+                                                  : GetParam().convolved ? Shape(1, 19, 3001, 2, 3, 4, 1, 1)
                                                                          : Shape(1, 19, 3001, 2, 280, 3, 1, 1));
   if (!s.MixesWeights()) return;  // whose rows are not kept
   EXPECT_LE(LargestError(AttentionProblem(s), 0.1), kTinyTolerance);
@@ -263,6 +263,15 @@ TEST(AttentionBFloat16OperandsTest, BackwardHasTheMixedWeightsOfForwardToTheLast
         }
       }
     }
+  }
+}
+
+TEST(AttentionBFloat16GroupedTest, ValuesAndGradientsOfHeadsThatShareKeysAndValues) {
+  AttentionShape s = InBFloat16(kKinds[0], Shape(2, 41, 70, 6, 6, 6, 16, 9));
+  s.kv_heads = KvHeads::kGrouped;
+  for (const int64_t g : {1, 2, 3}) {
+    s.g = g;
+    EXPECT_LE(LargestError(AttentionProblem(s)), kTinyTolerance);
   }
 }
 

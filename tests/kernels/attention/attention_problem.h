@@ -59,8 +59,9 @@ struct AttentionProblem {
 
   explicit AttentionProblem(const AttentionShape& s, ProblemMasks masks = {}, double dropout_rate = 0.0) {
     const bool shared = s.kv_heads == KvHeads::kMultiQuery;
-    k_heads = shared ? 1 : s.h_k;
-    v_heads = shared ? 1 : s.h_v;
+    const bool grouped = s.kv_heads == KvHeads::kGrouped;
+    k_heads = shared ? 1 : grouped ? s.g : s.h_k;
+    v_heads = shared ? 1 : grouped ? s.g : s.h_v;
     Q = RandomFloats(s.b * s.n * s.h_k * s.d_k, "Q");
     K = RandomFloats(s.b * s.m * k_heads * s.d_k, "K");
     V = RandomFloats(s.b * s.m * v_heads * s.d_v, "V");

@@ -169,6 +169,11 @@ TEST(AttentionTest, EverySubsetOfTheDynamicProjections) {
   ExpectEqualOnEveryTarget(AttentionProblem(s, {.key_padding = true, .attention = true}, 0.2));
 }
 
+AttentionShape Convolved(AttentionShape s, int64_t c_ql, int64_t c_kl, int64_t c_qw, int64_t c_kw) {
+  s.c_ql = c_ql, s.c_kl = c_kl, s.c_qw = c_qw, s.c_kw = c_kw;
+  return s;
+}
+
 AttentionShape WithFactors(AttentionShape s, bool logits = true, bool weights = true) {
   s.F_Xl = s.F_Ml = logits;
   s.F_Xw = s.F_Mw = weights;
@@ -204,13 +209,8 @@ TEST(AttentionTest, FactorsKeepTheNumberOfHeadsAndComeInPairs) {
   refuses(s);
 }
 
-AttentionShape Convolved(AttentionShape s, int64_t c_ql, int64_t c_kl, int64_t c_qw, int64_t c_kw) {
-  s.c_ql = c_ql, s.c_kl = c_kl, s.c_qw = c_qw, s.c_kw = c_kw;
-  return s;
-}
-
 TEST(AttentionTest, ConvolutionsOfLogitsAndOfWeights) {
-  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{1, 1}, {5, 37}, {71, 75}, {133, 133}}) {
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{1, 1}, {5, 37}, {71, 75}}) {
     for (const bool mixes : {false, true}) {
       AttentionShape s = mixes ? Talking(Shape(2, n, m, 3, 5, 4, 5, 6)) : Shape(2, n, m, 3, 3, 3, 5, 17);
       for (const AttentionShape& c : {Convolved(s, 6, 11, 6, 11), Convolved(s, 3, 4, 0, 0), Convolved(s, 0, 0, 2, 7),
@@ -234,8 +234,8 @@ TEST(AttentionTest, ConvolutionsOfLogitsAndOfWeights) {
     s.P_l = false, s.P_w = true, s.h_k = 5;
     ExpectEqual(AttentionProblem(s), 1.0);
   }
-  // Rows so long that a strip has few queries.
-  ExpectEqual(AttentionProblem(Convolved(Talking(Shape(1, 19, 4801, 2, 40, 2, 1, 1)), 3, 5, 2, 4)), 1.0);
+  // Three strips.
+  ExpectEqual(AttentionProblem(Convolved(Talking(Shape(1, 133, 133, 3, 5, 4, 5, 6)), 6, 11, 6, 11)), 1.0);
 }
 
 TEST(AttentionTest, NoKernelForConvolutionsBesideDynamicProjections) {
@@ -272,6 +272,27 @@ TEST(AttentionTest, HeadsThatShareKeysAndValues) {
   ExpectEqual(AttentionProblem(s, {.key_padding = true}, 0.1));
   s.bias = AttentionBias::kDense;
   ExpectEqual(AttentionProblem(s, {.key_padding = true}, 0.1));
+}
+
+TEST(AttentionTest, GroupsOfHeadsThatShareKeysAndValues) {
+  for (const auto& [h, g] : {std::pair<int64_t, int64_t>{6, 1}, {6, 2}, {6, 3}, {5, 5}}) {
+    for (const int64_t n : {1, 3, 19, 135}) {
+      AttentionShape s = Shape(2, n, 137, h, h, h, 11, 13);
+      s.kv_heads = KvHeads::kGrouped;
+      s.g = g;
+      ExpectEqualOnEveryTarget(AttentionProblem(s));
+      ExpectEqual(AttentionProblem(Convolved(s, 2, 3, 4, 5)), 1.0);
+      s.bias = AttentionBias::kDense;
+      s.causality = AttentionCausality::kCausal;
+      ExpectEqual(AttentionProblem(s, {.key_padding = true}, 0.1));
+    }
+  }
+  AttentionShape s = Shape(1, 5, 7, 6, 6, 6, 2, 2);
+  s.kv_heads = KvHeads::kGrouped;
+  for (const int64_t g : {0, 4, 12}) {
+    s.g = g;
+    EXPECT_THROW(AttentionForwardWorkspaceBytes(s, 1), Error);
+  }
 }
 
 // A few queries, as in decoding, read K and V in place.
@@ -439,7 +460,10 @@ TEST(AttentionTest, SameBitsForAnyNumberOfThreads) {
   AttentionShape convolved = Convolved(Talking(Shape(2, 300, 130, 6, 4, 6, 9, 8)), 6, 11, 3, 5);
   convolved.bias = AttentionBias::kRelativePosition;
   convolved.buckets = 5;
-  for (const AttentionShape& s : {talking, dynamic, multi_query, wide, convolved}) {
+  AttentionShape grouped = Shape(3, 150, 50, 6, 6, 6, 5, 6);
+  grouped.kv_heads = KvHeads::kGrouped;
+  grouped.g = 2;
+  for (const AttentionShape& s : {talking, dynamic, multi_query, wide, convolved, grouped}) {
     const AttentionProblem p(s, {}, 0.1);
     const ThreadsScope one_thread(1);
     const AttentionResults<float> one = FusedAttention(p);
