@@ -1,5 +1,6 @@
 #include "crosstalk/nn/attention/project.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +11,7 @@
 #include "crosstalk/autograd/ops_norm.h"
 #include "crosstalk/autograd/ops_reduce.h"
 #include "crosstalk/autograd/ops_shape.h"
+#include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/nn/linear.h"
 
