@@ -12,25 +12,8 @@
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace crosstalk::kernels::HWY_NAMESPACE {
-
-template <typename T>
-void ConvolvePlane(int64_t rows, int64_t columns, int64_t c_q, int64_t c_k, const T* x, int64_t x_pitch, const T* taps,
-                   T* y, int64_t y_pitch) {
-  Convolve(rows, columns, c_q, c_k, x, x_pitch, taps, y, y_pitch);
-}
-
-template <typename T>
-void AddPlaneGradient(int64_t rows, int64_t columns, int64_t c_q, int64_t c_k, const T* dy, const T* x, int64_t x_pitch,
-                      T* sums) {
-  AddFilterGradient(rows, columns, c_q, c_k, dy, columns, x, x_pitch, sums);
-}
-
-}  // namespace crosstalk::kernels::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-CROSSTALK_DISPATCH(ConvolvePlane)
-CROSSTALK_DISPATCH(AddPlaneGradient)
+CROSSTALK_DISPATCH(Convolve)
+CROSSTALK_DISPATCH(AddFilterGradient)
 
 #if HWY_ONCE
 namespace crosstalk::kernels {
@@ -83,7 +66,7 @@ class PaddedRows {
 template <typename T>
 void ConvolvePlanes(const HeadConvolutionShape& s, int64_t above, int64_t before, const T* x,
                     const std::vector<T>& taps, T* y) {
-  const auto convolve = ConvolvePlaneOnTarget<T>();
+  const auto convolve = ConvolveOnTarget<T>();
   const int64_t columns = RoundUp(s.m, kConvolvedColumns), blocks = CeilDivide(s.n, kRowsAtOnce);
   ParallelForRange(s.b * s.h * blocks, 1, [&](int64_t begin, int64_t end) {
     PaddedRows<T> from(kRowsAtOnce + s.c_q - 1, columns + s.c_k - 1), to(kRowsAtOnce, columns);
@@ -113,7 +96,7 @@ std::vector<T> TapsOf(const HeadConvolutionShape& s, const T* filter, bool turne
 
 template <typename T>
 void FilterGradient(const HeadConvolutionShape& s, const T* x, const T* dy, T* dfilter) {
-  const auto add = AddPlaneGradientOnTarget<T>();
+  const auto add = AddFilterGradientOnTarget<T>();
   const int64_t columns = RoundUp(s.m, kConvolvedColumns), blocks = CeilDivide(s.n, kRowsAtOnce), count = s.c_q * s.c_k;
   std::vector<T> sums(static_cast<size_t>(s.b * s.h * blocks * count));  // of each block of rows, added up in order
   ParallelForRange(s.b * s.h * blocks, 1, [&](int64_t begin, int64_t end) {
@@ -125,7 +108,7 @@ void FilterGradient(const HeadConvolutionShape& s, const T* x, const T* dy, T* d
       from.Read(s, x, {plane, first - (s.c_q - 1), rows + s.c_q - 1}, s.left);
       gradient.Read(s, dy, {plane, first, rows}, 0);
       std::fill(lanes.begin(), lanes.end(), T(0));
-      add(rows, columns, s.c_q, s.c_k, gradient.data(), from.data(), from.columns(), lanes.data());
+      add(rows, columns, s.c_q, s.c_k, gradient.data(), columns, from.data(), from.columns(), lanes.data());
       for (int64_t i = 0; i < count; ++i) {
         T& sum = sums[static_cast<size_t>(task * count + i)];
         for (int lane = 0; lane < kFilterLanes; ++lane) sum += lanes[static_cast<size_t>(i * kFilterLanes + lane)];
