@@ -127,7 +127,7 @@ HWY_NOINLINE void BackwardStripTask(const BackwardTasks& tasks, const StripScrat
     std::fill_n(scratch.P[side], plan.mixings[side].size() * kPartialSums, 0.0f);
     std::fill_n(scratch.taps[side], plan.FilterHeads(side) * plan.filters[side].taps() * kFilterLanes, 0.0f);
   }
-  std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
+  if (tasks.wanted.distances) std::fill_n(scratch.distances, plan.h * plan.BlockDistances(), 0.0f);
   // The batch rows share the gradient of a dense bias.
   if (tasks.wanted.bias) tasks.bias_order.WaitFor(group * plan.blocks + block, b);
   BackwardStrip<Terms>(pass, tasks.wanted, tasks.packed, scratch, MemoryOfTask(tasks, b, group, block), b, group,
