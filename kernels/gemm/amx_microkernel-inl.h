@@ -28,7 +28,7 @@ struct AmxPairs {
   static constexpr int kTerms = 2;
   static constexpr int64_t kStep = kTileSize;
   static constexpr int64_t kRowStride = kKC / 2 + 16;
-  static constexpr bool kInPlace = false;
+  static constexpr bool kInPlace = false, kHasStart = false;
   static_assert(kKC / 2 % kStep == 0);
   // The registers are taken and given back once a task.
   struct Arithmetic {

@@ -31,6 +31,7 @@ constexpr int64_t kLeastMC = 48;           // below, reading B's panels costs to
 constexpr int64_t kFewRows = 48;           // up to here B is not worth packing for all
 constexpr int64_t kLeastPacked = 1 << 13;  // elements of packed B that a thread packs at a time
 constexpr int64_t kLeastPanels = 4;        // of a thread: fewer are not worth packing A for
+constexpr int64_t kSmallResult = 3 << 16;  // elements of C: up to here
 constexpr int64_t kMostOwn = 1 << 17;      // packed elements that each thread has for itself: half a mebibyte of floats
 
 }  // namespace crosstalk::kernels
@@ -50,11 +51,13 @@ constexpr int64_t PackedDepth(int64_t depth) {
 template <class Operands>
 constexpr int64_t kSlack = Operands::kNR;  // packing writes whole vectors
 
-// Whether the microkernel reads A where it lies: by row, where no more than four rows of a tile are in the same sets of
-// a first-level cache, in which lines 4 KiB apart meet.
+// Whether the microkernel reads A where it lies. By row, where no more than four rows of a tile are in the same sets of
+// a first-level cache, in which lines 4 KiB apart meet; by k, where few panels of B read it again.
 template <class Operands>
 bool ReadsRowsInPlace(const Product<Operands>& g) {
-  if (!Operands::kInPlace || Operands::LayoutOf(g) != RowLayout::kByRow) return false;
+  if (!Operands::kInPlace) return false;
+  if (g.transpose_a == Transpose::kYes) return g.m * g.n <= kSmallResult;
+  if (Operands::LayoutOf(g) != RowLayout::kByRow) return false;
   constexpr int64_t kSets = 4096;
   const int64_t places = kSets / std::gcd(g.a.stride * int64_t{sizeof(typename Operands::Packed)}, kSets);
   return CeilDivide<int64_t>(Operands::kMR, places) <= 4;
@@ -82,11 +85,12 @@ HWY_INLINE RowTiles<Packed> TakeRows(const Product<Operands>& g, int64_t first, 
   if constexpr (Operands::kInPlace) {
     if (ReadsRowsInPlace<Operands>(g)) {
       const int64_t stride = g.a.stride;
+      if (g.transpose_a == Transpose::kYes) return {g.a.data() + k * stride + first, layout, stride, Operands::kMR};
       return {g.a.data() + first * stride + k, layout, stride, Operands::kMR * stride};
     }
   }
   Operands::PackA(g, first, rows, k, depth, room);
-  return {room, layout, Operands::kRowStride, PackedTile<Operands>(layout, depth)};
+  return {room, layout, layout == RowLayout::kByRow ? Operands::kRowStride : 0, PackedTile<Operands>(layout, depth)};
 }
 
 template <class Operands>

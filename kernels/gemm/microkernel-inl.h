@@ -31,18 +31,19 @@ constexpr int kNR = 2 * kLanesOf<T>;
 template <typename T>
 struct Update {
   T alpha, beta;
-  const T* bias;  // of the tile's first column; null: none, or not yet
+  const T* bias;             // of the tile's first column; null: none, or not yet
+  const T* start = nullptr;  // [R][NR], the sums so far (chained-inl.h); null: 0. May be C
 };
 
-// How a tile's rows of A lie: packed as A[k][R], or as A[R][stride], packed so where they are used so little that
-// transposing them would show, or where A itself has them.
+// How a tile's rows of A lie: A[k][stride] or A[R][stride]. Packed as A[k][R], or as A[R][stride] where they are used
+// so little that transposing them would show; or where A itself has them.
 enum class RowLayout { kByDepth, kByRow };
 
 template <typename Packed>
 struct RowTiles {
   const Packed* data;
   RowLayout layout;
-  int64_t stride;  // of kByRow: from one row to the next
+  int64_t stride;  // from one row to the next, or from one k; 0: a tile's rows
   int64_t tile;    // from one tile's rows to the next one's
 };
 
@@ -58,6 +59,7 @@ concept BlockedOperands = requires(const GemmArguments<typename Operands::Sum>& 
   { Operands::kMR + Operands::kNR } -> std::convertible_to<int64_t>;  // rows and columns of a tile
   { Operands::kRowStride } -> std::convertible_to<int64_t>;  // of packed kByRow, in Packed like all lengths of k
   { Operands::kInPlace } -> std::convertible_to<bool>;       // A and B may be read where they lie
+  { Operands::kHasStart } -> std::convertible_to<bool>;      // TileOf heeds update.start
   { Operands::LayoutOf(g) } -> std::same_as<RowLayout>;
   Operands::PackA(g, i, i, i, i, packed);   // op(A)[first, rows, k, depth]
   Operands::PackPanel(g, i, i, i, packed);  // op(B)[k, depth] of kNR columns from the first on
@@ -90,6 +92,13 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64
     CROSSTALK_UNROLL
     for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
+  if (update.start != nullptr) {
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) {
+      CROSSTALK_UNROLL
+      for (int v = 0; v < NV; ++v) sum[r][v] = hn::LoadU(d, update.start + r * Operands::kNR + v * kLanes);
+    }
+  }
   // C is read or written only at the end, and often comes from memory.
   CROSSTALK_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -114,7 +123,7 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64
         for (int v = 0; v < NV; ++v) sum[r][v] = Operands::MulAdd(x, y[v], sum[r][v]);
       }
     }
-    a += R;
+    if constexpr (kLayout == RowLayout::kByDepth) a += a_stride;
     CROSSTALK_UNROLL
     for (int i = 0; i < (R + 2) / 3; ++i) ++a_rows[i];
     b += b_depth;
@@ -180,10 +189,17 @@ HWY_INLINE void RegisterTile(int64_t rows, int64_t depth, const Packed* a, int64
   }
 }
 
+// From one k to the next in a tile of `rows` rows.
+template <typename Packed>
+HWY_INLINE int64_t DepthStride(const RowTiles<Packed>& a, int64_t rows) {
+  return a.stride == 0 ? rows : a.stride;
+}
+
 // Common to all policies with sums in registers.
 template <class Operands, typename T, typename Packed_, int kRows = HWY_NAMESPACE::kMR<T>>
 struct RegisterTiles {
   static constexpr int kMR = kRows, kNR = HWY_NAMESPACE::kNR<T>;
+  static constexpr bool kHasStart = true;
   template <class Arithmetic>
   static HWY_INLINE void TileOf(Arithmetic& /*arithmetic*/, const RowTiles<Packed_>& a, int64_t rows, int64_t depth,
                                 const Packed_* b, int64_t b_depth, T* c, int64_t ldc, int64_t columns,
@@ -192,8 +208,8 @@ struct RegisterTiles {
       RegisterTile<Operands, kMR, RowLayout::kByRow>(rows, depth, a.data, a.stride, b, b_depth, c, ldc, columns, update,
                                                      ahead);
     } else {
-      RegisterTile<Operands, kMR, RowLayout::kByDepth>(rows, depth, a.data, 0, b, b_depth, c, ldc, columns, update,
-                                                       ahead);
+      RegisterTile<Operands, kMR, RowLayout::kByDepth>(rows, depth, a.data, DepthStride(a, rows), b, b_depth, c, ldc,
+                                                       columns, update, ahead);
     }
   }
 };

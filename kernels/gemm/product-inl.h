@@ -7,6 +7,7 @@
 #endif
 
 #include "crosstalk/kernels/gemm/blocked-inl.h"
+#include "crosstalk/kernels/gemm/chained-inl.h"
 #include "crosstalk/kernels/gemm/dots-inl.h"
 #include "crosstalk/kernels/gemm/thin-inl.h"
 
@@ -19,12 +20,14 @@ void RegisterProduct(const Product<Operands>& g) {
     if (IsThin<Operands>(g)) return ThinProduct<Operands>(g);
     if (IsDots<Operands>(g)) return DotsProduct<Operands>(g);
   }
+  if (IsChained<Operands>(g, ThreadsOfLoop())) return ChainedProduct<Operands>(g);
   BlockedProduct<Operands>(g);
 }
 
 template <ThinOperands Operands>
 GemmWorkspace RegisterWorkspace(const Product<Operands>& g, int threads) {
-  return IsThin<Operands>(g) || IsDots<Operands>(g) ? GemmWorkspace() : WorkspaceOf<Operands>(g, threads);
+  if (IsThin<Operands>(g) || IsDots<Operands>(g)) return GemmWorkspace();
+  return IsChained<Operands>(g, threads) ? ChainedWorkspace<Operands>(g, threads) : WorkspaceOf<Operands>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

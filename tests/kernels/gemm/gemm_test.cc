@@ -86,8 +86,8 @@ TEST_P(GemmTest, EveryTransposeMatchesTheReferenceFloat) { CheckShapes<float>(kS
 TEST_P(GemmTest, EveryTransposeMatchesTheReferenceDouble) { CheckShapes<double>(kShapes); }
 // Several blocks of each of m, n and k, and sliced k.
 TEST(GemmLargeTest, SeveralTilesMatchTheReference) {
-  const std::vector<Product> shapes = {{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530},
-                                       {300, 33, 513},  {5, 12, 8200},  {13, 17, 70001}};
+  const std::vector<Product> shapes = {{223, 70, 1037}, {70, 4133, 21}, {3, 4133, 530}, {300, 33, 513},
+                                       {5, 12, 8200},   {53, 70, 1037}, {13, 17, 70001}};
   CheckShapes<float>(shapes);
   CheckShapes<double>(shapes);
 }
@@ -269,16 +269,19 @@ TEST_P(GemmTest, BatchesEqualSingleProducts) {
 }
 
 template <typename T>
-void CheckBitsOnAnyThreads(const Product& s) {
+void CheckBitsOnAnyThreads(const Product& s, Transpose ta = Transpose::kNo) {
   const std::vector<T> a = RandomValues<T>(s.m * s.k, "a"), b = RandomValues<T>(s.k * s.n, "b");
-  ExpectSameBitsOnAnyThreads([&] {
-    std::vector<T> c(s.m * s.n);
-    GemmArguments<T> g;
-    g.m = s.m, g.n = s.n, g.k = s.k, g.ldc = s.n;
-    g.a = {a.data(), s.k}, g.b = {b.data(), s.n}, g.c = c.data();
-    Gemm(g);
-    return c;
-  });
+  const std::vector<T> before = RandomValues<T>(s.m * s.n, "c"), bias = RandomValues<T>(s.n, "bias");
+  for (const T beta : {T(0), T(0.3)}) {
+    ExpectSameBitsOnAnyThreads([&] {
+      std::vector<T> c = before;
+      GemmArguments<T> g{.transpose_a = ta, .m = s.m, .n = s.n, .k = s.k, .alpha = T(0.7), .beta = beta};
+      g.a = {a.data(), ta == Transpose::kYes ? s.m : s.k}, g.b = {b.data(), s.n};
+      g.c = c.data(), g.ldc = s.n, g.bias = bias.data();
+      Gemm(g);
+      return c;
+    });
+  }
 }
 
 TEST_P(GemmTest, SameBitsOnAnyThreads) {
@@ -287,6 +290,12 @@ TEST_P(GemmTest, SameBitsOnAnyThreads) {
                            Product{523, 541, 800}}) {
     CheckBitsOnAnyThreads<float>(s);
     CheckBitsOnAnyThreads<double>(s);
+  }
+  // Gradients of weights: a part of k for each thread, within a block of k, of one and across several.
+  for (const Product& s :
+       {Product{61, 37, 523}, Product{131, 35, 1031}, Product{59, 149, 2057}, Product{14, 515, 785}}) {
+    CheckBitsOnAnyThreads<float>(s, Transpose::kYes);
+    CheckBitsOnAnyThreads<double>(s, Transpose::kYes);
   }
 }
 

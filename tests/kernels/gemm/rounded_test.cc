@@ -198,6 +198,10 @@ TEST_P(RoundedGemmTest, SameBitsOnAnyThreads) {
     const Problem p(s.m, s.n, s.k, Transpose::kNo, Transpose::kNo);
     ExpectSameBitsOnAnyThreads([&] { return p.Compute(); });
   }
+  for (const Shape& s : {Shape{61, 37, 523}, {131, 35, 1031}, {59, 149, 2057}}) {
+    const Problem p(s.m, s.n, s.k, Transpose::kYes, Transpose::kNo, 0.7f, 0.3f);
+    ExpectSameBitsOnAnyThreads([&] { return p.Compute(); });
+  }
 }
 
 TEST_P(RoundedGemmTest, BatchesEqualSingleProductsAlsoOfRoundedOperands) {
