@@ -66,12 +66,11 @@ class TaskOrder {
  public:
   TaskOrder(const AttentionPlan& plan, const WantedGradients& wanted, int threads)
       : rows_(plan.shape.b), length_(plan.groups * plan.blocks) {
-    if (wanted.bias) return;          // whose gradient is added up row after row
-    constexpr int64_t kLeastOwn = 4;  // of a thread: with fewer the threads' last rows would end far apart
-    if (rows_ >= kLeastOwn * threads) own_rows_ = rows_ / threads * threads;
+    if (wanted.bias) return;  // whose gradient is added up row after row
+    own_rows_ = OwnRows(rows_, threads);
     if (plan.memory_groups < plan.groups) abreast_ = std::clamp<int64_t>(rows_ - own_rows_, 1, threads);
   }
-  // The first batch rows, so many, are a thread's each from their first task to the last: the sums stay in its cache.
+  // The first batch rows, so many, are a thread's each from their first task to the last.
   int64_t own_rows() const { return own_rows_; }
   int64_t tasks_of_row() const { return length_; }
   // Those of the others, by their numbers, except where all heads share K and V, so that each would wait for the one

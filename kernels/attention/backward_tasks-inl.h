@@ -209,10 +209,6 @@ void BackwardIn(const BackwardPass& pass) {
   }
 
   PackStatic<Terms>(plan, call, packed);
-  ParallelFor(
-      s.b * plan.chunks,
-      [&](int64_t task) { PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks); },
-      TileOrder::kLocal);
   if (wanted.bias) {
     ParallelFor(s.h, [&](int64_t head) { std::fill_n(out.bias.data + head * s.n * s.m, s.n * s.m, 0.0f); });
   }
@@ -227,15 +223,21 @@ void BackwardIn(const BackwardPass& pass) {
     BackwardTask<Terms>(shared, scratch[own], task);
   };
   const TaskOrder order(plan, wanted, threads);
-  ParallelForWithScratch(order.own_rows(), threads, TileOrder::kLocal, [&](int64_t row, int slot) {
-    for (int64_t i = 0; i < order.tasks_of_row(); ++i) run(row * order.tasks_of_row() + i, slot);
+  const auto pack = [&](int64_t b, int64_t chunk) { PackMemoryChunk<Terms>(plan, call, packed, b, chunk); };
+  const auto finish = [&](int64_t b, int64_t chunk) { FinishMemoryChunk(plan, call, sums, out, b, chunk); };
+  ParallelForWithScratch(order.own_rows(), threads, TileOrder::kLocal, [&](int64_t b, int slot) {
+    for (int64_t c = 0; c < plan.chunks; ++c) pack(b, c);
+    for (int64_t i = 0; i < order.tasks_of_row(); ++i) run(b * order.tasks_of_row() + i, slot);
+    for (int64_t c = 0; c < plan.chunks; ++c) finish(b, c);
   });
+  const auto for_other_chunks = [&](const auto& body) {
+    ParallelFor((s.b - order.own_rows()) * plan.chunks,
+                [&](int64_t i) { body(order.own_rows() + i / plan.chunks, i % plan.chunks); }, TileOrder::kLocal);
+  };
+  for_other_chunks(pack);
   ParallelForWithScratch(order.other_tasks(), threads, TileOrder::kInOrder,
                          [&](int64_t i, int slot) { run(order.OtherTask(i), slot); });
-  ParallelFor(
-      s.b * plan.chunks,
-      [&](int64_t task) { FinishMemoryChunk(plan, call, sums, out, task / plan.chunks, task % plan.chunks); },
-      TileOrder::kLocal);
+  for_other_chunks(finish);
 
   for (const MixingSide side : kMixingSides) {
     if (!wanted.mixings[side][kStatic]) continue;  // of one group

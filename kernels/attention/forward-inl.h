@@ -244,19 +244,25 @@ void ForwardIn(const ForwardPass& pass) {
     }
   }
   PackStatic<Terms>(plan, call, packed);
-  ParallelFor(
-      plan.shape.b * plan.chunks,
-      [&](int64_t task) { PackMemoryChunk<Terms>(plan, call, packed, task / plan.chunks, task % plan.chunks); },
-      TileOrder::kLocal);
-  const int64_t tasks = plan.shape.b * plan.groups * plan.blocks;
-  ParallelForWithScratch(tasks, threads, TileOrder::kLocal, [&](int64_t task, int slot) {
+  const int64_t rows = plan.shape.b, tasks_of_row = plan.groups * plan.blocks, own_rows = OwnRows(rows, threads);
+  const auto run = [&](int64_t task, int slot) {
     [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups, block = task % plan.blocks;
     const auto own = static_cast<size_t>(slot);
     if (convolves) return ForwardStrip<Terms>(pass, packed, strip_scratch[own], b, group, block);
     ForwardBlock<Terms>(plan, call, packed, scratch[own], pass.O, pass.stats, b, group, block);
+  };
+  ParallelForWithScratch(own_rows, threads, TileOrder::kLocal, [&](int64_t b, int slot) {
+    for (int64_t c = 0; c < plan.chunks; ++c) PackMemoryChunk<Terms>(plan, call, packed, b, c);
+    for (int64_t i = 0; i < tasks_of_row; ++i) run(b * tasks_of_row + i, slot);
   });
+  ParallelFor(
+      (rows - own_rows) * plan.chunks,
+      [&](int64_t i) { PackMemoryChunk<Terms>(plan, call, packed, own_rows + i / plan.chunks, i % plan.chunks); },
+      TileOrder::kLocal);
+  ParallelForWithScratch((rows - own_rows) * tasks_of_row, threads, TileOrder::kLocal,
+                         [&](int64_t i, int slot) { run(own_rows * tasks_of_row + i, slot); });
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

@@ -159,4 +159,11 @@ struct PackedMemory {
 
 enum ChunkState : uint8_t { kChunkOpen = 0, kChunkPartlyMasked = 1, kChunkMasked = 2 };
 
+// The first batch rows, so many, are one thread's each, from packing their memory to their last task: what it packs and
+// sums up stays in its cache. The others' tasks are shared out.
+inline int64_t OwnRows(int64_t rows, int threads) {
+  constexpr int64_t kLeastOwn = 4;  // of a thread: with fewer the threads' last rows would end far apart
+  return rows >= kLeastOwn * threads ? rows / threads * threads : 0;
+}
+
 }  // namespace crosstalk::kernels
