@@ -75,10 +75,11 @@ $(MUTANTS): $(BUILD)/objects/tests/mutants/mutants.o $(BUILD)/lib/libtestsupport
 
 # With objects that are small and quick to compile: what the tests check does not depend on the compiler's flags.
 # Faults that build: N of them, in the order that SEED draws, from the draw FROM on: N=1 FROM=7 tries the seventh again.
+# ONLY="kernels/gemm nn/norm": in files with one of these in their paths.
 N := 100
 SEED := 1
 FROM := 1
 .PHONY: mutants
 mutants: $(MUTANTS)  ## put faults into the sources, one at a time, and see whether the tests notice: N=100 SEED=1 FROM=1
 	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL CXX='$(CXX)' CXXFLAGS='-O1 -g0' \
-	  $(MUTANTS) build-mutants $(N) $(SEED) $(JOBS) $(FROM)
+	  $(MUTANTS) build-mutants $(N) $(SEED) $(JOBS) $(FROM) $(ONLY)

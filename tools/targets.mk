@@ -79,8 +79,8 @@ test_needs = $(if $(filter tools/% examples/% install/% python/% faults/%,$(1)),
     $(if $(filter faults/%,$(1)),$(FAULTS)) \
     $(if $(filter course/%,$(1)),$(filter $(BUILD)/examples/course/%,$(EXAMPLES)) $(COURSE_PARTS) $(COURSE_GRADE))
 TEST_NAMES := $(TESTS:$(BUILD)/tests/%=%)
-ifneq ($(filter ONLY,$(GIVEN)),)
-CHOSEN_TESTS := $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test)))
+ifneq ($(and $(filter ONLY,$(GIVEN)),$(filter test,$(GOALS))),)
+CHOSEN_TESTS := $(strip $(foreach test,$(TEST_NAMES),$(if $(strip $(foreach part,$(ONLY),$(findstring $(part),$(test)))),$(test))))
 ifeq ($(CHOSEN_TESTS),)
 $(error make test: ONLY='$(ONLY)' is in the name of no test, such as kernels/softmax_test)
 endif

@@ -27,16 +27,21 @@ struct Arguments {
   std::string folder;  // for the copies of the sources
   int count = 0;       // of faults that build
   uint64_t seed = 0;
-  int jobs = 1;  // copies at work at a time
-  int from = 1;  // the first draw
+  int jobs = 1;                   // copies at work at a time
+  int from = 1;                   // the first draw
+  std::vector<std::string> only;  // parts of paths, of which a file has one; empty: all files
 };
 
-std::vector<Mutation> AllMutations() {
+std::vector<Mutation> AllMutations(const std::vector<std::string>& only) {
   std::vector<Mutation> mutations;
+  const auto chosen = [&](const std::string& path) {
+    return only.empty() || std::any_of(only.begin(), only.end(),
+                                       [&](const std::string& part) { return path.find(part) != std::string::npos; });
+  };
   for (const std::string& folder : kMutatedFolders) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
       const std::string path = entry.path().string();
-      if (!path.ends_with(".cc") && !path.ends_with(".h")) continue;
+      if ((!path.ends_with(".cc") && !path.ends_with(".h")) || !chosen(path)) continue;
       for (Mutation& mutation : FindMutations(path, ReadFile(path))) mutations.push_back(std::move(mutation));
     }
   }
@@ -80,9 +85,11 @@ class Tally {
 
 int Run(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Mutation> mutations = AllMutations();
+  std::vector<Mutation> mutations = AllMutations(arguments.only);
+  CROSSTALK_CHECK(!mutations.empty(), "no file of these names has a place for a fault");
   Shuffle(arguments.seed, &mutations);
-  std::printf("%zu faults can be put into %s\n", mutations.size(), "kernels, autograd, nn and models");
+  std::printf("%zu faults can be put into %s\n", mutations.size(),
+              arguments.only.empty() ? "kernels, autograd, nn and models" : "the files chosen");
   std::fflush(stdout);
 
   std::vector<MutantTree> trees;
@@ -119,12 +126,13 @@ int Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    CROSSTALK_CHECK(argc == 6, "usage: mutants FOLDER COUNT SEED JOBS FROM");
+    CROSSTALK_CHECK(argc >= 6, "usage: mutants FOLDER COUNT SEED JOBS FROM [PART_OF_PATH …]");
     return crosstalk::Run({.folder = argv[1],
                            .count = std::stoi(argv[2]),
                            .seed = std::stoull(argv[3]),
                            .jobs = std::stoi(argv[4]),
-                           .from = std::stoi(argv[5])});
+                           .from = std::stoi(argv[5]),
+                           .only = std::vector<std::string>(argv + 6, argv + argc)});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mutants: %s\n", error.what());
     return 2;
