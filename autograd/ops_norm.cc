@@ -28,6 +28,21 @@ void CheckParameter(const char* name, const char* parameter, const Variable& val
 Tensor ResultIf(bool needed, const Shape& shape, DType dtype) {
   return needed ? Tensor::Empty(shape, dtype) : Tensor();
 }
+
+// Where the gradient of x, a norm's input 0, goes: into the sum of those before it, where the kernel may add to that.
+struct InputGradient {
+  InputGradient(Gradients& gradients, const Shape& shape, DType dtype) : sum(gradients.Accumulator(0)) {
+    result = sum != nullptr ? *sum : ResultIf(gradients.Needs(0), shape, dtype);
+  }
+  kernels::AddsToInput adds() const { return sum != nullptr ? kernels::AddsToInput::kYes : kernels::AddsToInput::kNo; }
+  void AddTo(Gradients& gradients) {
+    if (sum == nullptr && result.defined()) gradients.Add(0, result);
+  }
+
+  Tensor* sum;
+  Tensor result;
+};
+
 template <typename T>
 T* DataOrNull(const Tensor& tensor) {
   return tensor.defined() ? tensor.data<T>() : nullptr;
@@ -46,20 +61,21 @@ Variable RmsNorm(const Variable& x, const Variable& scale, double eps) {
     using T = decltype(zero);
     kernels::RmsNorm<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), eps, y.data<T>(), rstd.data<T>());
   });
-  return MakeOp(
-      "rms_norm", y, {x, scale}, [values, factors, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
-        const Tensor dy = math::Contiguous(dy_strided);
-        const Tensor dx = ResultIf(gradients.Needs(0), values.shape(), dy.dtype());
-        const Tensor dscale = ResultIf(gradients.Needs(1), factors.shape(), dy.dtype());
-        const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
-        Launch("rms_norm", dy.dtype(), [&](auto zero) {
-          using T = decltype(zero);
-          kernels::RmsNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(), rstd.data<T>(),
-                                      dy.data<T>(), DataOrNull<T>(dx), DataOrNull<T>(dscale), workspace.data<T>());
-        });
-        if (dx.defined()) gradients.Add(0, dx);
-        if (dscale.defined()) gradients.Add(1, dscale);
-      });
+  return MakeOp("rms_norm", y, {x, scale},
+                [values, factors, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
+                  const Tensor dy = math::Contiguous(dy_strided);
+                  InputGradient dx(gradients, values.shape(), dy.dtype());
+                  const Tensor dscale = ResultIf(gradients.Needs(1), factors.shape(), dy.dtype());
+                  const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
+                  Launch("rms_norm", dy.dtype(), [&](auto zero) {
+                    using T = decltype(zero);
+                    kernels::RmsNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(),
+                                                rstd.data<T>(), dy.data<T>(), DataOrNull<T>(dx.result),
+                                                DataOrNull<T>(dscale), workspace.data<T>(), dx.adds());
+                  });
+                  dx.AddTo(gradients);
+                  if (dscale.defined()) gradients.Add(1, dscale);
+                });
 }
 
 Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bias, double eps) {
@@ -80,17 +96,18 @@ Variable LayerNorm(const Variable& x, const Variable& scale, const Variable& bia
   return MakeOp("layer_norm", y, {x, scale, bias},
                 [values, factors, mean, rstd, size](const Tensor& dy_strided, Gradients& gradients) {
                   const Tensor dy = math::Contiguous(dy_strided);
-                  const Tensor dx = ResultIf(gradients.Needs(0), values.shape(), dy.dtype());
+                  InputGradient dx(gradients, values.shape(), dy.dtype());
                   const Tensor dscale = ResultIf(gradients.Needs(1), factors.shape(), dy.dtype());
                   const Tensor dbias = ResultIf(gradients.Needs(2), factors.shape(), dy.dtype());
                   const Tensor workspace = Tensor::Empty({kernels::NormWorkspace(size.rows, size.cols)}, dy.dtype());
                   Launch("layer_norm", dy.dtype(), [&](auto zero) {
                     using T = decltype(zero);
                     kernels::LayerNormGradient<T>(size.rows, size.cols, values.data<T>(), factors.data<T>(),
-                                                  mean.data<T>(), rstd.data<T>(), dy.data<T>(), DataOrNull<T>(dx),
-                                                  DataOrNull<T>(dscale), DataOrNull<T>(dbias), workspace.data<T>());
+                                                  mean.data<T>(), rstd.data<T>(), dy.data<T>(),
+                                                  DataOrNull<T>(dx.result), DataOrNull<T>(dscale), DataOrNull<T>(dbias),
+                                                  workspace.data<T>(), dx.adds());
                   });
-                  if (dx.defined()) gradients.Add(0, dx);
+                  dx.AddTo(gradients);
                   if (dscale.defined()) gradients.Add(1, dscale);
                   if (dbias.defined()) gradients.Add(2, dbias);
                 });

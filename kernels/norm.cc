@@ -38,6 +38,7 @@ struct NormGradientTile {
   T* dx;      // null: not wanted
   T* dscale;  // the tile's own partial sums
   T* dbias;
+  bool adds;  // to dx
 };
 
 }  // namespace crosstalk::kernels
@@ -119,7 +120,8 @@ void InputGradient(const NormGradientTile<T>& t, int64_t r) {
   const auto mean_dot = hn::Set(d, static_cast<T>(dot / count));
   const auto mean_sum = hn::Set(d, static_cast<T>(sum / count));
   ForPlaces<T>(t.cols, [&](auto at) HWY_ATTR {
-    at.Store(hn::Mul(rstd, hn::NegMulAdd(normal(at), mean_dot, hn::Sub(scaled(at), mean_sum))), dx);
+    const auto v = hn::Mul(rstd, hn::NegMulAdd(normal(at), mean_dot, hn::Sub(scaled(at), mean_sum)));
+    at.Store(t.adds ? hn::Add(at.Load(dx), v) : v, dx);
   });
 }
 
@@ -232,21 +234,22 @@ void LayerNorm(int64_t rows, int64_t cols, const T* x, const T* scale, const T* 
 
 template <typename T>
 void RmsNormGradient(int64_t rows, int64_t cols, const T* x, const T* scale, const T* rstd, const T* dy, T* dx,
-                     T* dscale, T* workspace) {
-  RunGradient<T>({rows, cols, x, scale, nullptr, rstd, dy, dx, dscale, nullptr}, workspace);
+                     T* dscale, T* workspace, AddsToInput adds) {
+  RunGradient<T>({rows, cols, x, scale, nullptr, rstd, dy, dx, dscale, nullptr, adds == AddsToInput::kYes}, workspace);
 }
 
 template <typename T>
 void LayerNormGradient(int64_t rows, int64_t cols, const T* x, const T* scale, const T* mean, const T* rstd,
-                       const T* dy, T* dx, T* dscale, T* dbias, T* workspace) {
-  RunGradient<T>({rows, cols, x, scale, mean, rstd, dy, dx, dscale, dbias}, workspace);
+                       const T* dy, T* dx, T* dscale, T* dbias, T* workspace, AddsToInput adds) {
+  RunGradient<T>({rows, cols, x, scale, mean, rstd, dy, dx, dscale, dbias, adds == AddsToInput::kYes}, workspace);
 }
 
 #define CROSSTALK_INSTANTIATE(T) \
   template void RmsNorm<T>(int64_t, int64_t, const T*, const T*, double, T*, T*); \
   template void LayerNorm<T>(int64_t, int64_t, const T*, const T*, const T*, double, T*, T*, T*); \
-  template void RmsNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*, T*); \
-  template void LayerNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, const T*, T*, T*, T*, T*)
+  template void RmsNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*, T*, AddsToInput); \
+  template void LayerNormGradient<T>(int64_t, int64_t, const T*, const T*, const T*, const T*, const T*, T*, T*, T*, \
+                                     T*, AddsToInput)
 CROSSTALK_INSTANTIATE(float);
 CROSSTALK_INSTANTIATE(double);
 #undef CROSSTALK_INSTANTIATE

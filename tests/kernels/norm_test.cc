@@ -94,6 +94,25 @@ TEST_P(NormTest, UnwantedGradientsMayBeNull) {
   EXPECT_EQ(dscale_alone, dscale);
 }
 
+TEST_P(NormTest, TheInputsGradientMayBeAddedToOthers) {
+  for (const int64_t cols : {1, 9, 37, 131}) {
+    const int64_t rows = 41;
+    const std::vector<float> x = RandomValues<float>(rows * cols, "x"), dy = RandomValues<float>(rows * cols, "dy");
+    const std::vector<float> before = RandomValues<float>(rows * cols, "before");
+    std::vector<float> y(x.size()), mean(rows), rstd(rows), dx(x.size()), dscale(cols),
+        workspace(NormWorkspace(rows, cols));
+    LayerNorm<float>(rows, cols, x.data(), nullptr, nullptr, 1e-3, y.data(), mean.data(), rstd.data());
+    const auto gradient = [&](AddsToInput adds, std::vector<float> sum) {
+      LayerNormGradient<float>(rows, cols, x.data(), nullptr, mean.data(), rstd.data(), dy.data(), sum.data(),
+                               dscale.data(), nullptr, workspace.data(), adds);
+      return sum;
+    };
+    std::vector<float> expected = gradient(AddsToInput::kNo, before);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+    EXPECT_TRUE(SameBits(gradient(AddsToInput::kYes, before), expected)) << cols;
+  }
+}
+
 // From rows that ε outweighs to rows whose squares, and at last whose sums, are beyond float: values and gradients as
 // in double. At 1e37 rstd is near the smallest normal number.
 TEST_P(NormTest, RowsOfAnyMagnitude) {
