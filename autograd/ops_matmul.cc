@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/contraction_gradient.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/rounded.h"
 #include "crosstalk/autograd/tensor_math.h"
@@ -78,28 +79,35 @@ Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpo
   return MakeOp("matmul", y, {a, b},
                 [kept_left, kept_right, labels, shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy,
                                                                                           Gradients& gradients) {
-                  if (gradients.Needs(0)) {  // dA = dY · Bᵀ, summed where A was stretched
-                    const Tensor da =
-                        math::Contract(dy, labels, kept_right.tensor, kept_right.labels, kept_left.labels);
-                    gradients.Add(0, da.Reshape(shape_a));
-                  }
-                  if (gradients.Needs(1)) {  // dB = Aᵀ · dY
-                    const Tensor db = math::Contract(kept_left.tensor, kept_left.labels, dy, labels, kept_right.labels);
-                    gradients.Add(1, db.Reshape(shape_b));
-                  }
+                  // dA = dY · Bᵀ and dB = Aᵀ · dY, summed where the operand was stretched.
+                  const auto add = [&](int i, const Tensor& x, const Labels& of_x, const Tensor& y, const Labels& of_y,
+                                       const Labels& result, const Shape& shape) {
+                    if (!gradients.Needs(i)) return;
+                    if (std::ssize(result) == shape.rank())
+                      return AddContraction(gradients, i, x, of_x, y, of_y, result);
+                    gradients.Add(i, math::Contract(x, of_x, y, of_y, result).Reshape(shape));
+                  };
+                  add(0, dy, labels, kept_right.tensor, kept_right.labels, kept_left.labels, shape_a);
+                  add(1, kept_left.tensor, kept_left.labels, dy, labels, kept_right.labels, shape_b);
                 });
 }
 
 Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
+  CROSSTALK_CHECK(a.rank() >= 1, "matmul_add: A", a.shape(), " must have a dimension");
   Dims dims("matmul_add");
-  dims.Bind("A[rows, k]", a.shape()).Bind("B[k, n]", b.shape()).Bind("bias[n]", bias.shape());
+  dims.Set("k", a.size(-1), "A's last dimension").Bind("B[k, n]", b.shape()).Bind("bias[n]", bias.shape());
   const DType dtype = ResultDType(a.dtype());
   CROSSTALK_CHECK(dtype == ResultDType(b.dtype()) && dtype == bias.dtype(), "matmul_add: A is ", a.dtype(), ", B is ",
                   b.dtype(), " and the bias is ", bias.dtype(), "; convert them to one");
-  const int64_t rows = dims["rows"], k = dims["k"], n = dims["n"];
-  const Tensor left = math::Contiguous(ReadByProducts(a.value())), right = math::Contiguous(ReadByProducts(b.value()));
+  const int64_t k = dims["k"], n = dims["n"];
+  Shape shape = a.shape();
+  shape[shape.rank() - 1] = n;
+  int64_t rows = 1;
+  for (int i = 0; i < a.rank() - 1; ++i) rows *= a.size(i);
+  const Tensor left = math::Contiguous(ReadByProducts(a.value())).Reshape({rows, k});
+  const Tensor right = math::Contiguous(ReadByProducts(b.value()));
   const Tensor term = math::Contiguous(bias.value());
-  const Tensor y = Tensor::Empty({rows, n}, dtype);
+  const Tensor y = Tensor::Empty(shape, dtype);
   CountMultiplications(SaturatingProduct(rows, k, n));
   DispatchFloat("matmul_add", dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -113,12 +121,20 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     kernels::Gemm<T>(gemm);
   });
   const Tensor kept_left = b.requires_grad() ? left : Tensor(), kept_right = a.requires_grad() ? right : Tensor();
-  return MakeOp("matmul_add", y, {a, b, bias}, [kept_left, kept_right](const Tensor& dy, Gradients& gradients) {
-    const Labels of_y = {kRow, kColumn}, of_a = {kRow, kInner}, of_b = {kInner, kColumn};
-    if (gradients.Needs(0)) gradients.Add(0, math::Contract(dy, of_y, kept_right, of_b, of_a));  // dA = dY · Bᵀ
-    if (gradients.Needs(1)) gradients.Add(1, math::Contract(kept_left, of_a, dy, of_y, of_b));   // dB = Aᵀ · dY
-    if (gradients.Needs(2)) gradients.Add(2, math::Unbroadcast(dy, {dy.size(1)}));               // the sum of its rows
-  });
+  return MakeOp("matmul_add", y, {a, b, bias},
+                [kept_left, kept_right, rows, n, shape_a = a.shape()](const Tensor& dy_shaped, Gradients& gradients) {
+                  const Tensor dy = math::Contiguous(dy_shaped).Reshape({rows, n});
+                  const Labels of_y = {kRow, kColumn}, of_a = {kRow, kInner}, of_b = {kInner, kColumn};
+                  if (Tensor* const sum = gradients.Accumulator(0); sum != nullptr) {  // dA = dY · Bᵀ
+                    Tensor of_rows = sum->Reshape({rows, kept_right.size(0)});
+                    math::AddContraction(dy, of_y, kept_right, of_b, of_a, of_rows);
+                  } else if (gradients.Needs(0)) {
+                    gradients.Add(0, math::Contract(dy, of_y, kept_right, of_b, of_a).Reshape(shape_a));
+                  }
+                  if (gradients.Needs(1))
+                    AddContraction(gradients, 1, kept_left, of_a, dy, of_y, of_b);       // dB = Aᵀ · dY
+                  if (gradients.Needs(2)) gradients.Add(2, math::Unbroadcast(dy, {n}));  // the sum of its rows
+                });
 }
 
 Variable AsOperand(const Variable& x) {

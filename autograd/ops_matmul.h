@@ -12,7 +12,7 @@ namespace CROSSTALK_PUBLIC crosstalk {
 Variable MatMul(const Variable& a, const Variable& b, kernels::Transpose transpose_a = kernels::Transpose::kNo,
                 kernels::Transpose transpose_b = kernels::Transpose::kNo);
 
-// C[rows, n] = A[rows, k] · B[k, n] + bias[n]: Add(MatMul(a, b), bias) in one product, which adds the bias as it writes
+// C[…, n] = A[…, k] · B[k, n] + bias[n]: Add(MatMul(a, b), bias) in one product, which adds the bias as it writes
 // and so saves a pass over C.
 Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias);
 

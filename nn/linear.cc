@@ -11,14 +11,8 @@ namespace crosstalk {
 Variable ApplyWeight(const Variable& x, const Variable& weight, const Variable& bias) {
   CROSSTALK_CHECK(x.rank() >= 1 && weight.rank() == 2 && x.size(-1) == weight.size(0),
                   "linear: x[…, d_in] = ", x.shape(), " does not fit weight[d_in, d_out] = ", weight.shape());
-  const auto product = [&](const Variable& rows) {
-    return bias.defined() ? MatMulAdd(rows, weight, bias) : MatMul(rows, weight);
-  };
-  if (x.rank() == 2) return product(x);
-  const int64_t d_in = weight.size(0);
-  Shape shape = x.shape();
-  shape[shape.rank() - 1] = weight.size(1);
-  return Reshape(product(Reshape(x, {x.value().num_elements() / d_in, d_in})), shape);
+  if (x.rank() == 1) return Reshape(ApplyWeight(Reshape(x, {1, x.size(0)}), weight, bias), {weight.size(1)});
+  return bias.defined() ? MatMulAdd(x, weight, bias) : MatMul(x, weight);
 }
 
 Linear::Linear(int64_t d_in, int64_t d_out, LinearBias bias, const Initializer& init)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/einsum/contraction.h"
+#include "crosstalk/autograd/einsum/contraction_gradient.h"
 #include "crosstalk/autograd/einsum/equation.h"
 #include "crosstalk/autograd/einsum/order.h"
 #include "crosstalk/autograd/op.h"
@@ -17,16 +18,6 @@ namespace {
 
 using math::Labels;
 
-// Adds Σ a · b to the gradient of input i, within the product where it can: one pass over the gradient less.
-void AddGradient(Gradients& gradients, int i, const Tensor& a, const Labels& labels_a, const Tensor& b,
-                 const Labels& labels_b, const Labels& labels) {
-  if (Tensor* sum = gradients.Accumulator(i); sum != nullptr) {
-    math::AddContraction(a, labels_a, b, labels_b, labels, *sum);
-  } else {
-    gradients.Add(i, math::Contract(a, labels_a, b, labels_b, labels));
-  }
-}
-
 // y[labels] = Σ a · b. da = Σ dY · b and db = Σ a · dY are contractions of the same kind.
 Variable ContractTwo(const Variable& a, const Labels& labels_a, const Variable& b, const Labels& labels_b,
                      const Labels& labels) {
@@ -37,8 +28,8 @@ Variable ContractTwo(const Variable& a, const Labels& labels_a, const Variable& 
                 [kept_a, kept_b, labels_a, labels_b, labels](const Tensor& dy, Gradients& gradients) {
                   // Used twice: one copy of a strided dY is better than one in each contraction.
                   const Tensor d = gradients.Needs(0) && gradients.Needs(1) ? math::Contiguous(dy) : dy;
-                  if (gradients.Needs(0)) AddGradient(gradients, 0, d, labels, kept_b, labels_b, labels_a);
-                  if (gradients.Needs(1)) AddGradient(gradients, 1, kept_a, labels_a, d, labels, labels_b);
+                  if (gradients.Needs(0)) AddContraction(gradients, 0, d, labels, kept_b, labels_b, labels_a);
+                  if (gradients.Needs(1)) AddContraction(gradients, 1, kept_a, labels_a, d, labels, labels_b);
                 });
 }
 

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "crosstalk/autograd/ops_elementwise.h"
+#include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/shapes_only.h"
+#include "tests/support/close.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 
@@ -94,6 +96,29 @@ TEST(MatMulAddTest, GivesOnlyTheGradientsThatAreNeeded) {
   const Variable bias(RandomTensor("bias", {3}), Variable::RequiresGrad::kYes);
   Backward(MatMulAdd(a, b, bias), RandomTensor("dy", {5, 3}));
   EXPECT_TRUE(bias.grad().defined());
+}
+
+// Leading dimensions are rows, and an input of several products has the sum of their gradients, whether a product adds
+// its own within itself or not.
+TEST(MatMulAddTest, LeadingDimensionsAreRows) {
+  const Tensor a = RandomTensor("a", {2, 5, 7}), b = RandomTensor("b", {7, 3}), bias = RandomTensor("bias", {3});
+  const Tensor dy = RandomTensor("dy", {2, 5, 3});
+  const auto run = [&](bool flat) {
+    const Variable x(a, Variable::RequiresGrad::kYes), w(b, Variable::RequiresGrad::kYes);
+    const auto product = [&](const Variable& weight) {
+      return flat ? Reshape(MatMulAdd(Reshape(x, {10, 7}), weight, Variable(bias)), {2, 5, 3})
+                  : MatMulAdd(x, weight, Variable(bias));
+    };
+    const Variable y = Add(Add(product(w), product(w)), Add(MatMul(x, w), product(w)));
+    Backward(y, dy);
+    std::vector<Tensor> results = {y.value(), x.grad(), w.grad()};
+    for (Tensor& result : results) result = result.To(DType::kFloat64).Contiguous();
+    return results;
+  };
+  const std::vector<Tensor> flat = run(true), whole = run(false);
+  for (size_t i = 0; i < flat.size(); ++i) {
+    EXPECT_TRUE(testing::AllClose(whole[i].ToVector<double>(), flat[i].ToVector<double>(), {1e-5, 0})) << i;
+  }
 }
 
 TEST(MatMulAddTest, MistakesAreNamed) {
