@@ -88,14 +88,15 @@ HeadFilter FilterOf(const char* name, const Tensor& values, int64_t own_key) {
   return filter;
 }
 
-// The static head projections of a layer, as they mix.
+// The static head projections of a layer, as they mix. That of differential attention is all in its λ.
 std::vector<HeadProjectionTensor> StaticOf(const AttentionModule& layer) {
+  const AttentionConfig& config = layer.config();
   std::vector<HeadProjectionTensor> found;
-  for (const AttentionProjection& projection : kAttentionProjections) {
-    const Variable& P = layer.parameters().*projection.parameter;
-    if (projection.mixing == nullptr || IsDynamic(projection) || !P.defined()) continue;
-    found.push_back({layer.path(), std::string(projection.name()), WithinGroups(layer.config(), P).value()});
-  }
+  const auto add = [&](const char* name, const Variable& P) {
+    if (P.defined()) found.push_back({layer.path(), name, P.value()});
+  };
+  add("P_l", LogitsMixing(config, layer.parameters()));
+  if (config.differential != Differential::kV1) add("P_w", WeightsMixing(config, layer.parameters()));
   return found;
 }
 

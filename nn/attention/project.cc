@@ -116,6 +116,16 @@ Variable OfMember(int64_t h, int64_t member, double value, DType dtype) {
   return Variable(S);
 }
 
+// P[h, h] with zeros between heads of different groups, where there are some. Undefined stays so.
+Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
+  if (!P.defined() || config.mixing_group == 0) return P;
+  const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());
+  for (int64_t first = 0; first < config.h; first += config.mixing_group) {
+    mask.Slice(0, first, first + config.mixing_group).Slice(1, first, first + config.mixing_group).Fill(1);
+  }
+  return Mul(P, Variable(mask));
+}
+
 // P_w[h, h_v] of differential attention: 1 and -λ in each column.
 Variable DifferentialWeights(const AttentionConfig& config, const AttentionParameters& p) {
   const DType dtype = p.lambda_q1.dtype();
@@ -144,13 +154,12 @@ Variable DifferentialLambda(const AttentionConfig& config, const AttentionParame
   return AddScalar(Sub(exp_of(p.lambda_q1, p.lambda_k1), exp_of(p.lambda_q2, p.lambda_k2)), config.LambdaInit());
 }
 
-Variable WithinGroups(const AttentionConfig& config, const Variable& P) {
-  if (!P.defined() || config.mixing_group == 0) return P;
-  const Tensor mask = Tensor::Zeros(P.shape(), P.dtype());
-  for (int64_t first = 0; first < config.h; first += config.mixing_group) {
-    mask.Slice(0, first, first + config.mixing_group).Slice(1, first, first + config.mixing_group).Fill(1);
-  }
-  return Mul(P, Variable(mask));
+Variable LogitsMixing(const AttentionConfig& config, const AttentionParameters& p) {
+  return WithinGroups(config, p.P_l);
+}
+
+Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters& p) {
+  return config.differential == Differential::kV1 ? DifferentialWeights(config, p) : WithinGroups(config, p.P_w);
 }
 
 void CheckAttentionParameters(const AttentionConfig& config, const AttentionParameters& p) {
@@ -214,8 +223,8 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
   }
   call.K = memory.K;
   call.V = own_memory && !config.tied() ? memory.V : memory.K;
-  call.P_l = WithinGroups(config, p.P_l);
-  call.P_w = WithinGroups(config, p.P_w);
+  call.P_l = LogitsMixing(config, p);
+  call.P_w = WeightsMixing(config, p);
   call.conv_l = p.conv_l;
   call.conv_w = p.conv_w;
   call.left_l = KeysBefore(config.c_kl, config.convolution_keys);
@@ -231,7 +240,6 @@ AttentionCall ProjectQueries(const AttentionConfig& config, const AttentionParam
     call.F_Ml = memory.F_Ml;
     call.F_Mw = memory.F_Mw;
   }
-  if (config.differential == Differential::kV1) call.P_w = DifferentialWeights(config, p);
   if (config.differential == Differential::kV2) call.R_Xw = DifferentialMatrices(config, p, X);
   if (own_memory) ShareMemory(config, call);
   const Variable& bias = options.bias.values;

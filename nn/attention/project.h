@@ -17,9 +17,10 @@ void CheckAttentionParameters(const AttentionConfig& config, const AttentionPara
 // λ[] of Differential::kV1: exp(lambda_q1·lambda_k1) - exp(lambda_q2·lambda_k2) + λ_init.
 Variable DifferentialLambda(const AttentionConfig& config, const AttentionParameters& parameters);
 
-// P_l or P_w as it mixes: P[h, h] with zeros between heads of different groups, where there are some. Undefined stays
-// so.
-Variable WithinGroups(const AttentionConfig& config, const Variable& P);
+// P_l[h_k, h] and P_w[h, h_v] as they mix, whatever parameters they are made of: with zeros between heads of different
+// groups, where there are some; of Differential::kV1 1 and -λ. Undefined where there is none.
+Variable LogitsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
+Variable WeightsMixing(const AttentionConfig& config, const AttentionParameters& parameters);
 
 // x[b, m, shared, d] → [b, m, heads, d]: each shared head where it is read. `together` neighbouring heads are shared as
 // one.
