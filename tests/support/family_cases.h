@@ -2,6 +2,7 @@
 // distinct and odd where they may be.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct FamilyLayer {
   std::string name;
   AttentionConfig config;  // for self-attention
 };
+inline void PrintTo(const FamilyLayer& layer, std::ostream* out) { *out << layer.name; }
 
 inline std::vector<FamilyLayer> FamilyLayers() {
   AttentionConfig base;
