@@ -26,7 +26,9 @@
 #define CROSSTALK_KERNELS_GEMM_CHAINED_SHARED_
 namespace crosstalk::kernels {
 
-constexpr int64_t kLeastPart = 128;  // of k: shorter, a tile takes no longer than its way to the next thread
+// Of k, for a thread: shorter, a tile takes no longer than its way to the next thread; longer, a panel of B and A's
+// rows leave the second-level cache.
+constexpr int64_t kLeastPart = 128, kMostPart = 2048;
 
 // The state of one part of k. Its own cache line, as are the counts of each panel: threads write one and look at
 // another.
@@ -75,7 +77,8 @@ struct Chained {
 template <class Operands>
 bool IsChained(const Product<Operands>& g, int64_t threads) {
   if constexpr (!Operands::kHasStart) return false;
-  return threads > 1 && g.transpose_a == Transpose::kYes && g.m * g.n <= kSmallResult && g.k >= kLeastPart * threads;
+  return threads > 1 && g.transpose_a == Transpose::kYes && g.m * g.n <= kSmallResult && g.k >= kLeastPart * threads &&
+         g.k <= kMostPart * threads;
 }
 
 // A tile of C, for k = begin … end: `a` and `b` begin there.
