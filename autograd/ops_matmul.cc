@@ -104,7 +104,7 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
   shape[shape.rank() - 1] = n;
   int64_t rows = 1;
   for (int i = 0; i < a.rank() - 1; ++i) rows *= a.size(i);
-  const Tensor left = math::Contiguous(ReadByProducts(a.value())).Reshape({rows, k});
+  const Tensor left = math::Contiguous(ReadByProducts(a.value()));
   const Tensor right = math::Contiguous(ReadByProducts(b.value()));
   const Tensor term = math::Contiguous(bias.value());
   const Tensor y = Tensor::Empty(shape, dtype);
@@ -121,18 +121,15 @@ Variable MatMulAdd(const Variable& a, const Variable& b, const Variable& bias) {
     kernels::Gemm<T>(gemm);
   });
   const Tensor kept_left = b.requires_grad() ? left : Tensor(), kept_right = a.requires_grad() ? right : Tensor();
+  Labels of_y, of_a;  // the leading dimensions alike
+  for (int i = 1; i < a.rank(); ++i) of_y.push_back(i), of_a.push_back(i);
+  of_y.push_back(kColumn), of_a.push_back(kInner);
   return MakeOp("matmul_add", y, {a, b, bias},
-                [kept_left, kept_right, rows, n, shape_a = a.shape()](const Tensor& dy_shaped, Gradients& gradients) {
-                  const Tensor dy = math::Contiguous(dy_shaped).Reshape({rows, n});
-                  const Labels of_y = {kRow, kColumn}, of_a = {kRow, kInner}, of_b = {kInner, kColumn};
-                  if (Tensor* const sum = gradients.Accumulator(0); sum != nullptr) {  // dA = dY · Bᵀ
-                    Tensor of_rows = sum->Reshape({rows, kept_right.size(0)});
-                    math::AddContraction(dy, of_y, kept_right, of_b, of_a, of_rows);
-                  } else if (gradients.Needs(0)) {
-                    gradients.Add(0, math::Contract(dy, of_y, kept_right, of_b, of_a).Reshape(shape_a));
-                  }
-                  if (gradients.Needs(1))
-                    AddContraction(gradients, 1, kept_left, of_a, dy, of_y, of_b);       // dB = Aᵀ · dY
+                [kept_left, kept_right, of_y, of_a, n](const Tensor& dy_strided, Gradients& gradients) {
+                  const Tensor dy = math::Contiguous(dy_strided);
+                  const Labels of_b = {kInner, kColumn};
+                  if (gradients.Needs(0)) AddContraction(gradients, 0, dy, of_y, kept_right, of_b, of_a);  // dY · Bᵀ
+                  if (gradients.Needs(1)) AddContraction(gradients, 1, kept_left, of_a, dy, of_y, of_b);   // Aᵀ · dY
                   if (gradients.Needs(2)) gradients.Add(2, math::Unbroadcast(dy, {n}));  // the sum of its rows
                 });
 }
