@@ -168,7 +168,8 @@ void ChainedProduct(const Product<Operands>& g) {
         sums += sizes.kTile;
       }
     };
-    // The thread's own part first, then what others have left.
+    // The thread's own part first, then what others have left. Worker 0, which the caller begins unless another thread
+    // has, takes the parts in order: one for which no thread has come is begun all the same.
     for (int64_t i = 0; i < sizes.parts.count;) {
       const int64_t part = (worker + i) % sizes.parts.count, panel = take(part);
       if (panel >= 0) {
