@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "crosstalk/autograd/finite_check.h"
+#include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/trace.h"
@@ -33,7 +34,11 @@ std::shared_ptr<internal::Node> NodeOfOp(const char* name, const Tensor& value, 
   node->leaf = false;
   node->captures_leaves = traits.captures_leaves;
   node->inputs.reserve(inputs.size());
-  for (const Variable& input : inputs) node->inputs.push_back(internal::VariableAccess::NodeOf(input));
+  const LeafGradients* const own = CurrentContext().leaf_gradients;
+  for (const Variable& input : inputs) {
+    const std::shared_ptr<internal::Node>& of_input = internal::VariableAccess::NodeOf(input);
+    node->inputs.push_back(own == nullptr ? of_input : own->Replace(of_input));
+  }
   node->backward = std::move(backward);
   return node;
 }

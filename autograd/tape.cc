@@ -83,6 +83,14 @@ struct Older {
 
 std::shared_ptr<Node> NewNode() { return std::shared_ptr<Node>(new Node, Destroy); }
 
+std::shared_ptr<Node> NewLeaf(const Shape& shape, DType dtype) {
+  std::shared_ptr<Node> leaf = NewNode();
+  leaf->sequence = NextSequence();
+  leaf->shape = shape;
+  leaf->dtype = ResultDType(dtype);
+  return leaf;
+}
+
 uint64_t NextSequence() { return next_sequence.fetch_add(1, std::memory_order_relaxed); }
 
 void Accumulate(Tensor& gradient, Tensor contribution) {

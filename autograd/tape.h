@@ -64,6 +64,8 @@ struct Node {
 
 // An empty one. Destroying it takes neither stack nor memory, however long its chain.
 std::shared_ptr<Node> NewNode();
+// Of a leaf whose value has this shape and type.
+std::shared_ptr<Node> NewLeaf(const Shape& shape, DType dtype);
 
 // gradient += contribution, in place only where no other tensor sees the elements.
 void Accumulate(Tensor& gradient, Tensor contribution);

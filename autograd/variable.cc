@@ -16,13 +16,9 @@ void Variable::SetRequiresGrad(RequiresGrad requires_grad) const {
   CROSSTALK_CHECK(is_leaf(), "Variable: SetRequiresGrad on the result of an op, or on an undefined one");
   impl_->node = nullptr;
   if (requires_grad == RequiresGrad::kNo) return;
-  const DType dtype = ResultDType(impl_->value.dtype());
-  CROSSTALK_CHECK(IsFloating(dtype), "Variable: a ", dtype,
+  CROSSTALK_CHECK(IsFloating(ResultDType(impl_->value.dtype())), "Variable: a ", impl_->value.dtype(),
                   " tensor cannot require a gradient; only float32, float64 and bfloat16 can");
-  impl_->node = internal::NewNode();
-  impl_->node->sequence = internal::NextSequence();
-  impl_->node->shape = impl_->value.shape();
-  impl_->node->dtype = dtype;
+  impl_->node = internal::NewLeaf(impl_->value.shape(), impl_->value.dtype());
 }
 
 const Tensor& Variable::value() const {

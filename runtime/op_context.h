@@ -20,6 +20,7 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 struct AttentionCapture;
+class LeafGradients;
 class Trace;
 
 // How einsum and matmul form their sums.
@@ -33,6 +34,9 @@ struct OpContext {
   bool recording = true;
   // Set by MakeOp where it records nothing only because `recording` is false. Null: nobody asks.
   bool* skipped_recording = nullptr;
+
+  // Where leaves have gradients apart from their own (autograd/leaf_gradients.h). Null: nowhere.
+  const LeafGradients* leaf_gradients = nullptr;
 
   // Of products of float tensors: those of MatMul, Einsum, LinearCrossEntropy and the fused attention. Products of
   // double tensors are not rounded. A model sets it for itself (Model::SetPrecision).
