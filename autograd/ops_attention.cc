@@ -145,7 +145,7 @@ void Backpropagate(const TensorCall& call, const Results& results, const std::ve
     d[i] = Tensor::Empty(call[operands[i]].shape(), DType::kFloat32);
     out[operands[i]] = WritableRowsOf(d[i]);
   }
-  const int threads = NumThreads();
+  const int threads = ThreadsOfLoop();
   const Tensor workspace = Workspace(kernels::AttentionBackwardWorkspaceBytes(call.shape, threads));
   const Tensor dO_rows = InRows(dO);
   Launch([&] {
@@ -256,7 +256,7 @@ Variable FusedAttention(const AttentionCall& given) {
   const int64_t kept_logits = IsRecorded(inputs) ? kernels::KeptLogits(s) : 0;
   if (kept_logits > 0) results.L = Tensor::Empty({kept_logits}, DType::kFloat32);
   {
-    const int threads = NumThreads();
+    const int threads = ThreadsOfLoop();
     const Tensor workspace = Workspace(kernels::AttentionForwardWorkspaceBytes(s, threads));
     Launch([&] {
       const TraceScope traced(

@@ -164,7 +164,7 @@ template <typename T>
 void Gemm(const GemmArguments<T>& arguments) {
   CheckArguments(arguments);
   if (arguments.m == 0 || arguments.n == 0) return;
-  if (CurrentContext().shapes_only) return Allocate(arguments, NumThreads(), 1);
+  if (CurrentContext().shapes_only) return Allocate(arguments, ThreadsOfLoop(), 1);
   const TraceScope traced({.kind = TraceEvent::Kind::kProduct,
                            .name = "product",
                            .multiplications = arguments.m * arguments.n * arguments.k});
@@ -191,11 +191,11 @@ void GemmBatched(const GemmArguments<T>& arguments, std::span<const int64_t> off
   // no difference to the bits.
   const int64_t count = static_cast<int64_t>(offsets_c.size());
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k + 1);
-  const bool one_by_one = work > kLargeProduct || (count < NumThreads() && work > kSmallProduct);
+  const bool one_by_one = work > kLargeProduct || (count < ThreadsOfLoop() && work > kSmallProduct);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kSmallProduct / work));
   if (CurrentContext().shapes_only) {
-    if (one_by_one) return Allocate(g, NumThreads(), 1);
-    return Allocate(g, 1, std::min<int64_t>(NumThreads(), CeilDivide(count, grain)));
+    if (one_by_one) return Allocate(g, ThreadsOfLoop(), 1);
+    return Allocate(g, 1, std::min<int64_t>(ThreadsOfLoop(), CeilDivide(count, grain)));
   }
   const TraceScope traced(
       {.kind = TraceEvent::Kind::kProduct, .name = "product", .multiplications = count * g.m * g.n * g.k});

@@ -128,7 +128,7 @@ template <typename T>
 int64_t ThinGrain(const GemmArguments<T>& g, int64_t unit) {
   constexpr double kLeastWork = 1 << 18;  // multiplications
   const auto least = static_cast<int64_t>(kLeastWork / (static_cast<double>(g.m) * static_cast<double>(g.k)));
-  return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * NumThreads())), unit);
+  return RoundUp(std::max(least, CeilDivide<int64_t>(g.n, kTasksPerThread * ThreadsOfLoop())), unit);
 }
 
 // Very few rows, and B as it lies. A task's workspace is on the stack: its columns' sums, and the rows of A.
