@@ -76,10 +76,12 @@ HWY_INLINE void TransposeMapped(int64_t rows, int64_t padded_rows, int64_t cols,
       Transpose4x4(in + r * in_stride + c, in_stride, map, out + c * out_stride + r, out_stride);
     }
   }
-  for (int64_t c = 0; c < cols; ++c) {
+  for (int64_t c = whole_rows < rows ? 0 : whole_cols; c < cols; ++c) {
     for (int64_t r = c < whole_cols ? whole_rows : 0; r < rows; ++r) {
       out[c * out_stride + r] = map(in[r * in_stride + c]);
     }
+  }
+  for (int64_t c = 0; c < cols && rows < padded_rows; ++c) {
     for (int64_t r = rows; r < padded_rows; ++r) out[c * out_stride + r] = T(0);
   }
 }

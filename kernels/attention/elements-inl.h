@@ -50,12 +50,10 @@ HWY_INLINE V Exponential(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Zero(d), scaled);
 }
 
-// Raises a row's running maximum to the largest of `row`. Sums so far are multiplied by e^(old - new), and so is, by
+// Raises a row's running maximum to `largest`. Sums so far are multiplied by e^(old - new), and so is, by
 // rescale(factor), everything else that was computed for the row.
 template <typename Rescale>
-HWY_INLINE float RaiseRowMax(const float* row, float* row_max, float* sums, const Rescale& rescale) {
-  float largest = row[0];
-  for (int j = 1; j < kChunk; ++j) largest = std::max(largest, row[j]);
+HWY_INLINE float RaiseRowMax(float largest, float* row_max, float* sums, const Rescale& rescale) {
   const float before = *row_max;
   *row_max = largest;
   if (before == kNoRowMax) return largest;  // all that came before is 0
@@ -84,8 +82,8 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
       CROSSTALK_UNROLL
       for (int j = kLanes; j < kChunk; j += kLanes) largest = hn::Max(largest, hn::Load(d, row + j));
       if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Sub(largest, max), slack)))) {
-        max = hn::Set(d,
-                      RaiseRowMax(row, row_max + k * rows + q, row_sums, [&](float factor) { rescale(k, q, factor); }));
+        max = hn::Set(d, RaiseRowMax(hn::GetLane(hn::MaxOfLanes(d, largest)), row_max + k * rows + q, row_sums,
+                                     [&](float factor) { rescale(k, q, factor); }));
       }
       CROSSTALK_UNROLL
       for (int i = 0; i < kPartialSums; i += kLanes) {

@@ -174,10 +174,13 @@ HWY_NOINLINE inline void StartLogits(const QueryTile& queries, int64_t chunk, in
   for (int64_t q = first_row; q < plan.rows; ++q) {
     const int64_t i = queries.first_query + q;
     const bool real = i < s.n;
-    std::copy_n(key_padding_mask, kChunk, start);
-    if (s.causality == AttentionCausality::kCausal) {
-      for (int64_t j = std::clamp<int64_t>(i + s.m - s.n + 1 - first, 0, kChunk); j < kChunk; ++j)
-        start[j] = kMaskedLogit;
+    const int64_t seen = s.causality == AttentionCausality::kCausal ? i + s.m - s.n + 1 - first : kChunk;
+    const auto visible = hn::Set(d, static_cast<float>(std::clamp<int64_t>(seen, 0, kChunk)));
+    CROSSTALK_UNROLL
+    for (int j = 0; j < kChunk; j += kLanes) {
+      const auto padding = hn::Load(d, key_padding_mask + j);
+      const auto position = hn::Iota(d, static_cast<float>(j));
+      hn::Store(hn::IfThenElse(hn::Lt(position, visible), padding, masked), d, start + j);
     }
     if (queries.call->attention_mask != nullptr && real) {
       const uint8_t* allowed = queries.call->attention_mask + (queries.b * s.n + i) * s.m + first;
