@@ -81,12 +81,14 @@ FieldTable<OptimizationConfig> OptimizationFields() {
             .help = "Former ends of a continued run: up to each, the schedule is that of a run of that many steps.",
             .may_be_missing = true}),
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
-       MakeField("accumulate", &Config::accumulate,
-                 {.placeholder = "N",
-                  .help = "Parts of a step's batch: to save memory, or to divide among the ranks of mpirun, at most "
-                          "one rank per part. The result depends on the number of parts, not of ranks.",
-                  .range = kSize,
-                  .names = "--shards,--accumulate"}),
+       MakeField(
+           "accumulate", &Config::accumulate,
+           {.placeholder = "N",
+            .help = "Parts of a step's batch: to save memory, to give each thread a part of a small model's step, "
+                    "or to divide among the ranks of mpirun, at most one rank per part. The result depends on "
+                    "the number of parts, not of threads or ranks.",
+            .range = kSize,
+            .names = "--shards,--accumulate"}),
        MakeField("optimizer", &Config::optimizer,
                  {.placeholder = "NAME",
                   .help = "Optimizer; by default adafactor for t5 and lm, adamw for bert, lamb for albert."}),

@@ -1,14 +1,17 @@
 #include "crosstalk/models/training/loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "crosstalk/autograd/finite_check.h"
+#include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/trace.h"
 
@@ -100,6 +103,33 @@ void Loop::ReducePart(const Batch& batch, int64_t part, const LossScales& scales
   reducer_.AddLoss(part, std::move(sum));
 }
 
+// Each part on one thread, with gradients of its own; then each parameter's sum on one thread.
+void Loop::ReduceBesideEachOther(const std::vector<Batch>& batches, const LossScales& scales, StepResult* result) {
+  const std::vector<int64_t>& parts = reducer_.parts();
+  std::vector<LeafGradients> gradients;
+  for (size_t i = 0; i < parts.size(); ++i) gradients.emplace_back(leaves_);
+  std::vector<LossSum> sums(parts.size());
+  std::vector<StepResult> times(parts.size());
+  const OpContext context = CurrentContext();
+  const auto compute = [&](int64_t i) {
+    const auto at = static_cast<size_t>(i);
+    const ContextScope as_here(context);
+    const ContextScope apart(&OpContext::leaf_gradients, &gradients[at]);
+    sums[at] = ComputePart(batches[at], parts[at], scales, {}, &times[at]);
+  };
+  ParallelFor(std::ssize(parts), compute, TileOrder::kLocal);
+  ParallelFor(std::ssize(leaves_), [&](int64_t parameter) {
+    const auto at = static_cast<size_t>(parameter);
+    for (size_t i = 0; i < parts.size(); ++i) reducer_.AddGradient(parts[i], at, gradients[i].Take(at));
+  });
+  const double threads = std::min(static_cast<double>(NumThreads()), static_cast<double>(parts.size()));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    reducer_.AddLoss(parts[i], std::move(sums[i]));
+    result->forward_seconds += times[i].forward_seconds / threads;
+    result->backward_seconds += times[i].backward_seconds / threads;
+  }
+}
+
 void Loop::ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales, const char* what) const {
   const std::string where =
       StrCat("step ", optimizer_.step() + 1, ": the ", what, " is not finite; no update was made. ");
@@ -143,7 +173,13 @@ StepResult Loop::Step() {
   const LossScales scales = {1.0 / static_cast<double>(denominator), 1.0 / static_cast<double>(counts.examples)};
 
   model_.ZeroGrad();
-  for (size_t i = 0; i < batches.size(); ++i) ReducePart(batches[i], reducer_.parts()[i], scales, &result);
+  // What follows the ops one by one follows one thread's.
+  const bool followed = CurrentContext().trace != nullptr || CurrentContext().multiplications != nullptr;
+  if (!followed && !reducer_.overlaps() && AreBesideEachOther(std::ssize(batches), parameters_)) {
+    ReduceBesideEachOther(batches, scales, &result);
+  } else {
+    for (size_t i = 0; i < batches.size(); ++i) ReducePart(batches[i], reducer_.parts()[i], scales, &result);
+  }
   StepSum sum = reducer_.Finish();
   if (!std::isfinite(sum.loss.loss)) ExplainNonFinite(batches, scales, "loss");
   for (size_t i = 0; i < leaves_.size(); ++i) {

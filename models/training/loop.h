@@ -40,6 +40,7 @@ struct StepResult {
   int64_t tokens = 0;         // the same, inputs counted too
   // Wall time: all that is not reproducible.
   double seconds = 0;  // of the whole step, the wait for its batches included
+  // Of the parts' passes: one after another, or of the threads that compute them beside each other on average.
   double forward_seconds = 0;
   double backward_seconds = 0;
   GradientReducer::Exchange exchange = {};
@@ -86,6 +87,7 @@ class Loop {
   LossSum ComputePart(const Batch& batch, int64_t part, const LossScales& scales, const GradientDone& done,
                       StepResult* result) const;
   void ReducePart(const Batch& batch, int64_t part, const LossScales& scales, StepResult* result);
+  void ReduceBesideEachOther(const std::vector<Batch>& batches, const LossScales& scales, StepResult* result);
   [[noreturn]] void ExplainNonFinite(const std::vector<Batch>& batches, const LossScales& scales,
                                      const char* what) const;
 

@@ -3,6 +3,8 @@
 #include <numeric>
 
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 
@@ -20,6 +22,19 @@ void AddTo(Tensor& left, Tensor right) {
 }
 
 int MostGradientsKept(int64_t parts) { return std::bit_width(static_cast<uint64_t>(parts)) - 1; }
+
+bool AreBesideEachOther(int64_t parts, const std::vector<NamedParameter>& parameters) {
+  const int64_t threads = NumThreads();
+  if (threads == 1 || parts == 1) return false;
+  const int64_t places = RoundUp(parts, threads);
+  if (8 * (places - parts) > places) return false;
+  int64_t bytes = 0;
+  for (const NamedParameter& parameter : parameters) {
+    if (parameter.trainable)
+      bytes += BytesOf(parameter.value.value().num_elements(), ResultDType(parameter.value.dtype()));
+  }
+  return bytes <= kMostApartBytes / parts;
+}
 
 LocalReducer::LocalReducer(int64_t parts) : parts_(static_cast<size_t>(parts)), loss_(parts) {
   std::iota(parts_.begin(), parts_.end(), 0);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "crosstalk/models/metrics.h"
+#include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
@@ -81,6 +82,13 @@ class PartTree {
 // The most gradients, each of all parameters, that a tree keeps while a part is computed, the parts being in order.
 int MostGradientsKept(int64_t parts);
 
+// Whether a loop computes so many parts of a step of these parameters beside each other, each on one thread: a small
+// model's operations are too short to be divided among threads. Otherwise one after another, each on all of
+// NumThreads(), where that leaves fewer threads without work (of rounds with a part a thread, more than an eighth), or
+// where the gradients of all parts would take more than kMostApartBytes.
+bool AreBesideEachOther(int64_t parts, const std::vector<NamedParameter>& parameters);
+inline constexpr int64_t kMostApartBytes = int64_t{256} << 20;
+
 // The results of a step, over all its parts.
 struct StepSum {
   std::vector<Tensor> gradients;  // by parameter, shared with nothing; undefined: none has reached it
@@ -103,7 +111,8 @@ class GradientReducer {
   virtual StepCounts Begin(const StepCounts& here, size_t parameters) = 0;
   // Whether it takes each gradient as soon as it is complete, while the others are computed.
   virtual bool overlaps() const { return false; }
-  // Undefined: the part has not reached it, or its loss is not finite.
+  // Undefined: the part has not reached it, or its loss is not finite. Where overlaps() is false, several threads may
+  // call it at a time, for different parameters.
   virtual void AddGradient(int64_t part, size_t parameter, Tensor gradient) = 0;
   virtual void AddLoss(int64_t part, LossSum sum) = 0;
   // The trees' roots. Gradients of parameters that are updated elsewhere are undefined.

@@ -9,6 +9,7 @@
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
 
@@ -32,10 +33,13 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const Batch batch = FindObjective(*config->objective.name)
                           .empty_batch(config->objective, vocabulary.tokens, RowsAtATime(config->optimization));
   StepCost cost;
-  const int kept = MostGradientsKept(config->optimization.accumulate);
+  const int64_t parts = config->optimization.accumulate;
+  const bool beside = AreBesideEachOther(parts, parameters);
+  const int64_t kept = beside ? parts - 1 : MostGradientsKept(parts);
   std::vector<Tensor> sums;  // of earlier parts, the most that are kept while another is computed
-  for (int64_t part = 0; part < std::min<int64_t>(2, config->optimization.accumulate); ++part) {
-    for (int i = 0; part > 0 && i < kept; ++i) {
+  const int64_t before_parts = GetMemoryStats().live_bytes;
+  for (int64_t part = 0; part < (beside ? 1 : std::min<int64_t>(2, parts)); ++part) {
+    for (int64_t i = 0; part > 0 && i < kept; ++i) {
       for (const NamedParameter& parameter : parameters) {
         if (!parameter.trainable || !parameter.value.grad().defined()) continue;
         sums.push_back(Tensor::Empty(parameter.value.shape(), parameter.value.grad().dtype()));
@@ -51,8 +55,14 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
     Backward(loss.Scaled({}));
   }
   sums.clear();
+  int64_t others_bytes = 0;  // of parts beside the one
+  if (beside) {
+    const int64_t at_a_time = std::min<int64_t>(NumThreads(), parts);
+    const int64_t gradients = GetMemoryStats().live_bytes - before_parts;
+    others_bytes = (at_a_time - 1) * (GetMemoryStats().peak_bytes - before_parts) + (parts - at_a_time) * gradients;
+  }
   optimizer->Step(0, ClipScale(GradientNorm(parameters), config->optimization.clip.value_or(0)));
-  cost.total_bytes = GetMemoryStats().peak_bytes - live_before;
+  cost.total_bytes = GetMemoryStats().peak_bytes - live_before + others_bytes;
   cost.parameters = model->NumParameters();
   for (const NamedParameter& parameter : parameters) {
     const int64_t elements = parameter.value.value().num_elements();

@@ -29,7 +29,7 @@ struct StepCost {
 // A model's structure, without its parameters' values.
 std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
-// For NumThreads() threads: each has buffers of its own. total_bytes is the peak of a real step on one thread to the
+// For NumThreads() threads: each has buffers of its own, and its own part where parts are computed beside each other. total_bytes is the peak of a real step on one thread to the
 // byte, and a bound of it on more. Counts into the process's MemoryStats, and resets their peak.
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary);
 

@@ -201,6 +201,48 @@ TEST(RankReducerTest, BitsDoNotDependOnTheNumberOfRanks) {
   }
 }
 
+TEST(LocalReducerTest, BitsDoNotDependOnWhetherPartsAreComputedBesideEachOther) {
+  const OptimizerMaker& adamw = Optimizers()[0].second;
+  for (const int64_t parts : {2, 3, 4, 7, 12}) {
+    Trained in_turn;
+    {
+      const ThreadsScope one_thread(1);
+      in_turn = Train(adamw, parts);
+    }
+    for (const int threads : {2, 3, 4}) {
+      SCOPED_TRACE(StrCat(parts, " parts on ", threads, " threads"));
+      const ThreadsScope several(threads);
+      ExpectSame(in_turn, Train(adamw, parts));
+    }
+  }
+}
+
+TEST(LocalReducerTest, PartsAreBesideEachOtherWhereThatLeavesFewThreadsWithoutWork) {
+  const Variable small(Tensor::Zeros({1000}, DType::kFloat32), Variable::RequiresGrad::kYes);
+  const auto are = [](int64_t parts, int threads, const std::vector<NamedParameter>& parameters) {
+    const ThreadsScope scope(threads);
+    return AreBesideEachOther(parts, parameters);
+  };
+  const std::vector<NamedParameter> parameters = {{"small", small}};
+  for (const auto& [parts, threads] : {std::pair(2, 2), {4, 2}, {7, 2}, {7, 8}, {8, 8}, {15, 8}, {64, 3}}) {
+    EXPECT_TRUE(are(parts, threads, parameters)) << parts << " on " << threads;
+  }
+  for (const auto& [parts, threads] : {std::pair(1, 1), {1, 2}, {4, 1}, {3, 2}, {5, 2}, {6, 8}, {9, 8}, {13, 8}}) {
+    EXPECT_FALSE(are(parts, threads, parameters)) << parts << " on " << threads;
+  }
+}
+
+TEST(LocalReducerTest, PartsWhoseGradientsTakeTooMuchMemoryAreComputedInTurn) {
+  const ContextScope shapes_only(&OpContext::shapes_only, true);
+  const ThreadsScope two(2);
+  const Variable large(Tensor::Empty({kMostApartBytes / 16}, DType::kFloat32), Variable::RequiresGrad::kYes);
+  std::vector<NamedParameter> parameters = {{"large", large}};
+  EXPECT_TRUE(AreBesideEachOther(4, parameters));
+  EXPECT_FALSE(AreBesideEachOther(6, parameters));
+  parameters[0].trainable = false;
+  EXPECT_TRUE(AreBesideEachOther(6, parameters)) << "frozen";
+}
+
 TEST(RankReducerTest, MoreRanksThanPartsAreRefused) {
   testing::RunRanks(3, [&](testing::ThreadTransport& transport) {
     RankGroup group(transport);

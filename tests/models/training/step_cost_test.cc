@@ -161,6 +161,26 @@ TEST(StepCostTest, MemoryCountsEveryThreadsBuffers) {
   EXPECT_NEAR(static_cast<double>(said) / static_cast<double>(real), 1.0, 0.05);
 }
 
+// Parts beside each other: what is said counts as many parts at their peaks at once as there are threads.
+TEST(StepCostTest, MemoryCountsThePartsBesideEachOther) {
+  TrainingConfig config = Wide(AttentionKind::kTalking, AttentionImplementation::kFused, Activations::kKeep);
+  config.optimization.batch = 12;
+  for (const int64_t parts : {2, 4, 6}) {
+    config.optimization.accumulate = parts;
+    const ResolvedConfig resolved(config);
+    int64_t in_turn = 0;
+    {
+      const ThreadsScope one_thread(1);
+      in_turn = EstimateStep(resolved, {300, {}}).total_bytes;
+    }
+    const ThreadsScope two_threads(2);
+    const int64_t said = EstimateStep(resolved, {300, {}}).total_bytes, real = PeakOfAStep(resolved, {300, {}});
+    EXPECT_GE(said, real) << parts;
+    EXPECT_GT(said, in_turn) << parts;
+    EXPECT_LT(static_cast<double>(said), 1.6 * static_cast<double>(real)) << parts;
+  }
+}
+
 // 1.1 trillion parameters: nothing of it is allocated.
 TEST(StepCostTest, AModelOfAnySizeIsEstimatedAtOnce) {
   TrainingConfig config = Base();
