@@ -35,11 +35,12 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   StepCost cost;
   const int64_t parts = config->optimization.accumulate;
   const bool beside = AreBesideEachOther(parts, parameters);
-  const int64_t kept = beside ? parts - 1 : MostGradientsKept(parts);
+  const int kept = MostGradientsKept(parts);
   std::vector<Tensor> sums;  // of earlier parts, the most that are kept while another is computed
   const int64_t before_parts = GetMemoryStats().live_bytes;
-  for (int64_t part = 0; part < (beside ? 1 : std::min<int64_t>(2, parts)); ++part) {
-    for (int64_t i = 0; part > 0 && i < kept; ++i) {
+  int64_t part_bytes = 0, gradient_bytes = 0;  // of one part alone: the most, and at its end
+  for (int64_t part = 0; part < std::min<int64_t>(2, parts); ++part) {
+    for (int i = 0; part > 0 && i < kept; ++i) {
       for (const NamedParameter& parameter : parameters) {
         if (!parameter.trainable || !parameter.value.grad().defined()) continue;
         sums.push_back(Tensor::Empty(parameter.value.shape(), parameter.value.grad().dtype()));
@@ -53,21 +54,24 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
     cost.forward_multiplications = CheckedMultiplications(
         SaturatingProduct(config->optimization.batch, CeilDivide(of_the_part, RowsAtATime(config->optimization))));
     Backward(loss.Scaled({}));
+    if (part == 0) {
+      part_bytes = GetMemoryStats().peak_bytes - before_parts;
+      gradient_bytes = GetMemoryStats().live_bytes - before_parts;
+    }
   }
   sums.clear();
-  int64_t others_bytes = 0;  // of parts beside the one
-  if (beside) {
-    const int64_t at_a_time = std::min<int64_t>(NumThreads(), parts);
-    const int64_t gradients = GetMemoryStats().live_bytes - before_parts;
-    others_bytes = (at_a_time - 1) * (GetMemoryStats().peak_bytes - before_parts) + (parts - at_a_time) * gradients;
-  }
   optimizer->Step(0, ClipScale(GradientNorm(parameters), config->optimization.clip.value_or(0)));
-  cost.total_bytes = GetMemoryStats().peak_bytes - live_before + others_bytes;
+  cost.in_turn_bytes = GetMemoryStats().peak_bytes - live_before;
+  const int64_t at_a_time = std::min<int64_t>(NumThreads(), parts);
+  const int64_t beside_bytes =
+      before_parts - live_before + at_a_time * part_bytes + (parts - at_a_time) * gradient_bytes;
+  cost.total_bytes = beside ? std::max(cost.in_turn_bytes, beside_bytes) : cost.in_turn_bytes;
   cost.parameters = model->NumParameters();
   for (const NamedParameter& parameter : parameters) {
     const int64_t elements = parameter.value.value().num_elements();
     if (!parameter.trainable) cost.frozen_parameters += elements;
-    cost.parameter_bytes += (parameter.trainable ? 2 + kept : 1) * elements * SizeOf(parameter.value.dtype());
+    cost.parameter_bytes +=
+        (parameter.trainable ? 2 + (beside ? parts - 1 : kept) : 1) * elements * SizeOf(parameter.value.dtype());
   }
   cost.optimizer_bytes = optimizer->StateBytes();
   cost.activation_bytes = std::max<int64_t>(0, cost.total_bytes - cost.parameter_bytes - cost.optimizer_bytes);
@@ -101,7 +105,7 @@ int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, 
   const int64_t fewer_kept = MostGradientsKept(parts) - MostGradientsKept(CeilDivide<int64_t>(parts, ranks));
   const auto not_held = static_cast<int64_t>((1 - share) * static_cast<double>(cost.optimizer_bytes));
   const int64_t received = std::min<int64_t>(kMostReceiving * largest, trainable);
-  return cost.total_bytes - not_held - fewer_kept * trainable + received;
+  return cost.in_turn_bytes - not_held - fewer_kept * trainable + received;
 }
 
 }  // namespace crosstalk

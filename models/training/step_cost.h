@@ -24,17 +24,19 @@ struct StepCost {
   int64_t parameter_bytes = 0;
   int64_t optimizer_bytes = 0;   // the optimizer's state
   int64_t activation_bytes = 0;  // what the peak takes beyond these two
+  int64_t in_turn_bytes = 0;     // total_bytes of the same step with its parts one after another
 };
 
 // A model's structure, without its parameters' values.
 std::unique_ptr<Model> MakeModelOfShapes(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
-// For NumThreads() threads: each has buffers of its own, and its own part where parts are computed beside each other. total_bytes is the peak of a real step on one thread to the
-// byte, and a bound of it on more. Counts into the process's MemoryStats, and resets their peak.
+// For NumThreads() threads: each has buffers of its own, and its own part where parts are computed beside each other.
+// total_bytes is the peak of a real step on one thread to the byte, and a bound of it on more. Counts into the
+// process's MemoryStats, and resets their peak.
 StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary);
 
 // Of the most loaded of so many ranks, which compute the step's parts together and hold the optimizer's state of the
-// parameters that they update alone: total_bytes less what it does not hold, plus the largest gradients that it
+// parameters that they update alone: in_turn_bytes less what it does not hold, plus the largest gradients that it
 // receives.
 // `cost` is EstimateStep's.
 int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks);
