@@ -160,7 +160,7 @@ TEST(LoopTest, AStepIsAPureFunctionOfParametersStateStepAndSeed) {
   EXPECT_TRUE(AllValues(ParameterTensors(second.model)) == expected);
 }
 
-TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
+void ExpectNoUpdateByANonFiniteLoss() {
   Rig rig(2);
   rig.loop.Step();
   for (const NamedParameter& parameter : rig.model.Parameters()) {
@@ -182,6 +182,14 @@ TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
     const uint32_t* bits = reinterpret_cast<const uint32_t*>(parameters[i].tensor.data<float>());
     EXPECT_TRUE(std::vector<uint32_t>(bits, bits + parameters[i].tensor.num_elements()) == before[i])
         << parameters[i].name;
+  }
+}
+
+TEST(LoopTest, ANonFiniteLossMakesNoUpdateAndNamesTheLayer) {
+  for (const int threads : {1, 2}) {  // one part after the other, and beside it
+    SCOPED_TRACE(threads);
+    const ThreadsScope scope(threads);
+    ExpectNoUpdateByANonFiniteLoss();
   }
 }
 
