@@ -32,7 +32,7 @@ class LeafGradients {
   // Of leaf `i`, which has none then. Undefined: no Backward has reached it.
   Tensor Take(size_t i);
 
-  // The node that stands for a leaf's; the tape's to call.
+  // A leaf's node here, or the given one; the tape's to call.
   const std::shared_ptr<internal::Node>& Replace(const std::shared_ptr<internal::Node>& leaf) const {
     const auto found = own_.find(leaf.get());
     return found == own_.end() ? leaf : found->second;

@@ -23,6 +23,7 @@
 #include "crosstalk/autograd/einsum/einsum.h"
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/grad_check.h"
+#include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/ops_attention.h"
 #include "crosstalk/autograd/ops_dropout.h"
