@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/training/data.h"
+#include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -79,6 +80,10 @@ int TraceStep(const OptionTable& options, RankGroup* ranks) {
   const TrainingData data = OpenTrainingData(*config, nullptr, [&signals] { return signals.Received() != 0; });
   TrainingInMemory training(config, data, ranks);
 
+  const int64_t parts = config->optimization.accumulate;
+  if (ranks == nullptr && AreBesideEachOther(parts, training.model().Parameters())) {
+    PrintMessage("the ", parts, " parts are traced one after another; training computes them beside each other");
+  }
   const Precision precision = config->optimization.precision;
   const double before = PeakGflops(precision);
   const std::vector<TraceEvent> events = TraceMedianStep(training.loop(), settings.repetitions, signals);

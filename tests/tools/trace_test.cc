@@ -112,6 +112,15 @@ TEST(TraceCommandTest, TracesAStepOfTraining) {
   EXPECT_TRUE(Contains(ReadFile(page), "fused_attention"));
 }
 
+TEST(TraceCommandTest, SaysThatItTracesPartsOneAfterAnother) {
+  const auto trace = [](const char* shards) {
+    return Succeeded(RunCommand({"trace", "--d-model", "32", "--layers", "1", "--heads", "4", "--batch", "2",
+                                 "--repetitions", "1", "--tokenizer", "bytes", "--threads", "2", "--shards", shards}));
+  };
+  EXPECT_TRUE(Contains(trace("2").errors, "2 parts are traced one after another"));
+  EXPECT_FALSE(Contains(trace("1").errors, "one after another"));
+}
+
 TEST(TraceCommandTest, RefusesWhatItCannotDo) {
   ExpectExit(RunCommand({"trace", "--repetitions", "0"}), 2, {"--repetitions"});
   ExpectExit(RunCommand({"trace", "--init-from", "runs/x"}), 2, {"--init-from"});
