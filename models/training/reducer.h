@@ -82,10 +82,10 @@ class PartTree {
 // The most gradients, each of all parameters, that a tree keeps while a part is computed, the parts being in order.
 int MostGradientsKept(int64_t parts);
 
-// Whether a loop computes so many parts of a step of these parameters beside each other, each on one thread: a small
-// model's operations are too short to be divided among threads. Otherwise one after another, each on all of
-// NumThreads(), where that leaves fewer threads without work (of rounds with a part a thread, more than an eighth), or
-// where the gradients of all parts would take more than kMostApartBytes.
+// Whether a loop computes so many parts of a step of these parameters beside each other, each on one of NumThreads(): a
+// small model's operations are too short to be divided among threads. Otherwise each part is computed on all of them,
+// one after another: where more than an eighth of the threads' turns would be without a part, or where the gradients of
+// all parts would take more than kMostApartBytes.
 bool AreBesideEachOther(int64_t parts, const std::vector<NamedParameter>& parameters);
 inline constexpr int64_t kMostApartBytes = int64_t{256} << 20;
 
