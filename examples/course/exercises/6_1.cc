@@ -3,8 +3,9 @@
 // How many multiplications does talking-heads attention take between its projections, for n queries and m memory
 // positions of one example?
 //
-//   J[n, m, h_k] = Q[n, d_k, h_k]·K[m, d_k, h_k]    L = J·P_l[h_k, h]    U = W·P_w[h, h_v]    O[n, d_v, h_v] = U·V[m,
-//   d_v, h_v]
+//   J[n, m, h_k] = Q[n, d_k, h_k]·K[m, d_k, h_k]       L = J·P_l[h_k, h]
+//
+//   O[n, d_v, h_v] = U·V[m, d_v, h_v]                  U = W·P_w[h, h_v]
 #include "tests/course/exercise.h"
 
 using namespace course;
