@@ -2,11 +2,12 @@
 // application of a layer gives J, L, W and U beside its output.
 //
 //   std::vector<AttentionCapture> maps;
-//   {
-//     const std::function<void(const AttentionCapture&)> take = [&](const AttentionCapture& one) { maps.push_back(one);
-//     }; const ContextScope captured(&OpContext::capture, &take); const ContextScope no_grad = NoGrad();
-//     model.Outputs(batch, OutputDetail::kResults, ForwardContext());
-//   }
+//
+//   const std::function<void(const AttentionCapture&)> take = [&](const auto& one) { maps.push_back(one); };
+//
+//   const ContextScope captured(&OpContext::capture, &take);
+//
+//   model.Outputs(batch, OutputDetail::kResults, ForwardContext());
 #pragma once
 
 #include <string>
