@@ -58,7 +58,7 @@ FieldTable<ReproduceSettings> ReproduceFields() {
                       StrCat("One of ", Join(TableNames(), ", "), ", or all: each of the paper's.")),
            MakeOption("--scale", &S::scale, "NAME",
                       StrCat("One of ", Join(ScaleNames(), ", "),
-                             ", or a file like theirs; by default smoke, and small for heads.")),
+                             ", or a file like theirs; by default smoke, and small for our own tables.")),
            MakeOption("--seeds", &S::seeds, "N", "Seeds 1 to N; the scale's number by default.",
                       {.range = {1, 10'000}}),
            MakeOption("--data", &S::data, "PATH", "Text to train on; the scale's or the built-in corpus by default."),
