@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "tools/report/axis.h"
 #include "tools/report/chart.h"
 #include "tools/report/curve.h"
+#include "tools/report/drawing.h"
 #include "tools/report/heat_map.h"
 #include "tools/report/page.h"
 #include "tools/report/sparkline.h"
@@ -31,6 +33,12 @@ size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
   return count;
+}
+
+TEST(SeriesClassTest, DiffersBeyondTheColours) {
+  std::set<std::string> classes;
+  for (size_t i = 0; i < 32; ++i) classes.insert(SeriesClass(i, 32));
+  EXPECT_EQ(classes.size(), 32);
 }
 
 TEST(EscapeHtmlTest, LeavesNothingThatHtmlWouldRead) {

@@ -103,7 +103,9 @@ std::string Across(double place) {
 std::string Down(double place) { return Across(1 - place); }
 
 std::string SeriesClass(size_t index, size_t count) {
-  return StrCat("s", index % kColours, count > 1 ? StrCat(" d", index % kDashes) : "");
+  // The ninth series has the first one's colour, and another dash: 32 of them differ.
+  const size_t dash = (index + index / kColours) % kDashes;
+  return StrCat("s", index % kColours, count > 1 ? StrCat(" d", dash) : "");
 }
 
 ChartDrawing DrawChart(const LineChartOptions& options, const std::vector<Series>& series) {
