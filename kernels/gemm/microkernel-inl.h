@@ -107,9 +107,10 @@ HWY_NOINLINE void Microkernel(int64_t depth, const Packed* HWY_RESTRICT a, int64
   }
   // Three rows are reached from one address, by the stride once and twice: there are not as many registers as rows.
   const Packed* a_rows[(R + 2) / 3];
-  // Of A where it lies, each k is in a line of its own, which no hardware prefetcher foresees: asked for so many early.
-  constexpr int64_t kAhead = 16;
   for (int i = 0; i < (R + 2) / 3; ++i) a_rows[i] = a + 3 * i * a_stride;
+  // Of A where it lies, each k is in a line of its own, which no hardware prefetcher foresees: asked for so many early.
+  // Where A is packed, its lines are there anyway.
+  constexpr int64_t kAhead = 16;
   for (int64_t k = 0; k < depth; ++k) {
     ahead.Next();
     if constexpr (kLayout == RowLayout::kByDepth) {
