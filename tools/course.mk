@@ -66,4 +66,5 @@ grade: $(COURSE_GRADE) $(COURSE_PARTS)  ## points of all solutions in exercises/
 	@mkdir -p $(BUILD)/course
 	@$(COURSE_GRADE) $(COURSE_GRADE_ARGUMENTS) $(if $(filter SUBMISSION,$(GIVEN)),--students $(call quoted,$(SUBMISSION)),exercises)
 
+everything: $(COURSE_PARTS) $(COURSE_GRADE)
 -include $(patsubst %.o,%.d,$(COURSE_OBJECTS) $(call object,$(COURSE_MAIN) tests/course/grade.cc))

@@ -295,7 +295,7 @@ clean:  ## delete what was built (runs/ is yours and stays)
 DIST := crosstalk-$(VERSION)
 .PHONY: dist
 dist:  ## the sources of the last commit as an archive, build/crosstalk-VERSION.tar.gz, and its .sha256
-	@git rev-parse --verify -q HEAD > /dev/null || { echo "make dist: this is no git clone" >&2; exit 1; }
+	@git ls-tree --name-only HEAD 2> /dev/null | grep -qx Makefile || { echo "make dist: this is no git clone" >&2; exit 1; }
 	@mkdir -p $(BUILD)
 	@git -c tar.umask=0022 -c tar.tar.gz.command='gzip -n -9' archive --format=tar.gz --prefix=$(DIST)/ \
 	  -o $(BUILD)/$(DIST).tar.gz HEAD

@@ -20,9 +20,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> kSources = {
-    "runtime", "kernels",  "autograd",  "nn",      "models",       "tools",         "tests", "examples",
-    "docs",    "Makefile", "README.md", "LICENSE", "packages.txt", ".clang-format", ".ci"};
+const std::vector<std::string> kSources = {"runtime",       "kernels",     "autograd", "nn",           "models",
+                                           "tools",         "tests",       "examples", "docs",         "Makefile",
+                                           "README.md",     "ARTIFACT.md", "LICENSE",  "CITATION.cff", "packages.txt",
+                                           ".clang-format", ".ci"};
 constexpr char kEverything[] = "everything";
 // A fault may make a loop endless, or an allocation huge: then the system ends the test rather than anything else.
 constexpr char kEndFirst[] = "echo 1000 > /proc/self/oom_score_adj";
