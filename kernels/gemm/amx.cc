@@ -1,5 +1,6 @@
 #include "crosstalk/kernels/gemm/amx.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -40,15 +41,24 @@ bool AskForTiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// Palette 1: eight tiles, all of them whole.
+// Palette 1: eight tiles. Tiles 0 to 3 hold the sums, two by two, 4 and 5 A's rows, 6 and 7 B's columns.
 struct alignas(64) TileConfiguration {
+  explicit TileConfiguration(const TileShape& shape) {
+    std::fill_n(rows, 6, static_cast<uint8_t>(shape.rows / 2));
+    std::fill_n(rows + 6, 2, static_cast<uint8_t>(shape.depth));
+    std::fill_n(row_bytes + 4, 2, static_cast<uint16_t>(4 * shape.depth));
+  }
   uint8_t palette = 1, start_row = 0;
   uint8_t reserved[14] = {};
   uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  uint8_t rows[16] = {};
 };
 static_assert(sizeof(TileConfiguration) == 64);
-constexpr TileConfiguration kWholeTiles;
+
+void Configure(const TileShape& shape) {
+  const TileConfiguration configuration(shape);
+  asm volatile("ldtilecfg %0" : : "m"(configuration));
+}
 
 #endif
 
@@ -61,10 +71,15 @@ bool HasTiles() {
   return has;
 }
 
-// Tiles 0 to 3 hold the sums, two by two, 4 and 5 A's rows, 6 and 7 B's columns. The compiler never uses one itself, so
-// that what they hold stays from one statement to the next.
-AmxTiles::AmxTiles() { asm volatile("ldtilecfg %0" : : "m"(kWholeTiles)); }
+// The compiler never uses a tile itself, so that what they hold stays from one statement to the next.
+AmxTiles::AmxTiles() { Configure(shape_); }
 AmxTiles::~AmxTiles() { asm volatile("tilerelease"); }
+
+void AmxTiles::Reshape(const TileShape& shape) {
+  if (shape == shape_) return;
+  shape_ = shape;
+  Configure(shape);
+}
 
 void AmxTiles::Clear() { asm volatile("tilezero %tmm0\n\ttilezero %tmm1\n\ttilezero %tmm2\n\ttilezero %tmm3"); }
 
@@ -80,21 +95,34 @@ void AmxTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, i
       "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\t"
       "tdpbf16ps %%tmm7, %%tmm5, %%tmm3"
       :
-      : [a0] "r"(a), [a1] "r"(a + kTileSize * a_stride), [a_bytes] "r"(a_bytes), [b0] "r"(b), [b1] "r"(b + kTileSize),
-        [b_bytes] "r"(b_bytes)
+      : [a0] "r"(a), [a1] "r"(a + shape_.rows / 2 * a_stride), [a_bytes] "r"(a_bytes), [b0] "r"(b),
+        [b1] "r"(b + kTileSize), [b_bytes] "r"(b_bytes)
       : "memory");
 }
 
-void AmxTiles::Store(float* sums) const {
-  constexpr int64_t kRowBytes = kTileBlock * sizeof(float);
-  float* const lower = sums + kTileSize * kTileBlock;
+void AmxTiles::Load(const float* sums, int64_t stride) {
+  const float* const lower = sums + shape_.rows / 2 * stride;
+  asm volatile(
+      "tileloadd (%[s0], %[bytes], 1), %%tmm0\n\t"
+      "tileloadd (%[s1], %[bytes], 1), %%tmm1\n\t"
+      "tileloadd (%[s2], %[bytes], 1), %%tmm2\n\t"
+      "tileloadd (%[s3], %[bytes], 1), %%tmm3"
+      :
+      :
+      [s0] "r"(sums), [s1] "r"(sums + kTileSize), [s2] "r"(lower), [s3] "r"(lower + kTileSize), [bytes] "r"(4 * stride)
+      : "memory");
+}
+
+void AmxTiles::Store(float* sums, int64_t stride) const {
+  float* const lower = sums + shape_.rows / 2 * stride;
   asm volatile(
       "tilestored %%tmm0, (%[s0], %[bytes], 1)\n\t"
       "tilestored %%tmm1, (%[s1], %[bytes], 1)\n\t"
       "tilestored %%tmm2, (%[s2], %[bytes], 1)\n\t"
       "tilestored %%tmm3, (%[s3], %[bytes], 1)"
       :
-      : [s0] "r"(sums), [s1] "r"(sums + kTileSize), [s2] "r"(lower), [s3] "r"(lower + kTileSize), [bytes] "r"(kRowBytes)
+      :
+      [s0] "r"(sums), [s1] "r"(sums + kTileSize), [s2] "r"(lower), [s3] "r"(lower + kTileSize), [bytes] "r"(4 * stride)
       : "memory");
 }
 
@@ -103,18 +131,20 @@ void AmxTiles::Store(float* sums) const {
 bool HasTiles() { return false; }
 AmxTiles::AmxTiles() = default;
 AmxTiles::~AmxTiles() = default;
+void AmxTiles::Reshape(const TileShape& shape) { shape_ = shape; }
 void AmxTiles::Clear() {}
+void AmxTiles::Load(const float*, int64_t) {}
 void AmxTiles::AddStep(const uint32_t*, int64_t, const uint32_t*, int64_t) {}
-void AmxTiles::Store(float*) const {}
+void AmxTiles::Store(float*, int64_t) const {}
 
 #endif
 
 void ModelTiles::Clear() { std::memset(sums_, 0, sizeof sums_); }
 
 void ModelTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
-  for (int64_t r = 0; r < kTileBlock; ++r) {
+  for (int64_t r = 0; r < shape_.rows; ++r) {
     float even[kTileBlock] = {}, odd[kTileBlock] = {};
-    for (int64_t p = 0; p < kTileSize; ++p) {
+    for (int64_t p = 0; p < shape_.depth; ++p) {
       const uint32_t x = a[r * a_stride + p];
       for (int64_t c = 0; c < kTileBlock; ++c) {
         const uint32_t y = b[p * b_stride + c];
@@ -126,6 +156,14 @@ void ModelTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b,
   }
 }
 
-void ModelTiles::Store(float* sums) const { std::memcpy(sums, sums_, sizeof sums_); }
+void ModelTiles::Load(const float* sums, int64_t stride) {
+  for (int64_t r = 0; r < shape_.rows; ++r) {
+    for (int64_t c = 0; c < kTileBlock; ++c) sums_[r][c] = Flushed(sums[r * stride + c]);
+  }
+}
+
+void ModelTiles::Store(float* sums, int64_t stride) const {
+  for (int64_t r = 0; r < shape_.rows; ++r) std::memcpy(sums + r * stride, sums_[r], sizeof sums_[r]);
+}
 
 }  // namespace crosstalk::kernels

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace crosstalk::kernels {
 
@@ -20,8 +21,15 @@ inline constexpr int64_t kTileBlock = 2 * kTileSize;  // rows and columns of C t
 // Whether this CPU has tiles of bfloat16 and the kernel lets the process use them, which the first call asks for.
 bool HasTiles();
 
-// Sums of kTileBlock × kTileBlock, in the tile registers of a thread from construction to destruction: one of these at
-// a time. Only where HasTiles().
+// A block of sums, `rows` × 32, to which a step adds the products of `depth` pairs: at most 32, an even number, and 16.
+// What lies beyond is neither read nor written.
+struct TileShape {
+  int64_t rows = kTileBlock, depth = kTileSize;
+  bool operator==(const TileShape&) const = default;
+};
+
+// A block in the tile registers of a thread, its own from construction to destruction: one of these at a time. Only
+// where HasTiles().
 class AmxTiles {
  public:
   AmxTiles();
@@ -29,21 +37,56 @@ class AmxTiles {
   AmxTiles(const AmxTiles&) = delete;
   AmxTiles& operator=(const AmxTiles&) = delete;
 
+  void Reshape(const TileShape& shape);  // takes about 40 ns, if it is another; the sums are lost
   void Clear();
-  // sums += A[32, 16 pairs] · B[16 pairs, 32]. A's rows are `a_stride` pairs apart, B's `b_stride`.
+  void Load(const float* sums, int64_t stride);  // [rows, stride]; numbers below 2^-126 count as 0
+  // sums += A[rows, depth] · B[depth, 32]. A's rows are `a_stride` pairs apart, B's `b_stride`.
   void AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride);
-  void Store(float* sums) const;  // [32, 32]
+  void Store(float* sums, int64_t stride = kTileBlock) const;  // [rows, stride]
+  const TileShape& shape() const { return shape_; }
+
+ private:
+  TileShape shape_;
 };
 
 // The same in software, to the bit: what tests run, and what gives a machine without tiles the bits of one with them.
 class ModelTiles {
  public:
+  void Reshape(const TileShape& shape) { shape_ = shape; }
   void Clear();
+  void Load(const float* sums, int64_t stride);
   void AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride);
-  void Store(float* sums) const;
+  void Store(float* sums, int64_t stride = kTileBlock) const;
+  const TileShape& shape() const { return shape_; }
 
  private:
+  TileShape shape_;
   float sums_[kTileBlock][kTileBlock];
+};
+
+// Either of them, chosen at run time.
+class MatrixTiles {
+ public:
+  explicit MatrixTiles(bool hardware) {
+    if (hardware) hardware_.emplace();
+  }
+  // use(block) with a block of this shape.
+  template <class Use>
+  void With(const TileShape& shape, const Use& use) {
+    const auto reshaped = [&](auto& block) {
+      block.Reshape(shape);
+      use(block);
+    };
+    if (hardware_) {
+      reshaped(*hardware_);
+    } else {
+      reshaped(model_);
+    }
+  }
+
+ private:
+  std::optional<AmxTiles> hardware_;
+  ModelTiles model_;
 };
 
 }  // namespace crosstalk::kernels

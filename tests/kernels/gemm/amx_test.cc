@@ -103,5 +103,39 @@ TEST(TilesTest, TheProcessorAgreesWithTheModel) {
   }
 }
 
+// sums[r][c], of which `shape` is added to, and what is beyond.
+template <class Tiles>
+std::vector<float> Added(const Operands& x, const TileShape& shape, int64_t steps) {
+  std::vector<float> sums(32 * 40);
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<float>(i);
+  Tiles tiles;
+  tiles.Reshape(shape);
+  tiles.Load(sums.data(), 40);
+  for (int64_t p = 0; p < steps * shape.depth; p += shape.depth) {
+    tiles.AddStep(x.a_pairs.data() + p, x.pairs, x.b_pairs.data() + p * 32, 32);
+  }
+  tiles.Store(sums.data(), 40);
+  return sums;
+}
+
+TEST(TilesTest, BlocksOfFewerRowsAndPairsAreAddedToWhatTheyHold) {
+  const Operands x(48);
+  for (const TileShape& shape : {TileShape{2, 1}, TileShape{6, 5}, TileShape{24, 12}, TileShape{32, 16}}) {
+    const std::vector<float> sums = Added<ModelTiles>(x, shape, 3);
+    for (int64_t r = 0; r < 32; ++r) {
+      for (int64_t c = 0; c < 40; ++c) {
+        double expected = static_cast<double>(r * 40 + c);
+        for (int64_t k = 0; r < shape.rows && c < 32 && k < 6 * shape.depth; ++k) {
+          expected += double{x.A(r, k)} * double{x.B(k, c)};
+        }
+        ASSERT_NEAR(sums[static_cast<size_t>(r * 40 + c)], expected, 1e-3) << r << ", " << c;
+      }
+    }
+    if (!HasTiles()) continue;
+    const std::vector<float> hardware = Added<AmxTiles>(x, shape, 3);
+    ASSERT_EQ(std::memcmp(sums.data(), hardware.data(), sums.size() * sizeof(float)), 0) << shape.rows;
+  }
+}
+
 }  // namespace amx_test
 }  // namespace crosstalk::kernels
