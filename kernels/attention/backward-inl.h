@@ -102,9 +102,9 @@ HWY_INLINE void LogitGradients(const BackwardTile& tile, const ChunkTile& at, co
 // and one tile T for each of `tiles`; in bfloat16 both in pairs of queries. Tiles that are whole go together, so that
 // the sums are visited once. `first`: the sums hold nothing yet.
 template <class Terms>
-HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t size, const TileExtent* extents,
-                            int64_t tiles, const LaneOf<Terms>* A, const LaneOf<Terms>* T, int64_t tile_floats,
-                            bool first, float* sums) {
+HWY_INLINE void AddToMemory(const AttentionPlan& plan, MatrixTiles* matrix_tiles, int64_t heads, int64_t size,
+                            const TileExtent* extents, int64_t tiles, const LaneOf<Terms>* A, const LaneOf<Terms>* T,
+                            int64_t tile_floats, bool first, float* sums) {
   const int64_t pitch = Terms::kTerms == 1 ? plan.pitch : plan.half_pitch;
   int64_t end;
   for (int64_t t = 0; t < tiles; t = end) {
@@ -119,9 +119,9 @@ HWY_INLINE void AddToMemory(const AttentionPlan& plan, int64_t heads, int64_t si
       const auto* b = T + t * tile_floats + k * pitch + first_row / Terms::kTerms * kChunk;
       const float* next = sum + heads * size * kChunk;
       if (first) {
-        TileTN<Terms, Result::kSet>(rows, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, Result::kSet>(matrix_tiles, rows, end - t, tile_floats, size, a, b, sum, next);
       } else {
-        TileTN<Terms, Result::kAdd>(rows, end - t, tile_floats, size, a, b, sum, next);
+        TileTN<Terms, Result::kAdd>(matrix_tiles, rows, end - t, tile_floats, size, a, b, sum, next);
       }
     }
     first = false;
@@ -158,6 +158,7 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
   const BackwardScratch& scratch = *tile[0].scratch;
   constexpr bool kPairs = Terms::kTerms > 1;
   const ChunkSizes sizes = ChunkSizes::Of<Terms>(plan);
+  MatrixTiles* const sums_on = plan.sums_on_tiles ? tile[0].tiles : nullptr;
   TileExtent extents[kMostTiles];
   // A dynamic mixing's sums are added to tile by tile: this task's turn, and zeros for the first one.
   const auto start_mixing_sums = [&](const OrderedReduction& order, MixingSide side, int64_t c) {
@@ -182,8 +183,9 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
     if (!with_values) return;
     const auto* U = AtChunk<Terms>(tile[0], c).U.template Of<const LaneOf<Terms>>();
     sums.V_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, plan.h_v, s.d_v, extents, tiles, scratch.dO_rows.template Of<const LaneOf<Terms>>(), U,
-                       sizes.U, sums.turn == 0, sums.V + c * plan.h_v * s.d_v * kChunk);
+    AddToMemory<Terms>(plan, sums_on, plan.h_v, s.d_v, extents, tiles,
+                       scratch.dO_rows.template Of<const LaneOf<Terms>>(), U, sizes.U, sums.turn == 0,
+                       sums.V + c * plan.h_v * s.d_v * kChunk);
     sums.V_order->Done(sums.first_chunk + c);
   };
   for (int64_t t = 0; t < tiles; ++t) StartTile<Terms>(tile[t], O, dO, stats);
@@ -204,7 +206,8 @@ HWY_NOINLINE void BackwardBlock(BackwardTile* tile, int64_t tiles, const MemoryS
       if (!at.extent.skip) LogitGradients<Terms>(tile[t], at, sums);
     }
     sums.K_order->WaitFor(sums.first_chunk + c, sums.turn);
-    AddToMemory<Terms>(plan, plan.h_k, s.d_k, extents, tiles, scratch.Q_rows.template Of<const LaneOf<Terms>>(),
+    AddToMemory<Terms>(plan, sums_on, plan.h_k, s.d_k, extents, tiles,
+                       scratch.Q_rows.template Of<const LaneOf<Terms>>(),
                        AtChunk<Terms>(tile[0], c).dJ.template Of<const LaneOf<Terms>>(), sizes.J, sums.turn == 0,
                        sums.K + c * plan.h_k * s.d_k * kChunk);
     sums.K_order->Done(sums.first_chunk + c);

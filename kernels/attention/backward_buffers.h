@@ -157,7 +157,7 @@ struct BackwardScratch {
   float* dropout;              // a tile
   float* distances = nullptr;  // [h][BlockDistances()]
   // By MixingSide: the gradient of P, each query's packed mixing and its transpose, the gradient of R_X.
-  float* P[2] = {};       // [in][out][kPartialSums]
+  float* P[2] = {};       // [in][out][kPartialSums]; on tiles [in][out]
   Lanes mixing[2];        // [tile][rows]
   Lanes mixing_back[2];   // [tile][rows]
   float* R_X[2][2] = {};  // by MixingForm: [block][in][out][kPartialSums], and of factors [block][5][h][kPartialSums]

@@ -57,9 +57,15 @@ HWY_INLINE void AddMixingGradientsOfPairs(const BackwardTile& tile, const ChunkT
   const int64_t in = plan.mixings[side].in, out = plan.mixings[side].out;
   const int64_t first_row = at.extent.first_row, rows = plan.rows - first_row;
   if (tile.scratch->P[side] != nullptr) {
-    const int64_t piece = std::min(rows, MixingGradientPiece(in, out, rows)), first = first_row * kPartialSums;
-    HeadMixingGradient<Terms>(in, out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums,
-                              tile.scratch->P[side], out * kPartialSums, kPartialSums);
+    const int64_t first = first_row * kPartialSums;
+    if (plan.mixes_on_tiles) {
+      HeadMixingGradientOnTiles(*tile.tiles, in, out, rows, x + first, dy + first, plan.half_pitch,
+                                tile.scratch->P[side]);
+    } else {
+      const int64_t piece = std::min(rows, MixingGradientPiece(in, out, rows));
+      HeadMixingGradient<Terms>(in, out, rows, piece, x + first, dy + first, plan.half_pitch, kPartialSums,
+                                tile.scratch->P[side], out * kPartialSums, kPartialSums);
+    }
   }
   if (plan.mixings[side].has_factors()) AddFactorGradientsOf<Terms>(tile, at, sums, side, x, dy);
   if (tile.R_X[side][kMatrix] != nullptr) {
@@ -93,8 +99,8 @@ HWY_INLINE void RecomputeValuesTile(const BackwardTile& tile, const ChunkTile& a
   Pair *U_pairs = at.U.Of<Pair>(), *W_pairs = at.W.Of<Pair>();  // W of mixed weights
   const bool by_position = plan.mixings[kWeights].MixesByPosition();
   if (s.MixesWeights() && !by_position && !drops) {
-    MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row, W_pairs,
-                                           U_pairs);
+    MixTile<Terms, Result::kPositionPairs>(plan, tile.tiles, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], first_row,
+                                           W_pairs, U_pairs);
     QueriesOfPositions(plan, s.h_v, first_row, U_pairs, U_pairs);
   } else {
     if (s.MixesWeights()) {
@@ -124,8 +130,8 @@ HWY_INLINE void MixGradientsOfPairs(const BackwardTile& tile, const ChunkTile& a
   const AttentionShape& s = plan.shape;
   const int64_t first_row = at.extent.first_row;
   if (!plan.mixings[kLogits].MixesByPosition()) {
-    return MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_k, tile.mixing_back[kLogits], first_row,
-                                                  dL, dJ, NextKept<Terms>(tile, at));
+    return MixTile<Terms, Result::kPositionPairs>(plan, tile.tiles, plan.Lanes(s.h), s.h_k, tile.mixing_back[kLogits],
+                                                  first_row, dL, dJ, NextKept<Terms>(tile, at));
   }
   float* sum = tile.scratch->J_tile;
   MixSideBack<Terms>(tile, at, kLogits, dL, sum, NextKept<Terms>(tile, at));

@@ -33,7 +33,7 @@ HWY_INLINE void ValueGradients(const BackwardTile& tile, const ChunkTile& at, in
   const auto* V = tile.packed->V_by_position.template Of<const LaneOf<Terms>>() +
                   MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNT<Terms, kResult>(plan.rows - first_row, depth,
+    TileNT<Terms, kResult>(tile.tiles, plan.rows - first_row, depth,
                            tile.dO.template Of<const LaneOf<Terms>>() + (k * plan.rows + first_row) * depth,
                            V + k * V_size, dU + k * pitch + first_row * kColumns<kResult>,
                            NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
@@ -103,7 +103,7 @@ HWY_INLINE void MixSideBack(const BackwardTile& tile, const ChunkTile& at, Mixin
   const int64_t first_row = at.extent.first_row, out = plan.Lanes(mixes.out);
   const bool matrices = tile.mixing_back[side].data != nullptr;
   if (matrices) {
-    MixTile<Terms, Result::kSet>(plan, out, mixes.in, tile.mixing_back[side], first_row, dy, dx, prefetch);
+    MixTile<Terms, Result::kSet>(plan, tile.tiles, out, mixes.in, tile.mixing_back[side], first_row, dy, dx, prefetch);
   } else if (mixes.has[kPerPosition]) {
     ClearTile(plan, mixes.in, first_row, dx);
   }
@@ -152,7 +152,7 @@ HWY_INLINE void AddToQueries(const BackwardTile& tile, const ChunkTile& at, cons
   const auto* K = tile.packed->K_by_size.template Of<const LaneOf<Terms>>() +
                   MemoryTile(plan, tile.b, tile.group, at.chunk) * plan.h_k * K_size;
   for (int64_t k = 0; k < plan.h_k; ++k) {
-    TileNN<Terms>(plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow, K + k * K_size,
+    TileNN<Terms>(tile.tiles, plan.rows - first_row, plan.d_k_padded, dJ + k * pitch + first_row * kRow, K + k * K_size,
                   tile.dQ + (k * plan.rows + first_row) * plan.d_k_padded,
                   NextShare(tile, K + (plan.h_k + k) * K_size, K_size), K_size / plan.tiles);
   }

@@ -70,7 +70,8 @@ HWY_INLINE MemorySums MemoryOfTask(const BackwardTasks& tasks, int64_t b, int64_
 
 // Task (b, group, block), numbered in that order: one block of queries.
 template <class Terms>
-HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch& thread_scratch, int64_t task) {
+HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch& thread_scratch,
+                               MatrixTiles* matrix_tiles, int64_t task) {
   const BackwardPass& pass = tasks.pass;
   const AttentionPlan& plan = pass.plan;
   const AttentionShape& s = plan.shape;
@@ -94,7 +95,7 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
   const int64_t tiles = CeilDivide(std::min(plan.block, s.n - block * plan.block), plan.rows);
   std::array<BackwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t) {
-    tile[t] = {MakeQueryTile(plan, pass.call, tasks.packed, pass.stats, b, group, block, t)};
+    tile[t] = {MakeQueryTile(plan, pass.call, tasks.packed, pass.stats, matrix_tiles, b, group, block, t)};
     tile[t].scratch = &scratch;
     tile[t].out = &pass.out;
     tile[t].dbias = dense_bias ? pass.out.bias.data : nullptr;
@@ -107,7 +108,12 @@ HWY_NOINLINE void BackwardTask(const BackwardTasks& tasks, const BackwardScratch
 
   for (const MixingSide side : kMixingSides) {
     const int64_t size = plan.mixings[side].size();
-    if (scratch.P[side] != nullptr) SumLanes(size, scratch.P[side], sums.P[side] + task * size);
+    if (scratch.P[side] == nullptr) continue;
+    if (plan.mixes_on_tiles) {
+      std::copy_n(scratch.P[side], size, sums.P[side] + task * size);
+    } else {
+      SumLanes(size, scratch.P[side], sums.P[side] + task * size);
+    }
   }
   if (scratch.distances != nullptr) {
     SumBuckets(plan, pass.call.distance_bucket, block * plan.block, scratch.distances,
@@ -217,10 +223,10 @@ void BackwardIn(const BackwardPass& pass) {
       bias_order(wanted.bias ? plan.groups * plan.blocks : 0);
   const BackwardTasks shared{pass, wanted, packed, sums, K_order, V_order, bias_order};
   const auto run = [&](int64_t task, int slot) {
-    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
+    typename Terms::Arithmetic arithmetic(plan);
     const auto own = static_cast<size_t>(slot);
     if (s.Convolves()) return BackwardStripTask<Terms>(shared, strip_scratch[own], task);
-    BackwardTask<Terms>(shared, scratch[own], task);
+    BackwardTask<Terms>(shared, scratch[own], arithmetic.tiles(), task);
   };
   const TaskOrder order(plan, wanted, threads);
   const auto pack = [&](int64_t b, int64_t chunk) { PackMemoryChunk<Terms>(plan, call, packed, b, chunk); };

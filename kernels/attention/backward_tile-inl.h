@@ -78,6 +78,27 @@ HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, c
   }
 }
 
+// The same of dO as PackQueries has it on tiles, a row's halves side by side: in kPartialSums partial sums.
+HWY_NOINLINE inline void RowProductsOfNeighbours(int64_t rows, int64_t padded_rows, int64_t size, const float* O,
+                                                 int64_t stride, const Pair* dO, float* D) {
+  const Tag<float> d;
+  for (int64_t q = 0; q < rows; ++q) {
+    FloatVector sum[kSumVectors];
+    CROSSTALK_UNROLL
+    for (int v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
+    const uint16_t* halves = reinterpret_cast<const uint16_t*>(dO) + q * size;
+    for (int64_t e = 0; e < size; e += kPartialSums) {
+      CROSSTALK_UNROLL
+      for (int v = 0; v < kSumVectors; ++v) {
+        const int64_t at = e + v * kLanes;
+        sum[v] = hn::MulAdd(LoadHalvesWidened(halves + at, kLanes), hn::LoadU(d, O + q * stride + at), sum[v]);
+      }
+    }
+    D[q] = SumOfLanes64<float>(sum);
+  }
+  std::fill(D + rows, D + padded_rows, 0.0f);
+}
+
 // Each side's mixing and its transpose: each query's matrix where they differ, else the one that all share.
 template <class Terms>
 HWY_INLINE void StartMixings(BackwardTile& tile) {
@@ -132,6 +153,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   const auto copy_rows = [&](int64_t size, const ConstRows& head, LaneOf<Terms>* out) HWY_ATTR {
     if constexpr (Terms::kTerms == 1) {
       CopyPadded(rows, plan.rows, size, size, head.data(), head.stride, out);
+    } else if (plan.sums_on_tiles) {
+      PackQueriesOfColumns<Terms>(rows, plan.rows, size, head, out);
     } else {
       PackRowPairs<Terms>(plan.rows / 2, 2, 1, rows, size, size, head, out);
     }
@@ -139,7 +162,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   for (int64_t k = 0; k < plan.h_k; ++k) {
     const ConstRows head = call.Q.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_k + k) * s.d_k;
     if (!plan.in_place && tile.L == nullptr) {
-      PackQueries<Terms>(rows, plan.rows, s.d_k, head, static_cast<float>(call.scale),
+      PackQueries<Terms>(plan.on_tiles, rows, plan.rows, s.d_k, head, static_cast<float>(call.scale),
                          Q.template Of<LaneOf<Terms>>() + k * Q_size);
     }
     copy_rows(s.d_k, head,
@@ -147,7 +170,8 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   }
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(tile.b, tile.first_query, s.n) + (tile.group * plan.h_v + k) * s.d_v;
-    PackQueries<Terms>(rows, plan.rows, s.d_v, head, 1.0f, tile.dO.template Of<LaneOf<Terms>>() + k * dO_size);
+    PackQueries<Terms>(plan.on_tiles, rows, plan.rows, s.d_v, head, 1.0f,
+                       tile.dO.template Of<LaneOf<Terms>>() + k * dO_size);
     copy_rows(s.d_v, head,
               scratch.dO_rows.template Of<LaneOf<Terms>>() + (k * plan.block + t * plan.rows) / Terms::kTerms * s.d_v);
   }
@@ -165,9 +189,16 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
   } else {
     // D = Σ_m W·dW = Σ_m U·dU = Σ_d O·dO
     for (int64_t k = 0; k < plan.h; ++k) {
-      RowProducts<Terms>(rows, plan.rows, s.d_v,
-                         O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v, O.stride,
-                         tile.dO.template Of<const LaneOf<Terms>>() + k * dO_size, tile.D + k * plan.rows);
+      const float* O_head = O.Row(tile.b, tile.first_query, s.n) + (tile.group * plan.h + k) * s.d_v;
+      const auto* dO_head = tile.dO.template Of<const LaneOf<Terms>>() + k * dO_size;
+      float* D = tile.D + k * plan.rows;
+      if constexpr (Terms::kTerms > 1) {
+        if (plan.on_tiles) {
+          RowProductsOfNeighbours(rows, plan.rows, s.d_v, O_head, O.stride, dO_head, D);
+          continue;
+        }
+      }
+      RowProducts<Terms>(rows, plan.rows, s.d_v, O_head, O.stride, dO_head, D);
     }
   }
   for (const MixingSide side : kMixingSides) {

@@ -32,14 +32,14 @@ struct ForwardTile : QueryTile {
 
 template <class Terms>
 HWY_INLINE ForwardTile StartTile(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
-                                 const ForwardScratch& scratch, const SoftmaxStats& stats, int64_t b, int64_t group,
-                                 int64_t block, int64_t index) {
+                                 const ForwardScratch& scratch, const SoftmaxStats& stats, MatrixTiles* tiles,
+                                 int64_t b, int64_t group, int64_t block, int64_t index) {
   const AttentionShape& s = plan.shape;
-  ForwardTile tile{MakeQueryTile(plan, call, packed, stats, b, group, block, index)};
+  ForwardTile tile{MakeQueryTile(plan, call, packed, stats, tiles, b, group, block, index)};
   const int64_t Q_size = plan.rows * plan.Lanes(s.d_k), O_size = plan.h_v * plan.rows * plan.d_v_padded;
   const Lanes Q = scratch.Q + index * plan.h_k * Q_size;
   for (int64_t k = 0; k < plan.h_k && !plan.in_place; ++k) {
-    PackQueries<Terms>(tile.valid_rows, plan.rows, s.d_k,
+    PackQueries<Terms>(plan.on_tiles, tile.valid_rows, plan.rows, s.d_k,
                        call.Q.From(b, tile.first_query, s.n) + (group * plan.h_k + k) * s.d_k,
                        static_cast<float>(call.scale), Q.template Of<LaneOf<Terms>>() + k * Q_size);
   }
@@ -73,7 +73,7 @@ HWY_INLINE void AddProducts(const ForwardTile& tile, int64_t chunk, const TileEx
   const auto* V = tile.packed->V_by_size.template Of<const LaneOf<Terms>>() +
                   MemoryTile(plan, tile.b, tile.group, chunk) * plan.h_v * V_size;
   for (int64_t k = 0; k < plan.h_v; ++k) {
-    TileNN<Terms>(plan.rows - extent.first_row, plan.d_v_padded, U + k * pitch + extent.first_row * kDepth,
+    TileNN<Terms>(tile.tiles, plan.rows - extent.first_row, plan.d_v_padded, U + k * pitch + extent.first_row * kDepth,
                   V + k * V_size, tile.O + (k * plan.rows + extent.first_row) * plan.d_v_padded,
                   NextShare(tile, V + (plan.h_v + k) * V_size, V_size), V_size / plan.tiles);
   }
@@ -180,8 +180,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
     }
     if (normalise) ScaleHeadPairs<Terms>(plan, plan.h, extent.first_row, tile.inv_row_sum, W, W);
     if (!plan.mixings[kWeights].MixesByPosition() && tile.call->dropout_rate == 0) {
-      MixTile<Terms, Result::kPositionPairs>(plan, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights], extent.first_row, W,
-                                             scratch.U_pairs);
+      MixTile<Terms, Result::kPositionPairs>(plan, tile.tiles, plan.Lanes(s.h), s.h_v, tile.mixing[kWeights],
+                                             extent.first_row, W, scratch.U_pairs);
       return AddProducts<Terms>(tile, chunk, extent, scratch.U_pairs, plan.half_pitch);
     }
   } else if (!plan.keep_rows) {
@@ -196,8 +196,8 @@ HWY_INLINE void SecondPass(const ForwardTile& tile, const ForwardScratch& scratc
 
 template <class Terms>
 HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
-                               const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats, int64_t b,
-                               int64_t group, int64_t index) {
+                               const ForwardScratch& scratch, const Rows& O, const SoftmaxStats& stats,
+                               MatrixTiles* matrix_tiles, int64_t b, int64_t group, int64_t index) {
   const AttentionShape& s = plan.shape;
   const int64_t queries = std::min(plan.block, s.n - index * plan.block);
   const int64_t tiles = CeilDivide(queries, plan.rows);
@@ -206,7 +206,7 @@ HWY_NOINLINE void ForwardBlock(const AttentionPlan& plan, const AttentionCall& c
 
   std::array<ForwardTile, kMostTiles> tile;
   for (int64_t t = 0; t < tiles; ++t)
-    tile[t] = StartTile<Terms>(plan, call, packed, scratch, stats, b, group, index, t);
+    tile[t] = StartTile<Terms>(plan, call, packed, scratch, stats, matrix_tiles, b, group, index, t);
   for (int64_t c = 0; c < plan.chunks; ++c) {
     for (int64_t t = 0; t < tiles; ++t) FirstPass<Terms>(tile[t], scratch, c);
   }
@@ -246,12 +246,12 @@ void ForwardIn(const ForwardPass& pass) {
   PackStatic<Terms>(plan, call, packed);
   const int64_t rows = plan.shape.b, tasks_of_row = plan.groups * plan.blocks, own_rows = OwnRows(rows, threads);
   const auto run = [&](int64_t task, int slot) {
-    [[maybe_unused]] const typename Terms::Arithmetic arithmetic;
+    typename Terms::Arithmetic arithmetic(plan);
     const int64_t b = task / plan.blocks / plan.groups;
     const int64_t group = task / plan.blocks % plan.groups, block = task % plan.blocks;
     const auto own = static_cast<size_t>(slot);
     if (convolves) return ForwardStrip<Terms>(pass, packed, strip_scratch[own], b, group, block);
-    ForwardBlock<Terms>(plan, call, packed, scratch[own], pass.O, pass.stats, b, group, block);
+    ForwardBlock<Terms>(plan, call, packed, scratch[own], pass.O, pass.stats, arithmetic.tiles(), b, group, block);
   };
   ParallelForWithScratch(own_rows, threads, TileOrder::kLocal, [&](int64_t b, int slot) {
     for (int64_t c = 0; c < plan.chunks; ++c) PackMemoryChunk<Terms>(plan, call, packed, b, c);

@@ -15,13 +15,13 @@ CROSSTALK_MIX_HEADS(Result::kSet);
 CROSSTALK_MIX_HEADS(Result::kAdd);
 
 void MixForward(const AttentionPlan& plan, const float* packed, const float* J, float* L) {
-  MixTile<FloatTerms, Result::kSet>(plan, plan.shape.h_k, plan.shape.h, {Lanes(packed), 0}, 0, J, L);
+  MixTile<FloatTerms, Result::kSet>(plan, nullptr, plan.shape.h_k, plan.shape.h, {Lanes(packed), 0}, 0, J, L);
 }
 
 void MixBackward(const AttentionPlan& plan, const float* packed_transposed, const float* J, const float* dL, float* dJ,
                  float* dP_l) {
   const int64_t h_k = plan.shape.h_k, h = plan.shape.h;
-  MixTile<FloatTerms, Result::kSet>(plan, h, h_k, {Lanes(packed_transposed), 0}, 0, dL, dJ);
+  MixTile<FloatTerms, Result::kSet>(plan, nullptr, h, h_k, {Lanes(packed_transposed), 0}, 0, dL, dJ);
   HeadMixingGradient<FloatTerms>(h_k, h, plan.rows * kChunkSteps, MixingGradientPiece(h_k, h, plan.rows), J, dL,
                                  plan.pitch, kPartialSums, dP_l, h * kPartialSums, kPartialSums);
 }

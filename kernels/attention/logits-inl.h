@@ -11,6 +11,7 @@
 
 #include "crosstalk/kernels/attention/elements-inl.h"
 #include "crosstalk/kernels/attention/factors-inl.h"
+#include "crosstalk/kernels/attention/matrix_tiles-inl.h"
 #include "crosstalk/kernels/attention/pack-inl.h"
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
@@ -33,9 +34,10 @@ struct QueryTile {
   int64_t b = 0, group = 0;
   int64_t index = 0;  // of the tile in its block
   int64_t first_query = 0, valid_rows = 0;
-  Lanes Q;                 // PackQueries of each head: [h_k][rows/8][d_k][8]
-  PackedMixing mixing[2];  // P + R_X of each side
-  float* L = nullptr;      // of row 0 and the one head, rows m_padded() apart, where the call keeps them
+  Lanes Q;                       // PackQueries of each head: [h_k][rows/8][d_k][8]; on tiles [h_k][rows][d_k / 2]
+  PackedMixing mixing[2];        // P + R_X of each side
+  float* L = nullptr;            // of row 0 and the one head, rows m_padded() apart, where the call keeps them
+  MatrixTiles* tiles = nullptr;  // where plan->on_tiles
 
   int64_t Query(int64_t row) const { return b * plan->shape.n + first_query + row; }
   // First element of row 0 and this group's head `k` in a [b, h, n] array.
@@ -45,7 +47,8 @@ struct QueryTile {
 };
 
 inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionCall& call, const PackedMemory& packed,
-                               const SoftmaxStats& stats, int64_t b, int64_t group, int64_t block, int64_t index) {
+                               const SoftmaxStats& stats, MatrixTiles* tiles, int64_t b, int64_t group, int64_t block,
+                               int64_t index) {
   const int64_t first = block * plan.block + index * plan.rows;
   QueryTile tile{.plan = &plan,
                  .call = &call,
@@ -54,7 +57,8 @@ inline QueryTile MakeQueryTile(const AttentionPlan& plan, const AttentionCall& c
                  .group = group,
                  .index = index,
                  .first_query = first,
-                 .valid_rows = std::min(plan.rows, plan.shape.n - first)};
+                 .valid_rows = std::min(plan.rows, plan.shape.n - first),
+                 .tiles = tiles};
   if (stats.L != nullptr) tile.L = stats.L + tile.StatsOffset(0) * plan.m_padded();
   return tile;
 }
@@ -80,6 +84,16 @@ HWY_INLINE void ForQueryMixings(const QueryTile& queries, MixingSide side, float
   }
 }
 
+// A mixing packed for MixHeads, of registers or tiles.
+template <class Terms>
+HWY_INLINE void PackMixingOf(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const float* A,
+                             const float* factors, int64_t factor_stride, LaneOf<Terms>* packed) {
+  if constexpr (InPairs<Terms>) {
+    if (plan.mixes_on_tiles) return PackMixingRows<Terms>(h_in, h_out, A, factors, factor_stride, packed);
+  }
+  PackMixing<Terms>(h_in, h_out, A, factors, factor_stride, packed);
+}
+
 // Packed for MixHeads; row `in` times factors[in · rows + query] where they are given.
 template <class Terms>
 HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, const float* factors, float* matrix,
@@ -87,8 +101,8 @@ HWY_INLINE void PackQueryMixings(const QueryTile& queries, MixingSide side, cons
   const SideShape& mixes = queries.plan->mixings[side];
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(in, Terms::kTerms) * out;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
-    PackMixing<Terms>(in, out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows,
-                      packed + q * size);
+    PackMixingOf<Terms>(*queries.plan, in, out, matrix, factors == nullptr ? nullptr : factors + q, queries.plan->rows,
+                        packed + q * size);
   });
 }
 
@@ -100,7 +114,7 @@ HWY_INLINE void PackQueryMixingsTransposed(const QueryTile& queries, MixingSide 
   const int64_t in = mixes.in, out = mixes.out, size = CeilDivide<int64_t>(out, Terms::kTerms) * in;
   ForQueryMixings(queries, side, matrix, [&](int64_t q) HWY_ATTR {
     TransposeScaled(in, in, out, matrix, out, 1.0f, transposed, in);
-    PackMixing<Terms>(out, in, transposed, nullptr, 0, packed + q * size);
+    PackMixingOf<Terms>(*queries.plan, out, in, transposed, nullptr, 0, packed + q * size);
   });
 }
 
@@ -139,7 +153,7 @@ HWY_INLINE float DotProduct(int64_t count, const float* a, const float* b) {
 struct TileExtent {
   bool skip = false;      // no query of the tile may attend to the chunk
   bool starts = false;    // the logits start from a bias or a mask instead of 0
-  int64_t first_row = 0;  // rows before it may not attend to the chunk (causal); a multiple of kQueryGroup
+  int64_t first_row = 0;  // rows before it may not attend to the chunk (causal); a multiple of query_group
 };
 
 inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
@@ -154,7 +168,8 @@ inline TileExtent ExtentOf(const QueryTile& queries, int64_t chunk) {
     const int64_t first = chunk * kChunk;
     extent.skip |= first > last_seen + queries.valid_rows - 1;
     extent.starts |= first + kChunk - 1 > last_seen;
-    extent.first_row = std::max<int64_t>(0, (first - last_seen) / kQueryGroup * kQueryGroup);
+    const int64_t query_group = queries.plan->query_group;
+    extent.first_row = std::max<int64_t>(0, (first - last_seen) / query_group * query_group);
   }
   return extent;
 }
@@ -265,17 +280,26 @@ HWY_NOINLINE inline void AddValuesInPlace(const QueryTile& queries, int64_t chun
 // to[out][row] = or += Σ_in A[in, out] · from[in][row] for every row, with each query's matrix. Some rows at a time,
 // whose operand stays in the first-level cache for all blocks of output heads.
 template <class Terms, Result kResult, class Prefetch = PrefetchNothing>
-HWY_INLINE void MixTile(const AttentionPlan& plan, int64_t h_in, int64_t h_out, const PackedMixing& mixing,
-                        int64_t first_row, const LaneOf<Terms>* from, ResultLane<Terms, kResult>* to,
-                        Prefetch prefetch = {}) {
+HWY_INLINE void MixTile(const AttentionPlan& plan, MatrixTiles* tiles, int64_t h_in, int64_t h_out,
+                        const PackedMixing& mixing, int64_t first_row, const LaneOf<Terms>* from,
+                        ResultLane<Terms, kResult>* to, Prefetch prefetch = {}) {
+  const int64_t to_pitch = kResult == Result::kPositionPairs ? plan.half_pitch : plan.pitch;
+  if constexpr (InPairs<Terms>) {
+    if (plan.mixes_on_tiles) {
+      return MixHeadsOnTiles<Terms, kResult>(
+          *tiles, plan.rows - first_row, h_in, h_out,
+          mixing.data.template Of<const LaneOf<Terms>>() + first_row * mixing.query_stride, mixing.query_stride,
+          from + first_row * kChunk, plan.pitch, to + first_row * kColumns<kResult>, to_pitch);
+    }
+  }
   constexpr int64_t kOperandFloats = 4096;
   const HeadBlocks blocks(h_out, kMixRows);
   const int64_t step = std::max<int64_t>(1, kOperandFloats / (h_in * kChunk));
   for (int64_t q = first_row; q < plan.rows; q += step) {
     MixHeads<Terms, kResult>(blocks, std::min(step, plan.rows - q), h_in,
                              mixing.data.template Of<const LaneOf<Terms>>() + q * mixing.query_stride,
-                             mixing.query_stride, from + q * kChunk, plan.pitch, to + q * kColumns<kResult>,
-                             kResult == Result::kPositionPairs ? plan.half_pitch : plan.pitch, prefetch);
+                             mixing.query_stride, from + q * kChunk, plan.pitch, to + q * kColumns<kResult>, to_pitch,
+                             prefetch);
   }
 }
 
@@ -381,7 +405,7 @@ HWY_INLINE void MixSide(const QueryTile& queries, MixingSide side, int64_t chunk
   const bool by_position = plan.mixings[side].has[kPerPosition];
   bool accumulate = kResult == Result::kAdd;
   if (queries.mixing[side].data != nullptr) {
-    MixTile<Terms, kResult>(plan, in, out, queries.mixing[side], first_row, x, y);
+    MixTile<Terms, kResult>(plan, queries.tiles, in, out, queries.mixing[side], first_row, x, y);
     accumulate = true;
   } else if (!accumulate && by_position) {
     ClearTile(plan, out, first_row, y);
@@ -415,11 +439,11 @@ HWY_INLINE void LogitsTile(const QueryTile& queries, int64_t chunk, const TileEx
     const LaneOf<Terms>* Q = queries.Q.template Of<const LaneOf<Terms>>() + (k * plan.rows + extent.first_row) * depth;
     const int64_t at = k * plan.pitch + extent.first_row * kChunk;
     if (s.MixesLogits()) {
-      TileNT<Terms, Result::kSet>(rows, depth, Q, K_head, J + at, next, share);
+      TileNT<Terms, Result::kSet>(queries.tiles, rows, depth, Q, K_head, J + at, next, share);
     } else if (extent.starts) {
-      TileNT<Terms, Result::kAdd>(rows, depth, Q, K_head, L + at, next, share);
+      TileNT<Terms, Result::kAdd>(queries.tiles, rows, depth, Q, K_head, L + at, next, share);
     } else {
-      TileNT<Terms, Result::kSet>(rows, depth, Q, K_head, L + at, next, share);
+      TileNT<Terms, Result::kSet>(queries.tiles, rows, depth, Q, K_head, L + at, next, share);
     }
   }
   if (!s.MixesLogits()) return;

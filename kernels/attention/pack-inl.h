@@ -91,11 +91,49 @@ HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in,
   }
 }
 
-// Queries for TileNT: out[group][size][kQueryGroup], scaled; in pairs [size / 2].
+// out[padded_rows][cols / 2] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros beyond. cols is a
+// multiple of every vector.
 template <class Terms>
-HWY_INLINE void PackQueries(int64_t rows, int64_t padded_rows, int64_t size, const ConstRows& in, float scale,
-                            LaneOf<Terms>* out) {
+HWY_INLINE void PackNeighbours(int64_t rows, int64_t padded_rows, int64_t cols, const ConstRows& in, float scale,
+                               Pair* out) {
+  const Tag<float> d;
+  const auto factor = hn::Set(d, scale);
+  for (int64_t r = 0; r < padded_rows; ++r, out += cols / 2) {
+    uint16_t* halves = reinterpret_cast<uint16_t*>(out);
+    for (int64_t c = 0; c < cols; c += kLanes) {
+      auto x = hn::Zero(d);
+      if (r < rows) {
+        x = in.is_bfloat16() ? LoadHalvesWidened(in.bfloat16() + r * in.stride + c, kLanes)
+                             : hn::LoadU(d, in.data() + r * in.stride + c);
+      }
+      hn::StoreU(Terms::RoundHalves(hn::Mul(factor, x)), HalfTag(), halves + c);
+    }
+  }
+}
+
+// A sum over queries for TileTN on tiles: out[group][cols][kTileSize] of groups of 32 queries, in pairs of queries
+// 2p and 2p + 1.
+template <class Terms>
+HWY_INLINE void PackQueriesOfColumns(int64_t rows, int64_t padded_rows, int64_t cols, const ConstRows& in, Pair* out) {
+  HWY_ALIGN Pair piece[kTileSize * kTileBlock];
+  for (int64_t q = 0; q < padded_rows; q += kTileBlock) {
+    for (int64_t c = 0; c < cols; c += kTileBlock) {
+      const int64_t here = std::min(kTileBlock, cols - c);
+      PackRowPairs<Terms>(kTileSize, 2, 1, rows - q, here, kTileBlock, in + q * in.stride + c, piece);
+      TransposeBits<uint32_t>(kTileSize, kTileSize, here, &piece->bits, kTileBlock, &out->bits, kTileSize);
+      out += here * kTileSize;
+    }
+  }
+}
+
+// Queries for TileNT: out[group][size][kQueryGroup], scaled; in pairs [size / 2]; on tiles [rows][size / 2].
+template <class Terms>
+HWY_INLINE void PackQueries(bool on_tiles, int64_t rows, int64_t padded_rows, int64_t size, const ConstRows& in,
+                            float scale, LaneOf<Terms>* out) {
   PrefetchRows(rows, size, in);
+  if constexpr (Terms::kTerms > 1) {
+    if (on_tiles) return PackNeighbours<Terms>(rows, padded_rows, size, in, scale, out);
+  }
   for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
     const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
     if constexpr (Terms::kTerms == 1) {
@@ -136,6 +174,35 @@ HWY_INLINE void PackMixing(int64_t h_in, int64_t h_out, const float* A, const fl
       packed += rows;
     }
     first += rows;
+  }
+}
+
+// The same for MixHeads on tiles: packed[out][in / 2], each in pairs of rows of A. h_in is even.
+template <class Terms>
+HWY_INLINE void PackMixingRows(int64_t h_in, int64_t h_out, const float* A, const float* factors, int64_t factor_stride,
+                               Pair* packed) {
+  const Tag<float> d;
+  HWY_ALIGN Pair piece[kTileSize * kTileSize];
+  for (int64_t first = 0; first < h_in / 2; first += kTileSize) {
+    const int64_t pairs = std::min<int64_t>(kTileSize, h_in / 2 - first);
+    for (int64_t out = 0; out < h_out; out += kTileSize) {
+      const int64_t columns = std::min<int64_t>(kTileSize, h_out - out);
+      for (int64_t p = 0; p < pairs; ++p) {
+        const int64_t k = 2 * (first + p);
+        const auto factor_of = [&](int64_t row) HWY_ATTR {
+          return hn::Set(d, factors == nullptr ? 1.0f : factors[row * factor_stride]);
+        };
+        const auto first_factor = factor_of(k), second_factor = factor_of(k + 1);
+        for (int64_t c = 0; c < columns; c += kLanes) {
+          const float* row = A + k * h_out + out + c;
+          StoreLanes(
+              Terms::Round(hn::Mul(first_factor, hn::LoadU(d, row)), hn::Mul(second_factor, hn::LoadU(d, row + h_out))),
+              piece + p * kTileSize + c);
+        }
+      }
+      TransposeBits<uint32_t>(pairs, pairs, columns, &piece->bits, kTileSize, &packed[out * (h_in / 2) + first].bits,
+                              h_in / 2);
+    }
   }
 }
 
@@ -279,8 +346,8 @@ inline void PackStaticMixing(int64_t h_in, int64_t h_out, const float* A, int64_
 
 // The same in pairs of `in`.
 template <class Terms>
-HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
-                                      int64_t out_stride, Pair* packed) {
+HWY_NOINLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
+                                        int64_t out_stride, Pair* packed) {
   const Tag<float> d;
   const HeadBlocks blocks(h_out, kMixRows);
   HWY_ALIGN float element[2][kMaxLanes] = {};
@@ -302,6 +369,19 @@ HWY_INLINE void PackStaticMixingPairs(int64_t h_in, int64_t h_out, const float* 
       packed += rows;
     }
     first += rows;
+  }
+}
+
+// The same for MixHeads on tiles: packed[out][in / 2].
+template <class Terms>
+HWY_NOINLINE void PackStaticMixingRows(int64_t h_in, int64_t h_out, const float* A, int64_t in_stride,
+                                       int64_t out_stride, Pair* packed) {
+  const Tag<float> d;
+  for (int64_t out = 0; out < h_out; ++out) {
+    for (int64_t in = 0; in < h_in; in += 2, ++packed) {
+      const float* element = A + in * in_stride + out * out_stride;
+      packed->bits = hn::GetLane(Terms::Round(hn::Set(d, element[0]), hn::Set(d, element[in_stride])));
+    }
   }
 }
 
@@ -327,8 +407,9 @@ HWY_NOINLINE inline void PackStatic(const AttentionPlan& plan, const AttentionCa
     if (in_float && back != nullptr) PackStaticMixing(out, in, P, 1, out, back.Of<float>());
     if constexpr (Terms::kTerms > 1) {
       if (in_float) continue;
-      if (side == kWeights) PackStaticMixingPairs<Terms>(in, out, P, out, 1, forward.Of<Pair>());
-      if (back != nullptr) PackStaticMixingPairs<Terms>(out, in, P, 1, out, back.Of<Pair>());
+      const auto pack = plan.mixes_on_tiles ? &PackStaticMixingRows<Terms> : &PackStaticMixingPairs<Terms>;
+      if (side == kWeights) pack(in, out, P, out, 1, forward.Of<Pair>());
+      if (back != nullptr) pack(out, in, P, 1, out, back.Of<Pair>());
     }
   }
   if (packed.distance_bias != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/runtime/check.h"
 
 namespace crosstalk::kernels {
@@ -70,6 +71,18 @@ int64_t RowsOfStrip(const AttentionPlan& plan, bool backward) {
   return std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
 }
 
+// Whether matrix tiles cut a side into equal parts: its rows into blocks of sums, an even number each, and its pairs
+// into steps.
+bool AreEqualParts(int64_t size) {
+  return size % (2 * CeilDivide(size, kTileBlock)) == 0 && size / 2 % CeilDivide<int64_t>(size / 2, kTileSize) == 0;
+}
+
+// Whatever the number of queries: one decoded alone has the same bits.
+bool FillsTiles(const AttentionShape& s) {
+  return s.precision == Precision::kBFloat16 && BFloat16UnitInUse() == BFloat16Unit::kTiles && !s.Convolves() &&
+         s.d_k % kMaxLanes == 0 && AreEqualParts(s.d_k) && s.d_v % kMaxLanes == 0 && AreEqualParts(s.d_v);
+}
+
 }  // namespace
 
 bool IsSupported(const AttentionShape& s) {
@@ -92,10 +105,13 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   if (s.kv_heads == KvHeads::kGrouped) sharing = s.h / s.g;
   memory_groups = groups / sharing;
   chunks = CeilDivide<int64_t>(s.m, kChunk);
-  d_k_padded = RoundUp<int64_t>(s.d_k, kMaxLanes);
-  d_v_padded = RoundUp<int64_t>(s.d_v, kMaxLanes);
 
   terms = s.precision == Precision::kBFloat16 ? 2 : 1;
+  on_tiles = FillsTiles(s);
+  const int64_t columns = on_tiles ? kTileBlock : kMaxLanes;
+  d_k_padded = RoundUp(s.d_k, columns);
+  d_v_padded = RoundUp(s.d_v, columns);
+  mixes_on_tiles = on_tiles && mixes && AreEqualParts(h_k) && AreEqualParts(h) && AreEqualParts(h_v);
   const int64_t kept_W = Lanes(h) * terms;  // of W, and of dW: in pairs of heads
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;
@@ -108,7 +124,9 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   keep_rows = row_bytes > 0 && row_bytes * least_rows <= most_bytes;
   const auto too_many = [&](int64_t queries) { return queries > least_rows && row_bytes * queries > enough_bytes; };
   while (keep_rows && too_many(rows)) rows /= 2;
-  rows = std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
+  rows = std::min(rows, RoundUp<int64_t>(s.n, on_tiles && 2 * s.n > kTileBlock ? kTileBlock : kQueryGroup));
+  if (on_tiles) query_group = std::min(rows, kTileBlock);
+  sums_on_tiles = query_group == kTileBlock;
   const bool computes_twice = s.MixesWeights() && !keep_rows;
   tiles = std::clamp<int64_t>((computes_twice ? kLongBlock : kBlock) / rows, 1, kMostTiles);
   while (tiles > 1 && (rows * (tiles - 1) >= s.n || (keep_rows && too_many(rows * tiles)))) --tiles;

@@ -19,11 +19,13 @@
 #endif
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/bfloat16-inl.h"
 #include "crosstalk/kernels/flush_subnormals.h"
+#include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/simd-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -51,7 +53,10 @@ struct FloatTerms {
   static constexpr int kTerms = 1;
   using Lane = float;
   static constexpr bool kEmulated = false;  // a multiply-add is one instruction, on targets that have it
-  struct Arithmetic {};                     // what lives while a task computes
+  struct Arithmetic {                       // what lives while a task computes
+    explicit Arithmetic(const AttentionPlan& /*plan*/) {}
+    static MatrixTiles* tiles() { return nullptr; }
+  };
   static HWY_INLINE FloatVector MulAdd(FloatVector a, FloatVector b, FloatVector sum) { return hn::MulAdd(a, b, sum); }
   static HWY_INLINE FloatVector Rounded(FloatVector x) { return x; }
 };
@@ -61,13 +66,24 @@ struct PairTerms {
   static constexpr int kTerms = 2;
   using Lane = Pair;
   static constexpr bool kEmulated = kUnit == BFloat16Unit::kWidened;
-  using Arithmetic = FlushSubnormals;
+  class Arithmetic {
+   public:
+    explicit Arithmetic(const AttentionPlan& plan) {
+      if (plan.on_tiles) tiles_.emplace(BFloat16UnitIsHardware());
+    }
+    MatrixTiles* tiles() { return tiles_ ? &*tiles_ : nullptr; }
+
+   private:
+    FlushSubnormals flush_;
+    std::optional<MatrixTiles> tiles_;
+  };
   static HWY_INLINE FloatVector MulAdd(PairVector a, PairVector b, FloatVector sum) {
     return Pairs<kUnit>::MulAdd(a, b, sum);
   }
   static HWY_INLINE PairVector Round(FloatVector first, FloatVector second) {
     return Pairs<kUnit>::Round(first, second);
   }
+  static HWY_INLINE hn::Vec<HalfTag> RoundHalves(FloatVector x) { return Pairs<kUnit>::RoundHalves(x); }
   // The values themselves, rounded: as the second of pairs whose first are 0.
   static HWY_INLINE FloatVector Rounded(FloatVector x) {
     if constexpr (kUnit == BFloat16Unit::kWidened) return RoundedToBFloat16(x);

@@ -313,7 +313,7 @@ HWY_NOINLINE void ConvolvedLogits(const Strip& strip, bool keeps_J, float* J_buf
   if (filter.present()) ClearMargins(strip, keeps_J ? plan.h_k : 1, J_rows, J_buffer);
   for (int64_t k = 0; k < plan.h_k; ++k) {
     float* const J = strip.At(filter.present() ? J_buffer : C_buffer, filter.present() && !keeps_J ? 0 : k, 0);
-    PackQueries<Terms>(queries, padded, s.d_k,
+    PackQueries<Terms>(false, queries, padded, s.d_k,
                        strip.call.Q.From(strip.b, first + skipped, s.n) + (strip.group * plan.h_k + k) * s.d_k,
                        static_cast<float>(strip.call.scale), Q);
     const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_k + k;

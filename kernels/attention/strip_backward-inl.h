@@ -31,7 +31,7 @@ HWY_NOINLINE void ValueGradientsOfStrip(const Strip& strip, const ConstRows& dO,
   auto* const packed_dO = strip.scratch.Q.template Of<LaneOf<Terms>>();
   for (int64_t k = 0; k < plan.h_v; ++k) {
     const ConstRows head = dO.From(strip.b, strip.first, s.n) + (strip.group * plan.h_v + k) * s.d_v;
-    PackQueries<Terms>(queries, padded, s.d_v, head, 1.0f, packed_dO);
+    PackQueries<Terms>(false, queries, padded, s.d_v, head, 1.0f, packed_dO);
     const int64_t tile = MemoryTile(plan, strip.b, strip.group, 0) * plan.h_v + k;
     RowsNT<Terms>(padded, strip.columns, plan.Lanes(s.d_v), packed_dO,
                   strip.packed.V_by_position.template Of<const LaneOf<Terms>>() + tile * V_size, plan.h_v * V_size,

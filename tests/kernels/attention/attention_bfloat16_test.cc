@@ -9,12 +9,8 @@
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "gtest/gtest.h"
-#include "tests/kernels/attention/attention_kinds.h"
-#include "tests/kernels/attention/attention_problem.h"
-#include "tests/support/close.h"
-#include "tests/support/fusing_targets.h"
+#include "tests/kernels/attention/bfloat16_checks.h"
 
 namespace crosstalk::kernels {
 namespace attention_bfloat16_test {
@@ -22,54 +18,9 @@ namespace attention_bfloat16_test {
 using testing::SameBits;
 using Results = AttentionResults<float>;
 
-AttentionShape InBFloat16(const Kind& kind, AttentionShape sizes) {
-  sizes.precision = Precision::kBFloat16;
-  return OfKind(kind, sizes);
-}
-
-// The worst errors of any result of a problem: of one element as a share of that result's largest magnitude, but of
-// `smallest` where its terms cancel, and of all elements, as the root of their mean square, as a share of the result's.
-struct Errors {
-  double largest = 0, mean = 0;
-};
-Errors ErrorsOf(const AttentionProblem& p, double smallest = 0.1) {
-  const AttentionResults<double> expected = ReferenceAttention(p);
-  const Results actual = FusedAttention(p);
-  std::vector<const std::vector<double>*> all;
-  AttentionResults<double>::ForEach(
-      [&](const char*, std::vector<double> AttentionResults<double>::*member) { all.push_back(&(expected.*member)); });
-  size_t next = 0;
-  Errors worst;
-  const auto raise = [](double value, double& to) {
-    if (!(value <= to)) to = value;  // NaN too
-  };
-  Results::ForEach([&](const char*, Floats Results::*member) {
-    const std::vector<double>& want = *all[next++];
-    double largest = smallest, error = 0, squares = 0, error_squares = 0;
-    for (size_t i = 0; i < want.size(); ++i) {
-      const double difference = std::abs(double{(actual.*member)[i]} - want[i]);
-      largest = std::max(largest, std::abs(want[i]));
-      raise(difference, error);
-      squares += want[i] * want[i];
-      error_squares += difference * difference;
-    }
-    raise(error / largest, worst.largest);
-    if (squares > 0) raise(std::sqrt(error_squares / squares), worst.mean);
-  });
-  return worst;
-}
-double LargestError(const AttentionProblem& p, double smallest = 0.1) { return ErrorsOf(p, smallest).largest; }
-
 class AttentionBFloat16Test : public ::testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(AllKinds, AttentionBFloat16Test, ::testing::ValuesIn(kKinds),
                          [](const auto& info) { return TestName(info.param); });
-
-// Rounding to bfloat16 is off by 2^-9 of a value at most, 1.1e-3 in the root of the mean square. Logits of sums of many
-// terms, whose deviation here is 1, are off by 1.6e-3 by Q and K and their weights by as large a share; W, P_w, V and
-// each operand of the gradients after them add 1.1e-3: 4e-3 to 6e-3 together. An element's worst error is 4 to 5
-// deviations of these, and the largest magnitude 3 to 4 deviations of the result: 1e-2, and more where a few terms
-// decide.
-constexpr double kTolerance = 1.25e-2, kTinyTolerance = 2.5e-2, kMeanTolerance = 7.5e-3;
 
 TEST_P(AttentionBFloat16Test, ValuesAndGradientsOfOrdinarySizes) {
   const Errors errors = ErrorsOf(AttentionProblem(InBFloat16(GetParam(), Shape(1, 96, 160, 12, 12, 12, 64, 64))));
@@ -236,31 +187,11 @@ TEST_P(AttentionBFloat16Test, QueriesThatSeeNothingOrOnePosition) {
   }
 }
 
-// With V and dO the identity O is U as forward has it, and dV is U as backward computes it again.
 TEST(AttentionBFloat16OperandsTest, BackwardHasTheMixedWeightsOfForwardToTheLastBit) {
   for (const int64_t n : {1, 5, 35, 65}) {
     for (const Kind& kind : {kKinds[2], kKinds[3], kKinds[4], kKinds[5]}) {
       for (const double dropout : {0.0, 0.3}) {
-        AttentionShape s = InBFloat16(kind, Shape(2, n, 67, 3, 5, 4, 19, 67));
-        AttentionProblem p(s, {.key_padding = true}, dropout);
-        const auto identity = [&](Floats& values, int64_t positions) {
-          for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
-            values[i] = i % s.d_v == i / (s.h_v * s.d_v) % positions ? 1.0f : 0.0f;
-          }
-        };
-        identity(p.V, s.m);
-        identity(p.dO, s.n);
-        const Results r = FusedAttention(p);
-        for (int64_t b = 0; b < s.b; ++b) {
-          for (int64_t i = 0; i < s.n; ++i) {
-            for (int64_t k = 0; k < s.h_v; ++k) {
-              for (int64_t j = 0; j < s.m; ++j) {
-                ASSERT_EQ(r.O[((b * s.n + i) * s.h_v + k) * s.d_v + j], r.dV[((b * s.m + j) * s.h_v + k) * s.d_v + i])
-                    << kind.name << " n=" << n << " i=" << i << " j=" << j;
-              }
-            }
-          }
-        }
+        ExpectForwardsMixedWeightsInBackward(InBFloat16(kind, Shape(2, n, 67, 3, 5, 4, 19, 67)), dropout);
       }
     }
   }
@@ -275,82 +206,8 @@ TEST(AttentionBFloat16GroupedTest, ValuesAndGradientsOfHeadsThatShareKeysAndValu
   }
 }
 
-// A few queries, with those that convolutions read before them, their memory as long as they see, in a buffer with room
-// for more: the bits of the same queries among all.
 TEST_P(AttentionBFloat16Test, DecodingEqualsTheParallelPassToTheLastBit) {
-  constexpr int64_t kPositions = 70, kRoom = 96;
-  AttentionShape s = InBFloat16(GetParam(), Shape(2, kPositions, kPositions, 3, 4, 5, 11, 13));
-  s.causality = AttentionCausality::kCausal;
-  const AttentionProblem all(s);
-  const Floats O = FusedAttention(all).O;
-  const int64_t before = s.Convolves() ? s.c_ql + s.c_qw - 2 : 0;
-  for (const int64_t wanted : {1, 3, 4}) {
-    for (int64_t seen = wanted; seen <= kPositions; seen += 7) {
-      AttentionShape few = s;
-      const int64_t n = std::min(seen, wanted + before);
-      few.n = n, few.m = seen;
-      AttentionProblem p(few);
-      const auto rows = [&](const Floats& values, int64_t first, int64_t count, int64_t room) {
-        const int64_t size = static_cast<int64_t>(values.size()) / (s.b * kPositions);
-        Floats buffer(s.b * room * size, std::nanf(""));
-        for (int64_t b = 0; b < s.b; ++b) {
-          std::copy_n(values.data() + (b * kPositions + first) * size, count * size, buffer.data() + b * room * size);
-        }
-        return buffer;
-      };
-      p.P_l = all.P_l, p.P_w = all.P_w;
-      p.call.P_l = {p.P_l.data()}, p.call.P_w = {p.P_w.data()};
-      p.Q = rows(all.Q, seen - n, n, n), p.call.Q = {p.Q.data(), p.call.Q.stride};
-      p.R_Xl = rows(all.R_Xl, seen - n, n, n), p.call.R_Xl = {p.R_Xl.data()};
-      p.R_Xw = rows(all.R_Xw, seen - n, n, n), p.call.R_Xw = {p.R_Xw.data()};
-      p.F_Xl = rows(all.F_Xl, seen - n, n, n), p.call.F_Xl = {p.F_Xl.data()};
-      p.F_Xw = rows(all.F_Xw, seen - n, n, n), p.call.F_Xw = {p.F_Xw.data()};
-      const auto memory = [&](const Floats& values, ConstRows& at, Floats& kept) {
-        kept = rows(values, 0, seen, kRoom);
-        at = {kept.data(), at.stride, kRoom * at.stride};
-      };
-      memory(all.K, p.call.K, p.K), memory(all.V, p.call.V, p.V);
-      memory(all.R_Ml, p.call.R_Ml, p.R_Ml), memory(all.R_Mw, p.call.R_Mw, p.R_Mw);
-      memory(all.F_Ml, p.call.F_Ml, p.F_Ml), memory(all.F_Mw, p.call.F_Mw, p.F_Mw);
-      const int64_t size = s.h_v * s.d_v;
-      Floats few_O(s.b * n * size), row_max(s.b * s.h * n), inv_row_sum(s.b * s.h * n);
-      Floats workspace(AttentionForwardWorkspaceBytes(few, 1) / sizeof(float) + 16);
-      void* aligned = Aligned(workspace);
-      AttentionForward(p.call, {few_O.data(), size}, {row_max.data(), inv_row_sum.data()}, aligned, 1);
-      for (int64_t b = 0; b < s.b; ++b) {
-        const float* expected = O.data() + (b * kPositions + seen - wanted) * size;
-        EXPECT_TRUE(std::equal(expected, expected + wanted * size, few_O.data() + (b * n + n - wanted) * size))
-            << "n=" << wanted << " of " << seen << " positions";
-      }
-    }
-  }
-}
-
-// Every result on each number of threads, SIMD target of a sort, and unit.
-void ExpectSameResults(const AttentionProblem& p) {
-  for (const std::string bits : {"fma", "no-fma"}) {
-    const Results* expected = nullptr;
-    std::vector<Results> results;
-    results.reserve(64);
-    for (const std::string& target : SimdTargetsOf(bits)) {
-      RestrictSimdTarget(target);
-      for (const std::string& unit : SupportedBFloat16Units()) {
-        RestrictBFloat16Unit(unit);
-        for (const int threads : {1, 3}) {
-          const ThreadsScope scope(threads);
-          results.push_back(FusedAttention(p));
-          if (expected == nullptr) expected = &results[0];
-          Results::ForEach([&](const char* name, Floats Results::*member) {
-            EXPECT_TRUE(SameBits(results.back().*member, expected->*member))
-                << name << " on " << target << ", " << unit << ", " << threads << " threads, "
-                << Describe(p.call.shape);
-          });
-        }
-        RestrictBFloat16Unit("");
-      }
-    }
-    RestrictSimdTarget("");
-  }
+  ExpectThatDecodingEqualsTheParallelPass(InBFloat16(GetParam(), Shape(2, 70, 70, 3, 4, 5, 11, 13)));
 }
 
 TEST_P(AttentionBFloat16Test, SameBitsOnAnyThreadsTargetAndUnit) {
