@@ -1,5 +1,5 @@
 // Products of rounded operands in matrix tiles (amx.h): a policy of the blocked product whose tile is two by two
-// tiles of the processor's. Compiled once per target.
+// tiles of the processor's, and one of products of few rows that has its bits. Compiled once per target.
 #if defined(CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_
 #undef CROSSTALK_GEMM_AMX_MICROKERNEL_INL_H_
@@ -13,6 +13,7 @@
 #include "crosstalk/kernels/gemm/amx.h"
 #include "crosstalk/kernels/gemm/microkernel-inl.h"
 #include "crosstalk/kernels/gemm/pairs-inl.h"
+#include "crosstalk/kernels/gemm/thin-inl.h"
 #include "crosstalk/runtime/math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -97,6 +98,26 @@ struct AmxPairs {
       }
     }
   }
+};
+
+// Products of few rows, which B's bytes bound, to the bits of tiles by the target's multiply-adds: of a step's pairs
+// the first terms and the second ones are summed apart.
+struct StepTerms : ThinPairs<BFloat16Unit::kWidened> {
+  using Operand = ThinPairs<BFloat16Unit::kWidened>;
+  struct Sums {
+    FloatVector first, second;
+  };
+  static HWY_INLINE Sums MulAdd(const Operand& a, const Operand& b, const Sums& sums) {
+    return {hn::MulAdd(a.first, b.first, sums.first), hn::MulAdd(a.second, b.second, sums.second)};
+  }
+  static HWY_INLINE Sums Start(FloatVector /*before*/) { return {hn::Zero(Tag<float>()), hn::Zero(Tag<float>())}; }
+  static HWY_INLINE FloatVector Total(FloatVector before, const Sums& sums) {
+    return hn::Add(before, hn::Add(sums.first, sums.second));
+  }
+};
+struct ThinTiles : RoundedPairs<BFloat16Unit::kWidened> {
+  using Terms = StepTerms;
+  static constexpr int kStepOperands = kTileSize, kChains = 2;
 };
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE

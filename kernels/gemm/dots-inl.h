@@ -54,9 +54,9 @@ HWY_INLINE hn::Vec<D> LoadUnits(D d, const Source* p, [[maybe_unused]] int64_t s
 #endif
 }
 
-// sums[r] += a[r][k] · y.
+// sums[chain][r] += a[r][k] · y.
 template <int R, class Operands, typename Packed = typename Operands::Packed, typename Sum = typename Operands::Sum>
-HWY_INLINE void AddTerms(const ThinRow<Packed>* a, int64_t k, hn::Vec<Tag<Packed>> y, hn::Vec<Tag<Sum>>* sums) {
+HWY_INLINE void AddTerms(const ThinRow<Packed>* a, int64_t k, hn::Vec<Tag<Packed>> y, hn::Vec<Tag<Sum>> (*sums)[R]) {
   const Tag<Packed> d;
   CROSSTALK_UNROLL
   for (int pass = 0; pass < Operands::kPasses; ++pass) {
@@ -64,16 +64,17 @@ HWY_INLINE void AddTerms(const ThinRow<Packed>* a, int64_t k, hn::Vec<Tag<Packed
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) {
       const auto x = Operands::PartOf(pass, hn::Set(d, a[r].data[k * a[r].stride]));
-      sums[r] = Operands::MulAdd(x, part, sums[r]);
+      auto& sum = sums[pass % Operands::kChains][r];
+      sum = Operands::MulAdd(x, part, sum);
     }
   }
 }
 
-// sums[r] += Σ_i a[r][k + i] · b[column · ldb + i · kTerms], i < kDotUnit, each in the order of i; a vector's lanes are
-// columns.
+// sums[chain][r] += Σ_i a[r][k + i] · b[column · ldb + i · kTerms], i < kDotUnit, each in the order of i; a vector's
+// lanes are columns.
 template <int R, class Operands, typename Packed = typename Operands::Packed, typename Sum = typename Operands::Sum>
 HWY_INLINE void AddUnit(const ThinRow<Packed>* a, int64_t k, const typename Operands::DotSource* b, int64_t ldb,
-                        hn::Vec<Tag<Sum>>* sums) {
+                        hn::Vec<Tag<Sum>> (*sums)[R]) {
   constexpr int kUnit = kDotUnit<Packed>;
   const Tag<Packed> d;
   hn::Vec<Tag<Packed>> y[kUnit];
@@ -118,8 +119,8 @@ struct RowsAhead {
   }
 };
 
-// sums[R][G vectors] = Σ_k a[R][k] · b[column · ldb + k], k < depth, each in the order of k. `ahead` is asked for as
-// many lines as are read.
+// sums[R][G vectors] = Σ_k a[R][k] · b[column · ldb + k], k < depth, each in the order of k, or of chains that meet
+// after each step. `ahead` is asked for as many lines as are read.
 template <int R, int G, class Operands, typename Packed = typename Operands::Packed,
           typename Source = typename Operands::DotSource, typename T = typename Operands::Sum>
 HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source* HWY_RESTRICT b, int64_t ldb,
@@ -130,11 +131,26 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source*
   ThinRow<Packed> a[R];
   for (int r = 0; r < R; ++r) a[r] = rows[r];
   RowsAhead<Source> ahead = *next;
-  hn::Vec<Tag<T>> sum[G][R];
+  constexpr int kChains = Operands::kChains;
+  static_assert(kChains == 1 || kLine == Operands::kStepOperands);
+  hn::Vec<Tag<T>> sum[G][kChains][R], total[G][R];
+  const auto start = [&](int g) HWY_ATTR {
+    CROSSTALK_UNROLL
+    for (int chain = 0; chain < kChains; ++chain) {
+      CROSSTALK_UNROLL
+      for (int r = 0; r < R; ++r) sum[g][chain][r] = hn::Zero(d);
+    }
+  };
+  const auto end_step = [&](int g) HWY_ATTR {
+    CROSSTALK_UNROLL
+    for (int r = 0; r < R; ++r) total[g][r] = hn::Add(total[g][r], hn::Add(sum[g][0][r], sum[g][kChains - 1][r]));
+    start(g);
+  };
   CROSSTALK_UNROLL
   for (int g = 0; g < G; ++g) {
+    start(g);
     CROSSTALK_UNROLL
-    for (int r = 0; r < R; ++r) sum[g][r] = hn::Zero(d);
+    for (int r = 0; r < R; ++r) total[g][r] = hn::Zero(d);
   }
   const int64_t whole = depth / kTerms;
   int64_t k = 0;
@@ -148,6 +164,7 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source*
       for (int64_t i = 0; i < kLine; i += kUnit) {
         AddUnit<R, Operands>(a, k + i, b + g * kLanes * ldb + (k + i) * kTerms, ldb, sum[g]);
       }
+      if constexpr (kChains > 1) end_step(g);
     }
   }
   for (; k + kUnit <= whole; k += kUnit) {
@@ -166,8 +183,9 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source*
   }
   CROSSTALK_UNROLL
   for (int g = 0; g < G; ++g) {
+    if constexpr (kChains > 1) end_step(g);
     CROSSTALK_UNROLL
-    for (int r = 0; r < R; ++r) hn::StoreU(sum[g][r], d, sums + (r * G + g) * kLanes);
+    for (int r = 0; r < R; ++r) hn::StoreU(kChains > 1 ? total[g][r] : sum[g][0][r], d, sums + (r * G + g) * kLanes);
   }
   *next = ahead;
 }

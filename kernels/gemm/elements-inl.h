@@ -60,6 +60,7 @@ struct Elements : RegisterTiles<Elements<T>, T, T> {
     ThinRow<T> rows[kThinRows];
   };
   static constexpr bool kAsksAhead = false;
+  static constexpr int kStepOperands = kStreams, kChains = 1;
   template <class Use>
   static void VisitB(const GemmArguments<T>& g, const Use& use) {
     use(g.b.data());
@@ -71,6 +72,8 @@ struct Elements : RegisterTiles<Elements<T>, T, T> {
       return LoadOfRow(row, count);
     }
     static HWY_INLINE Part MulAdd(Part a, Part b, Part sum) { return hn::MulAdd(a, b, sum); }
+    static HWY_INLINE Part Start(Part sum) { return sum; }
+    static HWY_INLINE Part Total(Part /*before*/, Part sum) { return sum; }
   };
   using DotSource = T;
   static const T* DotRows(const GemmArguments<T>& g) { return g.b.data(); }

@@ -105,6 +105,8 @@ struct ThinPairs {
   static HWY_INLINE FloatVector MulAdd(const ThinPairs& a, const ThinPairs& b, FloatVector sum) {
     return Pairs<kUnit>::MulAdd(a.pairs, b.pairs, sum);
   }
+  static HWY_INLINE FloatVector Start(FloatVector sum) { return sum; }
+  static HWY_INLINE FloatVector Total(FloatVector /*before*/, FloatVector sum) { return sum; }
   PairVector pairs;
 };
 // Never joined, as they would only be separated again.
@@ -123,6 +125,8 @@ struct ThinPairs<BFloat16Unit::kWidened> {
   static HWY_INLINE FloatVector MulAdd(const ThinPairs& a, const ThinPairs& b, FloatVector sum) {
     return hn::MulAdd(a.first, b.first, hn::MulAdd(a.second, b.second, sum));
   }
+  static HWY_INLINE FloatVector Start(FloatVector sum) { return sum; }
+  static HWY_INLINE FloatVector Total(FloatVector /*before*/, FloatVector sum) { return sum; }
   FloatVector first, second;
 };
 
@@ -175,6 +179,7 @@ struct RoundedPairs : RegisterTiles<RoundedPairs<kUnit>, float, uint32_t, kPairR
   };
   // A row's run of halves ends before the processor has learnt to read ahead in it.
   static constexpr bool kAsksAhead = true;
+  static constexpr int kStepOperands = kStreams / kTerms, kChains = 1;
   template <class Use>
   static void VisitB(const GemmArguments<float>& g, const Use& use) {
     g.b.Visit(use);

@@ -7,11 +7,16 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/gemm/amx_microkernel-inl.h"
 #include "crosstalk/kernels/gemm/blocked-inl.h"
+#include "crosstalk/kernels/gemm/dots-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
 void TilesProduct(const GemmArguments<float>& g) {
+  if constexpr (kHasThin) {
+    if (IsThin<ThinTiles>(g)) return ThinProduct<ThinTiles>(g);
+    if (IsDots<ThinTiles>(g)) return DotsProduct<ThinTiles>(g);
+  }
 #if HWY_TARGET == HWY_AVX3
   if (HasTiles()) return BlockedProduct<AmxPairs<AmxTiles>>(g);
 #endif
@@ -19,6 +24,7 @@ void TilesProduct(const GemmArguments<float>& g) {
 }
 
 GemmWorkspace TilesWorkspace(const GemmArguments<float>& g, int threads) {
+  if (IsThin<ThinTiles>(g) || IsDots<ThinTiles>(g)) return GemmWorkspace();
   return WorkspaceOf<AmxPairs<ModelTiles>>(g, threads);
 }
 

@@ -46,7 +46,11 @@ concept ThinOperands = RegisterOperands<Operands> &&
   { a.rows[i] } -> std::same_as<ThinRow<typename Operands::Packed>&>;
   { Operands::kAsksAhead } -> std::convertible_to<bool>;  // for the rows of B that are read next
   Operands::VisitB(g, [](const auto* /*b*/) {});          // with B's elements, of the type that they have
-  typename Operands::Terms;  // vectors of packed operands: Same(x) in all lanes, OfRows<terms>(b, ldb, count), MulAdd
+  // Vectors of packed operands: Same(x) in all lanes, OfRows<terms>(b, ldb, count); MulAdd(a, b, sum) to sums of a
+  // step, Start(sum so far) to Total(sum so far, sum).
+  typename Operands::Terms;
+  { Operands::kStepOperands } -> std::convertible_to<int>;  // read side by side
+  { Operands::kChains } -> std::convertible_to<int>;  // of a step: 2 where a pair's terms are summed apart, else 1
   { Operands::DotRows(g) } -> std::same_as<const typename Operands::DotSource*>;  // B^T's, kTerms are a packed operand
 };
 
@@ -80,9 +84,13 @@ HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source*
     const Source* const rows = b + k * kTerms * ldb;
     const bool more = Operands::kAsksAhead && (k + 2 * kOperands) * kTerms <= depth;
     const auto one = [&](int64_t column, auto count) HWY_ATTR {
-      hn::Vec<Tag<T>> sum[R];
+      hn::Vec<Tag<T>> before[R];
+      decltype(Terms::Start(before[0])) sum[R];
       CROSSTALK_UNROLL
-      for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, sums + r * sums_stride + column);
+      for (int r = 0; r < R; ++r) {
+        before[r] = hn::LoadU(d, sums + r * sums_stride + column);
+        sum[r] = Terms::Start(before[r]);
+      }
       CROSSTALK_UNROLL
       for (int i = 0; i < kOperands; ++i) {
         const auto y = Terms::template OfRows<kRows>(rows + i * kTerms * ldb + column, ldb, count);
@@ -90,7 +98,7 @@ HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source*
         for (int r = 0; r < R; ++r) sum[r] = Terms::MulAdd(Terms::Same(x[r][i]), y, sum[r]);
       }
       CROSSTALK_UNROLL
-      for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, sums + r * sums_stride + column);
+      for (int r = 0; r < R; ++r) hn::StoreU(Terms::Total(before[r], sum[r]), d, sums + r * sums_stride + column);
     };
     const int64_t rest = columns % kLanes;
     for (int64_t column = 0; column < columns - rest; column += kLanes) {
@@ -102,13 +110,36 @@ HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source*
     }
     if (rest > 0) one(columns - rest, rest);
   };
-  constexpr int kOfStreams = kStreams / kTerms;
+  constexpr int kStep = Operands::kStepOperands;
   using One = std::integral_constant<int, 1>;
   using All = std::integral_constant<int, kTerms>;
   int64_t k = 0;
-  for (; k + kOfStreams <= depth / kTerms; k += kOfStreams) add(std::integral_constant<int, kOfStreams>(), All(), k);
-  for (; k < depth / kTerms; ++k) add(One(), All(), k);
-  if (depth % kTerms != 0) add(One(), One(), k);
+  for (; k + kStep <= depth / kTerms; k += kStep) add(std::integral_constant<int, kStep>(), All(), k);
+  if constexpr (Operands::kChains > 1) {
+    // Of the last step.
+    for (int64_t column = 0; k * kTerms < depth && column < columns; column += kLanes) {
+      const Source* const rows = b + k * kTerms * ldb + column;
+      const int64_t count = columns - column;
+      for (int r = 0; r < R; ++r) {
+        T* const at = sums + r * sums_stride + column;
+        const auto before = hn::LoadU(d, at);
+        auto sum = Terms::Start(before);
+        int64_t i = k;
+        for (; i < depth / kTerms; ++i) {
+          const auto y = Terms::template OfRows<kTerms>(rows + (i - k) * kTerms * ldb, ldb, count);
+          sum = Terms::MulAdd(Terms::Same(a[r].data[i * a[r].stride]), y, sum);
+        }
+        if (depth % kTerms != 0) {
+          const auto y = Terms::template OfRows<1>(rows + (i - k) * kTerms * ldb, ldb, count);
+          sum = Terms::MulAdd(Terms::Same(a[r].data[i * a[r].stride]), y, sum);
+        }
+        hn::StoreU(Terms::Total(before, sum), d, at);
+      }
+    }
+  } else {
+    for (; k < depth / kTerms; ++k) add(One(), All(), k);
+    if (depth % kTerms != 0) add(One(), One(), k);
+  }
 }
 
 // AddThin for a run-time number of rows ≤ R.
