@@ -19,18 +19,24 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-void RoundAll(int64_t count, const float* x, uint16_t* y) {
+template <BFloat16Unit kUnit>
+void RoundAllBy(int64_t count, const float* x, uint16_t* y) {
   const Tag<float> d;
   const HalfTag dh;
-  const auto halves = [&](FloatVector v)
-                          HWY_ATTR { return hn::TruncateTo(dh, hn::ShiftRight<16>(RoundedUpperHalf(v))); };
   ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(halves(hn::LoadU(d, x + i)), dh, y + i); },
+      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(Pairs<kUnit>::RoundHalves(hn::LoadU(d, x + i)), dh, y + i); },
       [&](int64_t i, size_t n) HWY_ATTR {
         HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
-        hn::StoreU(halves(LoadFirst(d, x + i, n)), dh, last);
+        hn::StoreU(Pairs<kUnit>::RoundHalves(LoadFirst(d, x + i, n)), dh, last);
         std::memcpy(y + i, last, n * sizeof(uint16_t));
       });
+}
+
+void RoundAll(int64_t count, const float* x, uint16_t* y, [[maybe_unused]] BFloat16Unit unit) {
+#if HWY_TARGET == HWY_AVX3
+  if (unit == BFloat16Unit::kDotProduct) return RoundAllBy<BFloat16Unit::kDotProduct>(count, x, y);
+#endif
+  RoundAllBy<BFloat16Unit::kWidened>(count, x, y);
 }
 
 void WidenAll(int64_t count, const uint16_t* x, float* y) {
@@ -91,7 +97,7 @@ void Choose(std::string_view source, std::string_view name) {
 
 void RoundToBFloat16(int64_t count, const float* x, uint16_t* y) {
   SettleSimdTarget();
-  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y);
+  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y, BFloat16PairUnitInUse());
 }
 
 void WidenBFloat16(int64_t count, const uint16_t* x, float* y) {

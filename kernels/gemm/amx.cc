@@ -33,8 +33,9 @@ bool AskForTiles() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_OSXSAVE) == 0) return false;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  constexpr unsigned kBFloat16Tiles = 1u << 22, kTiles = 1u << 24;
+  constexpr unsigned kBFloat16Tiles = 1u << 22, kTiles = 1u << 24, kDotProducts = 1u << 5;
   if ((edx & kBFloat16Tiles) == 0 || (edx & kTiles) == 0) return false;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kDotProducts) == 0) return false;
   uint32_t low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   if (((uint64_t{high} << 32 | low) & kTileState) != kTileState) return false;

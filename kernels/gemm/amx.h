@@ -18,7 +18,8 @@ namespace crosstalk::kernels {
 inline constexpr int kTileSize = 16;                  // rows of a tile; pairs or floats of a row
 inline constexpr int64_t kTileBlock = 2 * kTileSize;  // rows and columns of C that two by two tiles hold
 
-// Whether this CPU has tiles of bfloat16 and the kernel lets the process use them, which the first call asks for.
+// Whether this CPU has tiles of bfloat16, and AVX512_BF16, and the kernel lets the process use them, which the first
+// call asks for.
 bool HasTiles();
 
 // A block of sums, `rows` × 32, to which a step adds the products of `depth` pairs: at most 32, an even number, and 16.

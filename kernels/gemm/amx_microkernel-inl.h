@@ -19,9 +19,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-// Tiles: AmxTiles or ModelTiles. Rows and columns after the last are computed and left out; terms after the last
-// are zeros in both operands, up to a whole step.
-template <class Tiles>
+// Tiles: AmxTiles or ModelTiles; kUnit: what rounds, to the same bits. Rows and columns after the last are computed and
+// left out; terms after the last are zeros in both operands, up to a whole step.
+template <class Tiles, BFloat16Unit kUnit>
 struct AmxPairs {
   using Sum = float;
   using Packed = uint32_t;
@@ -43,7 +43,7 @@ struct AmxPairs {
     g.a.Visit([&](const auto* a) { PackRows(g, a, first, rows, k, depth, out); });
   }
   static void PackPanel(const GemmArguments<float>& g, int64_t first, int64_t k, int64_t depth, uint32_t* out) {
-    g.b.Visit([&](const auto* b) { PackColumns<BFloat16Unit::kWidened, kNR>(g, b, first, k, depth, out); });
+    g.b.Visit([&](const auto* b) { PackColumns<kUnit, kNR>(g, b, first, k, depth, out); });
     const int64_t pairs = CeilDivide<int64_t>(depth, 2);
     std::fill(out + pairs * kNR, out + RoundUp(pairs, kStep) * kNR, 0u);
   }
@@ -75,7 +75,7 @@ struct AmxPairs {
     }
     if (g.transpose_a == Transpose::kNo) {
       for (int64_t r = 0; r < rows; ++r) {
-        PairNeighbours<BFloat16Unit::kWidened>(a + (first + r) * g.a.stride + k, depth, out + r * kRowStride);
+        PairNeighbours<kUnit>(a + (first + r) * g.a.stride + k, depth, out + r * kRowStride);
       }
       return;
     }
@@ -90,8 +90,7 @@ struct AmxPairs {
           const Source* in = a + (k + term) * g.a.stride + first + r;
           for (int64_t lane = 0; lane < here; lane += kLanesOf<float>) {
             const Source* second = term + 1 < depth ? in + g.a.stride + lane : nullptr;
-            hn::Store(PairRows<BFloat16Unit::kWidened>(in + lane, second, here - lane), d,
-                      piece + i * kTileBlock + lane);
+            hn::Store(PairRows<kUnit>(in + lane, second, here - lane), d, piece + i * kTileBlock + lane);
           }
         }
         TransposeBits(count, count, here, piece, kTileBlock, out + r * kRowStride + p, kRowStride);

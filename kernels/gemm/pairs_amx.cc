@@ -18,14 +18,14 @@ void TilesProduct(const GemmArguments<float>& g) {
     if (IsDots<ThinTiles>(g)) return DotsProduct<ThinTiles>(g);
   }
 #if HWY_TARGET == HWY_AVX3
-  if (HasTiles()) return BlockedProduct<AmxPairs<AmxTiles>>(g);
+  if (HasTiles()) return BlockedProduct<AmxPairs<AmxTiles, BFloat16Unit::kDotProduct>>(g);
 #endif
-  BlockedProduct<AmxPairs<ModelTiles>>(g);
+  BlockedProduct<AmxPairs<ModelTiles, BFloat16Unit::kWidened>>(g);
 }
 
 GemmWorkspace TilesWorkspace(const GemmArguments<float>& g, int threads) {
   if (IsThin<ThinTiles>(g) || IsDots<ThinTiles>(g)) return GemmWorkspace();
-  return WorkspaceOf<AmxPairs<ModelTiles>>(g, threads);
+  return WorkspaceOf<AmxPairs<ModelTiles, BFloat16Unit::kWidened>>(g, threads);
 }
 
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
