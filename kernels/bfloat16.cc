@@ -32,9 +32,9 @@ void RoundAllBy(int64_t count, const float* x, uint16_t* y) {
       });
 }
 
-void RoundAll(int64_t count, const float* x, uint16_t* y, [[maybe_unused]] BFloat16Unit unit) {
+void RoundAll(int64_t count, const float* x, uint16_t* y, [[maybe_unused]] bool has_instruction) {
 #if HWY_TARGET == HWY_AVX3
-  if (unit == BFloat16Unit::kDotProduct) return RoundAllBy<BFloat16Unit::kDotProduct>(count, x, y);
+  if (has_instruction) return RoundAllBy<BFloat16Unit::kDotProduct>(count, x, y);
 #endif
   RoundAllBy<BFloat16Unit::kWidened>(count, x, y);
 }
@@ -96,8 +96,8 @@ void Choose(std::string_view source, std::string_view name) {
 }  // namespace
 
 void RoundToBFloat16(int64_t count, const float* x, uint16_t* y) {
-  SettleSimdTarget();
-  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y, BFloat16PairUnitInUse());
+  const bool has_instruction = HasDotProduct();  // settles the SIMD target
+  HWY_DYNAMIC_DISPATCH(RoundAll)(count, x, y, has_instruction);
 }
 
 void WidenBFloat16(int64_t count, const uint16_t* x, float* y) {

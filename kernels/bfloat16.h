@@ -24,11 +24,11 @@ void WidenBFloat16(int64_t count, const uint16_t* x, float* y);
 // where a result below 2^-126 is 0 (FlushSubnormals): what the instruction VDPBF16PS computes. Without multiply-adds
 // (SSE) each of them rounds twice.
 //
-// Matrix products in tiles have another order, 32 terms at a time (kernels/gemm/amx.h), and so other bits.
+// Products in tiles have another order, up to 32 terms at a time (kernels/gemm/amx.h), and so other bits.
 enum class BFloat16Unit {
   kWidened,     // in float, by the SIMD target's own multiply-adds
   kDotProduct,  // VDPBF16PS of 64-byte vectors: AVX512_BF16
-  kTiles,       // TDPBF16PS, of matrix products: AMX; in software where the processor has none, which is slow
+  kTiles,  // TDPBF16PS, of matrix products and attention: AMX; in software where the processor has none, which is slow
 };
 
 // The one in use: the environment variable CROSSTALK_BFLOAT16's ("widened", "dot-product", "tiles") or the best of this

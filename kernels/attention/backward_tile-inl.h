@@ -78,25 +78,39 @@ HWY_NOINLINE void RowProducts(int64_t rows, int64_t padded_rows, int64_t size, c
   }
 }
 
-// The same of dO as PackQueries has it on tiles, a row's halves side by side: in kPartialSums partial sums.
-HWY_NOINLINE inline void RowProductsOfNeighbours(int64_t rows, int64_t padded_rows, int64_t size, const float* O,
-                                                 int64_t stride, const Pair* dO, float* D) {
-  const Tag<float> d;
-  for (int64_t q = 0; q < rows; ++q) {
-    FloatVector sum[kSumVectors];
-    CROSSTALK_UNROLL
-    for (int v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
-    const uint16_t* halves = reinterpret_cast<const uint16_t*>(dO) + q * size;
-    for (int64_t e = 0; e < size; e += kPartialSums) {
+// The same on tiles, dO[row][size / 2]: in their order of sums.
+HWY_NOINLINE inline void RowProductsOfTiles(int64_t rows, int64_t padded_rows, int64_t size, const float* O,
+                                            int64_t stride, const Pair* dO, float* D) {
+  constexpr int kWidth = HWY_MIN(kLanes, kQueryGroup);
+  const hn::CappedTag<float, kWidth> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const int64_t depth = PartOfPairs(size / 2);
+  HWY_ALIGN float transposed[2 * kTileSize * kQueryGroup];
+  HWY_ALIGN uint32_t pairs[kTileSize * kQueryGroup];
+  for (int64_t q = 0; q < padded_rows; q += kQueryGroup) {
+    const int64_t valid = std::clamp<int64_t>(rows - q, 0, kQueryGroup);
+    hn::Vec<decltype(d)> sum[kQueryGroup / kWidth];
+    for (auto& s : sum) s = hn::Zero(d);
+    for (int64_t p = 0; p < size / 2; p += depth) {
+      TransposeScaled<float>(valid, kQueryGroup, 2 * depth, O + q * stride + 2 * p, stride, 1.0f, transposed,
+                             kQueryGroup);
+      TransposeBits<uint32_t>(kQueryGroup, kQueryGroup, depth, &dO[q * (size / 2) + p].bits, size / 2, pairs,
+                              kQueryGroup);
       CROSSTALK_UNROLL
-      for (int v = 0; v < kSumVectors; ++v) {
-        const int64_t at = e + v * kLanes;
-        sum[v] = hn::MulAdd(LoadHalvesWidened(halves + at, kLanes), hn::LoadU(d, O + q * stride + at), sum[v]);
+      for (int v = 0; v < kQueryGroup; v += kWidth) {
+        auto first = hn::Zero(d), second = hn::Zero(d);
+        for (int64_t i = 0; i < depth; ++i) {
+          const auto pair = hn::Load(du, pairs + i * kQueryGroup + v);
+          const float* row = transposed + 2 * i * kQueryGroup + v;
+          first = hn::MulAdd(hn::BitCast(d, hn::ShiftLeft<16>(pair)), hn::Load(d, row), first);
+          second = hn::MulAdd(hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u))), hn::Load(d, row + kQueryGroup),
+                              second);
+        }
+        sum[v / kWidth] = hn::Add(sum[v / kWidth], hn::Add(first, second));
       }
     }
-    D[q] = SumOfLanes64<float>(sum);
+    for (int v = 0; v < kQueryGroup; v += kWidth) hn::Store(sum[v / kWidth], d, D + q + v);
   }
-  std::fill(D + rows, D + padded_rows, 0.0f);
 }
 
 // Each side's mixing and its transpose: each query's matrix where they differ, else the one that all share.
@@ -194,7 +208,7 @@ HWY_INLINE void StartTile(BackwardTile& tile, const ConstRows& O, const ConstRow
       float* D = tile.D + k * plan.rows;
       if constexpr (Terms::kTerms > 1) {
         if (plan.on_tiles) {
-          RowProductsOfNeighbours(rows, plan.rows, s.d_v, O_head, O.stride, dO_head, D);
+          RowProductsOfTiles(rows, plan.rows, s.d_v, O_head, O.stride, dO_head, D);
           continue;
         }
       }

@@ -51,7 +51,7 @@ HWY_INLINE void StoreBlock(const Tiles& block, ResultLane<Terms, kResult>* HWY_R
 template <class Terms, Result kResult>
 HWY_NOINLINE void TileNTOnTiles(MatrixTiles& tiles, int64_t rows, int64_t depth, const Pair* HWY_RESTRICT a,
                                 const Pair* HWY_RESTRICT b, ResultLane<Terms, kResult>* HWY_RESTRICT c) {
-  const TileShape shape{std::min(rows, kTileBlock), depth / CeilDivide<int64_t>(depth, kTileSize)};
+  const TileShape shape{std::min(rows, kTileBlock), PartOfPairs(depth)};
   tiles.With(shape, [&](auto& block) HWY_ATTR {
     for (int64_t q = 0; q < rows; q += kTileBlock) {
       if constexpr (kResult == Result::kAdd) {
@@ -82,7 +82,7 @@ inline void TileNNOnTiles(MatrixTiles& tiles, int64_t rows, int64_t width, const
 // `rows` lanes of queries, of each of `tiles` tiles of B.
 inline void TileTNOnTiles(MatrixTiles& matrix_tiles, bool add, int64_t rows, int64_t tiles, int64_t tile_floats,
                           int64_t size, const Pair* a, const Pair* b, float* c) {
-  const TileShape shape{.rows = size / CeilDivide(size, kTileBlock)};
+  const TileShape shape{.rows = PartOfRows(size)};
   matrix_tiles.With(shape, [&](auto& block) {
     for (int64_t e = 0; e < size; e += shape.rows) {
       if (add) {
@@ -108,7 +108,7 @@ HWY_NOINLINE void MixHeadsOnTiles(MatrixTiles& tiles, int64_t queries, int64_t h
                                   const Pair* HWY_RESTRICT packed, int64_t query_stride, const Pair* HWY_RESTRICT b,
                                   int64_t b_pitch, ResultLane<Terms, kResult>* HWY_RESTRICT c, int64_t c_pitch) {
   static_assert(kResult != Result::kAdd);
-  const TileShape shape{h_out / CeilDivide(h_out, kTileBlock), h_in / CeilDivide<int64_t>(h_in, kTileSize)};
+  const TileShape shape{PartOfRows(h_out), PartOfPairs(h_in)};
   tiles.With(shape, [&](auto& block) HWY_ATTR {
     for (int64_t out = 0; out < h_out; out += shape.rows) {
       for (int64_t q = 0; q < queries; ++q) {
@@ -129,10 +129,10 @@ HWY_NOINLINE inline void HeadMixingGradientOnTiles(MatrixTiles& tiles, int64_t a
                                                    int64_t queries, const Pair* HWY_RESTRICT a,
                                                    const Pair* HWY_RESTRICT b, int64_t pitch,
                                                    float* HWY_RESTRICT sums) {
-  constexpr int64_t kPiece = 16;  // queries, whose B is turned round at a time
-  const TileShape shape{.rows = a_heads / CeilDivide(a_heads, kTileBlock)};
+  constexpr int64_t kPiece = 8;  // queries, whose B is turned round at a time
+  const TileShape shape{.rows = PartOfRows(a_heads)};
   HWY_ALIGN Pair turned[kPiece][kTileSize * kTileBlock] = {};
-  HWY_ALIGN float block_sums[kTileBlock * kTileBlock];
+  HWY_ALIGN float block_sums[kTileBlock * kTileBlock] = {};
   tiles.With(shape, [&](auto& block) HWY_ATTR {
     for (int64_t first = 0; first < b_heads; first += kTileBlock) {
       const int64_t columns = std::min(kTileBlock, b_heads - first);

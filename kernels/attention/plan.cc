@@ -71,16 +71,10 @@ int64_t RowsOfStrip(const AttentionPlan& plan, bool backward) {
   return std::min(rows, RoundUp<int64_t>(s.n, kQueryGroup));
 }
 
-// Whether matrix tiles cut a side into equal parts: its rows into blocks of sums, an even number each, and its pairs
-// into steps.
-bool AreEqualParts(int64_t size) {
-  return size % (2 * CeilDivide(size, kTileBlock)) == 0 && size / 2 % CeilDivide<int64_t>(size / 2, kTileSize) == 0;
-}
-
 // Whatever the number of queries: one decoded alone has the same bits.
 bool FillsTiles(const AttentionShape& s) {
   return s.precision == Precision::kBFloat16 && BFloat16UnitInUse() == BFloat16Unit::kTiles && !s.Convolves() &&
-         s.d_k % kMaxLanes == 0 && AreEqualParts(s.d_k) && s.d_v % kMaxLanes == 0 && AreEqualParts(s.d_v);
+         s.d_k % kMaxLanes == 0 && s.d_v % kMaxLanes == 0;
 }
 
 }  // namespace
@@ -111,7 +105,7 @@ AttentionPlan::AttentionPlan(const AttentionShape& s, AttentionPass pass) : shap
   const int64_t columns = on_tiles ? kTileBlock : kMaxLanes;
   d_k_padded = RoundUp(s.d_k, columns);
   d_v_padded = RoundUp(s.d_v, columns);
-  mixes_on_tiles = on_tiles && mixes && AreEqualParts(h_k) && AreEqualParts(h) && AreEqualParts(h_v);
+  mixes_on_tiles = on_tiles && mixes && EqualParts(h_k) > 0 && EqualParts(h) > 0 && EqualParts(h_v) > 0;
   const int64_t kept_W = Lanes(h) * terms;  // of W, and of dW: in pairs of heads
   const int64_t row_heads = !s.MixesWeights() ? 0 : !backward ? kept_W : 2 * kept_W + (s.MixesLogits() ? h_k : 0);
   const int64_t row_bytes = row_heads * m_padded() * 4 / terms;

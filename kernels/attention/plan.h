@@ -86,8 +86,9 @@ struct AttentionPlan {
   // A few queries (decoding): K, and forward V, are read once, in place, as packing them would cost more than using
   // them. Backward K too, so that the logits are the same to the last bit. Not in bfloat16, whose pairs are packed.
   bool in_place = false;
-  // In matrix tiles (kernels/gemm/amx.h) where d_k and d_v are equal parts of theirs: the products of queries, keys and
-  // values; the sums over queries where a tile's are a whole step; head mixings of pairs where heads are equal parts.
+  // In matrix tiles (kernels/gemm/amx.h) where d_k and d_v are multiples of 16, of which there are always EqualParts:
+  // the products of queries, keys and values; the sums over queries where a tile has 32 or 64; mixings of pairs where
+  // there are EqualParts of heads.
   bool on_tiles = false, sums_on_tiles = false, mixes_on_tiles = false;
   int64_t query_group = kQueryGroup;  // queries that a product takes together, of which rows is a multiple
 

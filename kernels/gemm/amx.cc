@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "crosstalk/kernels/flush_subnormals.h"
+#include "crosstalk/runtime/check.h"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -56,6 +59,8 @@ struct alignas(64) TileConfiguration {
 };
 static_assert(sizeof(TileConfiguration) == 64);
 
+thread_local bool in_use = false;
+
 void Configure(const TileShape& shape) {
   const TileConfiguration configuration(shape);
   asm volatile("ldtilecfg %0" : : "m"(configuration));
@@ -73,8 +78,15 @@ bool HasTiles() {
 }
 
 // The compiler never uses a tile itself, so that what they hold stays from one statement to the next.
-AmxTiles::AmxTiles() { Configure(shape_); }
-AmxTiles::~AmxTiles() { asm volatile("tilerelease"); }
+AmxTiles::AmxTiles() {
+  CROSSTALK_DCHECK(!in_use);
+  in_use = true;
+  Configure(shape_);
+}
+AmxTiles::~AmxTiles() {
+  asm volatile("tilerelease");
+  in_use = false;
+}
 
 void AmxTiles::Reshape(const TileShape& shape) {
   if (shape == shape_) return;
@@ -143,6 +155,7 @@ void AmxTiles::Store(float*, int64_t) const {}
 void ModelTiles::Clear() { std::memset(sums_, 0, sizeof sums_); }
 
 void ModelTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
+  const FlushSubnormals flush;
   for (int64_t r = 0; r < shape_.rows; ++r) {
     float even[kTileBlock] = {}, odd[kTileBlock] = {};
     for (int64_t p = 0; p < shape_.depth; ++p) {

@@ -1,10 +1,11 @@
 // Matrix tiles of bfloat16, as AMX has them (Intel, since Sapphire Rapids): registers of 16 rows of 64 bytes, and one
-// instruction that multiplies two of them. Pointers and asm only; what packs for them is in pairs-inl.h.
+// instruction that multiplies two of them. Pointers and asm only; amx_microkernel-inl.h packs for them, and the
+// attention in matrix_tiles-inl.h.
 //
-// A step adds the products of 16 pairs of terms. TDPBF16PS sums up the even terms and the odd ones apart, from zero,
-// and then adds both:
+// A step adds the products of up to 16 pairs of terms. TDPBF16PS sums up the even terms and the odd ones apart, from
+// zero, and then adds both:
 //
-//   even = Σ_p a[2p] · b[2p]    odd = Σ_p a[2p + 1] · b[2p + 1]    sum ← sum + (even + odd),   p = 0 … 15
+//   even = Σ_p a[2p] · b[2p]    odd = Σ_p a[2p + 1] · b[2p + 1]    sum ← sum + (even + odd),   p = 0 … depth - 1
 //
 // by fused multiply-adds, where results below 2^-126 become 0. That is another order than VDPBF16PS's, so that tiles
 // give other bits than the other units.
@@ -22,12 +23,24 @@ inline constexpr int64_t kTileBlock = 2 * kTileSize;  // rows and columns of C t
 // call asks for.
 bool HasTiles();
 
-// A block of sums, `rows` × 32, to which a step adds the products of `depth` pairs: at most 32, an even number, and 16.
-// What lies beyond is neither read nor written.
+// A block of sums, `rows` × 32, to which a step adds the products of `depth` pairs. Rows are an even number, at most
+// 32; pairs at most 16. What lies beyond is neither read nor written.
 struct TileShape {
   int64_t rows = kTileBlock, depth = kTileSize;
   bool operator==(const TileShape&) const = default;
 };
+
+// The equal parts into which tiles cut `size` rows, or terms of a sum: of an even number each, at most 32, and as few
+// as can be. 0: there are none, or twice as many as the size would need.
+inline int64_t EqualParts(int64_t size) {
+  const int64_t least = (size + kTileBlock - 1) / kTileBlock;
+  for (int64_t parts = least; parts < 2 * least; ++parts) {
+    if (size % (2 * parts) == 0) return parts;
+  }
+  return 0;
+}
+inline int64_t PartOfRows(int64_t rows) { return rows / EqualParts(rows); }
+inline int64_t PartOfPairs(int64_t pairs) { return pairs / EqualParts(2 * pairs); }
 
 // A block in the tile registers of a thread, its own from construction to destruction: one of these at a time. Only
 // where HasTiles().

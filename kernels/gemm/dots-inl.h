@@ -183,7 +183,13 @@ HWY_NOINLINE void Dots(int64_t depth, const ThinRow<Packed>* rows, const Source*
   }
   CROSSTALK_UNROLL
   for (int g = 0; g < G; ++g) {
-    if constexpr (kChains > 1) end_step(g);
+    if constexpr (kChains > 1) {
+      // A step's missing terms are zeros, which make a chain's -0 a 0.
+      if (whole % kLine != 0 || depth % kTerms != 0) {
+        for (int r = 0; r < R; ++r) sum[g][0][r] = hn::Add(sum[g][0][r], hn::Zero(d));
+        end_step(g);
+      }
+    }
     CROSSTALK_UNROLL
     for (int r = 0; r < R; ++r) hn::StoreU(kChains > 1 ? total[g][r] : sum[g][0][r], d, sums + (r * G + g) * kLanes);
   }

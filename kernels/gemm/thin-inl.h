@@ -116,7 +116,7 @@ HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source*
   int64_t k = 0;
   for (; k + kStep <= depth / kTerms; k += kStep) add(std::integral_constant<int, kStep>(), All(), k);
   if constexpr (Operands::kChains > 1) {
-    // Of the last step.
+    // Of the last step, whose missing terms are zeros: they make a chain's -0 a 0.
     for (int64_t column = 0; k * kTerms < depth && column < columns; column += kLanes) {
       const Source* const rows = b + k * kTerms * ldb + column;
       const int64_t count = columns - column;
@@ -133,6 +133,7 @@ HWY_NOINLINE void AddThin(int64_t depth, const ThinRow<Packed>* a, const Source*
           const auto y = Terms::template OfRows<1>(rows + (i - k) * kTerms * ldb, ldb, count);
           sum = Terms::MulAdd(Terms::Same(a[r].data[i * a[r].stride]), y, sum);
         }
+        sum = Terms::MulAdd(Terms::Same(Packed{}), Terms::Same(Packed{}), sum);
         hn::StoreU(Terms::Total(before, sum), d, at);
       }
     }

@@ -322,33 +322,39 @@ TEST(TiledGemmTest, IsTheProductOfTheRoundedOperandsOnEveryTarget) {
 }
 
 // Very few rows read B where it lies, by multiply-adds: to the bits that tiles give them among many rows. B in float
-// and in bfloat16, of whole steps of 32 terms and of rests, in several blocks of k.
+// and in bfloat16, of whole steps of 32 terms and of rests, in several blocks of k; of ordinary magnitudes and of
+// products around 2^-128, whose sums are flushed.
 TEST(TiledGemmTest, FewRowsHaveTheirBitsAmongManyOnEveryTarget) {
   RestrictBFloat16Unit("tiles");
   for (const auto& [n, k] :
        std::vector<std::pair<int64_t, int64_t>>{{131, 128}, {261, 141}, {150, 1101}, {149, 2048}}) {
     for (const Transpose tb : kBoth) {
-      const Problem many(11, n, k, Transpose::kNo, tb, -0.5f, 1);
-      const std::vector<float> whole = many.Compute();
-      const std::vector<uint16_t> halves = Halves(many.b);
-      for (const std::string& target : SupportedSimdTargets()) {
-        RestrictSimdTarget(target);
-        for (const int64_t rows : {1, 3, 4, 5, 8}) {
-          for (const bool rounded : {false, true}) {
-            GemmArguments<float> g = many.g;
-            const int64_t first = 11 - rows;
-            std::vector<float> c(many.c.begin() + first * g.ldc, many.c.end());
-            Guarded<uint16_t> b(halves);
-            g.m = rows, g.a = {many.a.data() + first * g.a.stride, g.a.stride}, g.c = c.data();
-            g.b = {many.b.data(), g.b.stride};
-            if (rounded) g.b = {b.data(), g.b.stride};
-            Gemm(g);
-            EXPECT_TRUE(std::equal(c.begin(), c.end(), whole.begin() + first * g.ldc))
-                << target << ": " << rows << " rows, n=" << n << " k=" << k << " B " << int(tb) << rounded;
+      for (const float magnitude : {1.0f, 0x1p-64f}) {
+        Problem many(11, n, k, Transpose::kNo, tb, -0.5f, magnitude == 1 ? 1 : 0);
+        for (std::vector<float>* values : {&many.a, &many.b}) {
+          for (float& x : *values) x *= magnitude;
+        }
+        const std::vector<float> whole = many.Compute();
+        const std::vector<uint16_t> halves = Halves(many.b);
+        for (const std::string& target : SupportedSimdTargets()) {
+          RestrictSimdTarget(target);
+          for (const int64_t rows : {1, 3, 4, 5, 8}) {
+            for (const bool rounded : {false, true}) {
+              GemmArguments<float> g = many.g;
+              const int64_t first = 11 - rows;
+              std::vector<float> c(many.c.begin() + first * g.ldc, many.c.end());
+              Guarded<uint16_t> b(halves);
+              g.m = rows, g.a = {many.a.data() + first * g.a.stride, g.a.stride}, g.c = c.data();
+              g.b = {many.b.data(), g.b.stride};
+              if (rounded) g.b = {b.data(), g.b.stride};
+              Gemm(g);
+              EXPECT_EQ(std::memcmp(c.data(), whole.data() + first * g.ldc, c.size() * sizeof(float)), 0)
+                  << target << ": " << rows << " rows, n=" << n << " k=" << k << " B " << int(tb) << rounded;
+            }
           }
         }
+        RestrictSimdTarget("");
       }
-      RestrictSimdTarget("");
     }
   }
   RestrictBFloat16Unit("");
