@@ -167,6 +167,9 @@ TEST(TensorTableTest, HandlesOutsideTheFileAreRefused) {
     ExpectRefused(with_footer(Varint(0) + Varint(offset) + Varint(0) + Varint(8)), "not within");
     ExpectRefused(with_footer(Varint(offset) + Varint(UINT64_MAX - offset + 9) + Varint(0) + Varint(8)), "not within");
   }
+  const uint64_t last = good.size() - kFooter - kBlockTrailerBytes - 8;  // where a block of 8 bytes still fits
+  ExpectRefused(with_footer(Varint(last) + Varint(8) + Varint(0) + Varint(8)), "is damaged");
+  ExpectRefused(with_footer(Varint(last + 1) + Varint(8) + Varint(0) + Varint(8)), "not within");
   ExpectRefused(with_footer(std::string(40, '\xFF')), "where its blocks are");
 }
 
