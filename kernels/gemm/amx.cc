@@ -156,14 +156,20 @@ void ModelTiles::Clear() { std::memset(sums_, 0, sizeof sums_); }
 
 void ModelTiles::AddStep(const uint32_t* a, int64_t a_stride, const uint32_t* b, int64_t b_stride) {
   const FlushSubnormals flush;
+  float first[kTileSize][kTileBlock], second[kTileSize][kTileBlock];
+  for (int64_t p = 0; p < shape_.depth; ++p) {
+    for (int64_t c = 0; c < kTileBlock; ++c) {
+      first[p][c] = FloatOf(b[p * b_stride + c] << 16);
+      second[p][c] = FloatOf(b[p * b_stride + c] & 0xffff0000u);
+    }
+  }
   for (int64_t r = 0; r < shape_.rows; ++r) {
     float even[kTileBlock] = {}, odd[kTileBlock] = {};
     for (int64_t p = 0; p < shape_.depth; ++p) {
-      const uint32_t x = a[r * a_stride + p];
+      const float x = FloatOf(a[r * a_stride + p] << 16), y = FloatOf(a[r * a_stride + p] & 0xffff0000u);
       for (int64_t c = 0; c < kTileBlock; ++c) {
-        const uint32_t y = b[p * b_stride + c];
-        even[c] = Flushed(std::fma(FloatOf(x << 16), FloatOf(y << 16), even[c]));
-        odd[c] = Flushed(std::fma(FloatOf(x & 0xffff0000u), FloatOf(y & 0xffff0000u), odd[c]));
+        even[c] = std::fma(x, first[p][c], even[c]);
+        odd[c] = std::fma(y, second[p][c], odd[c]);
       }
     }
     for (int64_t c = 0; c < kTileBlock; ++c) sums_[r][c] = Flushed(sums_[r][c] + Flushed(even[c] + odd[c]));

@@ -54,8 +54,7 @@ TEST_P(AttentionTilesTest, DecodingEqualsTheParallelPassToTheLastBit) {
 }
 
 TEST_P(AttentionTilesTest, SameBitsOnAnyThreadsAndTarget) {
-  AttentionShape s = InBFloat16(GetParam(), Shape(3, 70, 75, 4, 6, 8, 16, 32));
-  ExpectSameResults(AttentionProblem(s), {"tiles"});
+  AttentionShape s = InBFloat16(GetParam(), Shape(2, 37, 40, 4, 6, 2, 16, 32));
   s.bias = AttentionBias::kRelativePosition;
   s.buckets = 9;
   s.causality = AttentionCausality::kCausal;
@@ -127,12 +126,21 @@ TEST_F(OneKindOnTilesTest, TilesOfFewQueries) {
   }
 }
 
-// Computed twice, in blocks of several tiles, forward and backward.
+// Computed twice, in blocks of several tiles, forward and backward: against pairs, which round alike and add in another
+// order.
+#ifndef __SANITIZE_ADDRESS__  // with which the model of tiles takes half a minute
 TEST_F(OneKindOnTilesTest, RowsTooLongForTheCache) {
   AttentionShape s = InBFloat16(kKinds[3], Shape(1, 41, 21001, 2, 62, 2, 16, 16));
   s.causality = AttentionCausality::kCausal;
-  EXPECT_LE(LargestError(AttentionProblem(s)), kTinyTolerance) << Describe(s);
+  const AttentionProblem p(s);
+  const AttentionResults<float> on_tiles = FusedAttention(p);
+  RestrictBFloat16Unit("widened");
+  const AttentionResults<float> of_pairs = FusedAttention(p);
+  AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+    EXPECT_TRUE(testing::CloseToLargest(on_tiles.*member, of_pairs.*member, 5e-3)) << name;
+  });
 }
+#endif
 
 TEST_F(OneKindOnTilesTest, HeadsThatShareKeysAndValues) {
   AttentionShape s = InBFloat16(kKinds[0], Shape(2, 41, 70, 6, 6, 6, 16, 32));
