@@ -100,14 +100,26 @@ TEST_F(ReproduceTest, CellsThatProcessesShareOutAreTheSame) {
   EXPECT_TRUE(there.At("missing").AsArray().empty()) << there.At("missing").Dump();
 }
 
+// Until there is this checkpoint or a later one: earlier ones are deleted.
+bool WaitForCheckpoint(const std::string& folder, const std::string& first) {
+  for (int i = 0; i < 10000; ++i) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      const std::string name = at->path().filename().string();
+      if (name.size() == first.size() && name >= first) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
 TEST_F(ReproduceTest, ACellThatIsKilledGoesOnToTheSameBits) {
   WriteScale(60);
   Succeeded(RunCommand(Table({"--cell", "2", "--cells", dir_ / "whole"})));
   {
     RunningCommand running(Table({"--cell", "2", "--cells", dir_ / "cut"}));
-    const std::string third = dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/checkpoints/step-00000003";
-    for (int i = 0; i < 1000 && !fs::exists(third); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    ASSERT_TRUE(fs::exists(third));
+    const std::string checkpoints = dir_ / "cut/t5-talking-encoder-24x32/seed-1/pretraining/checkpoints";
+    ASSERT_TRUE(WaitForCheckpoint(checkpoints, "step-00000003"));
     running.Signal(SIGKILL);
     running.Wait();
   }
@@ -123,8 +135,7 @@ TEST_F(ReproduceTest, ACellThatIsKilledGoesOnToTheSameBits) {
 TEST_F(ReproduceTest, AnInterruptedCallSavesAndGoesOn) {
   WriteScale(2000);
   RunningCommand running(Table({"--seeds", "1"}));
-  const std::string second = CellFolder(kRows[0], 1) + "/pretraining/checkpoints/step-00000002";
-  for (int i = 0; i < 1000 && !fs::exists(second); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(WaitForCheckpoint(CellFolder(kRows[0], 1) + "/pretraining/checkpoints", "step-00000002"));
   running.Signal(SIGTERM);
   ExpectExit(running.Wait(), 143, {"the same command resumes"});
   EXPECT_EQ(Result().At("missing").AsArray().size(), 3u);
