@@ -133,6 +133,21 @@ struct Pairs<BFloat16Unit::kDotProduct> {
 };
 #endif
 
+// halves[i] = row[i] rounded. Writes nothing else.
+template <BFloat16Unit kUnit>
+HWY_INLINE void RoundRow(int64_t count, const float* row, uint16_t* halves) {
+  const Tag<float> d;
+  const HalfTag dh;
+  ForVectors(
+      d, count,
+      [&](int64_t i) HWY_ATTR { hn::StoreU(Pairs<kUnit>::RoundHalves(hn::LoadU(d, row + i)), dh, halves + i); },
+      [&](int64_t i, size_t n) HWY_ATTR {
+        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
+        hn::StoreU(Pairs<kUnit>::RoundHalves(LoadFirst(d, row + i, n)), dh, last);
+        std::memcpy(halves + i, last, n * sizeof(uint16_t));
+      });
+}
+
 }  // namespace crosstalk::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -19,24 +19,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {
 
-template <BFloat16Unit kUnit>
-void RoundAllBy(int64_t count, const float* x, uint16_t* y) {
-  const Tag<float> d;
-  const HalfTag dh;
-  ForVectors(
-      d, count, [&](int64_t i) HWY_ATTR { hn::StoreU(Pairs<kUnit>::RoundHalves(hn::LoadU(d, x + i)), dh, y + i); },
-      [&](int64_t i, size_t n) HWY_ATTR {
-        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
-        hn::StoreU(Pairs<kUnit>::RoundHalves(LoadFirst(d, x + i, n)), dh, last);
-        std::memcpy(y + i, last, n * sizeof(uint16_t));
-      });
-}
-
 void RoundAll(int64_t count, const float* x, uint16_t* y, [[maybe_unused]] bool has_instruction) {
 #if HWY_TARGET == HWY_AVX3
-  if (has_instruction) return RoundAllBy<BFloat16Unit::kDotProduct>(count, x, y);
+  if (has_instruction) return RoundRow<BFloat16Unit::kDotProduct>(count, x, y);
 #endif
-  RoundAllBy<BFloat16Unit::kWidened>(count, x, y);
+  RoundRow<BFloat16Unit::kWidened>(count, x, y);
 }
 
 void WidenAll(int64_t count, const uint16_t* x, float* y) {

@@ -101,8 +101,8 @@ inline void TileTNOnTiles(MatrixTiles& matrix_tiles, bool add, int64_t rows, int
   });
 }
 
-// C[h_out, q, kChunk] = Σ_in A[out, in] · B[in, q, kChunk] for each of `queries` rows; h_in in pairs. The shapes are
-// where plan.mixes_on_tiles, query q's matrix at packed + q · query_stride.
+// C[h_out, q, kChunk] = Σ_in A[out, in] · B[in, q, kChunk] for each of `queries` rows, where plan.mixes_on_tiles; h_in
+// in pairs. Query q's matrix is at packed + q · query_stride.
 template <class Terms, Result kResult>
 HWY_NOINLINE void MixHeadsOnTiles(MatrixTiles& tiles, int64_t queries, int64_t h_in, int64_t h_out,
                                   const Pair* HWY_RESTRICT packed, int64_t query_stride, const Pair* HWY_RESTRICT b,

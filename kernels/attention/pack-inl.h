@@ -63,8 +63,8 @@ HWY_INLINE void PackRowPairs(int64_t pairs, int64_t step, int64_t distance, int6
   }
 }
 
-// out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros beyond. // Whole
-//  vectors are stored, one after the last row where kWidth is less.
+// out[p][kWidth] = the pairs of columns 2p and 2p + 1 of scale · in[rows, cols]; zeros beyond. Whole
+// vectors are stored, one after the last row where kWidth is less.
 template <class Terms, int kWidth>
 HWY_INLINE void PackColumnPairs(int64_t rows, int64_t cols, const ConstRows& in, float scale, Pair* out) {
   const Tag<float> d;

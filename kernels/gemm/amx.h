@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "crosstalk/runtime/math.h"
+
 namespace crosstalk::kernels {
 
 inline constexpr int kTileSize = 16;                  // rows of a tile; pairs or floats of a row
@@ -33,7 +35,7 @@ struct TileShape {
 // The equal parts into which tiles cut `size` rows, or terms of a sum: of an even number each, at most 32, and as few
 // as can be. 0: there are none, or twice as many as the size would need.
 inline int64_t EqualParts(int64_t size) {
-  const int64_t least = (size + kTileBlock - 1) / kTileBlock;
+  const int64_t least = CeilDivide(size, kTileBlock);
   for (int64_t parts = least; parts < 2 * least; ++parts) {
     if (size % (2 * parts) == 0) return parts;
   }

@@ -40,17 +40,8 @@ HWY_INLINE PairVector PairRows(const uint16_t* first, const uint16_t* second, in
 // The pairs of neighbours in a row of `count` elements; the last one's is 0 where count is odd. Writes nothing else.
 template <BFloat16Unit kUnit>
 HWY_INLINE void PairNeighbours(const float* row, int64_t count, uint32_t* out) {
-  const Tag<float> d;
-  const HalfTag dh;
   uint16_t* const halves = reinterpret_cast<uint16_t*>(out);
-  ForVectors(
-      d, count,
-      [&](int64_t i) HWY_ATTR { hn::StoreU(Pairs<kUnit>::RoundHalves(hn::LoadU(d, row + i)), dh, halves + i); },
-      [&](int64_t i, size_t n) HWY_ATTR {
-        HWY_ALIGN uint16_t last[HWY_MAX_BYTES / sizeof(uint16_t)];
-        hn::StoreU(Pairs<kUnit>::RoundHalves(LoadFirst(d, row + i, n)), dh, last);
-        std::memcpy(halves + i, last, n * sizeof(uint16_t));
-      });
+  RoundRow<kUnit>(count, row, halves);
   if (count % 2 != 0) std::memset(halves + count, 0, sizeof(uint16_t));
 }
 template <BFloat16Unit kUnit>
