@@ -160,11 +160,7 @@ TEST_P(AttentionBFloat16Test, LargeLogits) {
 TEST_P(AttentionBFloat16Test, QueriesThatSeeNothingOrOnePosition) {
   const AttentionShape s = InBFloat16(GetParam(), Shape(2, 9, 70, 3, 4, 5, 16, 10));
   AttentionProblem p(s, {.attention = true});
-  for (int64_t i = 0; i < s.b * s.n; ++i) {
-    uint8_t* row = p.attention_mask.data() + i * s.m;
-    std::fill_n(row, s.m, uint8_t{0});
-    if (i % 2 == 0) row[(i * 31) % s.m] = 1;
-  }
+  LetQueriesSeeOnePositionOrNone(p);
   const Results r = FusedAttention(p);
   const int64_t O_row = s.h_v * s.d_v, Q_row = s.h_k * s.d_k;
   for (int64_t i = 0; i < s.b * s.n; ++i) {

@@ -105,11 +105,7 @@ TEST_F(OneKindOnTilesTest, EqualPositionsGiveTheirLogitsNoGradient) {
 TEST_P(AttentionTilesTest, QueriesThatSeeNothingOrOnePosition) {
   const AttentionShape s = InBFloat16(GetParam(), Shape(2, 21, 70, 4, 2, 6, 16, 32));
   AttentionProblem p(s, {.attention = true});
-  for (int64_t i = 0; i < s.b * s.n; ++i) {
-    uint8_t* row = p.attention_mask.data() + i * s.m;
-    std::fill_n(row, s.m, uint8_t{0});
-    if (i % 2 == 0) row[(i * 31) % s.m] = 1;
-  }
+  LetQueriesSeeOnePositionOrNone(p);
   const AttentionResults<float> r = FusedAttention(p);
   for (const float dQ : r.dQ) ASSERT_EQ(dQ, 0);
   const int64_t O_row = s.h_v * s.d_v;

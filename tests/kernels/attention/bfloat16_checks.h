@@ -64,6 +64,16 @@ inline double LargestError(const AttentionProblem& p, double smallest = 0.1) { r
 // decide.
 inline constexpr double kTolerance = 1.25e-2, kTinyTolerance = 2.5e-2, kMeanTolerance = 7.5e-3;
 
+// Every other query sees one position, query i that of i · 31 modulo m; the others none.
+inline void LetQueriesSeeOnePositionOrNone(AttentionProblem& p) {
+  const AttentionShape& s = p.call.shape;
+  for (int64_t i = 0; i < s.b * s.n; ++i) {
+    uint8_t* row = p.attention_mask.data() + i * s.m;
+    std::fill_n(row, s.m, uint8_t{0});
+    if (i % 2 == 0) row[(i * 31) % s.m] = 1;
+  }
+}
+
 // A few queries, with those that convolutions read before them, their memory as long as they see, in a buffer with room
 // for more: the bits of the same queries among all.
 inline void ExpectThatDecodingEqualsTheParallelPass(AttentionShape s) {
