@@ -24,11 +24,13 @@ class Builder : public JsonEvents {
   void OnBool(bool value, size_t) override { Add(value); }
   void OnUnsigned(uint64_t value, size_t offset) override {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      FailAtByte(source_, offset, StrCat("the integer ", value, " does not fit 64 bits with a sign"));
+      OnBigInteger(StrCat(value), offset);
+    } else {
+      Add(value);
     }
-    Add(value);
   }
   void OnNegative(int64_t value, size_t) override { Add(value); }
+  void OnBigInteger(std::string digits, size_t) override { Add(Json::BigInteger{std::move(digits)}); }
   void OnDouble(double value, size_t) override { Add(value); }
   void OnString(std::string value, size_t) override { Add(std::move(value)); }
   void OnKey(std::string key, size_t offset) override {
@@ -136,6 +138,9 @@ void WriteValue(const Json& value, int indent, std::string& out) {
     case Json::Type::kDouble:
       WriteDouble(value.AsDouble(), out);
       return;
+    case Json::Type::kBigInteger:
+      out += value.AsBigInteger().digits;
+      return;
     case Json::Type::kString:
       WriteString(value.AsString(), out);
       return;
@@ -182,6 +187,8 @@ const char* Name(Json::Type type) {
       return "an integer";
     case Json::Type::kDouble:
       return "a number";
+    case Json::Type::kBigInteger:
+      return "an integer beyond 64 bits";
     case Json::Type::kString:
       return "a string";
     case Json::Type::kArray:
@@ -215,8 +222,19 @@ int64_t Json::AsInt() const {
 
 double Json::AsDouble() const {
   if (is_int()) return static_cast<double>(std::get<int64_t>(value_));
+  if (is_big_integer()) {
+    const std::string& digits = AsBigInteger().digits;
+    double value = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return value;
+  }
   if (!is_double()) FailType("a number", type());
   return std::get<double>(value_);
+}
+
+const Json::BigInteger& Json::AsBigInteger() const {
+  if (!is_big_integer()) FailType("an integer beyond 64 bits", type());
+  return std::get<BigInteger>(value_);
 }
 
 const std::string& Json::AsString() const {
@@ -321,7 +339,7 @@ const Json& JsonReader::Value(std::string_view key) const {
 
 const Json& JsonReader::Typed(std::string_view key, Json::Type type) const {
   const Json& value = Value(key);
-  const bool fits = value.type() == type || (type == Json::Type::kDouble && value.is_int());
+  const bool fits = value.type() == type || (type == Json::Type::kDouble && value.is_number());
   if (!fits) FailAt(key, "must be ", Name(type), ", but is ", Name(value.type()));
   return value;
 }

@@ -21,10 +21,15 @@ namespace CROSSTALK_PUBLIC crosstalk {
 // not a double: 3 parses as an integer, 3.0 as a double, and both are written as they were.
 class Json {
  public:
-  enum class Type { kNull, kBool, kInt, kDouble, kString, kArray, kObject };
+  enum class Type { kNull, kBool, kInt, kDouble, kBigInteger, kString, kArray, kObject };
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;
+  // An integer that does not fit an int64_t, as it was written: files have such numbers under keys that nobody reads.
+  struct BigInteger {
+    std::string digits;
+    friend bool operator==(const BigInteger&, const BigInteger&) = default;
+  };
 
   Json() = default;  // null
   Json(const Json& other);
@@ -42,6 +47,7 @@ class Json {
     }
   }
   Json(double value) : value_(value) {}
+  Json(BigInteger value) : value_(std::move(value)) {}
   Json(const char* value) : value_(std::string(value)) {}
   Json(std::string value) : value_(std::move(value)) {}
   Json(std::string_view value) : value_(std::string(value)) {}
@@ -56,15 +62,17 @@ class Json {
   bool is_bool() const { return type() == Type::kBool; }
   bool is_int() const { return type() == Type::kInt; }
   bool is_double() const { return type() == Type::kDouble; }
-  bool is_number() const { return is_int() || is_double(); }
+  bool is_big_integer() const { return type() == Type::kBigInteger; }
+  bool is_number() const { return is_int() || is_double() || is_big_integer(); }
   bool is_string() const { return type() == Type::kString; }
   bool is_array() const { return type() == Type::kArray; }
   bool is_object() const { return type() == Type::kObject; }
 
-  // The value as that type; Error(kData) if it is another. AsDouble takes an integer too.
+  // The value as that type; Error(kData) if it is another. AsDouble takes integers too.
   bool AsBool() const;
   int64_t AsInt() const;
   double AsDouble() const;
+  const BigInteger& AsBigInteger() const;
   const std::string& AsString() const;
   const Array& AsArray() const;
   const Object& AsObject() const;
@@ -89,15 +97,14 @@ class Json {
 
  private:
   // In the order of Type.
-  std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
+  std::variant<std::monostate, bool, int64_t, double, BigInteger, std::string, Array, Object> value_;
 };
 
 // "null", "true or false", "an integer", …: for messages.
 const char* Name(Json::Type type);
 
 // Parses one JSON text, RFC 8259 to the letter (no comments, no trailing commas, no byte-order mark, strings valid
-// UTF-8), and beyond it refuses duplicate keys, nesting deeper than 64, and integers that do not fit an int64_t.
-// Error(kData): "SOURCE: byte 17: …".
+// UTF-8), and beyond it refuses duplicate keys and nesting deeper than 64. Error(kData): "SOURCE: byte 17: …".
 Json ParseJson(std::string_view text, const std::string& source);
 // ParseJson of a file's content, Error(kData) also where it cannot be read.
 Json ReadJsonFile(const std::string& path);

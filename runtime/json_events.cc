@@ -70,9 +70,7 @@ class EventsAdapter {
   bool number_unsigned(uint64_t value) { return events_.OnUnsigned(value, offset_), true; }
   bool number_float(double value, const std::string& text) {
     // An integer beyond 64 bits arrives here, rounded.
-    if (text.find_first_of(".eE") == std::string::npos) {
-      FailAtByte(source_, offset_, StrCat("the integer ", text.substr(0, 40), " does not fit 64 bits"));
-    }
+    if (text.find_first_of(".eE") == std::string::npos) return events_.OnBigInteger(text, offset_), true;
     return events_.OnDouble(value, offset_), true;
   }
   bool string(std::string& value) { return events_.OnString(std::move(value), offset_), true; }

@@ -18,6 +18,7 @@ class JsonEvents {
   virtual void OnBool(bool value, size_t offset) = 0;
   virtual void OnUnsigned(uint64_t value, size_t offset) = 0;  // an integer written without a minus sign
   virtual void OnNegative(int64_t value, size_t offset) = 0;   // with one ("-0" too)
+  virtual void OnBigInteger(std::string digits, size_t offset) = 0;  // fits neither; with its sign
   virtual void OnDouble(double value, size_t offset) = 0;
   virtual void OnString(std::string value, size_t offset) = 0;
   virtual void OnKey(std::string key, size_t offset) = 0;
@@ -26,7 +27,7 @@ class JsonEvents {
   virtual void OnArrayBegin(size_t offset) = 0;
   virtual void OnArrayEnd(size_t offset) = 0;
 };
-// The rules of ParseJson, except that duplicate keys are the receiver's business and integers may be up to 2^64 - 1.
+// The rules of ParseJson, except that duplicate keys are the receiver's business.
 void ParseJsonEvents(std::string_view text, const std::string& source, JsonEvents& events);
 
 // Throws Error(kData), "SOURCE: byte 17: REASON".

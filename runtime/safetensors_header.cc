@@ -41,6 +41,9 @@ class HeaderEvents : public JsonEvents {
   void OnBool(bool, size_t offset) override { Unexpected("true or false", offset); }
   void OnNegative(int64_t, size_t offset) override { Unexpected("a number with a minus sign", offset); }
   void OnDouble(double, size_t offset) override { Unexpected("a number with a fraction or exponent", offset); }
+  void OnBigInteger(std::string digits, size_t offset) override {
+    Reject(offset, StrCat("the integer ", Excerpt(digits), " does not fit 64 bits"));
+  }
 
   void OnUnsigned(uint64_t value, size_t offset) override {
     if (place_ == Place::kShape) {

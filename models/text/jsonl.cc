@@ -29,6 +29,7 @@ class TextField : public JsonEvents {
   void OnUnsigned(uint64_t, size_t) override { Value(); }
   void OnNegative(int64_t, size_t) override { Value(); }
   void OnDouble(double, size_t) override { Value(); }
+  void OnBigInteger(std::string, size_t) override { Value(); }
   void OnString(std::string value, size_t offset) override {
     if (depth_ != 1 || !at_text_) return Value();
     if (text_) Fail(ErrorKind::kData, where_, ": byte ", offset, " of the line: a second \"text\"");
