@@ -31,7 +31,7 @@ FieldTable<ImportSettings> ImportFields() {
                  "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to finetune from.",
                  {.choices = {"multihead", "talking", "logits", "weights"}}),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
-                 "The model's tokenizer, a file or a folder with one. By default the one in FOLDER."),
+                 "The model's tokenizer, a file or a folder with one, or none. By default the one in FOLDER."),
       MakeOption<S>(
           "--feed-forward", [](auto& s) -> auto& { return s.mesh.feed_forward; }, "",
           "Of a checkpoint of Mesh TensorFlow whose operative_config.gin does not say it: relu in T5 1.0, "

@@ -155,7 +155,12 @@ std::string DecodeLine(const Tokenizer& tokenizer, std::string_view line, bool j
 std::unique_ptr<Tokenizer> TokenizerOf(const std::string& path) {
   if (path == "bytes") return MakeByteTokenizer();
   const RunFolder run(path);
-  if (!run.HoldsRun()) return OpenTokenizer(path);
+  if (!run.HoldsRun()) {
+    std::vector<std::string> remarks;
+    std::unique_ptr<Tokenizer> tokenizer = OpenTokenizer(path, kDefaultSentinels, &remarks);
+    for (const std::string& remark : remarks) PrintMessage("note: ", remark);
+    return tokenizer;
+  }
   if (const std::optional<std::string> file = run.TokenizerFile()) return LoadTokenizerFile(*file);
   std::unique_ptr<Tokenizer> tokenizer;
   UseCheckpoint(path, WhichCheckpoint::kNewest,

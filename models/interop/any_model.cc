@@ -10,6 +10,7 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -60,7 +61,14 @@ AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
 std::shared_ptr<const Tokenizer> TokenizerOf(const AnyModel& any, const std::string& path,
                                              std::vector<std::string>* remarks) {
   if (any.tokenizer != nullptr || any.form == nullptr || !IsPublished(path)) return any.tokenizer;
-  return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, remarks);
+  try {
+    return PublishedTokenizer(*OpenPublishedFolder(path), *any.model, *any.form, remarks);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    remarks->push_back(StrCat("its tokenizer cannot be read: ", error.what(),
+                              "; the model computes on ids, but reads and writes no text"));
+    return nullptr;
+  }
 }
 
 }  // namespace crosstalk

@@ -1,7 +1,9 @@
 #include "crosstalk/models/interop/import.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include "crosstalk/models/interop/attention_options.h"
@@ -27,15 +29,11 @@ constexpr char kRecordName[] = "published.json";
 constexpr char kRecordConfigName[] = "published.config.json";
 constexpr char kRecordTensorsName[] = "published.safetensors";
 constexpr char kKeptPrefix[] = "published-";
-constexpr char kGenerationConfigName[] = "generation_config.json";
 
 // Files beside config.json and the weights that belong to the model.
 constexpr const char* kCompanions[] = {
     "spiece.model", kMeshTokenizerName,      "tokenizer.model",         "vocab.txt",         "tokenizer.json",
     "vocab.json",   "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", kGenerationConfigName};
-// Those that a tokenizer can be made of, its own format before the one that describes it.
-constexpr const char* kTokenizerFiles[] = {"spiece.model", kMeshTokenizerName, "tokenizer.model", "vocab.txt",
-                                           "tokenizer.json"};
 
 std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
   std::vector<KeptFile> files;
@@ -44,25 +42,6 @@ std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
     if (!contents.empty()) files.push_back({name, std::move(contents)});
   }
   return files;
-}
-
-// The tokenizer of the folder; null where it has none that can be read here, with the reason in `remarks`.
-std::unique_ptr<Tokenizer> LoadTokenizerOf(const PublishedFolder& folder, const TrainingConfig& config,
-                                           std::vector<std::string>* remarks) {
-  constexpr const char* kThen = "; the model computes on ids, but reads and writes no text";
-  std::string reasons;
-  for (const char* name : kTokenizerFiles) {
-    if (KindOf(folder.FilePath(name)) == PathKind::kNothing) continue;
-    try {
-      return OpenTokenizer(folder.FilePath(name), ObjectiveOf(config).tokenizer.sentinels);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kData) throw;
-      reasons += StrCat(reasons.empty() ? "" : "; ", error.what());
-    }
-  }
-  remarks->push_back(reasons.empty() ? StrCat(folder.path(), ": has no tokenizer", kThen)
-                                     : StrCat("its tokenizer cannot be read: ", reasons, kThen));
-  return nullptr;
 }
 
 // The ids that the model is told of, and those of the tokenizer, must be the same.
@@ -104,6 +83,26 @@ TrainingConfig DescribeTraining(const Model& published, const PublishedForm& for
   const int64_t sentinels = ObjectiveOf(config).tokenizer.sentinels;
   config.data.vocabulary = std::max<int64_t>(kSmallestSentencePieceVocabulary, model.vocabulary - sentinels);
   return *ResolvedConfig(config);
+}
+
+// Sentinels of a tokenizer that does not say them: Hugging Face's files do.
+int SentinelsOf(const PublishedFolder& folder, const TrainingConfig& config) {
+  return folder.format() == PublishedFormat::kMesh ? ObjectiveOf(config).tokenizer.sentinels : 0;
+}
+
+std::unique_ptr<Tokenizer> OwnTokenizer(const PublishedFolder& folder, const PublishedModel& published,
+                                        std::vector<std::string>* remarks) {
+  try {
+    return PublishedTokenizer(folder, *published.model, *published.form, remarks);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;
+    FailField(ErrorKind::kData, "tokenizer", error.what(), "; \"", kNoTokenizer, "\" leaves it out");
+  }
+}
+
+bool IsWithin(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::equivalent(std::filesystem::path(path).parent_path(), folder, error);
 }
 
 Json RecordJson(const PublishedRecord& record, const std::vector<KeptFile>& files) {
@@ -154,17 +153,23 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
   }
   ImportResult result;
   result.remarks = folder.remarks();
+  result.remarks.insert(result.remarks.end(), published.remarks.begin(), published.remarks.end());
   result.description = published.model->Describe();
   result.parameters = published.model->NumParameters();
   const TrainingConfig training = DescribeTraining(*published.model, *published.form);
   std::vector<KeptFile> kept = CompanionsOf(folder);
   std::unique_ptr<Tokenizer> tokenizer;
   if (options.tokenizer.empty()) {
-    tokenizer = PublishedTokenizer(folder, *published.model, *published.form, &result.remarks);
+    tokenizer = OwnTokenizer(folder, published, &result.remarks);
   } else {
-    tokenizer = OpenTokenizer(options.tokenizer, ObjectiveOf(training).tokenizer.sentinels);
-    CheckTokenizer(*tokenizer, published.model->config(), folder);
-    std::erase_if(kept, [](const KeptFile& file) { return file.name != kGenerationConfigName; });
+    if (options.tokenizer != kNoTokenizer) {
+      tokenizer = OpenTokenizer(options.tokenizer, SentinelsOf(folder, training), &result.remarks);
+      CheckTokenizer(*tokenizer, published.model->config(), folder);
+    }
+    // Its own files stay where they are those of the tokenizer, chosen among them.
+    if (!IsWithin(options.tokenizer, folder.path())) {
+      std::erase_if(kept, [](const KeptFile& file) { return file.name != kGenerationConfigName; });
+    }
   }
   if (tokenizer != nullptr) CheckKept(*tokenizer, ObjectiveOf(training).tokenizer.sentinels);
   ThrowIfStopped(options.stop);
@@ -178,8 +183,14 @@ ImportResult ImportModel(const std::string& path, const std::string& out, const 
 
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks) {
-  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerOf(folder, DescribeTraining(model, form), remarks);
-  if (tokenizer != nullptr) CheckTokenizer(*tokenizer, model.config(), folder);
+  if (!HoldsTokenizer(folder.path())) {
+    remarks->push_back(
+        StrCat(folder.path(), ": has no tokenizer; the model computes on ids, but reads and writes no text"));
+    return nullptr;
+  }
+  std::unique_ptr<Tokenizer> tokenizer =
+      OpenTokenizer(folder.path(), SentinelsOf(folder, DescribeTraining(model, form)), remarks);
+  CheckTokenizer(*tokenizer, model.config(), folder);
   return tokenizer;
 }
 

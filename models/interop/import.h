@@ -17,10 +17,13 @@ namespace crosstalk {
 // The SentencePiece model beside a checkpoint of Mesh TensorFlow.
 inline constexpr char kMeshTokenizerName[] = "sentencepiece.model";
 
+// ImportOptions::tokenizer of a model that is to be without one.
+inline constexpr char kNoTokenizer[] = "none";
+
 struct ImportOptions {
   std::optional<AttentionKind> attention = {};  // see PublishedModelOptions
   MeshOptions mesh = {};
-  std::string tokenizer = {};  // a file or folder as OpenTokenizer takes it; empty: the one in the folder
+  std::string tokenizer = {};  // a file or folder as OpenTokenizer takes it, or none; empty: the one in the folder
   StopRequest stop = {};
 };
 
@@ -35,8 +38,8 @@ struct ImportResult {
 // that cannot be used, and of the field of `mesh` that it needs; Interrupted where `stop` says so.
 ImportResult ImportModel(const std::string& path, const std::string& out, const ImportOptions& options);
 
-// The tokenizer of a published model's folder; null where it has none that can be read here, with the reason in
-// `remarks`. Error(kData) where its ids are not the model's.
+// The tokenizer of a published model's folder; null, with a remark, where it has none. Error(kData) where it cannot be
+// read, or its ids are not the model's.
 std::unique_ptr<Tokenizer> PublishedTokenizer(const PublishedFolder& folder, const Model& model,
                                               const PublishedForm& form, std::vector<std::string>* remarks);
 

@@ -21,6 +21,9 @@ struct PublishedTensorEntry {
   Shape shape;
 };
 
+// The settings of a model's search for what it writes, beside its configuration.
+inline constexpr char kGenerationConfigName[] = "generation_config.json";
+
 class PublishedFolder {
  public:
   virtual ~PublishedFolder() = default;

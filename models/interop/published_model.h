@@ -43,6 +43,7 @@ struct PublishedModel {
   const PublishedForm* form = nullptr;
   std::unique_ptr<Model> model;
   PublishedRecord record;
+  std::vector<std::string> remarks;  // sentences for the user
 };
 
 // Error(kData) that names the file and the key or tensor for whatever does not fit together, or cannot be computed.

@@ -100,7 +100,8 @@ void HideTokens(std::span<const int64_t> positions, int32_t mask, std::span<cons
 std::vector<int32_t> OrdinaryIds(const Tokenizer& tokenizer) {
   const SpecialTokens& special = tokenizer.special_tokens();
   std::vector<int32_t> ids;
-  for (int32_t id = 0; id < tokenizer.vocab_size() - tokenizer.num_sentinels(); ++id) {
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.IsSentinel(id)) continue;
     const auto all = {special.pad,   special.end,       special.unknown, special.decoder_start,
                       special.begin, special.separator, special.mask};
     if (std::find(all.begin(), all.end(), id) == all.end()) ids.push_back(id);

@@ -1,79 +1,19 @@
 #include "crosstalk/models/text/published_tokenizer.h"
 
 #include <algorithm>
-#include <cmath>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "crosstalk/models/text/pair_encoding.h"
-#include "crosstalk/models/text/sentencepiece_proto.h"
-#include "crosstalk/models/text/sentencepiece_tokenizer.h"
-#include "crosstalk/runtime/base64.h"
+#include "crosstalk/models/text/published_unigram.h"
+#include "crosstalk/models/text/wordpiece_tokenizer.h"
+#include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
-
-struct AddedToken {
-  LiteralToken literal;
-  bool special;
-};
-
-bool BoolOr(const JsonReader& reader, const char* key, bool otherwise) {
-  return reader.Has(key) ? reader.Bool(key) : otherwise;
-}
-
-// A value that must be of one of the kinds that are understood.
-[[noreturn]] void RefuseType(const JsonReader& reader, std::string_view understood) {
-  reader.FailAt("type", "is ", Quoted(reader.String("type")), "; understood is ", understood);
-}
-
-std::vector<AddedToken> ReadAddedTokens(const JsonReader& file, const std::string& name) {
-  std::vector<AddedToken> tokens;
-  for (const Json& one : file.Array("added_tokens")) {
-    if (!one.is_object()) file.FailAt("added_tokens", "must hold objects");
-    const JsonReader reader(one, name + ": added_tokens");
-    AddedToken token;
-    token.literal.id = static_cast<int32_t>(reader.Int("id", 0, static_cast<int64_t>(kMaxVocabulary)));
-    token.literal.text = reader.String("content");
-    const std::string& text = token.literal.text;
-    if (reader.Bool("single_word"))
-      file.FailAt("added_tokens", Quoted(text), " has single_word, which is not understood");
-    token.literal.takes_space_before = reader.Bool("lstrip");
-    token.literal.takes_space_behind = reader.Bool("rstrip");
-    token.literal.rewritten = reader.Bool("normalized");
-    token.special = reader.Bool("special");
-    reader.RejectUnread();
-    tokens.push_back(std::move(token));
-  }
-  std::vector<LiteralToken> literal;
-  for (const AddedToken& token : tokens) literal.push_back(token.literal);
-  if (const std::string wrong = WhatIsWrong(literal); !wrong.empty()) file.FailAt("added_tokens", wrong);
-  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.literal.id < b.literal.id; });
-  return tokens;
-}
-
-// The tokens above the model's ids, which they go on.
-std::vector<AddedToken> TokensAbove(const std::vector<AddedToken>& tokens, size_t ids, const JsonReader& file) {
-  std::vector<AddedToken> above;
-  for (const AddedToken& token : tokens) {
-    if (static_cast<size_t>(token.literal.id) < ids) continue;
-    if (static_cast<size_t>(token.literal.id) != ids + above.size()) {
-      file.FailAt("added_tokens", Quoted(token.literal.text), " has the id ", token.literal.id,
-                  ", but the next one is ", ids + above.size());
-    }
-    above.push_back(token);
-  }
-  return above;
-}
-
-void CheckInVocabulary(const AddedToken& token, const std::string& piece, const JsonReader& file) {
-  if (token.literal.text != piece) {
-    file.FailAt("added_tokens", Quoted(token.literal.text), " has the id ", token.literal.id, ", which is ",
-                Quoted(piece), " in the vocabulary");
-  }
-}
 
 // The tokens around the text: "101:0 A:0 102:0" is the id 101, the text and the id 102, all in segment 0.
 std::string TemplateText(const JsonReader& processor, const char* key, const std::string& name) {
@@ -148,6 +88,45 @@ BertRules ReadBertNormalizer(const JsonReader& normalizer) {
   return rules;
 }
 
+// The rules of a normalizer that is BERT's; nullopt of another.
+std::optional<BertRules> BertRulesIn(const Json& json, const std::string& name) {
+  const Json* normalizer = json.Find("normalizer");
+  if (normalizer == nullptr || !normalizer->is_object()) return std::nullopt;
+  const Json* type = normalizer->Find("type");
+  if (type == nullptr || *type != Json("BertNormalizer")) return std::nullopt;
+  const JsonReader reader(*normalizer, name + ": normalizer");
+  reader.String("type");
+  return ReadBertNormalizer(reader);
+}
+
+// What the settings say of them.
+BertRules Adjusted(BertRules rules, const TokenizerSettings& settings) {
+  if (settings.lower_case) rules.lower_case = rules.strip_accents = *settings.lower_case;
+  rules.strip_accents = settings.strip_accents.value_or(rules.strip_accents);
+  rules.space_chinese = settings.space_chinese.value_or(rules.space_chinese);
+  return rules;
+}
+
+void NameRoles(const TokenizerSettings& settings, WordPieceModel* model) {
+  const std::pair<const char*, std::string*> named[] = {{"unk_token", &model->unknown},
+                                                        {"pad_token", &model->pad},
+                                                        {"cls_token", &model->begin},
+                                                        {"sep_token", &model->separator},
+                                                        {"mask_token", &model->mask}};
+  for (const auto& [role, text] : named) {
+    if (const auto said = settings.roles.find(role); said != settings.roles.end()) *text = said->second.literal.text;
+  }
+}
+
+std::unique_ptr<Tokenizer> WithTokens(WordPieceModel model, std::vector<LiteralToken> base,
+                                      const std::vector<AddedToken>& tokens, const TokenizerSettings& settings,
+                                      const std::string& name, int num_sentinels) {
+  LiteralsAndMore resolved = ResolveTokens(std::move(base), tokens, model.pieces, settings);
+  model.rules.literal = std::move(resolved.literal);
+  for (const AddedToken& token : resolved.more) model.more.push_back(token.literal.text);
+  return MakeWordPieceTokenizer(std::move(model), name, num_sentinels);
+}
+
 // {"[PAD]": 0, …} by id.
 std::vector<std::string> ReadPieceMap(const JsonReader& model) {
   const Json& map = model.Value("vocab");
@@ -168,23 +147,73 @@ std::vector<std::string> ReadPieceMap(const JsonReader& model) {
   return pieces;
 }
 
+// Whether text between white space is cut at punctuation, or where else words begin.
+WordSplit ReadWordSplit(const JsonReader& splitter, const std::string& name) {
+  constexpr const char* kUnderstood =
+      "BertPreTokenizer, Whitespace, WhitespaceSplit, or a Sequence of that and Punctuation";
+  const std::string& type = splitter.String("type");
+  WordSplit split = WordSplit::kPunctuation;
+  if (type == "Sequence") {
+    const Json::Array& list = splitter.Array("pretokenizers");
+    if (list.size() != 2 || !list[0].is_object() || !list[1].is_object()) {
+      splitter.FailAt("pretokenizers", "must be WhitespaceSplit and Punctuation");
+    }
+    const JsonReader first(list[0], name + ": pre_tokenizer"), second(list[1], name + ": pre_tokenizer");
+    if (first.String("type") != "WhitespaceSplit") RefuseType(first, kUnderstood);
+    if (second.String("type") != "Punctuation") RefuseType(second, kUnderstood);
+    if (second.Has("behavior") && second.String("behavior") != "Isolated") {
+      second.FailAt("behavior", Quoted(second.String("behavior")), " is not understood; \"Isolated\" is");
+    }
+    first.RejectUnread();
+    second.RejectUnread();
+  } else if (type == "Whitespace") {
+    split = WordSplit::kRuns;
+  } else if (type == "WhitespaceSplit") {
+    split = WordSplit::kSpace;
+  } else if (type != "BertPreTokenizer") {
+    RefuseType(splitter, kUnderstood);
+  }
+  splitter.RejectUnread();
+  return split;
+}
+
+// Words have no white space, so that none of it at a text's ends is left to be stripped.
+std::vector<Rewrite> WordPieceRewrites(const JsonReader& file, const std::string& name) {
+  std::vector<Rewrite> rewrites;
+  ForEachStep(file, name, [&](const JsonReader& step, const std::string& type) {
+    if (type == "BertNormalizer") {
+      for (const Rewrite& rewrite : RewritesOf(ReadBertNormalizer(step))) rewrites.push_back(rewrite);
+    } else if (type == "Strip") {
+      ReadStrip(step);
+    } else if (const std::optional<Rewrite> rewrite = ReadRewrite(step, type)) {
+      rewrites.push_back(*rewrite);
+    } else {
+      RefuseType(step, "BertNormalizer, Sequence, NFD, NFKD, StripAccents, Lowercase, Replace of a text or Strip");
+    }
+  });
+  if (rewrites.size() > kMaxRewrites) file.FailAt("normalizer", "has more than ", kMaxRewrites, " steps");
+  return rewrites;
+}
+
 std::unique_ptr<Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReader& model, const std::string& name,
-                                         int num_sentinels) {
+                                         const std::vector<AddedToken>& tokens, int num_sentinels,
+                                         const TokenizerSettings& settings, Precedence precedence) {
   WordPieceModel wordpiece;
   wordpiece.pieces = ReadPieceMap(model);
-  wordpiece.unknown = model.String("unk_token");
+  NameRoles(settings, &wordpiece);
+  const std::string& unknown = model.String("unk_token");
+  if (settings.roles.contains("unk_token") && wordpiece.unknown != unknown) {
+    model.FailAt("unk_token", "is ", Quoted(unknown), ", but ", Quoted(wordpiece.unknown), " is the unk_token of ",
+                 settings.roles.at("unk_token").source);
+  }
+  wordpiece.unknown = unknown;
   wordpiece.prefix = model.String("continuing_subword_prefix");
   wordpiece.longest_word = model.Int("max_input_chars_per_word", 1, kMaxWordCharacters);
   model.RejectUnread();
-
-  if (!file.Value("normalizer").is_null()) {
-    const JsonReader normalizer = file.Object("normalizer");
-    if (normalizer.String("type") != "BertNormalizer") RefuseType(normalizer, "BertNormalizer");
-    wordpiece.rules.rewrites = RewritesOf(ReadBertNormalizer(normalizer));
-  }
-  const JsonReader splitter = file.Object("pre_tokenizer");
-  if (splitter.String("type") != "BertPreTokenizer") RefuseType(splitter, "BertPreTokenizer");
-  splitter.RejectUnread();
+  wordpiece.rules.rewrites = WordPieceRewrites(file, name);
+  const std::optional<BertRules> rules = BertRulesOf(wordpiece.rules.rewrites);
+  if (rules && precedence == Precedence::kSettings) wordpiece.rules.rewrites = RewritesOf(Adjusted(*rules, settings));
+  wordpiece.split = ReadWordSplit(file.Object("pre_tokenizer"), name);
   if (file.Has("decoder") && !file.Value("decoder").is_null()) {
     const JsonReader decoder = file.Object("decoder");
     if (decoder.String("type") != "WordPiece") RefuseType(decoder, "WordPiece");
@@ -192,188 +221,7 @@ std::unique_ptr<Tokenizer> ReadWordPiece(const JsonReader& file, const JsonReade
     wordpiece.clean_up = decoder.Bool("cleanup");
     decoder.RejectUnread();
   }
-  const std::vector<AddedToken> added = ReadAddedTokens(file, name);
-  for (const AddedToken& token : added) {
-    const auto id = static_cast<size_t>(token.literal.id);
-    if (id < wordpiece.pieces.size()) CheckInVocabulary(token, wordpiece.pieces[id], file);
-    wordpiece.rules.literal.push_back(token.literal);
-  }
-  for (const AddedToken& token : TokensAbove(added, wordpiece.pieces.size(), file)) {
-    wordpiece.more.push_back(token.literal.text);
-  }
-  return MakeWordPieceTokenizer(std::move(wordpiece), name, num_sentinels);
-}
-
-struct UnigramRules {
-  std::vector<Rewrite> rewrites;
-  std::string charsmap;
-  bool has_table = false;
-  bool drops_spaces = false;  // repeated ones
-};
-
-void ReadReplace(const JsonReader& step, UnigramRules* rules) {
-  const JsonReader pattern = step.Object("pattern");
-  const std::string& content = step.String("content");
-  if (pattern.Has("Regex")) {
-    if (pattern.String("Regex") != " {2,}" || (content != " " && content != kSpaceMark)) {
-      pattern.FailAt("Regex", Quoted(pattern.String("Regex")), " is not understood; \" {2,}\" is");
-    }
-    rules->drops_spaces = true;
-  } else {
-    Rewrite replacement{RewriteKind::kReplace, ToUtf32(pattern.String("String")), ToUtf32(content)};
-    if (const std::string wrong = WhatIsWrong(replacement); !wrong.empty()) step.FailAt("content", wrong);
-    if (rules->has_table) step.FailAt("type", "Replace of a text after Precompiled is not understood");
-    rules->rewrites.push_back(std::move(replacement));
-  }
-  pattern.RejectUnread();
-}
-
-void ReadNormalizer(const JsonReader& step, const std::string& name, UnigramRules* rules) {
-  const std::string& type = step.String("type");
-  const auto before_table = [&](RewriteKind kind) {
-    if (rules->has_table) step.FailAt("type", type, " after Precompiled is not understood");
-    rules->rewrites.push_back({kind});
-  };
-  if (type == "Sequence") {
-    for (const Json& one : step.Array("normalizers")) {
-      if (!one.is_object()) step.FailAt("normalizers", "must hold objects");
-      const JsonReader inner(one, name + ": normalizer");
-      if (inner.String("type") == "Sequence") inner.FailAt("type", "a Sequence within a Sequence is not understood");
-      ReadNormalizer(inner, name, rules);
-    }
-  } else if (type == "Precompiled") {
-    if (rules->has_table) step.FailAt("type", "a second Precompiled is not understood");
-    const std::optional<std::string> table = DecodeBase64(step.String("precompiled_charsmap"));
-    if (!table) step.FailAt("precompiled_charsmap", "is not base64");
-    rules->charsmap = *table;
-    rules->has_table = true;
-  } else if (type == "Replace") {
-    ReadReplace(step, rules);
-  } else if (type == "Strip") {
-    step.Bool("strip_left");
-    step.Bool("strip_right");
-  } else if (type == "NFKD") {
-    before_table(RewriteKind::kDecomposeCompatible);
-  } else if (type == "NFD") {
-    before_table(RewriteKind::kDecompose);
-  } else if (type == "StripAccents") {
-    before_table(RewriteKind::kRemoveMarks);
-  } else if (type == "Lowercase") {
-    before_table(RewriteKind::kLowerCase);
-  } else {
-    RefuseType(step, "Sequence, Precompiled, Replace, Strip, NFD, NFKD, StripAccents or Lowercase");
-  }
-  step.RejectUnread();
-}
-
-// Whether a space is put before the first word.
-bool ReadMetaspace(const JsonReader& metaspace) {
-  if (metaspace.String("type") != "Metaspace") RefuseType(metaspace, "Metaspace");
-  for (const char* key : {"replacement", "str_rep"}) {
-    if (metaspace.Has(key) && metaspace.String(key) != kSpaceMark) metaspace.FailAt(key, "must be \u2581");
-  }
-  if (!BoolOr(metaspace, "split", true)) metaspace.FailAt("split", "false is not understood");
-  bool before = BoolOr(metaspace, "add_prefix_space", true);
-  if (metaspace.Has("prepend_scheme")) {
-    const std::string& scheme = metaspace.String("prepend_scheme");
-    if (scheme != "always" && scheme != "never") {
-      metaspace.FailAt("prepend_scheme", Quoted(scheme), " is not understood; always and never are");
-    }
-    before = scheme == "always";
-  }
-  metaspace.RejectUnread();
-  return before;
-}
-
-bool ReadPreTokenizer(const JsonReader& splitter, const std::string& name, UnigramRules* rules) {
-  if (splitter.String("type") != "Sequence") return ReadMetaspace(splitter);
-  const Json::Array& list = splitter.Array("pretokenizers");
-  if (list.size() != 2 || !list[0].is_object() || !list[1].is_object()) {
-    splitter.FailAt("pretokenizers", "must be WhitespaceSplit and Metaspace");
-  }
-  splitter.RejectUnread();
-  const JsonReader first(list[0], name + ": pre_tokenizer");
-  if (first.String("type") != "WhitespaceSplit") RefuseType(first, "WhitespaceSplit before Metaspace");
-  first.RejectUnread();
-  rules->drops_spaces = true;
-  // The one white-space character that the tables of published models leave as it is.
-  rules->rewrites.push_back({RewriteKind::kReplace, U"\u0085", U" "});
-  return ReadMetaspace(JsonReader(list[1], name + ": pre_tokenizer"));
-}
-
-std::vector<VocabularyPiece> ReadScoredPieces(const JsonReader& model) {
-  const Json::Array& list = model.Array("vocab");
-  if (list.size() > kMaxVocabulary) model.FailAt("vocab", "more than the ", kMaxVocabulary, " pieces allowed");
-  std::vector<VocabularyPiece> pieces;
-  std::unordered_set<std::string_view> seen;
-  for (const Json& one : list) {
-    const auto refuse = [&](const auto&... parts) {
-      model.FailAt("vocab", "the piece of id ", pieces.size(), parts...);
-    };
-    if (!one.is_array() || one.AsArray().size() != 2 || !one.AsArray()[0].is_string() ||
-        !one.AsArray()[1].is_number()) {
-      refuse(" must be a text and its score");
-    }
-    const std::string& text = one.AsArray()[0].AsString();
-    const double score = one.AsArray()[1].AsDouble();
-    if (text.empty()) refuse(" is empty");
-    if (text.size() > kMaxPieceBytes)
-      refuse(" has ", text.size(), " bytes, more than the ", kMaxPieceBytes, " allowed");
-    if (!(std::abs(score) < 1e9)) refuse(" has a score that is not usable");
-    if (!seen.insert(text).second) refuse(", ", Quoted(text), ", is there twice");
-    pieces.push_back({text, static_cast<float>(score), kNormal});
-  }
-  return pieces;
-}
-
-bool IsByteName(std::string_view text) { return text.size() == 6 && text.starts_with("<0x") && text.ends_with(">"); }
-
-std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
-                                       int num_sentinels) {
-  UnigramModel unigram;
-  unigram.pieces = ReadScoredPieces(model);
-  const int64_t unknown = model.Int("unk_id", 0, static_cast<int64_t>(unigram.pieces.size()) - 1);
-  unigram.byte_fallback = BoolOr(model, "byte_fallback", false);
-  model.RejectUnread();
-
-  UnigramRules rules;
-  if (!file.Value("normalizer").is_null()) ReadNormalizer(file.Object("normalizer"), name, &rules);
-  unigram.charsmap = rules.charsmap;
-  unigram.space_before = ReadPreTokenizer(file.Object("pre_tokenizer"), name, &rules);
-  if (rules.rewrites.size() > kMaxRewrites) file.FailAt("normalizer", "has more than ", kMaxRewrites, " steps");
-  if (!rules.drops_spaces) file.FailAt("pre_tokenizer", "keeps repeated spaces, which is not understood");
-  if (file.Has("decoder") && !file.Value("decoder").is_null()) ReadMetaspace(file.Object("decoder"));
-
-  TextRules text_rules{std::move(rules.rewrites), {}};
-  const std::vector<AddedToken> added = ReadAddedTokens(file, name);
-  for (const AddedToken& token : added) {
-    const auto id = static_cast<size_t>(token.literal.id);
-    text_rules.literal.push_back(token.literal);
-    if (id >= unigram.pieces.size()) continue;
-    CheckInVocabulary(token, unigram.pieces[id].text, file);
-    if (token.special) unigram.pieces[id].type = kControl;
-  }
-  for (const AddedToken& token : TokensAbove(added, unigram.pieces.size(), file)) {
-    unigram.pieces.push_back({token.literal.text, 0, token.special ? kControl : kUserDefined});
-  }
-  for (VocabularyPiece& piece : unigram.pieces) {
-    if (unigram.byte_fallback && piece.type == kNormal && IsByteName(piece.text)) piece.type = kByte;
-  }
-  unigram.pieces[static_cast<size_t>(unknown)].type = kUnknown;
-
-  int own_sentinels = 0;
-  while (!unigram.pieces.empty() && unigram.pieces.back().type == kControl &&
-         unigram.pieces.back().text == StrCat("<extra_id_", own_sentinels, ">")) {
-    unigram.pieces.pop_back();
-    ++own_sentinels;
-  }
-  const auto ids = static_cast<int>(unigram.pieces.size()) + own_sentinels;
-  std::unique_ptr<Tokenizer> tokenizer = MakeSentencePieceTokenizer(
-      WriteModel(unigram), name, own_sentinels > 0 ? own_sentinels : num_sentinels, std::move(text_rules));
-  if (own_sentinels > 0 && tokenizer->vocab_size() != ids) {
-    file.FailAt("added_tokens", "has <extra_id_0>, but no special token for padding or none for the end");
-  }
-  return tokenizer;
+  return WithTokens(std::move(wordpiece), {}, tokens, settings, name, num_sentinels);
 }
 
 // "type", which files of older versions do not have.
@@ -384,32 +232,112 @@ std::string TypeOf(const JsonReader& model) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels) {
+void RefuseType(const JsonReader& reader, std::string_view understood) {
+  reader.FailAt("type", "is ", Quoted(reader.String("type")), "; understood is ", understood);
+}
+
+LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<AddedToken>& tokens,
+                              const std::vector<std::string>& pieces, const TokenizerSettings& settings) {
+  std::unordered_map<std::string_view, int32_t> ids;
+  for (size_t id = 0; id < pieces.size(); ++id) ids.emplace(pieces[id], static_cast<int32_t>(id));
+  LiteralsAndMore resolved{std::move(base), {}, {}};
+  std::vector<LiteralToken>& literal = resolved.literal;
+  if (settings.special_tokens_are_text) literal.clear();
+  for (AddedToken token : tokens) {
+    const std::string& text = token.literal.text;
+    int32_t& id = token.literal.id;
+    if (id == kNoToken) {
+      const auto found = ids.find(text);
+      if (found == ids.end()) {
+        Fail(ErrorKind::kData, token.source, ": ", Quoted(text), " has no id: it is neither in the vocabulary nor an ",
+             "added token");
+      }
+      id = found->second;
+    } else if (static_cast<size_t>(id) < pieces.size() && pieces[static_cast<size_t>(id)] != text) {
+      Fail(ErrorKind::kData, token.source, ": ", Quoted(text), " has the id ", id, ", which is ",
+           Quoted(pieces[static_cast<size_t>(id)]), " in the vocabulary");
+    }
+    if (static_cast<size_t>(id) >= pieces.size()) resolved.more.push_back(token);
+    resolved.tokens.push_back(token);
+    if (settings.special_tokens_are_text && token.special) continue;
+    const auto same = std::find_if(literal.begin(), literal.end(), [&](const auto& one) { return one.text == text; });
+    (same == literal.end() ? literal.emplace_back() : *same) = token.literal;
+  }
+  std::sort(resolved.more.begin(), resolved.more.end(),
+            [](const AddedToken& a, const AddedToken& b) { return a.literal.id < b.literal.id; });
+  for (size_t i = 0; i < resolved.more.size(); ++i) {
+    const AddedToken& token = resolved.more[i];
+    if (static_cast<size_t>(token.literal.id) == pieces.size() + i) continue;
+    Fail(ErrorKind::kData, token.source, ": ", Quoted(token.literal.text), " has the id ", token.literal.id,
+         ", but the next one is ", pieces.size() + i);
+  }
+  if (const std::string wrong = WhatIsWrong(literal); !wrong.empty()) {
+    Fail(ErrorKind::kData, tokens.empty() ? "added tokens" : tokens.front().source, ": ", wrong);
+  }
+  return resolved;
+}
+
+std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name) {
+  const JsonReader file(json, name);
+  std::vector<AddedToken> tokens;
+  std::unordered_set<std::string_view> texts;
+  for (const Json& one : file.Array("added_tokens")) {
+    if (!one.is_object()) file.FailAt("added_tokens", "must hold objects");
+    const std::string source = name + ": added_tokens";
+    const JsonReader reader(one, source);
+    const auto id = static_cast<int32_t>(reader.Int("id", 0, static_cast<int64_t>(kMaxVocabulary)));
+    tokens.push_back(ReadAddedToken(reader, id, source));
+  }
+  for (const AddedToken& token : tokens) {
+    if (!texts.insert(token.literal.text).second) {
+      file.FailAt("added_tokens", "the token ", Quoted(token.literal.text), " twice");
+    }
+  }
+  return tokens;
+}
+
+std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
+                                                      const TokenizerSettings& settings, Precedence precedence) {
   const JsonReader file(json, name);
   if (file.Has("version") && file.String("version") != "1.0") file.FailAt("version", "is not \"1.0\"");
   for (const char* key : {"truncation", "padding"}) {
     if (file.Has(key)) file.Value(key);
   }
+  file.Value("added_tokens");
+  const std::vector<AddedToken> own = PublishedAddedTokens(json, name);
+  const bool file_first = precedence == Precedence::kFile;
+  const std::vector<AddedToken> tokens =
+      Merged(Merged(file_first ? own : settings.added, file_first ? settings.added : own), settings.listed);
   const JsonReader model = file.Object("model");
   const std::string type = TypeOf(model);
   if (type != "WordPiece" && type != "Unigram") {
     model.FailAt("type", Quoted(type), " is not understood; WordPiece and Unigram are");
   }
-  std::unique_ptr<Tokenizer> tokenizer = type == "WordPiece" ? ReadWordPiece(file, model, name, num_sentinels)
-                                                             : ReadUnigram(file, model, name, num_sentinels);
+  std::unique_ptr<Tokenizer> tokenizer =
+      type == "WordPiece" ? ReadWordPiece(file, model, name, tokens, num_sentinels, settings, precedence)
+                          : ReadUnigram(file, model, name, tokens, num_sentinels, settings);
   CheckPostProcessor(file, *tokenizer, name);
   file.RejectUnread();
   return tokenizer;
 }
 
-std::optional<BertRules> PublishedBertRules(const Json& json, const std::string& name) {
-  const Json* normalizer = json.is_object() ? json.Find("normalizer") : nullptr;
-  if (normalizer == nullptr || !normalizer->is_object()) return std::nullopt;
-  const Json* type = normalizer->Find("type");
-  if (type == nullptr || *type != Json("BertNormalizer")) return std::nullopt;
-  const JsonReader reader(*normalizer, name + ": normalizer");
-  reader.String("type");
-  return ReadBertNormalizer(reader);
+std::unique_ptr<Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
+                                                   int num_sentinels, const TokenizerSettings& settings,
+                                                   const Json* json) {
+  WordPieceModel model;
+  model.pieces = ReadVocabularyLines(contents, name);
+  NameRoles(settings, &model);
+  BertRules rules;
+  rules.lower_case = rules.strip_accents = IsUncased(model.pieces);
+  if (json != nullptr) rules = BertRulesIn(*json, name).value_or(rules);
+  model.rules.rewrites = RewritesOf(Adjusted(rules, settings));
+  if (!settings.split_punctuation.value_or(true)) {
+    model.rules.rewrites.clear();
+    model.split = WordSplit::kSpace;
+  }
+  std::vector<LiteralToken> base = BertLiteralTokens(model);
+  return WithTokens(std::move(model), std::move(base), Merged(settings.added, settings.listed), settings, name,
+                    num_sentinels);
 }
 
 }  // namespace crosstalk

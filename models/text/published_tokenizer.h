@@ -1,33 +1,63 @@
-// `tokenizer.json`, the file in which Hugging Face publishes tokenizers: those of BERT (WordPiece), T5 and ALBERT
-// (Unigram).
+// The files in which Hugging Face publishes tokenizers, `tokenizer.json`, `vocab.txt` and `.model`, as tokenizers:
+// WordPiece (BERT's) and Unigram (T5's and ALBERT's).
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/models/text/wordpiece_tokenizer.h"
+#include "crosstalk/models/text/tokenizer_settings.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 
-// WordPiece: the model, a BertNormalizer or none, a BertPreTokenizer. Unigram: it is made a SentencePiece model, which
-// the SentencePiece library reads, so that ids are those of the published `.model`:
+// What speaks first where a tokenizer.json and the files beside it speak of the same: its added tokens, its rules.
+enum class Precedence { kFile, kSettings };
+
+// A `tokenizer.json`. WordPiece:
+//   normalizer     BertNormalizer, NFD, NFKD, StripAccents, Lowercase, Replace of a text, Strip; one, several or none
+//   pre_tokenizer  BertPreTokenizer; Whitespace, WhitespaceSplit, or that and Punctuation
+// Unigram: it is made a SentencePiece model, which the SentencePiece library reads, so that ids are those of the
+// published `.model`:
 //   normalizer     steps before the precompiled table (Replace of a text, NFKD, NFD, StripAccents, Lowercase) become
 //                  TextRules; those that take white space away (Strip, Replace of " {2,}") are done by the library
 //   pre_tokenizer  Metaspace, alone or after WhitespaceSplit
-//   added tokens   are literal tokens; <extra_id_0>, <extra_id_1>, … with the highest ids, falling, are the sentinels
+// Added tokens are literal tokens; <extra_id_0>, <extra_id_1>, … are the sentinels, at whatever ids they have.
 // Where the two libraries differ, SentencePiece's way is taken: its table is applied from left to right to the longest
-// match, not grapheme by grapheme; white space at either end of a text and repeated is none, even where Metaspace
-// stands alone; scores are floats. The template must be BERT's or T5's (pair_encoding.h). Truncation and padding are a
-// batch's affair and not looked at.
+// match, not grapheme by grapheme; scores are floats. The template must be BERT's or T5's (pair_encoding.h). Truncation
+// and padding are a batch's affair and not looked at.
 //
 // Error(kData) with `name` and the key's path for every key and value that is not understood. Without sentinels of its
 // own it gets `num_sentinels` above its ids.
-std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels);
+std::unique_ptr<Tokenizer> PublishedTokenizerFromJson(const Json& json, const std::string& name, int num_sentinels,
+                                                      const TokenizerSettings& settings = {},
+                                                      Precedence precedence = Precedence::kFile);
 
-// The rules of its BertNormalizer; nullopt where it has another.
-std::optional<BertRules> PublishedBertRules(const Json& json, const std::string& name);
+// The lines of a `vocab.txt`. What the settings leave open of case and accents, `json`, a tokenizer.json beside it,
+// says if it is not null; else a vocabulary is cased if one of its pieces has an upper-case letter.
+std::unique_ptr<Tokenizer> TokenizerFromVocabulary(std::string_view contents, const std::string& name,
+                                                   int num_sentinels, const TokenizerSettings& settings = {},
+                                                   const Json* json = nullptr);
+
+// A `.model`, of T5, ALBERT or neither, as the settings say; where they do not, the model's own pieces do
+// (LooksLikeAlbert). T5's has 100 sentinels unless the settings say otherwise.
+std::unique_ptr<Tokenizer> TokenizerFromModel(const std::string& contents, const std::string& name, int num_sentinels,
+                                              const TokenizerSettings& settings);
+
+// The added tokens of a tokenizer.json.
+std::vector<AddedToken> PublishedAddedTokens(const Json& json, const std::string& name);
+
+// A tokenizer's vocabulary with added tokens: the literal tokens, with their ids, and the tokens above the vocabulary.
+struct LiteralsAndMore {
+  std::vector<LiteralToken> literal;
+  std::vector<AddedToken> more;
+  std::vector<AddedToken> tokens;  // all that are said, with their ids
+};
+// `base` has literal tokens that are not said to be; `pieces` the vocabulary by id. Error(kData) for a token without an
+// id, or with one that is another piece's or leaves a gap.
+LiteralsAndMore ResolveTokens(std::vector<LiteralToken> base, const std::vector<AddedToken>& tokens,
+                              const std::vector<std::string>& pieces, const TokenizerSettings& settings);
 
 }  // namespace crosstalk

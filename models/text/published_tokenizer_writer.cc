@@ -15,7 +15,6 @@ namespace crosstalk {
 namespace {
 
 constexpr std::string_view kMetaspaceMark = "\u2581";
-constexpr std::string_view kNextLine = "\u0085";  // the white space that only WhitespaceSplit takes away
 
 [[noreturn]] void RefuseToPublish(const std::string& what) {
   Fail(ErrorKind::kUsage, "the published form of tokenizers has no place for ", what);
@@ -27,14 +26,12 @@ Json OfType(const char* type, Json::Object members = {}) {
   return json;
 }
 
-Json AddedTokenJson(const LiteralToken& token, bool special) {
-  return Json::MakeObject({{"id", int64_t{token.id}},
-                           {"content", token.text},
-                           {"single_word", false},
-                           {"lstrip", token.takes_space_before},
-                           {"rstrip", token.takes_space_behind},
-                           {"normalized", token.rewritten},
-                           {"special", special}});
+// One of the list "added_tokens".
+Json AddedTokenRow(const LiteralToken& token, bool special) {
+  Json row = Json::MakeObject({{"id", int64_t{token.id}}});
+  const Json members = AddedTokenJson(token, special);
+  for (const auto& [key, value] : members.AsObject()) row.Set(key, value);
+  return row;
 }
 
 // By id, as the form has them.
@@ -88,6 +85,12 @@ std::string WholeFile(Json added, Json normalizer, Json pre_tokenizer, Json deco
       .DumpPretty();
 }
 
+bool MakesSpaces(const Rewrite& rewrite) {
+  if (rewrite.kind == RewriteKind::kSpaces) return true;
+  return rewrite.kind == RewriteKind::kReplace && rewrite.from.size() == 1 && IsWhiteSpace(rewrite.from[0]) &&
+         rewrite.by == U" ";
+}
+
 Json StepJson(const Rewrite& rewrite) {
   switch (rewrite.kind) {
     case RewriteKind::kReplace:
@@ -106,33 +109,64 @@ Json StepJson(const Rewrite& rewrite) {
   }
 }
 
-// SentencePiece's models take white space away where there is more than one of it, and at both ends.
-Json NormalizerJson(const std::vector<Rewrite>& rewrites, const std::string& charsmap) {
+// SentencePiece's models take white space away where there is more than one of it, and at both ends unless the rules
+// keep it there.
+Json NormalizerJson(const std::vector<Rewrite>& rewrites, const std::string& charsmap, const TextRules& rules) {
   Json steps = Json::MakeArray();
   for (const Rewrite& rewrite : rewrites) steps.Append(StepJson(rewrite));
   if (!charsmap.empty()) steps.Append(OfType("Precompiled", {{"precompiled_charsmap", EncodeBase64(charsmap)}}));
-  steps.Append(OfType("Strip", {{"strip_left", true}, {"strip_right", true}}));
+  if (!rules.space_after) {
+    const bool left = rules.space_before == SpaceBefore::kModel;
+    steps.Append(OfType("Strip", {{"strip_left", left}, {"strip_right", true}}));
+  }
   steps.Append(OfType("Replace", {{"pattern", Json::MakeObject({{"Regex", " {2,}"}})}, {"content", " "}}));
   return OfType("Sequence", {{"normalizers", std::move(steps)}});
 }
 
+// BERT's rules as one step where they are that, else each rule as one.
+Json NormalizerJson(const std::vector<Rewrite>& rewrites) {
+  if (const std::optional<BertRules> rules = BertRulesOf(rewrites)) {
+    return OfType("BertNormalizer", {{"clean_text", rules->clean},
+                                     {"handle_chinese_chars", rules->space_chinese},
+                                     {"strip_accents", rules->strip_accents},
+                                     {"lowercase", rules->lower_case}});
+  }
+  Json steps = Json::MakeArray();
+  for (const Rewrite& rewrite : rewrites) steps.Append(StepJson(rewrite));
+  return OfType("Sequence", {{"normalizers", std::move(steps)}});
+}
+
+Json PreTokenizerJson(WordSplit split) {
+  switch (split) {
+    case WordSplit::kPunctuation:
+      return OfType("BertPreTokenizer");
+    case WordSplit::kSpace:
+      return OfType("WhitespaceSplit");
+    case WordSplit::kRuns:
+      return OfType("Whitespace");
+  }
+  return {};
+}
+
 }  // namespace
 
+Json AddedTokenJson(const LiteralToken& token, bool special) {
+  return Json::MakeObject({{"content", token.text},
+                           {"single_word", token.whole_word},
+                           {"lstrip", token.takes_space_before},
+                           {"rstrip", token.takes_space_behind},
+                           {"normalized", token.rewritten},
+                           {"special", special}});
+}
+
 std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenizer) {
-  const std::optional<BertRules> rules = BertRulesOf(model.rules.rewrites);
-  if (!rules) RefuseToPublish("rules of a WordPiece tokenizer other than BERT's");
   Json added = Json::MakeArray();
   for (const LiteralToken& token : LiteralsInOrder(model.rules)) {
-    added.Append(AddedTokenJson(token, IsSpecialId(tokenizer, token.id)));
+    added.Append(AddedTokenRow(token, IsSpecialId(tokenizer, token.id)));
   }
   Json::Object pieces;
   for (const std::string& piece : model.pieces) pieces.emplace_back(piece, static_cast<int64_t>(pieces.size()));
-  return WholeFile(std::move(added),
-                   OfType("BertNormalizer", {{"clean_text", rules->clean},
-                                             {"handle_chinese_chars", rules->space_chinese},
-                                             {"strip_accents", rules->strip_accents},
-                                             {"lowercase", rules->lower_case}}),
-                   OfType("BertPreTokenizer"),
+  return WholeFile(std::move(added), NormalizerJson(model.rules.rewrites), PreTokenizerJson(model.split),
                    OfType("WordPiece", {{"prefix", model.prefix}, {"cleanup", model.clean_up}}),
                    OfType("WordPiece", {{"unk_token", model.unknown},
                                         {"continuing_subword_prefix", model.prefix},
@@ -141,9 +175,10 @@ std::string PublishedJson(const WordPieceModel& model, const Tokenizer& tokenize
                    tokenizer);
 }
 
-std::string PublishedJson(const UnigramModel& model, const TextRules& rules, const Tokenizer& tokenizer) {
+std::string PublishedJson(const UnigramModel& model, const std::vector<VocabularyPiece>& more, const TextRules& rules,
+                          const Tokenizer& tokenizer) {
   if (rules.split_numbers) RefuseToPublish("the rule of numbers before commas beside rules other than ALBERT's");
-  // Pieces that are found whole are added tokens above the model's, and so is all that follows them.
+  // A piece that is found whole, and all that follows it, are added tokens above the model's own.
   const auto own = std::find_if(model.pieces.begin(), model.pieces.end(),
                                 [](const VocabularyPiece& piece) { return piece.type == kUserDefined; });
   Json pieces = Json::MakeArray();
@@ -152,39 +187,51 @@ std::string PublishedJson(const UnigramModel& model, const TextRules& rules, con
     if (piece->type == kUnknown) unknown = piece - model.pieces.begin();
     pieces.Append(Json::MakeArray({piece->text, static_cast<double>(piece->score)}));
   }
+  std::vector<VocabularyPiece> all = model.pieces;
+  all.insert(all.end(), more.begin(), more.end());
   Json added = Json::MakeArray();
   for (const LiteralToken& token : LiteralsInOrder(rules)) {
     const auto id = static_cast<size_t>(token.id);
-    const bool special =
-        id < model.pieces.size() ? model.pieces[id].type == kControl || model.pieces[id].type == kUnknown : true;
-    added.Append(AddedTokenJson(token, special));
+    const bool special = id < all.size() ? all[id].type == kControl || all[id].type == kUnknown : true;
+    added.Append(AddedTokenRow(token, special));
   }
   std::vector<Rewrite> rewrites = rules.rewrites;
-  const bool splits = !rewrites.empty() && rewrites.back().kind == RewriteKind::kReplace &&
-                      ToUtf8(rewrites.back().from) == kNextLine && ToUtf8(rewrites.back().by) == " ";
-  if (splits) rewrites.pop_back();
-  const Json metaspace = OfType(
-      "Metaspace",
-      {{"replacement", kMetaspaceMark}, {"prepend_scheme", model.space_before ? "always" : "never"}, {"split", true}});
+  // White space that becomes spaces last is what WhitespaceSplit does.
+  bool splits = false;
+  for (; !rules.space_after && !rewrites.empty() && MakesSpaces(rewrites.back()); rewrites.pop_back()) splits = true;
+  const bool first = rules.space_before == SpaceBefore::kStart;
+  const bool always = rules.space_before == SpaceBefore::kModel && model.space_before;
+  // Whether words are cut before pieces are looked for: pieces with spaces within are of no use then.
+  const bool cut = std::none_of(model.pieces.begin(), model.pieces.end(), [](const VocabularyPiece& piece) {
+    return piece.type == kNormal && piece.text.find(kMetaspaceMark, 1) != std::string::npos;
+  });
+  const Json metaspace = OfType("Metaspace", {{"replacement", kMetaspaceMark},
+                                              {"prepend_scheme", first    ? "first"
+                                                                 : always ? "always"
+                                                                          : "never"},
+                                              {"split", cut}});
   Json splitter = metaspace;
   if (splits) {
     splitter = OfType("Sequence", {{"pretokenizers", Json::MakeArray({OfType("WhitespaceSplit"), metaspace})}});
   }
   return WholeFile(
-      std::move(added), NormalizerJson(rewrites, model.charsmap), std::move(splitter), metaspace,
+      std::move(added), NormalizerJson(rewrites, model.charsmap, rules), std::move(splitter), metaspace,
       OfType("Unigram", {{"unk_id", unknown}, {"vocab", std::move(pieces)}, {"byte_fallback", model.byte_fallback}}),
       tokenizer);
 }
 
-std::string PublishedJsonConfig(const Tokenizer& tokenizer) {
+std::string PublishedJsonConfig(const Tokenizer& tokenizer, const TextRules& rules) {
   const SpecialTokens& ids = tokenizer.special_tokens();
   Json config = Json::MakeObject({{"tokenizer_class", "PreTrainedTokenizerFast"}});
   const std::pair<const char*, int32_t> named[] = {{"unk_token", ids.unknown}, {"pad_token", ids.pad},
                                                    {"cls_token", ids.begin},   {"sep_token", ids.separator},
                                                    {"mask_token", ids.mask},   {"eos_token", ids.end}};
-  for (const auto& [key, id] : named) {
+  for (const auto& [key, own_id] : named) {
+    const int32_t id = own_id;
     const bool again = id == ids.separator && std::string_view(key) == "eos_token";
-    if (id != kNoToken && !again) config.Set(key, tokenizer.TokenText(id));
+    const bool literal = std::any_of(rules.literal.begin(), rules.literal.end(),
+                                     [&](const LiteralToken& token) { return token.id == id; });
+    if (literal && !again) config.Set(key, tokenizer.TokenText(id));
   }
   return config.DumpPretty();
 }

@@ -1,5 +1,8 @@
 #include "crosstalk/models/text/sentencepiece_proto.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/utf8.h"
 
@@ -61,6 +64,51 @@ std::string WithoutNumbersBeforeCommas(std::string_view model) {
   return changed;
 }
 
+// The table's layout: CheckSentencePieceModel. One that it refuses maps nothing here.
+bool MapsCharacter(std::string_view charsmap, std::string_view character) {
+  uint32_t trie_bytes = 0;
+  if (charsmap.size() > 4) std::memcpy(&trie_bytes, charsmap.data(), 4);
+  const size_t units = std::min<size_t>(trie_bytes, charsmap.size() - std::min<size_t>(4, charsmap.size())) / 4;
+  const auto unit_at = [&](size_t i) {
+    uint32_t unit = 0;
+    if (i < units) std::memcpy(&unit, charsmap.data() + 4 + 4 * i, 4);
+    return unit;
+  };
+  const auto base_of = [&](size_t i) {
+    return i ^ static_cast<size_t>(unit_at(i) >> 10) << ((unit_at(i) & (1u << 9)) >> 6);
+  };
+  size_t at = 0;
+  for (const char c : character) {
+    const auto byte = static_cast<unsigned char>(c);
+    at = base_of(at) ^ byte;
+    if (at >= units || (unit_at(at) & 0x800000FF) != byte) return false;
+  }
+  return (unit_at(at) >> 8 & 1) != 0;
+}
+
+std::string WithPieces(std::string_view model, const std::vector<VocabularyPiece>& pieces) {
+  std::string more(model);
+  for (const VocabularyPiece& piece : pieces) more += PieceField(piece);
+  return more;
+}
+
+// Of two messages in one field, the parts of the second replace those of the first.
+std::string WithMark(std::string_view model) {
+  return WithPieces(model, {{std::string(kMark), 0, kUserDefined}}) +
+         BytesField(model_proto::kNormalizerSpec, IntField(normalizer_spec::kAddDummyPrefix, 0));
+}
+
+bool HasSpaceBefore(std::string_view model) {
+  bool has = true;
+  for (WireReader reader(model, 0, AnyModel()); reader.Next();) {
+    if (reader.field() != model_proto::kNormalizerSpec) continue;
+    for (WireReader normalizer = reader.AsMessage(); normalizer.Next();) {
+      if (normalizer.field() == normalizer_spec::kAddDummyPrefix) has = normalizer.AsVarint() != 0;
+    }
+  }
+  return has;
+}
+
 std::string WriteModel(const UnigramModel& model) {
   std::string bytes;
   for (const VocabularyPiece& piece : model.pieces) bytes += PieceField(piece);
@@ -77,6 +125,7 @@ std::string WriteModel(const UnigramModel& model) {
 std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes) {
   UnigramModel model;
   model.pieces = ReadPieces(bytes);
+  model.space_before = HasSpaceBefore(bytes);
   for (WireReader reader(bytes, 0, AnyModel()); reader.Next();) {
     if (reader.field() == model_proto::kTrainerSpec) {
       for (WireReader trainer = reader.AsMessage(); trainer.Next();) {
@@ -85,7 +134,6 @@ std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes) {
     } else if (reader.field() == model_proto::kNormalizerSpec) {
       for (WireReader normalizer = reader.AsMessage(); normalizer.Next();) {
         if (normalizer.field() == normalizer_spec::kPrecompiledCharsmap) model.charsmap = normalizer.AsBytes();
-        if (normalizer.field() == normalizer_spec::kAddDummyPrefix) model.space_before = normalizer.AsVarint() != 0;
       }
     }
   }

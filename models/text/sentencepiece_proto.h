@@ -64,6 +64,19 @@ std::vector<VocabularyPiece> ReadPieces(std::string_view model);
 // where the piece's own letters are none.)
 std::string WithoutNumbersBeforeCommas(std::string_view model);
 
+// The model with more pieces above its own.
+std::string WithPieces(std::string_view model, const std::vector<VocabularyPiece>& pieces);
+
+// The model with kMark as a piece above its own, found wherever it stands, and without a space of its own before a
+// text's first word. White space beside a mark is not at the text's edge, where the model takes it away.
+inline constexpr std::string_view kMark = "\uF8FE\uE0F8\uF8FE";  // private characters
+std::string WithMark(std::string_view model);
+// Whether it puts a space before a text's first word (add_dummy_prefix).
+bool HasSpaceBefore(std::string_view model);
+
+// Whether a normalisation table (precompiled_charsmap) has a rule for the character by itself.
+bool MapsCharacter(std::string_view charsmap, std::string_view character);
+
 // A unigram model with the normalisation that SentencePiece's models have by default.
 struct UnigramModel {
   std::vector<VocabularyPiece> pieces;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 
 // Exported by the library, but declared in no installed header.
@@ -24,10 +26,11 @@ namespace crosstalk {
 namespace {
 
 constexpr int kLogNothing = 4;
+constexpr int kAddedIds = 2;  // the most that ReadVocabulary adds
 
 struct Vocabulary {
   SpecialTokens special_tokens;
-  int num_text_ids;  // the model's pieces and the ids added above them
+  int num_ids;  // the model's pieces and the ids added above them
   LineEnds line_ends;
 };
 
@@ -73,7 +76,7 @@ Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor
     return static_cast<int>(kNoToken);
   };
   const auto either = [](int32_t first, int32_t second) { return first != kNoToken ? first : second; };
-  int num_ids = processor.GetPieceSize();
+  int num_ids = processor.GetPieceSize();  // and at most kAddedIds more
   SpecialTokens ids;
   ids.unknown = processor.unk_id();
   ids.begin = either(processor.bos_id(), control({"[CLS]", "<cls>"}));
@@ -103,16 +106,21 @@ bool PieceContinuesWord(std::string_view piece) {
                      [&](char c) { return is_letter(c) || kMarks.find(c) != std::string_view::npos; });
 }
 
+using sentencepiece::SentencePieceProcessor;
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(const Vocabulary& vocabulary, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor,
-                         std::string model, int num_sentinels, std::optional<TextRules> rules)
-      : Tokenizer(vocabulary.special_tokens, vocabulary.num_text_ids, num_sentinels),
+  // `marked` reads the model WithMark, where the rules need it.
+  SentencePieceTokenizer(const Vocabulary& vocabulary, std::unique_ptr<const SentencePieceProcessor> processor,
+                         std::unique_ptr<const SentencePieceProcessor> marked, SentencePieceModel model, int above)
+      : Tokenizer(vocabulary.special_tokens, vocabulary.num_ids + above,
+                  model.sentinels.empty() ? SentinelsOnTop(vocabulary.num_ids, above) : model.sentinels),
         processor_(std::move(processor)),
+        marked_(std::move(marked)),
         model_(std::move(model)),
         line_ends_(vocabulary.line_ends),
-        has_rules_(rules.has_value()),
-        ruled_(std::move(rules).value_or(TextRules())),
+        space_before_(marked_ != nullptr && HasSpaceBefore(model_.bytes)),
+        ruled_(model_.rules.value_or(TextRules())),
         continues_word_(static_cast<size_t>(vocab_size())) {
     for (int id = 0; id < processor_->GetPieceSize(); ++id) {
       continues_word_[static_cast<size_t>(id)] = PieceContinuesWord(processor_->IdToPiece(id));
@@ -120,17 +128,28 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::vector<int32_t> Encode(std::string_view text) const override {
-    std::vector<int> ids;
-    if (has_rules_) {
-      for (const TokenSpan& span : EncodeSpans(text)) ids.push_back(span.id);
-    } else {
+    std::vector<int32_t> ids;
+    if (!model_.rules) {
       Check(processor_->Encode(line_ends_ == LineEnds::kKept ? SpacedLines(text).text : text, &ids));
+    } else if (ruled_.OnlyCuts() && marked_ == nullptr) {
+      for (const LiteralTokens::Section& section : ruled_.Cut(text)) {
+        if (section.id != kNoToken) {
+          ids.push_back(section.id);
+          continue;
+        }
+        std::vector<int> part;
+        Check(processor_->Encode(
+            text.substr(static_cast<size_t>(section.begin), static_cast<size_t>(section.end - section.begin)), &part));
+        ids.insert(ids.end(), part.begin(), part.end());
+      }
+    } else {
+      for (const TokenSpan& span : EncodeSpans(text)) ids.push_back(span.id);
     }
     return ids;
   }
 
   std::vector<TokenSpan> EncodeSpans(std::string_view text) const override {
-    if (!has_rules_) return ModelSpans(text);
+    if (!model_.rules) return ModelSpans(text);
     std::vector<TokenSpan> spans;
     for (const RuledText::Part& part : ruled_.Parts(text)) {
       if (part.id != kNoToken) {
@@ -138,7 +157,7 @@ class SentencePieceTokenizer : public Tokenizer {
         continue;
       }
       const Utf8Text utf8 = ToUtf8(part.text);
-      for (const TokenSpan& span : ModelSpans(utf8.text)) {
+      for (const TokenSpan& span : marked_ == nullptr ? ModelSpans(utf8.text) : MarkedSpans(utf8.text, part.begin)) {
         auto first = static_cast<size_t>(utf8.character[static_cast<size_t>(span.begin)]);
         auto end = static_cast<size_t>(utf8.character[static_cast<size_t>(span.end)]);
         // A character that the model's table makes several of is the library's last token of them alone.
@@ -183,38 +202,76 @@ class SentencePieceTokenizer : public Tokenizer {
   std::string kind() const override { return "sentencepiece"; }
   std::vector<std::string> RuleTexts() const override { return crosstalk::RuleTexts(ruled_.rules()); }
   std::vector<PublishedFile> PublishedFiles() const override {
-    Json config = Json::MakeObject();
-    if (!has_rules_) {
-      config.Set("tokenizer_class", "T5Tokenizer").Set("extra_ids", num_sentinels());
-    } else if (const std::optional<AlbertRules> albert = OwnAlbertRules()) {
-      config.Set("tokenizer_class", "AlbertTokenizer").Set("do_lower_case", albert->lower_case);
-      config.Set("keep_accents", albert->keep_accents);
-    } else {
-      const std::optional<UnigramModel> unigram = ReadUnigramModel(model_);
-      CROSSTALK_CHECK(unigram, "the published form of tokenizers has no place for a SentencePiece model of this kind ",
-                      "with rules about its text");
-      return {{"tokenizer.json", PublishedJson(*unigram, ruled_.rules(), *this)},
-              {"tokenizer_config.json", PublishedJsonConfig(*this)}};
+    Json config = T5Config();
+    if (const std::optional<AlbertRules> albert = OwnAlbertRules()) {
+      config = Json::MakeObject({{"tokenizer_class", "AlbertTokenizer"},
+                                 {"do_lower_case", albert->lower_case},
+                                 {"keep_accents", albert->keep_accents}});
     }
-    return {{"spiece.model", model_}, {"tokenizer_config.json", config.DumpPretty()}};
+    if (!config.is_null()) return {{"spiece.model", model_.bytes}, {"tokenizer_config.json", config.DumpPretty()}};
+    const std::optional<UnigramModel> unigram = ReadUnigramModel(model_.bytes);
+    CROSSTALK_CHECK(unigram, "the published form of tokenizers has no place for a SentencePiece model of this kind ",
+                    "with rules about its text");
+    return {{"tokenizer.json", PublishedJson(*unigram, model_.more, ruled_.rules(), *this)},
+            {"tokenizer_config.json", PublishedJsonConfig(*this, ruled_.rules())}};
   }
-  std::string FileName() const override { return has_rules_ ? "tokenizer.json" : "tokenizer.model"; }
+  std::string FileName() const override { return IsBare() ? "tokenizer.model" : "tokenizer.json"; }
   std::string FileContents() const override {
-    if (!has_rules_) return model_;
-    return Json::MakeObject({{"kind", kind()},
-                             {"sentinels", num_sentinels()},
-                             {"rules", ToJson(ruled_.rules())},
-                             {"model", EncodeBase64(model_)}})
-        .DumpPretty();
+    if (IsBare()) return model_.bytes;
+    Json ids = Json::MakeArray();
+    for (const int32_t id : model_.sentinels) ids.Append(int64_t{id});
+    Json json = Json::MakeObject({{"kind", kind()}});
+    json.Set("sentinels", model_.sentinels.empty() ? Json(num_sentinels()) : std::move(ids));
+    if (model_.rules) json.Set("rules", ToJson(*model_.rules));
+    Json more = Json::MakeArray();
+    for (const VocabularyPiece& piece : model_.more) {
+      more.Append(Json::MakeObject({{"text", piece.text}, {"special", piece.type == kControl}}));
+    }
+    if (!model_.more.empty()) json.Set("more", std::move(more));
+    return json.Set("model", EncodeBase64(model_.bytes)).DumpPretty();
   }
 
  private:
+  // Whether the model's own format says all of it.
+  bool IsBare() const {
+    return !model_.rules && model_.more.empty() && model_.sentinels.empty() && !model_.sentinels_above;
+  }
+  // tokenizer_config.json of a T5 whose model this is; null where its rules are others.
+  Json T5Config() const {
+    Json config = Json::MakeObject({{"tokenizer_class", "T5Tokenizer"}});
+    if (!model_.rules) {
+      return config.Set("extra_ids", num_sentinels()).Set("split_special_tokens", true);
+    }
+    TextRules rules = *model_.rules;
+    const auto own = static_cast<int32_t>(ReadPieces(model_.bytes).size());
+    const auto above = [&](const LiteralToken& token) { return token.id >= own; };
+    const bool as_usual = model_.more.empty() && (num_sentinels() == 0 || Sentinel(0) >= own);
+    Json added = Json::MakeObject();
+    int64_t extra_ids = as_usual ? num_sentinels() : 0;
+    if (!as_usual) {
+      std::sort(rules.literal.begin(), rules.literal.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+      for (const LiteralToken& token : rules.literal) {
+        if (!above(token)) continue;
+        added.Set(StrCat(token.id), AddedTokenJson(token, IsNoText(token.id)));
+        extra_ids += SentinelNumberOf(token.text) >= 0;
+      }
+      std::erase_if(rules.literal, above);
+    }
+    if (rules.space_before == SpaceBefore::kStart) {
+      config.Set("legacy", false);
+      rules.space_before = SpaceBefore::kModel;
+    }
+    if (!SameRules(rules, T5Rules(model_.bytes, as_usual ? num_sentinels() : 0))) return nullptr;
+    config.Set("extra_ids", extra_ids);
+    if (added != Json::MakeObject()) config.Set("added_tokens_decoder", std::move(added));
+    return config;
+  }
   // nullopt where its rules are others than ALBERT's.
   std::optional<AlbertRules> OwnAlbertRules() const {
     for (const bool keep_accents : {false, true}) {
       for (const bool lower_case : {false, true}) {
         const AlbertRules albert{keep_accents, lower_case};
-        if (RulesOf(albert, model_) == ruled_.rules()) return albert;
+        if (SameRules(RulesOf(albert, model_.bytes), ruled_.rules())) return albert;
       }
     }
     return std::nullopt;
@@ -225,17 +282,38 @@ class SentencePieceTokenizer : public Tokenizer {
   bool IsByte(int32_t id) const { return id < processor_->GetPieceSize() && processor_->IsByte(id); }
   // With the rule for line ends.
   std::vector<TokenSpan> ModelSpans(std::string_view text) const {
-    if (line_ends_ == LineEnds::kSpaces) return LibrarySpans(text);
+    if (line_ends_ == LineEnds::kSpaces) return LibrarySpans(*processor_, text);
     const SpacedLines lines(text);
-    std::vector<TokenSpan> spans = LibrarySpans(lines.text);
+    std::vector<TokenSpan> spans = LibrarySpans(*processor_, lines.text);
     for (TokenSpan& span : spans) {
       span = {span.id, lines.originals[static_cast<size_t>(span.begin)],
               lines.originals[static_cast<size_t>(span.end)]};
     }
     return spans;
   }
-  std::vector<TokenSpan> LibrarySpans(std::string_view text) const {
-    sentencepiece::ImmutableSentencePieceText pieces = processor_->EncodeAsImmutableProto(text);
+  // Of a part of the text that begins at `at`, whose spaces at its edges the rules keep.
+  std::vector<TokenSpan> MarkedSpans(std::string_view part, int64_t at) const {
+    const TextRules& rules = ruled_.rules();
+    const bool space = rules.space_before == SpaceBefore::kModel ? space_before_
+                                                                 : rules.space_before == SpaceBefore::kStart && at == 0;
+    std::string text(kMark);
+    if (space) text += ' ';
+    const auto begin = static_cast<int64_t>(text.size()), end = static_cast<int64_t>(part.size());
+    text += part;
+    if (rules.space_after) text += kMark;
+    std::vector<TokenSpan> spans = LibrarySpans(*marked_, text);
+    spans.erase(spans.begin());
+    if (rules.space_after) spans.pop_back();
+    for (TokenSpan& span : spans) {
+      // A mark that the text itself has.
+      if (span.id == processor_->GetPieceSize()) span.id = special_tokens().unknown;
+      span.begin = std::clamp<int64_t>(span.begin - begin, 0, end);
+      span.end = std::clamp<int64_t>(span.end - begin, 0, end);
+    }
+    return spans;
+  }
+  static std::vector<TokenSpan> LibrarySpans(const SentencePieceProcessor& processor, std::string_view text) {
+    sentencepiece::ImmutableSentencePieceText pieces = processor.EncodeAsImmutableProto(text);
     std::vector<TokenSpan> spans;
     spans.reserve(pieces.pieces_size());
     for (const auto& piece : pieces.pieces()) {
@@ -247,37 +325,82 @@ class SentencePieceTokenizer : public Tokenizer {
     if (!status.ok()) Fail(ErrorKind::kFailure, "SentencePiece: ", status.ToString());
   }
 
-  std::unique_ptr<const sentencepiece::SentencePieceProcessor> processor_;
-  std::string model_;
+  std::unique_ptr<const SentencePieceProcessor> processor_, marked_;
+  SentencePieceModel model_;
   LineEnds line_ends_;
-  bool has_rules_;
+  bool space_before_;  // of the model; read where marked_ is used
   RuledText ruled_;
   std::vector<bool> continues_word_;  // by id
 };
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, const std::string& name,
-                                                      int num_sentinels, std::optional<TextRules> rules) {
-  CheckSentencePieceModel(model, name);
+std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
+                                                      int num_sentinels) {
+  const std::string whole = WithPieces(model.bytes, model.more);
+  CheckSentencePieceModel(whole, name);
   SilenceSentencePiece();
-  auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
-  const sentencepiece::util::Status status = processor->LoadFromSerializedProto(
-      rules && rules->split_numbers ? WithoutNumbersBeforeCommas(model) : std::string(model));
-  if (!status.ok()) {
-    Fail(ErrorKind::kData, name, ": the SentencePiece library does not accept this model: ", status.ToString());
-  }
+  const auto load = [&](const std::string& bytes) {
+    auto processor = std::make_unique<SentencePieceProcessor>();
+    const sentencepiece::util::Status status = processor->LoadFromSerializedProto(bytes);
+    if (!status.ok()) {
+      Fail(ErrorKind::kData, name, ": the SentencePiece library does not accept this model: ", status.ToString());
+    }
+    return processor;
+  };
+  const TextRules rules = model.rules.value_or(TextRules());
+  const std::string bytes = rules.split_numbers ? WithoutNumbersBeforeCommas(whole) : whole;
+  auto processor = load(bytes);
+  const bool marks = rules.space_before != SpaceBefore::kModel || rules.space_after;
+  auto marked = marks ? load(WithMark(bytes)) : nullptr;
   const Vocabulary vocabulary = ReadVocabulary(*processor, name);
-  return std::make_unique<SentencePieceTokenizer>(vocabulary, std::move(processor), std::string(model), num_sentinels,
-                                                  std::move(rules));
+  const int above = model.sentinels.empty() ? model.sentinels_above.value_or(num_sentinels) : 0;
+  return std::make_unique<SentencePieceTokenizer>(vocabulary, std::move(processor), std::move(marked), std::move(model),
+                                                  above);
 }
 
-std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name, int num_sentinels) {
-  const std::optional<std::string> model = DecodeBase64(reader.String("model"));
-  if (!model) reader.FailAt("model", "is not base64");
-  CheckSentencePieceModel(*model, name);
-  const auto ids = static_cast<int64_t>(ReadPieces(*model).size()) + num_sentinels;
-  return MakeSentencePieceTokenizer(*model, name, num_sentinels, TextRulesFromJson(reader.Object("rules"), ids, name));
+std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name) {
+  const std::optional<std::string> bytes = DecodeBase64(reader.String("model"));
+  if (!bytes) reader.FailAt("model", "is not base64");
+  CheckSentencePieceModel(*bytes, name);
+  SentencePieceModel model{.bytes = *bytes};
+  if (reader.Has("more")) {
+    for (const Json& one : reader.Array("more")) {
+      if (!one.is_object()) reader.FailAt("more", "must hold objects");
+      const JsonReader piece(one, name + ": more");
+      model.more.push_back({piece.String("text"), 0, piece.Bool("special") ? kControl : kUnused});
+      piece.RejectUnread();
+    }
+  }
+  const auto pieces = static_cast<int64_t>(ReadPieces(*bytes).size() + model.more.size());
+  if (reader.Value("sentinels").is_array()) {
+    std::unordered_set<int64_t> seen;
+    for (const Json& id : reader.Array("sentinels")) {
+      if (!id.is_int() || id.AsInt() < 0 || id.AsInt() >= pieces || !seen.insert(id.AsInt()).second) {
+        reader.FailAt("sentinels", Excerpt(id.Dump()), " is no id of its own below ", pieces);
+      }
+      model.sentinels.push_back(static_cast<int32_t>(id.AsInt()));
+    }
+  } else {
+    model.sentinels_above = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
+  }
+  const int64_t ids = pieces + kAddedIds + model.sentinels_above.value_or(0);
+  if (reader.Has("rules")) model.rules = TextRulesFromJson(reader.Object("rules"), ids, name);
+  return MakeSentencePieceTokenizer(std::move(model), name);
+}
+
+TextRules T5Rules(std::string_view model, int num_sentinels) {
+  TextRules rules;
+  int32_t id = 0;
+  for (const VocabularyPiece& piece : ReadPieces(model)) {
+    for (const char* text : {"<pad>", "</s>", "<unk>"}) {
+      if (piece.text == text) rules.literal.push_back({text, id});
+    }
+    if (SentinelNumberOf(piece.text) >= 0) rules.literal.push_back({piece.text, id});
+    ++id;
+  }
+  for (int k = 0; k < num_sentinels; ++k) rules.literal.push_back({SentinelText(k), id + num_sentinels - 1 - k});
+  return rules;
 }
 
 TextRules RulesOf(const AlbertRules& albert, std::string_view model) {

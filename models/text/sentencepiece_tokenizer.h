@@ -5,15 +5,28 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 
-// From the bytes of a SentencePiece `.model`, unigram or BPE; errors call it `name`. Special tokens are the
-// model's own control pieces, at whatever ids it has them:
+struct SentencePieceModel {
+  std::string bytes;  // of a `.model`, unigram or BPE
+  // Pieces above its own, which only a literal token makes: control pieces (special tokens) and unused ones.
+  std::vector<VocabularyPiece> more = {};
+  // What is done to a text before the model reads it.
+  std::optional<TextRules> rules = {};
+  // Sentinels: pieces of the model, by number, or so many above all its ids. Where neither is said, the caller
+  // says how many are above.
+  std::vector<int32_t> sentinels = {};
+  std::optional<int> sentinels_above = {};
+};
+
+// Errors call the model `name`. Special tokens are its own control pieces, at whatever ids it has them:
 //   unknown    the model's unknown piece
 //   begin      its bos piece ("<s>"), else [CLS] or <cls>
 //   separator  [SEP] or <sep>
@@ -30,14 +43,13 @@ namespace crosstalk {
 //
 // With rules, the model reads text as they leave it, and its spans are those of the text before: without the white
 // space in front of a word, which is in the spans of a model without rules, so that a token that is only a space has
-// none. Literal tokens' ids may be sentinels. Such a tokenizer is kept as a descriptor, {"kind": "sentencepiece", …},
-// that holds the model.
-std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(std::string_view model, const std::string& name,
-                                                      int num_sentinels = kDefaultSentinels,
-                                                      std::optional<TextRules> rules = std::nullopt);
+// none. Literal tokens' ids may be sentinels. Such a tokenizer, and one whose sentinels are said, is kept as a
+// descriptor, {"kind": "sentencepiece", …}, that holds the model.
+std::unique_ptr<Tokenizer> MakeSentencePieceTokenizer(SentencePieceModel model, const std::string& name,
+                                                      int num_sentinels = kDefaultSentinels);
 
 // From that descriptor.
-std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name, int num_sentinels);
+std::unique_ptr<Tokenizer> SentencePieceFromJson(const JsonReader& reader, const std::string& name);
 
 // ALBERT's rewriting of text before its `.model` reads it, after Google's preprocess_text: white space
 // becomes spaces, `` and '' become ", then NFKD without combining characters, and lower case; and split_numbers.
@@ -47,6 +59,8 @@ struct AlbertRules {
 };
 // With the model's own <pad>, <unk>, [CLS], [SEP] and [MASK] as literal tokens.
 TextRules RulesOf(const AlbertRules& albert, std::string_view model);
+// T5's: the model's own <pad>, </s>, <unk> and sentinels, and the `num_sentinels` above its pieces, are literal tokens.
+TextRules T5Rules(std::string_view model, int num_sentinels);
 
 // A bare model's kind: it is taken for one of ALBERT's if [CLS], [SEP] and [MASK] are control pieces of it
 // and it does not spell in bytes (as those that are trained here do), and for an uncased one unless a piece has an

@@ -171,9 +171,9 @@ std::unique_ptr<Tokenizer> TrainTokenizer(const TextSource& source, const Senten
   CROSSTALK_CHECK(options.max_sample_bytes >= 1, "tokenizer: a sample of ", options.max_sample_bytes,
                   " bytes to train on; must be at least 1");
   SegmentSampler samples = SegmentSampler::Covering(source, kTrainingSegmentBytes, options.max_sample_bytes);
-  const std::string model = TrainSentencePieceModel(
+  std::string model = TrainSentencePieceModel(
       options, [&](std::string* text) { return samples.Next(text); }, stop);
-  return MakeSentencePieceTokenizer(model, "the tokenizer just trained", num_sentinels);
+  return MakeSentencePieceTokenizer({.bytes = std::move(model)}, "the tokenizer just trained", num_sentinels);
 }
 
 }  // namespace crosstalk

@@ -33,6 +33,19 @@ size_t WhiteSpaceBehind(std::string_view text, size_t begin) {
   return begin;
 }
 
+// Whether a character that words are made of ends at `end`, or begins at `begin`.
+bool WordEndsAt(std::string_view text, size_t end) {
+  if (end == 0) return false;
+  size_t begin = end - 1;
+  while (begin > 0 && IsUtf8Continuation(text[begin])) --begin;
+  return begin + Utf8Length(text, begin) == end && IsWordOrMark(ToUtf32(text.substr(begin, end - begin))[0]);
+}
+
+bool WordBeginsAt(std::string_view text, size_t begin) {
+  const size_t length = begin < text.size() ? Utf8Length(text, begin) : 0;
+  return length > 0 && IsWordOrMark(ToUtf32(text.substr(begin, length))[0]);
+}
+
 }  // namespace
 
 LiteralTokens::LiteralTokens(const std::vector<LiteralToken>& tokens) {
@@ -69,6 +82,10 @@ std::vector<LiteralTokens::Section> LiteralTokens::Cut(std::string_view text) co
       continue;
     }
     size_t end = at + token->text.size();
+    if (token->whole_word && (WordEndsAt(text, at) || WordBeginsAt(text, end))) {
+      at = end;
+      continue;
+    }
     add(token->takes_space_before ? WhiteSpaceBefore(text, done, at) : at, kNoToken);
     if (token->takes_space_behind) end = WhiteSpaceBehind(text, end);
     add(end, token->id);
@@ -124,6 +141,14 @@ std::vector<RuledText::Part> RuledText::Parts(std::string_view text) const {
   return parts;
 }
 
+bool SameRules(TextRules a, TextRules b) {
+  for (TextRules* rules : {&a, &b}) {
+    std::sort(rules->literal.begin(), rules->literal.end(),
+              [](const LiteralToken& one, const LiteralToken& other) { return one.text < other.text; });
+  }
+  return a == b;
+}
+
 Json ToJson(const TextRules& rules) {
   Json rewrites = Json::MakeArray();
   for (const Rewrite& rewrite : rules.rewrites) {
@@ -139,10 +164,14 @@ Json ToJson(const TextRules& rules) {
                                      {"id", int64_t{token.id}},
                                      {"takes_space_before", token.takes_space_before},
                                      {"takes_space_behind", token.takes_space_behind},
-                                     {"rewritten", token.rewritten}}));
+                                     {"rewritten", token.rewritten},
+                                     {"whole_word", token.whole_word}}));
   }
-  return Json::MakeObject(
-      {{"rewrites", std::move(rewrites)}, {"literal", std::move(literal)}, {"split_numbers", rules.split_numbers}});
+  return Json::MakeObject({{"rewrites", std::move(rewrites)},
+                           {"literal", std::move(literal)},
+                           {"split_numbers", rules.split_numbers},
+                           {"space_before", Name(rules.space_before)},
+                           {"space_after", rules.space_after}});
 }
 
 TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const std::string& name) {
@@ -172,10 +201,15 @@ TextRules TextRulesFromJson(const JsonReader& reader, int64_t vocabulary, const 
     const JsonReader token(one, name + ": literal");
     rules.literal.push_back({token.String("text"), static_cast<int32_t>(token.Int("id", 0, vocabulary - 1)),
                              token.Bool("takes_space_before"), token.Bool("takes_space_behind"),
-                             token.Bool("rewritten")});
+                             token.Bool("rewritten"), token.Has("whole_word") && token.Bool("whole_word")});
     token.RejectUnread();
   }
+  // Files of version 0.1 may lack these.
   rules.split_numbers = reader.Has("split_numbers") && reader.Bool("split_numbers");
+  if (reader.Has("space_before")) {
+    rules.space_before = ParseName<SpaceBefore>("space_before", reader.String("space_before"), ErrorKind::kData);
+  }
+  rules.space_after = reader.Has("space_after") && reader.Bool("space_after");
   if (const std::string wrong = WhatIsWrong(rules.literal); !wrong.empty()) reader.FailAt("literal", wrong);
   return rules;
 }
@@ -211,7 +245,8 @@ std::vector<std::string> RuleTexts(const TextRules& rules) {
     texts.push_back(StrCat("a", from, from, "b ", from, " c"));
   }
   for (const LiteralToken& token : rules.literal) {
-    texts.push_back(StrCat(token.text, "  a", token.text, "b  ", token.text, "  c"));
+    texts.push_back(
+        StrCat(token.text, "  a", token.text, "b  ", token.text, "  c", token.text, ". ", token.text, "d "));
   }
   return texts;
 }

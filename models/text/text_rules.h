@@ -36,7 +36,8 @@ struct LiteralToken {
   std::string text;
   int32_t id;
   bool takes_space_before = false, takes_space_behind = false;  // white space there belongs to it
-  bool rewritten = false;  // it is looked for in the rewritten text, as its text rewritten
+  bool rewritten = false;   // it is looked for in the rewritten text, as its text rewritten
+  bool whole_word = false;  // it is none beside a letter, digit, mark or _
 
   friend bool operator==(const LiteralToken&, const LiteralToken&) = default;
 };
@@ -51,7 +52,8 @@ inline constexpr size_t kMaxVocabulary = 2'000'000;
 inline constexpr size_t kMaxRewrites = 16;
 inline constexpr size_t kMaxReplaced = 64;  // characters that one replacement takes
 
-// Finds literal tokens: the leftmost, and of those that begin there the longest.
+// Finds literal tokens: the leftmost, and of those that begin there the longest. Where that one is no whole word and
+// must be, the search goes on after it.
 class LiteralTokens {
  public:
   LiteralTokens() = default;
@@ -73,13 +75,31 @@ class LiteralTokens {
   std::vector<bool> begins_ = std::vector<bool>(256);  // by first byte
 };
 
+// The space before the first word of a text, or of the part of it after a literal token.
+enum class SpaceBefore {
+  kModel,  // what the SentencePiece model does: it has one before each, or none (add_dummy_prefix)
+  kStart,  // one at the start of the text; elsewhere that which is there
+  kKept,   // that which is there
+};
+template <>
+struct EnumNames<SpaceBefore> {
+  static constexpr EnumName<SpaceBefore> kTable[] = {
+      {SpaceBefore::kModel, "model"}, {SpaceBefore::kStart, "start"}, {SpaceBefore::kKept, "kept"}};
+};
+
 struct TextRules {
   std::vector<Rewrite> rewrites = {};
   std::vector<LiteralToken> literal = {};
-  bool split_numbers = false;  // of a SentencePiece model: it reads text as WithoutNumbersBeforeCommas does
+  // Of SentencePiece models.
+  bool split_numbers = false;  // text is read as WithoutNumbersBeforeCommas does
+  SpaceBefore space_before = SpaceBefore::kModel;
+  bool space_after = false;  // white space at the end is a space too
 
   friend bool operator==(const TextRules&, const TextRules&) = default;
 };
+
+// Whether they are the same rules: the order of literal tokens is none of them.
+bool SameRules(TextRules a, TextRules b);
 
 // Applies them. Thread-safe once made.
 class RuledText {
@@ -94,6 +114,9 @@ class RuledText {
     TracedText text;
   };
   std::vector<Part> Parts(std::string_view text) const;
+  // Whether they only cut literal tokens out of a text as it stands, as Cut does.
+  bool OnlyCuts() const { return rules_.rewrites.empty() && rewritten_.empty(); }
+  std::vector<LiteralTokens::Section> Cut(std::string_view text) const { return original_.Cut(text); }
   // Of text without special tokens.
   void Rewrite(TracedText* text) const;
 

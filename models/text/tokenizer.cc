@@ -1,5 +1,10 @@
 #include "crosstalk/models/text/tokenizer.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
@@ -50,19 +55,56 @@ class ByteTokenizer : public Tokenizer {
 
 }  // namespace
 
+std::string SentinelText(int k) { return StrCat("<extra_id_", k, ">"); }
+
+int SentinelNumberOf(std::string_view text) {
+  constexpr std::string_view kStart = "<extra_id_", kSpace = "\u2581";
+  if (text.starts_with(kSpace)) text.remove_prefix(kSpace.size());
+  if (!text.starts_with(kStart) || !text.ends_with('>')) return -1;
+  text.remove_prefix(kStart.size());
+  text.remove_suffix(1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole && StrCat(number) == text && number < kMaxSentinels ? number : -1;
+}
+
 Tokenizer::Tokenizer(const SpecialTokens& special_tokens, int num_text_ids, int num_sentinels, MaskTokens mask_tokens)
-    : special_tokens_(special_tokens), num_text_ids_(num_text_ids), num_sentinels_(num_sentinels) {
-  if (mask_tokens == MaskTokens::kYes) {
-    special_tokens_ = WithMaskTokens(special_tokens, num_text_ids);
-    num_text_ids_ += kMaskTokens;
+    : Tokenizer(mask_tokens == MaskTokens::kYes ? WithMaskTokens(special_tokens, num_text_ids) : special_tokens,
+                num_text_ids + (mask_tokens == MaskTokens::kYes ? kMaskTokens : 0) + num_sentinels,
+                SentinelsOnTop(num_text_ids + (mask_tokens == MaskTokens::kYes ? kMaskTokens : 0), num_sentinels)) {}
+
+Tokenizer::Tokenizer(const SpecialTokens& special_tokens, int vocab_size, std::vector<int32_t> sentinels)
+    : special_tokens_(special_tokens), vocab_size_(vocab_size), sentinels_(std::move(sentinels)) {
+  if (sentinels_.empty()) return;
+  const auto [lowest, highest] = std::minmax_element(sentinels_.begin(), sentinels_.end());
+  CROSSTALK_CHECK(*lowest >= 0 && *highest < vocab_size, "tokenizer: a sentinel is outside its vocabulary of ",
+                  vocab_size);
+  lowest_ = *lowest;
+  by_id_.assign(static_cast<size_t>(*highest - *lowest) + 1, -1);
+  for (size_t k = 0; k < sentinels_.size(); ++k) {
+    int32_t& number = by_id_[static_cast<size_t>(sentinels_[k] - lowest_)];
+    CROSSTALK_CHECK(number < 0, "tokenizer: the id ", sentinels_[k], " is two sentinels");
+    number = static_cast<int32_t>(k);
   }
-  CROSSTALK_CHECK(num_sentinels >= 0 && num_sentinels <= kMaxSentinels, "tokenizer: ", num_sentinels,
-                  " sentinels; must be 0 to ", kMaxSentinels);
+}
+
+std::vector<int32_t> Tokenizer::SentinelsOnTop(int others, int count) {
+  CROSSTALK_CHECK(count >= 0 && count <= kMaxSentinels, "tokenizer: ", count, " sentinels; must be 0 to ",
+                  kMaxSentinels);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int k = 0; k < count; ++k) ids[static_cast<size_t>(k)] = others + count - 1 - k;
+  return ids;
 }
 
 int32_t Tokenizer::Sentinel(int k) const {
-  CROSSTALK_CHECK(k >= 0 && k < num_sentinels_, "tokenizer: there is no sentinel ", k, ", it has ", num_sentinels_);
-  return vocab_size() - 1 - k;
+  CROSSTALK_CHECK(k >= 0 && k < num_sentinels(), "tokenizer: there is no sentinel ", k, ", it has ", num_sentinels());
+  return sentinels_[static_cast<size_t>(k)];
+}
+
+int Tokenizer::SentinelNumber(int32_t id) const {
+  const bool among = id >= lowest_ && id - lowest_ < static_cast<int64_t>(by_id_.size());
+  return among ? by_id_[static_cast<size_t>(id - lowest_)] : -1;
 }
 
 void Tokenizer::CheckId(int32_t id) const {
@@ -102,7 +144,7 @@ std::string Tokenizer::DecodeEach(std::span<const int32_t> ids,
   return text;
 }
 
-std::string Tokenizer::SentinelText(int32_t id) const { return StrCat("<extra_id_", vocab_size() - 1 - id, ">"); }
+std::string Tokenizer::SentinelText(int32_t id) const { return crosstalk::SentinelText(SentinelNumber(id)); }
 
 Json Tokenizer::Descriptor(const std::vector<Json::Member>& own) const {
   Json json = Json::MakeObject({{"kind", kind()}});

@@ -19,6 +19,11 @@ namespace CROSSTALK_PUBLIC crosstalk {
 inline constexpr int kDefaultSentinels = 100;
 inline constexpr int kMaxSentinels = 1'000'000;
 
+// How published tokenizers write sentinel k: "<extra_id_0>".
+std::string SentinelText(int k);
+// The inverse, which takes T5's "\u2581<extra_id_0>" too; -1 of any other text.
+int SentinelNumberOf(std::string_view text);
+
 // The treatment of line ends in a trained SentencePiece tokenizer.
 enum class LineEnds {
   kSpaces,  // spaces, as in T5's
@@ -36,8 +41,9 @@ struct TokenSpan {
   friend bool operator==(const TokenSpan&, const TokenSpan&) = default;
 };
 
-// Thread-safe once made: all calls are const. Ids run from 0 to vocab_size() - 1: special tokens and tokens of text in
-// the order of the kind, then num_sentinels() sentinels, the first sentinel the highest (T5: 32,099, falling).
+// Thread-safe once made: all calls are const. Ids run from 0 to vocab_size() - 1. Sentinels mark hidden spans; they
+// stand above all other ids, the first one highest (T5: 32,099, falling), unless a published tokenizer has them
+// elsewhere.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -48,8 +54,8 @@ class Tokenizer {
   virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
   // The same ids, each with its bytes.
   virtual std::vector<TokenSpan> EncodeSpans(std::string_view text) const = 0;
-  // A sentinel becomes "<extra_id_k>", k = 0 for the highest id, and the unknown token U+2047; all other special tokens
-  // are left out. Throws Error(kUsage) on an id outside [0, vocab_size()).
+  // Sentinel k becomes "<extra_id_k>", and the unknown token U+2047; all other special tokens are left out. Throws
+  // Error(kUsage) on an id outside [0, vocab_size()).
   virtual std::string Decode(std::span<const int32_t> ids) const = 0;
   // How a token is written where tokens are shown: "▁the", "##ing", "[CLS]", "<extra_id_0>"; a byte that is no printing
   // character of ASCII is "<0x0A>", a special token without a name of its own "<pad>" or "</s>". Throws Error(kUsage)
@@ -68,12 +74,12 @@ class Tokenizer {
   // decoder_start.
   const SpecialTokens& special_tokens() const { return special_tokens_; }
   // Number of ids, sentinels counted.
-  int vocab_size() const { return num_text_ids_ + num_sentinels_; }
+  int vocab_size() const { return vocab_size_; }
   // May be 0: only span corruption takes sentinels.
-  int num_sentinels() const { return num_sentinels_; }
-  // The id of sentinel k = vocab_size() - 1 - k. Throws Error(kUsage) unless 0 ≤ k < num_sentinels().
+  int num_sentinels() const { return static_cast<int>(sentinels_.size()); }
+  // The id of sentinel k. Throws Error(kUsage) unless 0 ≤ k < num_sentinels().
   int32_t Sentinel(int k) const;
-  bool IsSentinel(int32_t id) const { return id >= num_text_ids_ && id < vocab_size(); }
+  bool IsSentinel(int32_t id) const { return SentinelNumber(id) >= 0; }
 
   // "bytes", "characters", "sentencepiece" or "wordpiece".
   virtual std::string kind() const = 0;
@@ -98,6 +104,10 @@ class Tokenizer {
   // for, follow them.
   Tokenizer(const SpecialTokens& special_tokens, int num_text_ids, int num_sentinels,
             MaskTokens mask_tokens = MaskTokens::kNo);
+  // The same with the sentinels' ids, by number: distinct ones below `vocab_size`.
+  Tokenizer(const SpecialTokens& special_tokens, int vocab_size, std::vector<int32_t> sentinels);
+  // Ids above `others`, falling. Error(kUsage) unless 0 ≤ count ≤ kMaxSentinels.
+  static std::vector<int32_t> SentinelsOnTop(int others, int count);
   // For WordStarts: whether a token of text goes on with the word of the token of text before it.
   virtual bool ContinuesWord(int32_t before, int32_t id) const = 0;
   // For Decode.
@@ -113,9 +123,13 @@ class Tokenizer {
   Json Descriptor(const std::vector<Json::Member>& own) const;
 
  private:
+  int SentinelNumber(int32_t id) const;  // -1 of an id that is none
+
   SpecialTokens special_tokens_;
-  int num_text_ids_;
-  int num_sentinels_;
+  int vocab_size_;
+  std::vector<int32_t> sentinels_;  // by number
+  std::vector<int32_t> by_id_;      // the numbers from the lowest sentinel on; -1 of the ids between them that are none
+  int32_t lowest_ = 0;
 };
 
 // As in ByT5: pad 0, end 1, unknown 2, byte b is b + 3; then, where asked for, [CLS] 259, [SEP] 260, [MASK] 261; then
@@ -126,20 +140,25 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer(int num_sentinels = kDefaultSentine
 // The most that is read: of the largest model, the descriptor that keeps it, which is 4/3 as large.
 inline constexpr uint64_t kMaxTokenizerFileBytes = uint64_t{96} << 20;
 
-// From the contents of a file, by what they are: a descriptor kept with a run (FileName() and FileContents()), a
-// published `tokenizer.json` of BERT, T5 or ALBERT (published_tokenizer.h), a `.model`, or the lines of a `vocab.txt`,
-// which is uncased unless one of its pieces has an upper-case letter. One that does not say its number of sentinels
-// gets `num_sentinels`. Throws Error(kData) with `name`.
+// From the contents of a file alone, by what they are: a descriptor kept with a run (FileName() and FileContents()), a
+// published `tokenizer.json` (published_tokenizer.h), a `.model`, or the lines of a `vocab.txt`, which is uncased
+// unless one of its pieces has an upper-case letter. One that does not say its number of sentinels gets
+// `num_sentinels`. Throws Error(kData) with `name`.
 std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::string& name,
                                          int num_sentinels = kDefaultSentinels);
 std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_sentinels = kDefaultSentinels);
 
-// A path from the user: such a file, or a folder that holds tokenizer.json, vocab.txt, spiece.model or tokenizer.model
-// (the first of them that is there): a published model's, a run's or a checkpoint's. Beside the file it reads
-//   tokenizer_config.json, tokenizer.json  of a vocab.txt: whether it is cased, its accents and its Chinese characters
-//   tokenizer_config.json, config.json     of a .model: whether it is ALBERT's, whose text is prepared (RulesOf); where
-//                                          neither says so, the model's own pieces do (LooksLikeAlbert)
-// What it made of that is in the descriptor that a run keeps.
-std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels);
+// A path from the user: such a file, or a folder, a published model's, a run's or a checkpoint's, that holds one or
+// more of tokenizer.json, vocab.txt, spiece.model, tokenizer.model and sentencepiece.model. tokenizer_config.json,
+// special_tokens_map.json, added_tokens.json and config.json beside it say whose tokenizer it is, its rules and its
+// added tokens (tokenizer_settings.h); what is read of them and not computed is in `remarks`.
+//
+// Of a folder, every file that makes a tokenizer must make the same: a set of texts that show their rules is cut by
+// each. Error(kData) names the files and an example where two differ, and a file that cannot be read beside others; a
+// path to one of them chooses it. What came of it all is in the descriptor that a run keeps.
+std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,
+                                         std::vector<std::string>* remarks = nullptr);
+// Whether a folder has a file that OpenTokenizer reads.
+bool HoldsTokenizer(const std::string& folder);
 
 }  // namespace crosstalk

@@ -25,19 +25,24 @@ constexpr std::string_view kShowingTexts[] = {
     "a b"sv,
     "  a   b  "sv,
     "a\tb\nc\r\nd\re\vf\fg\n\nh \n i"sv,
-    "a\u0085b\u00A0c\u2003d\u2028e\u3000f\u200Bg\uFEFFh"sv,
-    "a\0b\a\x1b\x7F\u0080\u00ADc\u200D\uE000\uFFFD"sv,
+    "a\u00A0b\u2003c\u3000d"sv,
     "The Quick BROWN fox"sv,
     "d\u00E9j\u00E0 vu \u00C9A\u0301E\u0301 n\u0303\u00F1 \u00FC\u1E9B\u0323"sv,
     "\u0130stanbul \u03A3\u0391\u03A3 \u03C3\u03C2 Stra\u00DFe \u01C5"sv,
     "\uFB01 \u00BD \u2460 x\u00B2 \uFF21\uFF42 \u2126 \u3392"sv,
-    "\u0915\u093F \u05D0\u05B8 a\u20DD \uD55C\uAD6D \u1112\u1161\u11AB"sv,
     "a\u6F22\u5B57b \u30AB\u30BF\u30AB\u30CA"sv,
     "In 1,000,000 3.14, 12,a 7,"sv,
     "``he'' said \"no\" don't \u2018x\u2019 \u201Cy\u201D\u2026"sv,
     "(a-b) c_d e.f@g #h $5 ~^`|<>="sv,
     "[PAD][UNK] [CLS]x[SEP] [MASK] [mask] <pad></s><s> <unk> <mask> <extra_id_0>a<extra_id_1> <0x41>"sv,
     "\U0001F600 \U0001D400 \u2620"sv,
+};
+// Where the publisher's own implementations of one tokenizer differ: rare white space, controls, marks that are no
+// accents.
+constexpr std::string_view kCornerTexts[] = {
+    "a\u0085b\u00A0c\u2003d\u2028e\u3000f\u200Bg\uFEFFh"sv,
+    "a\0b\a\x1b\x7F\u0080\u00ADc\u200D\uE000\uFFFD"sv,
+    "\u0915\u093F \u05D0\u05B8 a\u20DD \uD55C\uAD6D \u1112\u1161\u11AB"sv,
 };
 
 std::string UpperCaseAscii(std::string_view text) {
@@ -105,8 +110,9 @@ void AppendVocabularyTexts(const Tokenizer& tokenizer, std::vector<std::string>*
   take(&varied, 0, with_changes);
 }
 
-std::vector<std::string> TextsThatShow(const Tokenizer& a, const Tokenizer& b) {
+std::vector<std::string> TextsThatShow(const Tokenizer& a, const Tokenizer& b, Compared compared) {
   std::vector<std::string> texts(std::begin(kShowingTexts), std::end(kShowingTexts));
+  if (compared == Compared::kAll) texts.insert(texts.end(), std::begin(kCornerTexts), std::end(kCornerTexts));
   for (const Tokenizer* one : {&a, &b}) {
     for (const std::string& text : one->RuleTexts()) texts.insert(texts.end(), {text, UpperCaseAscii(text)});
   }
@@ -114,9 +120,38 @@ std::vector<std::string> TextsThatShow(const Tokenizer& a, const Tokenizer& b) {
   return texts;
 }
 
+// A short part of a text with which two tokenizers do different things: halves at a space, while one of them will do.
+std::string DifferentPart(std::string text, const Tokenizer& one, const Tokenizer& other) {
+  const auto differ = [&](const std::string& part) { return one.Encode(part) != other.Encode(part); };
+  for (size_t space = text.find(' ', text.size() / 2); space != std::string::npos;
+       space = text.find(' ', text.size() / 2)) {
+    const std::string first = text.substr(0, space), second = text.substr(space + 1);
+    const bool in_first = differ(first);
+    if (!in_first && !differ(second)) break;
+    text = in_first ? first : second;
+  }
+  return text;
+}
+
+// The first of them, for a message.
+std::string IdsOf(const std::vector<int32_t>& ids) {
+  constexpr size_t kShown = 12;
+  std::string text = ids.empty() ? "no token" : "";
+  for (size_t i = 0; i < ids.size() && i < kShown; ++i) text += StrCat(i == 0 ? "" : " ", ids[i]);
+  return ids.size() > kShown ? text + " \u2026" : text;
+}
+
 }  // namespace
 
-std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& other) {
+std::string NameDifference(const Tokenizer& expected, const Tokenizer& other) {
+  for (int32_t id = 0; id < std::min(expected.vocab_size(), other.vocab_size()); ++id) {
+    const std::string here = other.TokenText(id), there = expected.TokenText(id);
+    if (here != there) return StrCat("has ", Quoted(here), " as the id ", id, ", not ", Quoted(there));
+  }
+  return "";
+}
+
+std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& other, Compared compared) {
   if (other.vocab_size() != expected.vocab_size()) {
     return StrCat("has ", other.vocab_size(), " ids, not ", expected.vocab_size());
   }
@@ -127,11 +162,16 @@ std::string TokenizerDifference(const Tokenizer& expected, const Tokenizer& othe
     return StrCat("has the special tokens ", FieldsToJson(SpecialTokensFields(), other.special_tokens()).Dump(),
                   ", not ", FieldsToJson(SpecialTokensFields(), expected.special_tokens()).Dump());
   }
-  for (int32_t id = 0; id < expected.vocab_size(); ++id) {
-    const std::string here = other.TokenText(id), there = expected.TokenText(id);
-    if (here != there) return StrCat("has ", Quoted(here), " as the id ", id, ", not ", Quoted(there));
+  if (compared == Compared::kAll) {
+    if (std::string difference = NameDifference(expected, other); !difference.empty()) return difference;
   }
-  for (const std::string& text : TextsThatShow(expected, other)) {
+  for (const std::string& text : TextsThatShow(expected, other, compared)) {
+    if (compared == Compared::kIds) {
+      if (text.find("\u0085") != std::string::npos) continue;  // as in kCornerTexts
+      if (other.Encode(text) == expected.Encode(text)) continue;
+      const std::string part = DifferentPart(text, expected, other);
+      return StrCat("makes ", IdsOf(other.Encode(part)), " of ", Quoted(part), ", not ", IdsOf(expected.Encode(part)));
+    }
     const std::vector<TokenSpan> here = other.EncodeSpans(text), there = expected.EncodeSpans(text);
     if (here != there) {
       const auto at = std::mismatch(here.begin(), here.end(), there.begin(), there.end()).first - here.begin();

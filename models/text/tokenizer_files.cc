@@ -1,17 +1,16 @@
-// The tokenizers of files and folders: which kind a file is of, and what lies beside it.
+// The tokenizers of files and folders: which kind a file is of, and whether the files of a folder agree.
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "crosstalk/models/text/character_tokenizer.h"
 #include "crosstalk/models/text/published_tokenizer.h"
-#include "crosstalk/models/text/sentencepiece_model_check.h"
-#include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/models/text/tokenizer_comparison.h"
+#include "crosstalk/models/text/tokenizer_settings.h"
 #include "crosstalk/models/text/wordpiece_tokenizer.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
@@ -21,7 +20,10 @@
 namespace crosstalk {
 namespace {
 
-constexpr const char* kFolderFiles[] = {"tokenizer.json", "vocab.txt", "spiece.model", "tokenizer.model"};
+constexpr char kTokenizerJson[] = "tokenizer.json";
+// The first that is there makes the tokenizer, and the others must agree.
+constexpr const char* kFolderFiles[] = {kTokenizerJson, "vocab.txt", "spiece.model", "tokenizer.model",
+                                        "sentencepiece.model"};
 
 enum class FileKind { kJson, kModel, kVocabulary };
 
@@ -29,29 +31,33 @@ enum class FileKind { kJson, kModel, kVocabulary };
 FileKind KindOfFile(std::string_view contents, const std::string& name) {
   if (contents.empty()) Fail(ErrorKind::kData, name, ": the tokenizer file is empty");
   if (name.ends_with(".txt")) return FileKind::kVocabulary;
-  if (contents[0] == '{') return FileKind::kJson;
+  if (contents[0] == '{' || name.ends_with(".json")) return FileKind::kJson;
   return static_cast<unsigned char>(contents[0]) < 0x20 ? FileKind::kModel : FileKind::kVocabulary;
 }
 
-std::unique_ptr<Tokenizer> FromJson(const Json& json, const std::string& name, int num_sentinels) {
-  if (json.Find("kind") == nullptr && json.Find("model") != nullptr) {
-    return PublishedTokenizerFromJson(json, name, num_sentinels);
-  }
+// Whether it is a published one; else a run keeps it.
+bool IsPublishedJson(const Json& json) {
+  return json.is_object() && json.Find("kind") == nullptr && json.Find("model") != nullptr;
+}
+
+std::unique_ptr<Tokenizer> FromJson(const Json& json, const std::string& name, int num_sentinels,
+                                    const TokenizerSettings& settings = {}) {
+  if (IsPublishedJson(json)) return PublishedTokenizerFromJson(json, name, num_sentinels, settings);
   const JsonReader reader(json, name);
   const std::string& kind = reader.String("kind");
-  const auto sentinels = static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels));
+  const auto sentinels = [&] { return static_cast<int>(reader.Int("sentinels", 0, kMaxSentinels)); };
   const auto mask_tokens = [&] {
     return reader.Has("mask_tokens") && reader.Bool("mask_tokens") ? MaskTokens::kYes : MaskTokens::kNo;
   };
   std::unique_ptr<Tokenizer> tokenizer;
   if (kind == "bytes") {
-    tokenizer = MakeByteTokenizer(sentinels, mask_tokens());
+    tokenizer = MakeByteTokenizer(sentinels(), mask_tokens());
   } else if (kind == "characters") {
-    tokenizer = MakeCharacterTokenizer(reader.String("characters"), name, sentinels, mask_tokens());
+    tokenizer = MakeCharacterTokenizer(reader.String("characters"), name, sentinels(), mask_tokens());
   } else if (kind == "sentencepiece") {
-    tokenizer = SentencePieceFromJson(reader, name, sentinels);
+    tokenizer = SentencePieceFromJson(reader, name);
   } else if (kind == "wordpiece") {
-    tokenizer = WordPieceFromJson(reader, name, sentinels);
+    tokenizer = WordPieceFromJson(reader, name, sentinels());
   } else {
     reader.FailAt("kind", "must be \"bytes\", \"characters\", \"sentencepiece\" or \"wordpiece\", but is ",
                   Quoted(kind));
@@ -60,72 +66,87 @@ std::unique_ptr<Tokenizer> FromJson(const Json& json, const std::string& name, i
   return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> FromVocabulary(std::string_view contents, const std::string& name, int num_sentinels,
-                                          const std::function<BertRules(BertRules)>& adjust) {
-  WordPieceModel model;
-  model.pieces = ReadVocabularyLines(contents, name);
-  BertRules rules;
-  rules.lower_case = rules.strip_accents = IsUncased(model.pieces);
-  model.rules = {RewritesOf(adjust(rules)), BertLiteralTokens(model.pieces)};
-  return MakeWordPieceTokenizer(std::move(model), name, num_sentinels);
-}
-
-// A JSON file beside the tokenizer's, where there is one. Its other keys are not this reader's affair.
-class SideFile {
+// A folder with what lies in it beside a tokenizer's file.
+class TokenizerFolder {
  public:
-  SideFile(const std::filesystem::path& folder, const char* file_name) : path_((folder / file_name).string()) {
-    if (std::error_code error; std::filesystem::is_regular_file(path_, error)) json_ = ReadJsonFile(path_);
+  TokenizerFolder(std::filesystem::path path, int num_sentinels)
+      : path_(std::move(path)), num_sentinels_(num_sentinels), settings_(ReadTokenizerSettings(path_)) {
+    const std::string file = (path_ / kTokenizerJson).string();
+    if (KindOf(file) != PathKind::kFile) return;
+    Json json = ParseJson(ReadFile(file, kMaxTokenizerFileBytes), file);
+    if (!IsPublishedJson(json)) return;
+    added_ = PublishedAddedTokens(json, file);
+    json_ = std::move(json);
   }
 
-  const std::string& path() const { return path_; }
-  const std::optional<Json>& json() const { return json_; }
-  // nullopt where there is no such key, or it is null.
-  std::optional<bool> Bool(const char* key) const {
-    const Json* value = Find(key);
-    if (value == nullptr) return std::nullopt;
-    return JsonReader(*json_, path_).Bool(key);
+  const std::vector<std::string>& remarks() const { return settings_.remarks; }
+
+  std::unique_ptr<Tokenizer> FromFile(const std::string& file) const {
+    const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
+    const FileKind kind = KindOfFile(contents, file);
+    if (kind == FileKind::kJson) return FromJson(ParseJson(contents, file), file, num_sentinels_, settings_);
+    TokenizerSettings settings = settings_;
+    settings.added = Merged(std::move(settings.added), added_);
+    using Family = TokenizerFamily;
+    if (kind == FileKind::kVocabulary) {
+      CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kBert}, file);
+      return TokenizerFromVocabulary(contents, file, num_sentinels_, settings, json_ ? &*json_ : nullptr);
+    }
+    CheckFamily(settings, {Family::kUnsaid, Family::kGeneral, Family::kT5, Family::kAlbert, Family::kPlain}, file);
+    return TokenizerFromModel(contents, file, num_sentinels_, settings);
   }
-  std::string String(const char* key) const {
-    return Find(key) == nullptr ? "" : JsonReader(*json_, path_).String(key);
+
+  // By all of its files that make a tokenizer. Where that is tokenizer.json alone, the files beside it must say no more
+  // and nothing else than it does.
+  std::unique_ptr<Tokenizer> FromFiles(const std::vector<std::string>& names, std::vector<std::string>* remarks) const {
+    std::unique_ptr<Tokenizer> first;
+    for (const std::string& name : names) {
+      std::unique_ptr<Tokenizer> tokenizer;
+      try {
+        tokenizer = FromFile((path_ / name).string());
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kData || names.size() == 1) throw;
+        Fail(ErrorKind::kData, error.what(), "; of ", Join(names, " and "), " name the one to use");
+      }
+      if (first == nullptr) {
+        first = std::move(tokenizer);
+      } else {
+        RequireSame(*first, *tokenizer, names.front(), name);
+        const std::string shown = NameDifference(*first, *tokenizer);
+        if (!shown.empty())
+          remarks->push_back(StrCat(path_.string(), ": ", names.front(), " is used; ", name, " ", shown));
+      }
+    }
+    if (json_ && names.size() == 1) {
+      const std::unique_ptr<Tokenizer> by_settings = PublishedTokenizerFromJson(
+          *json_, (path_ / kTokenizerJson).string(), num_sentinels_, settings_, Precedence::kSettings);
+      RequireSame(*first, *by_settings, kTokenizerJson, "the files beside it");
+    }
+    return first;
   }
 
  private:
-  const Json* Find(const char* key) const {
-    const Json* value = json_ && json_->is_object() ? json_->Find(key) : nullptr;
-    return value != nullptr && !value->is_null() ? value : nullptr;
+  void RequireSame(const Tokenizer& one, const Tokenizer& other, const std::string& of_one,
+                   const std::string& of_other) const {
+    const std::string difference = TokenizerDifference(one, other, Compared::kIds);
+    if (difference.empty()) return;
+    Fail(ErrorKind::kData, path_.string(), ": ", of_one, " and ", of_other, " are not the same tokenizer: that of ",
+         of_other, " ", difference, "; name the file to use");
   }
-  std::string path_;
-  std::optional<Json> json_;
+
+  std::filesystem::path path_;
+  int num_sentinels_;
+  TokenizerSettings settings_;
+  std::optional<Json> json_;       // a published tokenizer.json
+  std::vector<AddedToken> added_;  // its own
 };
 
-std::unique_ptr<Tokenizer> OpenVocabulary(std::string_view contents, const std::string& path, int num_sentinels) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return FromVocabulary(contents, path, num_sentinels, [&](BertRules rules) {
-    const SideFile config(folder, "tokenizer_config.json"), published(folder, "tokenizer.json");
-    if (published.json()) rules = PublishedBertRules(*published.json(), published.path()).value_or(rules);
-    if (const std::optional<bool> lower = config.Bool("do_lower_case")) {
-      rules.lower_case = rules.strip_accents = *lower;
-    }
-    rules.strip_accents = config.Bool("strip_accents").value_or(rules.strip_accents);
-    rules.space_chinese = config.Bool("tokenize_chinese_chars").value_or(rules.space_chinese);
-    return rules;
-  });
-}
-
-std::unique_ptr<Tokenizer> OpenModel(const std::string& contents, const std::string& path, int num_sentinels) {
-  CheckSentencePieceModel(contents, path);
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  const SideFile config(folder, "tokenizer_config.json"), model_config(folder, "config.json");
-  const std::string tokenizer_class = config.String("tokenizer_class"), model_type = model_config.String("model_type");
-  std::optional<AlbertRules> rules = LooksLikeAlbert(contents);
-  if (!tokenizer_class.empty() || !model_type.empty()) {
-    const bool is_albert = tokenizer_class.empty() ? model_type == "albert" : tokenizer_class.starts_with("Albert");
-    rules = is_albert ? std::optional(rules.value_or(AlbertRules())) : std::nullopt;
+std::vector<std::string> TokenizerFilesIn(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const char* name : kFolderFiles) {
+    if (KindOf(folder + "/" + name) != PathKind::kNothing) names.emplace_back(name);
   }
-  if (!rules) return MakeSentencePieceTokenizer(contents, path, num_sentinels);
-  rules->lower_case = config.Bool("do_lower_case").value_or(rules->lower_case);
-  rules->keep_accents = config.Bool("keep_accents").value_or(rules->keep_accents);
-  return MakeSentencePieceTokenizer(contents, path, num_sentinels, RulesOf(*rules, contents));
+  return names;
 }
 
 }  // namespace
@@ -135,9 +156,9 @@ std::unique_ptr<Tokenizer> LoadTokenizer(std::string_view contents, const std::s
     case FileKind::kJson:
       return FromJson(ParseJson(contents, name), name, num_sentinels);
     case FileKind::kModel:
-      return MakeSentencePieceTokenizer(contents, name, num_sentinels);
+      return MakeSentencePieceTokenizer({.bytes = std::string(contents)}, name, num_sentinels);
     case FileKind::kVocabulary:
-      return FromVocabulary(contents, name, num_sentinels, [](BertRules rules) { return rules; });
+      return TokenizerFromVocabulary(contents, name, num_sentinels);
   }
   return nullptr;
 }
@@ -146,29 +167,23 @@ std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_se
   return LoadTokenizer(ReadFile(path, kMaxTokenizerFileBytes), path, num_sentinels);
 }
 
-std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels) {
-  std::error_code error;
-  std::string file = path;
-  if (std::filesystem::is_directory(path, error)) {
-    const auto* found = std::find_if(std::begin(kFolderFiles), std::end(kFolderFiles), [&](const char* name) {
-      return std::filesystem::exists(std::filesystem::path(path) / name, error);
-    });
-    if (found == std::end(kFolderFiles)) {
-      Fail(ErrorKind::kData, path, ": the folder holds no tokenizer: none of ",
-           Join({std::begin(kFolderFiles), std::end(kFolderFiles)}, ", "));
-    }
-    file = (std::filesystem::path(path) / *found).string();
+bool HoldsTokenizer(const std::string& folder) { return !TokenizerFilesIn(folder).empty(); }
+
+std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels,
+                                         std::vector<std::string>* remarks) {
+  const bool is_folder = KindOf(path) == PathKind::kDirectory;
+  const TokenizerFolder folder(is_folder ? std::filesystem::path(path) : std::filesystem::path(path).parent_path(),
+                               num_sentinels);
+  std::vector<std::string> unheard;
+  if (remarks == nullptr) remarks = &unheard;
+  remarks->insert(remarks->end(), folder.remarks().begin(), folder.remarks().end());
+  if (!is_folder) return folder.FromFile(path);
+  const std::vector<std::string> names = TokenizerFilesIn(path);
+  if (names.empty()) {
+    Fail(ErrorKind::kData, path, ": the folder holds no tokenizer: none of ",
+         Join({std::begin(kFolderFiles), std::end(kFolderFiles)}, ", "));
   }
-  const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
-  switch (KindOfFile(contents, file)) {
-    case FileKind::kVocabulary:
-      return OpenVocabulary(contents, file, num_sentinels);
-    case FileKind::kModel:
-      return OpenModel(contents, file, num_sentinels);
-    case FileKind::kJson:
-      return FromJson(ParseJson(contents, file), file, num_sentinels);
-  }
-  return nullptr;
+  return folder.FromFiles(names, remarks);
 }
 
 }  // namespace crosstalk

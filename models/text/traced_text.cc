@@ -33,14 +33,18 @@ char32_t LowerCase(char32_t code) {
   return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
 }
 
+// Letters in circles and squares, of the category So.
+bool IsEnclosedLetter(char32_t code) {
+  return (code >= 0x24B6 && code <= 0x24E9) || (code >= 0x1F130 && code <= 0x1F149) ||
+         (code >= 0x1F150 && code <= 0x1F169) || (code >= 0x1F170 && code <= 0x1F189);
+}
+
 // Unicode's property Cased, of characters that are not case-ignorable.
 bool IsCased(char32_t code) {
   const utf8proc_category_t category = CategoryOf(code);
   if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LT) return true;
-  // Ordinals, Roman numbers and letters in circles and squares.
-  return code == 0xAA || code == 0xBA || (code >= 0x2160 && code <= 0x217F) || (code >= 0x24B6 && code <= 0x24E9) ||
-         (code >= 0x1F130 && code <= 0x1F149) || (code >= 0x1F150 && code <= 0x1F169) ||
-         (code >= 0x1F170 && code <= 0x1F189);
+  // Ordinals, Roman numbers and enclosed letters.
+  return code == 0xAA || code == 0xBA || (code >= 0x2160 && code <= 0x217F) || IsEnclosedLetter(code);
 }
 
 // Unicode's property Case_Ignorable: marks, modifiers, formats, and what may stand within a word (MidLetter, MidNumLet,
@@ -285,6 +289,14 @@ bool IsWordCharacter(char32_t code) {
   const utf8proc_category_t category = CategoryOf(code);
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
          (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
+}
+
+// The property Alphabetic is the categories L, Nl and M, and letters in circles and squares.
+bool IsWordOrMark(char32_t code) {
+  if (code < 0x80) return IsWordCharacter(code);
+  const utf8proc_category_t category = CategoryOf(code);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+         code == 0x200C || code == 0x200D || IsEnclosedLetter(code);
 }
 
 bool IsChinese(char32_t code) {

@@ -27,11 +27,15 @@ Utf8Text ToUtf8(const TracedText& text);
 void AppendUtf8(char32_t code, std::string* text);
 
 // Unicode's properties of characters, by utf8proc (its version decides which characters there are).
-bool IsWhiteSpace(char32_t code);     // the property White_Space
+bool IsWhiteSpace(char32_t code);  // the property White_Space
+inline constexpr std::u32string_view kWhiteSpace =
+    U"\t\n\v\f\r \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029"
+    U"\u202F\u205F\u3000";            // all of it
 bool IsPunctuation(char32_t code);    // the categories P, and ASCII's symbols such as $ + < ^ `
 bool IsUpperCase(char32_t code);      // has another character as its lower case
 bool IsDigit(char32_t code);          // the category Nd
 bool IsWordCharacter(char32_t code);  // the categories L and N, and _: \w of Python's regular expressions
+bool IsWordOrMark(char32_t code);     // \w of Unicode's (UTS 18): letters, marks, decimal digits, connectors, joiners
 bool IsChinese(char32_t code);        // the blocks that BERT calls Chinese: ideographs, no kana and no hangul
 
 // One step of rewriting.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -93,7 +94,8 @@ class WordPieceTokenizer : public Tokenizer {
   }
   std::vector<PublishedFile> PublishedFiles() const override {
     if (!IsOfVocabularyLines()) {
-      return {{"tokenizer.json", PublishedJson(model_, *this)}, {"tokenizer_config.json", PublishedJsonConfig(*this)}};
+      return {{"tokenizer.json", PublishedJson(model_, *this)},
+              {"tokenizer_config.json", PublishedJsonConfig(*this, model_.rules)}};
     }
     const BertRules rules = *BertRulesOf(model_.rules.rewrites);
     const Json config = Json::MakeObject({{"do_lower_case", rules.lower_case},
@@ -110,7 +112,12 @@ class WordPieceTokenizer : public Tokenizer {
     return Json::MakeObject({{"kind", kind()},
                              {"sentinels", num_sentinels()},
                              {"rules", ToJson(model_.rules)},
+                             {"split", Name(model_.split)},
                              {"unknown", model_.unknown},
+                             {"pad", model_.pad},
+                             {"begin", model_.begin},
+                             {"separator", model_.separator},
+                             {"mask", model_.mask},
                              {"prefix", model_.prefix},
                              {"longest_word", model_.longest_word},
                              {"clean_up", model_.clean_up},
@@ -126,10 +133,12 @@ class WordPieceTokenizer : public Tokenizer {
     const std::optional<BertRules> rules = BertRulesOf(model_.rules.rewrites);
     const WordPieceModel usual;
     const auto ends_lines = [](const std::string& piece) { return piece.find_first_of("\r\n") != std::string::npos; };
-    return rules && rules->clean && model_.rules.literal == BertLiteralTokens(model_.pieces) && model_.more.empty() &&
-           model_.unknown == usual.unknown && model_.prefix == usual.prefix &&
-           model_.longest_word == usual.longest_word && model_.clean_up == usual.clean_up &&
-           std::none_of(model_.pieces.begin(), model_.pieces.end(), ends_lines);
+    const auto names = [](const WordPieceModel& m) { return std::tie(m.unknown, m.pad, m.begin, m.separator, m.mask); };
+    return rules && rules->clean &&
+           SameRules({.literal = model_.rules.literal}, {.literal = BertLiteralTokens(model_)}) &&
+           model_.more.empty() && model_.split == usual.split && names(model_) == names(usual) &&
+           model_.prefix == usual.prefix && model_.longest_word == usual.longest_word &&
+           model_.clean_up == usual.clean_up && std::none_of(model_.pieces.begin(), model_.pieces.end(), ends_lines);
   }
   // The shortest piece that begins a word, and the shortest that goes on with it; "" where there is none.
   std::pair<std::string, std::string> SpelledWord() const {
@@ -161,6 +170,19 @@ class WordPieceTokenizer : public Tokenizer {
     return i < model_.pieces.size() ? model_.pieces[i] : model_.more[i - model_.pieces.size()];
   }
 
+  // Whether a word that begins with `first` goes on with a character that is no white space.
+  bool GoesOn(char32_t first, char32_t next) const {
+    switch (model_.split) {
+      case WordSplit::kPunctuation:
+        return !IsPunctuation(first) && !IsPunctuation(next);
+      case WordSplit::kSpace:
+        return true;
+      case WordSplit::kRuns:
+        return IsWordOrMark(first) == IsWordOrMark(next);
+    }
+    return false;
+  }
+
   void AppendText(const TracedText& text, std::vector<TokenSpan>* spans) const {
     for (size_t i = 0; i < text.size();) {
       if (IsWhiteSpace(text[i].code)) {
@@ -168,9 +190,7 @@ class WordPieceTokenizer : public Tokenizer {
         continue;
       }
       size_t end = i + 1;
-      if (!IsPunctuation(text[i].code)) {
-        while (end < text.size() && !IsWhiteSpace(text[end].code) && !IsPunctuation(text[end].code)) ++end;
-      }
+      while (end < text.size() && !IsWhiteSpace(text[end].code) && GoesOn(text[i].code, text[end].code)) ++end;
       AppendWord(std::span<const TracedCharacter>(text).subspan(i, end - i), spans);
       i = end;
     }
@@ -289,6 +309,10 @@ bool IsUncased(const std::vector<std::string>& pieces) {
 
 std::vector<std::string> ReadVocabularyLines(std::string_view contents, const std::string& name) {
   std::vector<std::string> pieces;
+  if (contents.starts_with("\xEF\xBB\xBF")) {
+    Fail(ErrorKind::kData, name, ": begins with a byte order mark, which would be part of its first piece; save it ",
+         "without one");
+  }
   for (size_t begin = 0; begin < contents.size();) {
     const size_t end = std::min(contents.find('\n', begin), contents.size());
     std::string_view line = contents.substr(begin, end - begin);
@@ -306,11 +330,10 @@ std::vector<std::string> ReadVocabularyLines(std::string_view contents, const st
   return pieces;
 }
 
-std::vector<LiteralToken> BertLiteralTokens(const std::vector<std::string>& pieces) {
+std::vector<LiteralToken> BertLiteralTokens(const WordPieceModel& model) {
   std::vector<LiteralToken> tokens;
-  for (const char* text : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
-    const auto at = std::find(pieces.begin(), pieces.end(), text);
-    if (at != pieces.end()) tokens.push_back({text, static_cast<int32_t>(at - pieces.begin())});
+  for (const std::string& text : {model.pad, model.unknown, model.begin, model.separator, model.mask}) {
+    if (const int32_t id = FindPiece(model, text); id != kNoToken) tokens.push_back({text, id});
   }
   return tokens;
 }
@@ -323,11 +346,11 @@ std::unique_ptr<Tokenizer> MakeWordPieceTokenizer(WordPieceModel model, const st
     if (id == kNoToken) Fail(ErrorKind::kData, name, ": the vocabulary has no ", Quoted(text), ", which BERT needs");
     return id;
   };
-  ids.pad = find("[PAD]");
+  ids.pad = find(model.pad);
   ids.unknown = find(model.unknown);
-  ids.begin = find("[CLS]");
-  ids.separator = find("[SEP]");
-  ids.mask = find("[MASK]");
+  ids.begin = find(model.begin);
+  ids.separator = find(model.separator);
+  ids.mask = find(model.mask);
   ids.end = ids.separator;
   ids.decoder_start = ids.pad;
   for (const int32_t other : {ids.pad, ids.begin, ids.separator, ids.mask}) {
@@ -345,6 +368,13 @@ std::unique_ptr<Tokenizer> WordPieceFromJson(const JsonReader& reader, const std
   model.rules =
       TextRulesFromJson(reader.Object("rules"), static_cast<int64_t>(model.pieces.size() + model.more.size()), name);
   model.unknown = reader.String("unknown");
+  // Files of version 0.1 may lack these.
+  const std::pair<const char*, std::string*> named[] = {
+      {"pad", &model.pad}, {"begin", &model.begin}, {"separator", &model.separator}, {"mask", &model.mask}};
+  for (const auto& [key, text] : named) {
+    if (reader.Has(key)) *text = reader.String(key);
+  }
+  if (reader.Has("split")) model.split = ParseName<WordSplit>("split", reader.String("split"), ErrorKind::kData);
   model.prefix = reader.String("prefix");
   model.longest_word = reader.Int("longest_word", 1, kMaxWordCharacters);
   model.clean_up = reader.Bool("clean_up");

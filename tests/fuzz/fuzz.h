@@ -10,6 +10,10 @@
 
 #include "crosstalk/runtime/check.h"
 
+namespace crosstalk {
+class Tokenizer;
+}
+
 namespace crosstalk::fuzz {
 
 struct Target {
@@ -27,9 +31,10 @@ void FuzzJson(std::string_view input);
 void FuzzPublished(std::string_view input);  // config.json, weights and index of published models
 void FuzzRunFolder(std::string_view input);  // the files of a run and of its checkpoints
 void FuzzSafetensors(std::string_view input);
-void FuzzTasks(std::string_view input);         // files of tasks and of their predictions
-void FuzzTensorBundle(std::string_view input);  // TensorFlow's checkpoints and their configurations
-void FuzzTokenizer(std::string_view input);     // SentencePiece models and descriptors
+void FuzzTasks(std::string_view input);            // files of tasks and of their predictions
+void FuzzTensorBundle(std::string_view input);     // TensorFlow's checkpoints and their configurations
+void FuzzTokenizer(std::string_view input);        // SentencePiece models and descriptors
+void FuzzTokenizerFolder(std::string_view input);  // published tokenizers and what lies beside them
 
 // A promise that was broken. Not an Error, which is how the library refuses an input.
 class Finding : public std::logic_error {
@@ -59,6 +64,10 @@ bool Accepts(const Use& use) {
     return false;
   }
 }
+
+// The tokenizer encodes and decodes any text, the characters of `input` among them, and is the same one again from the
+// file that a run keeps. Of the targets tokenizer and tokenizer_folder.
+void RequireTokenizer(const Tokenizer& tokenizer, std::string_view input);
 
 // A file in memory that has a path, for what only takes paths.
 class MemoryFile {

@@ -16,6 +16,7 @@ std::span<const Target> Targets() {
       {"tasks", FuzzTasks},
       {"tensor_bundle", FuzzTensorBundle},
       {"tokenizer", FuzzTokenizer},
+      {"tokenizer_folder", FuzzTokenizerFolder},
   };
   return kTargets;
 }

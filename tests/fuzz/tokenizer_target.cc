@@ -1,4 +1,5 @@
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
@@ -54,14 +55,10 @@ void RequireTokens(const Tokenizer& tokenizer, const Tokenizer& again, const std
 
 }  // namespace
 
-// A tokenizer's file. One that is accepted encodes and decodes any text, and is the same tokenizer from the file that
-// it keeps with a run.
-void FuzzTokenizer(std::string_view input) {
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (!Accepts([&] { tokenizer = LoadTokenizer(input, "input"); })) return;
-  const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer->FileContents(), "kept");
-  Require(again->vocab_size() == tokenizer->vocab_size() && again->special_tokens() == tokenizer->special_tokens() &&
-              again->num_sentinels() == tokenizer->num_sentinels(),
+void RequireTokenizer(const Tokenizer& tokenizer, std::string_view input) {
+  const std::unique_ptr<Tokenizer> again = LoadTokenizer(tokenizer.FileContents(), "kept");
+  Require(again->vocab_size() == tokenizer.vocab_size() && again->special_tokens() == tokenizer.special_tokens() &&
+              again->num_sentinels() == tokenizer.num_sentinels(),
           "the kept tokenizer is another");
   static const std::vector<std::string>& texts =
       *new std::vector<std::string>{"",
@@ -73,14 +70,20 @@ void FuzzTokenizer(std::string_view input) {
                                     Repeated(" ", 100),
                                     Repeated("\xE2\x96\x81", 80),
                                     Repeated("\xEF\xBC\xA1", 100)};
-  for (const std::string& text : texts) RequireTokens(*tokenizer, *again, text);
-  RequireTokens(*tokenizer, *again, TextIn(input));
-  const int ids = tokenizer->vocab_size();
+  for (const std::string& text : texts) RequireTokens(tokenizer, *again, text);
+  RequireTokens(tokenizer, *again, TextIn(input));
+  const int ids = tokenizer.vocab_size();
   for (int id = 0; id < ids; id += 1 + ids / 1000) {
     const int32_t one[] = {id};
-    tokenizer->Decode(one);
-    tokenizer->TokenText(id);
+    tokenizer.Decode(one);
+    tokenizer.TokenText(id);
   }
+}
+
+// A tokenizer's file.
+void FuzzTokenizer(std::string_view input) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (Accepts([&] { tokenizer = LoadTokenizer(input, "input"); })) RequireTokenizer(*tokenizer, input);
 }
 
 }  // namespace crosstalk::fuzz

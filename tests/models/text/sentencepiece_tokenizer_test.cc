@@ -221,7 +221,7 @@ TEST(SentencePieceTokenizerTest, CraftedModelsAreRefusedWithTheirName) {
       {"padding that is the beginning as well", SmallModel(ProtoField(2, ProtoField(46, "<pad>")))},
   };
   for (const auto& [what, model] : cases) {
-    testing::ExpectError([&] { MakeSentencePieceTokenizer(model, "crafted.model"); }, ErrorKind::kData,
+    testing::ExpectError([&] { MakeSentencePieceTokenizer({.bytes = model}, "crafted.model"); }, ErrorKind::kData,
                          {"crafted.model"});
   }
 }
@@ -243,7 +243,7 @@ void CheckSpecialTokens(const std::string& model, const std::string& name, const
   EXPECT_EQ(special.begin, expected.begin);
   EXPECT_EQ(special.separator, expected.separator);
   EXPECT_EQ(special.mask, expected.mask);
-  EXPECT_EQ(MakeSentencePieceTokenizer(model, name, kSentinels)->vocab_size(), text_ids + kSentinels);
+  EXPECT_EQ(MakeSentencePieceTokenizer({.bytes = model}, name, kSentinels)->vocab_size(), text_ids + kSentinels);
   EXPECT_EQ(tokenizer->vocab_size(), text_ids + kDefaultSentinels);
   EXPECT_EQ(tokenizer->Sentinel(kDefaultSentinels - 1), text_ids);
 

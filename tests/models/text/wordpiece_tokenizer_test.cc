@@ -33,7 +33,7 @@ std::string Lines(const std::vector<std::string>& pieces) { return Join(pieces, 
 std::unique_ptr<Tokenizer> Make(const BertRules& rules) {
   WordPieceModel model;
   model.pieces = Pieces();
-  model.rules = {RewritesOf(rules), BertLiteralTokens(model.pieces)};
+  model.rules = {RewritesOf(rules), BertLiteralTokens(model)};
   return MakeWordPieceTokenizer(std::move(model), "tiny", 0);
 }
 
