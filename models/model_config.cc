@@ -42,6 +42,10 @@ void ModelConfig::Check(std::initializer_list<int32_t SpecialTokens::*> needed) 
   CROSSTALK_CHECK_FIELD(dropout_rate >= 0 && dropout_rate < 1, "dropout_rate", dropout_rate, " is not in [0, 1)");
   CROSSTALK_CHECK_FIELD(norm_epsilon > 0 && norm_epsilon <= 1, "norm_epsilon", norm_epsilon, " is not in (0, 1]");
   CheckSpecialTokens(tokens, vocabulary, needed);
+  for (const int32_t id : more_ends) {
+    CROSSTALK_CHECK_FIELD(id >= 0 && id < vocabulary && id != tokens.pad, "more_ends", "id ", id,
+                          " is padding, or not in the vocabulary of ", vocabulary);
+  }
 }
 
 const FieldTable<ModelConfig>& ModelConfigFields() {
@@ -56,7 +60,8 @@ const FieldTable<ModelConfig>& ModelConfigFields() {
       MakeField("relative_attention_max_distance", &Config::relative_attention_max_distance, {.may_be_missing = true}),
       MakeField("norm_epsilon", &Config::norm_epsilon, {.of_the_origin = true}),
       MakeObjectField("tokens", &Config::tokens, SpecialTokensFields(),
-                      {.may_be_missing = true, .of_the_origin = true})};
+                      {.may_be_missing = true, .of_the_origin = true}),
+      MakeField("more_ends", &Config::more_ends, {.only_if_set = true, .of_the_origin = true})};
   return table;
 }
 

@@ -2,6 +2,7 @@
 // of fields for its file form, that begins with this one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -37,6 +38,7 @@ struct ModelConfig {
   int64_t relative_attention_max_distance = 128;  // where the last bucket's range would end
   double norm_epsilon = 1e-6;
   SpecialTokens tokens;
+  std::vector<int32_t> more_ends;  // ids that end a text beside tokens.end, as a published model may have them
 
   virtual ~ModelConfig() = default;
 
@@ -56,6 +58,9 @@ struct ModelConfig {
   // alone (ids above the tokenizer's, the norms' epsilon, heads for a task) stays as that has it. All are of one model.
   virtual void KeepFrom(const ModelConfig& origin, const ModelConfig& before) = 0;
 
+  bool EndsText(int32_t id) const {
+    return id == tokens.end || std::find(more_ends.begin(), more_ends.end(), id) != more_ends.end();
+  }
   RelativeBiasConfig relative_bias() const {
     return {.buckets = relative_buckets, .max_distance = relative_attention_max_distance};
   }

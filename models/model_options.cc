@@ -90,9 +90,10 @@ const FieldTable<ModelOptions>& ModelFields() {
          MakeField(
              "layers", &Config::layers,
              {.placeholder = "N", .help = "Blocks; of the encoder, where there is one.", .range = {1, kMostLayers}}),
-         MakeField(
-             "decoder_layers", &Config::decoder_layers,
-             {.placeholder = "N", .help = "Blocks of the decoder; as layers by default.", .range = {1, kMostLayers}}),
+         MakeField("decoder_layers", &Config::decoder_layers,
+                   {.placeholder = "N",
+                    .help = "Blocks of the decoder; as layers by default. 0: an encoder alone, as imports may be.",
+                    .range = {0, kMostLayers}}),
          MakeField("feed_forward", &Config::feed_forward,
                    {.placeholder = "NAME",
                     .help = "Feed-forward layer; by default relu for t5 and lm, gelu for bert, gelu-tanh for albert."}),

@@ -23,9 +23,9 @@ Classifier::Classifier(ClassifierKind kind, int64_t classes, const Child<Embeddi
   CROSSTALK_CHECK(!bias_.defined() || bias_.shape() == Shape({classes}), "classifier: bias", bias_.shape(),
                   " must have an element for each of ", classes, " classes");
   const double root = 1.0 / std::sqrt(static_cast<double>(d));
-  if (kind == ClassifierKind::kTied) {
-    scale_ = form.tied_scale == ClassifierForm::TiedScale::kInverseRoot ? root : 1.0;
-  } else {
+  const bool tied = kind == ClassifierKind::kTied;
+  if (form.scale == LogitScale::kAlways || (form.scale == LogitScale::kIfTied && tied)) scale_ = root;
+  if (!tied) {
     table_ = AddWeight("table", {rows, d}, InitialValues::Normal(root));
   }
 }

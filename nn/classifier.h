@@ -15,13 +15,25 @@
 namespace CROSSTALK_PUBLIC crosstalk {
 
 enum class ClassifierKind {
-  kTied,    // logits = scale · hidden · embeddingᵀ, where ClassifierForm says the scale
-  kUntied,  // logits = hidden · tableᵀ, with a table of its own (T5 1.1)
+  kTied,    // logits = scale · hidden · embeddingᵀ
+  kUntied,  // logits = scale · hidden · tableᵀ, with a table of its own (T5 1.1)
 };
 template <>
 struct EnumNames<ClassifierKind> {
   static constexpr EnumName<ClassifierKind> kTable[] = {{ClassifierKind::kTied, "tied"},
                                                         {ClassifierKind::kUntied, "untied"}};
+};
+
+// The scale of the logits.
+enum class LogitScale {
+  kIfTied,  // d^-0.5 of a tied table, 1 of another (T5 as first published)
+  kAlways,  // d^-0.5
+  kNever,   // 1 (BERT, ALBERT)
+};
+template <>
+struct EnumNames<LogitScale> {
+  static constexpr EnumName<LogitScale> kTable[] = {
+      {LogitScale::kIfTied, "if-tied"}, {LogitScale::kAlways, "always"}, {LogitScale::kNever, "never"}};
 };
 
 // Rows of a table over `vocabulary` ids: padded to a multiple of 128, as T5's publishers have it. Rows beyond the
@@ -30,11 +42,7 @@ constexpr int64_t PaddedVocabulary(int64_t vocabulary) { return (vocabulary + 12
 
 // Differences of the published models.
 struct ClassifierForm {
-  enum class TiedScale {
-    kInverseRoot,  // d^-0.5 (T5)
-    kOne,          // 1 (BERT, ALBERT)
-  };
-  TiedScale tied_scale = TiedScale::kInverseRoot;
+  LogitScale scale = LogitScale::kIfTied;
   // bias[classes], a parameter of the module that makes the classifier; undefined: none (T5).
   Variable bias = {};
 };

@@ -229,7 +229,8 @@ std::vector<std::vector<SearchAnswer>> SearchIds(const std::string& path, const 
 int WriteForIds(const GenerateSettings& settings, const Writing& writing, const Decoder& decoder) {
   const SearchOptions defaults = writing.writer != nullptr ? writing.writer->Defaults("") : SearchOptions();
   const SearchOptions options = OptionsFor(settings, defaults);
-  const std::vector<SearchInput> inputs = ReadIds(*settings.inputs, decoder.vocabulary(), decoder.tokens().pad);
+  const std::vector<SearchInput> inputs =
+      ReadIds(*settings.inputs, decoder.config().vocabulary, decoder.config().tokens.pad);
   Answers answers(writing, settings.json);
   ForTogether(inputs.size(), options.batch, [&](size_t begin, size_t end) {
     const auto first = inputs.begin() + static_cast<int64_t>(begin);

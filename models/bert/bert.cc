@@ -72,7 +72,7 @@ MaskedLmHead::MaskedLmHead(const BertConfig& config, const Child<EmbeddingLayer>
       norm_(this, "norm", config.embedding_width(), NormConfig{NormKind::kLayer, config.norm_epsilon}),
       bias_(AddParameter("bias", {config.vocabulary}, InitialValues::Zeros())),
       decoder_(this, "decoder", config.classifier, config.vocabulary, embedding,
-               ClassifierForm{ClassifierForm::TiedScale::kOne, bias_}) {}
+               ClassifierForm{LogitScale::kNever, bias_}) {}
 
 Variable MaskedLmHead::Transform(const Variable& hidden) const {
   const ContextScope scope = InLayer("masked_lm");

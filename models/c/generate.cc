@@ -174,7 +174,7 @@ ct_status ct_model_search(const ct_model* model, const ct_tensors* inputs, const
     const std::unique_ptr<crosstalk::Decoder> decoder = object->model->MakeDecoder({});
     CROSSTALK_CHECK(decoder != nullptr, object->model->Describe(), ", writes no tokens");
     const crosstalk::SearchOptions search = ReadGiven(RowFields(), options).Over({});
-    const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->vocabulary());
+    const auto rows = RowsOf(TensorsOf(inputs, "inputs"), decoder->config().vocabulary);
     GiveText(AnswersJson(crosstalk::Search(*object->model, rows, search)).Dump(), json);
   });
 }

@@ -26,7 +26,7 @@ double BatchSearch::Normalised(double sum, size_t length) const {
 
 Tensor BatchSearch::Start(std::span<const SearchText> texts) {
   const auto b = static_cast<int64_t>(texts.size());
-  const Tensor inputs = Tensor::Full({b, length_}, decoder_.tokens().pad, DType::kInt32);
+  const Tensor inputs = Tensor::Full({b, length_}, decoder_.config().tokens.pad, DType::kInt32);
   const Tensor mask = Tensor::Full({b, length_}, 0, DType::kBool);
   for (int64_t row = 0; row < b; ++row) {
     const SearchText& text = texts[static_cast<size_t>(row)];
@@ -62,8 +62,8 @@ std::vector<std::vector<TokenScore>> BatchSearch::NextTokens(const Tensor& logit
     const Place& place = places[static_cast<size_t>(i)];
     const std::vector<int32_t>& written = place.hypothesis->ids;
     const Tensor row = logits.Select(0, place.row);
-    std::vector<bool> allowed(static_cast<size_t>(decoder_.vocabulary()), true);
-    allowed[static_cast<size_t>(decoder_.tokens().pad)] = false;
+    std::vector<bool> allowed(static_cast<size_t>(decoder_.config().vocabulary), true);
+    allowed[static_cast<size_t>(decoder_.config().tokens.pad)] = false;
     const SearchInput& input = *place.answering->text->input;
     if (input.restrict_tokens) input.restrict_tokens(written, &allowed);
     if (draws()) {
@@ -73,7 +73,9 @@ std::vector<std::vector<TokenScore>> BatchSearch::NextTokens(const Tensor& logit
       const int32_t id = SampleToken(row, allowed, options_.sampling, UniformDouble(key, written.size()));
       tokens[static_cast<size_t>(i)] = {{id, LogProbability(row, id)}};
     } else {
-      tokens[static_cast<size_t>(i)] = BestTokens(row, allowed, 2 * options_.beams);
+      // Of each one that ends, another may go on.
+      const auto ends = 1 + std::ssize(decoder_.config().more_ends);
+      tokens[static_cast<size_t>(i)] = BestTokens(row, allowed, (1 + ends) * options_.beams);
     }
   });
   return tokens;
@@ -123,7 +125,7 @@ void BatchSearch::ExtendByRank(Answering& answering, std::span<const std::vector
   std::vector<Hypothesis> open;
   for (size_t rank = 0; rank < candidates.size() && open.size() < beams; ++rank) {
     const Candidate& candidate = candidates[rank];
-    const bool ends = candidate.id == decoder_.tokens().end;
+    const bool ends = decoder_.config().EndsText(candidate.id);
     if (ends && rank >= beams) continue;
     Hypothesis longer = answering.open[candidate.parent];
     longer.ids.push_back(candidate.id);
@@ -144,7 +146,7 @@ void BatchSearch::ExtendEach(Answering& answering, std::span<const std::vector<T
     Hypothesis longer = std::move(answering.open[i]);
     longer.ids.push_back(tokens[i][0].id);
     longer.sum += tokens[i][0].log_p;
-    if (longer.ids.back() == decoder_.tokens().end) {
+    if (decoder_.config().EndsText(longer.ids.back())) {
       Finish(answering, std::move(longer));
     } else {
       open.push_back(std::move(longer));

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "crosstalk/models/text/special_tokens.h"
+#include "crosstalk/models/model_config.h"
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
@@ -20,9 +20,8 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  virtual int64_t vocabulary() const = 0;
-  // The end token ends what is written; padding is never written.
-  virtual const SpecialTokens& tokens() const = 0;
+  // The model's. Its ends (ModelConfig::EndsText) end what is written; its padding is never written.
+  virtual const ModelConfig& config() const = 0;
   // The length ≥ n that inputs of n tokens are padded to, and may be computed together with: of n alone, so that
   // nothing of an answer depends on what else is there.
   virtual int64_t PaddedLength(int64_t n) const = 0;

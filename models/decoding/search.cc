@@ -57,7 +57,7 @@ std::vector<std::vector<SearchAnswer>> Search(const Model& model, const std::vec
   if (decoder == nullptr) Fail(ErrorKind::kUsage, model.Describe(), ", writes no tokens");
   std::map<int64_t, std::vector<SearchText>> by_length;  // padded
   for (size_t i = 0; i < inputs.size(); ++i) {
-    SearchText text = TextOf(inputs[i], i, decoder->vocabulary());
+    SearchText text = TextOf(inputs[i], i, decoder->config().vocabulary);
     text.input = &inputs[i];
     text.index = i;
     by_length[decoder->PaddedLength(static_cast<int64_t>(text.ids.size()))].push_back(std::move(text));

@@ -25,7 +25,7 @@ const PublishedRecord* UsableRecord(const AnyModel& any, const PublishedNames& n
   const PublishedRecord* const record = RecordOf(any, PublishedFormat::kMesh);
   if (record == nullptr) return nullptr;
   const bool all = std::all_of(record->tensors.begin(), record->tensors.end(), [&](const auto& stored) {
-    return names.IsWithoutEffect(stored.name) || !names.PathsOf(names.Usual(stored.name, false)).empty();
+    return names.IsWithoutEffect(stored.name) || !names.PathsOf(names.Usual(stored.name, {})).empty();
   });
   return all ? record : nullptr;
 }
@@ -78,7 +78,7 @@ void CheckWrittenCheckpoint(const AnyModel& any, const PublishedForm& form, cons
   }
   const PublishedNames names(form, nullptr);
   TensorShapes shapes;
-  for (const auto& [name, entry] : written.tensors()) shapes.emplace(names.Usual(name, false), entry.shape);
+  for (const auto& [name, entry] : written.tensors()) shapes.emplace(names.Usual(name, {}), entry.shape);
   const Json read = form.read(PublishedConfig(written.config(), written.ConfigPath(), shapes))->ToJson();
   if (!SameConfiguration(any.model->config().ToJson(), read)) reject("it is another model: ", Excerpt(read.Dump()));
 }

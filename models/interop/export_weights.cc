@@ -114,7 +114,7 @@ PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, c
   if (record != nullptr) {
     std::vector<std::string> all;
     for (const PublishedRecord::StoredTensor& stored : record->tensors) all.push_back(stored.name);
-    const bool without_prefix = names.LackPrefix(all);
+    const NamePrefix prefix = names.PrefixOf(all, any.source);
     std::map<std::string, Tensor> kept;
     for (const NamedTensor& tensor : record->without_effect) kept.emplace(tensor.name, tensor.tensor);
     for (const PublishedRecord::StoredTensor& stored : record->tensors) {
@@ -122,7 +122,7 @@ PublishedWeights WeightsOf(const AnyModel& any, const PublishedRecord* record, c
         AddTensor(stored.name, found->second, stored.dtype, dtype, &weights);
         continue;
       }
-      std::vector<PublishedName> paths = names.PathsOf(names.Usual(stored.name, without_prefix));
+      std::vector<PublishedName> paths = names.PathsOf(names.Usual(stored.name, prefix));
       if (IsExtension(stored.name)) paths = {{stored.name.substr(kExtensionPrefix.size()), Layout::kSame}};
       const auto parameter = std::find_if(paths.begin(), paths.end(),
                                           [&](const PublishedName& path) { return by_path.count(path.name) > 0; });

@@ -161,8 +161,15 @@ class LayerReader {
     }
   }
 
+  // A class over the encoder's output calls the constructor of its parent, the self-attention of the same kind, which
+  // gin configures too: what is said of the parent holds, unless the child's own line says else. (Of
+  // relative_attention_type it does always: the constructor passes it.)
   MeshBinding Find(const std::string& name, const char* member) const {
-    return FindBinding(config_, place_.stack, StrCat(name, ".", member));
+    const MeshBinding own = FindBinding(config_, place_.stack, StrCat(name, ".", member));
+    const std::string_view child = kMeshEncoderDecoder.base;
+    if (config_.Says(own.key) || !name.ends_with(child)) return own;
+    const std::string parent = name.substr(0, name.size() - child.size()) + kMeshEncoderSelf.base;
+    return FindBinding(config_, place_.stack, StrCat(parent, ".", member));
   }
 
   const PublishedConfig& config_;
@@ -181,7 +188,7 @@ std::string BlockPrefix(const std::string& stack, int64_t block) {
 
 MeshBinding FindBinding(const PublishedConfig& config, const std::string& stack, const std::string& selector) {
   const std::string scoped = StrCat(stack, "/", selector);
-  if (const Json* value = config.Find(scoped)) return {scoped, value};
+  if (config.Says(scoped)) return {scoped, config.Find(scoped)};
   return {selector, config.Find(selector)};
 }
 

@@ -25,7 +25,7 @@ inline constexpr MeshPlace kMeshEncoderDecoder = {"decoder", "001", "EncDecAtten
 // "encoder/block_007/"
 std::string BlockPrefix(const std::string& stack, int64_t block);
 
-// The value that is bound to a selector within a stack, by STACK/SELECTOR or else by SELECTOR; null: none.
+// The value that is bound to a selector within a stack, by STACK/SELECTOR or else by SELECTOR; null: none, or None.
 struct MeshBinding {
   std::string key;
   const Json* value;

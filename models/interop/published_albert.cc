@@ -66,7 +66,7 @@ constexpr PublishedTensor kAlbertTensors[] = {
 };
 // clang-format on
 
-constexpr const char* kAlbertWithoutEffect[] = {"albert.embeddings.position_ids"};
+constexpr const char* kAlbertWithoutEffect[] = {"albert.embeddings.position_ids", "albert.embeddings.token_type_ids"};
 
 std::unique_ptr<ModelConfig> ReadAlbert(const PublishedConfig& config) {
   BertConfig model;

@@ -67,7 +67,7 @@ constexpr PublishedTensor kBertTensors[] = {
 };
 // clang-format on
 
-constexpr const char* kBertWithoutEffect[] = {"bert.embeddings.position_ids"};
+constexpr const char* kBertWithoutEffect[] = {"bert.embeddings.position_ids", "bert.embeddings.token_type_ids"};
 // The names of TensorFlow's variables, which the first releases kept.
 constexpr PublishedAlias kBertAliases[] = {{".LayerNorm.gamma", ".LayerNorm.weight"},
                                            {".LayerNorm.beta", ".LayerNorm.bias"}};
@@ -175,10 +175,13 @@ void ReadPublishedBert(const PublishedConfig& config, const PublishedBertNames& 
   config.MustBe("position_embedding_type", "absolute");
   model->vocabulary = config.Int("vocab_size", model->vocabulary, 2, 1 << 24);
   model->d_model = config.Size("hidden_size", model->d_model);
-  const bool tied = config.Bool("tie_word_embeddings", true);
-  const char* const embedding = config.FirstTensor({names.embedding, tied ? names.decoder : names.embedding});
+  const char* const embedding = config.FirstTensor({names.embedding, names.decoder});
+  const bool tied = !config.IsUntied(names.decoder, embedding);
   config.CheckShape(model->is_albert() ? "vocab_size, embedding_size" : "vocab_size, hidden_size", embedding,
                     {model->vocabulary, model->embedding_width()});
+  if (!tied) {
+    config.CheckShape("vocab_size, hidden_size", names.decoder, {model->vocabulary, model->embedding_width()});
+  }
   model->d_ff = config.Size("intermediate_size", model->d_ff);
   config.CheckShape("intermediate_size, hidden_size", names.intermediate, {model->d_ff, model->d_model});
   config.CheckShape("hidden_size", names.query, {model->d_model, model->d_model});

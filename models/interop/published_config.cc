@@ -54,6 +54,42 @@ int32_t PublishedConfig::Token(std::string_view key, int64_t fallback, int64_t v
   return static_cast<int32_t>(id);
 }
 
+const Json& PublishedConfig::NoJson() {
+  static const Json& none = *new Json();
+  return none;
+}
+
+std::vector<int32_t> PublishedConfig::Ends(int64_t fallback, int64_t vocabulary) const {
+  constexpr const char* kKey = "eos_token_id";
+  const auto ids_of = [&](const Json* value) {
+    std::vector<int32_t> ids;
+    const auto add = [&](const Json& id) {
+      if (!id.is_int() || id.AsInt() < 0 || id.AsInt() >= vocabulary) {
+        FailAt(kKey, Excerpt(id.Dump()), " is not an id of a vocabulary of ", vocabulary);
+      }
+      ids.push_back(static_cast<int32_t>(id.AsInt()));
+    };
+    if (value == nullptr || value->is_null()) return ids;
+    if (!value->is_array()) {
+      add(*value);
+    } else {
+      for (const Json& id : value->AsArray()) add(id);
+    }
+    return ids;
+  };
+  std::vector<int32_t> own = ids_of(Find(kKey)), ends = ids_of(generation_->Find(kKey));
+  if (own.empty()) own = {static_cast<int32_t>(fallback)};
+  if (ends.empty()) ends = own;
+  const auto first = std::find(ends.begin(), ends.end(), own[0]);
+  if (first != ends.end()) std::rotate(ends.begin(), first, first + 1);
+  return ends;
+}
+
+bool PublishedConfig::IsUntied(const std::string& head, const std::string& embedding) const {
+  if (!HasTensor(head)) return false;
+  return !HasTensor(embedding) ? false : differ_ == nullptr || differ_(head, embedding);
+}
+
 std::vector<std::string> PublishedConfig::Architectures() const {
   std::vector<std::string> names;
   const Json* const value = Find("architectures");

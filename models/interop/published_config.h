@@ -18,11 +18,21 @@ namespace crosstalk {
 // The shapes of a file's tensors, by their usual names.
 using TensorShapes = std::map<std::string, Shape, std::less<>>;
 
+// Whether two tensors of a file, by their usual names, have other bytes.
+using TensorsDiffer = std::function<bool(const std::string& one, const std::string& other)>;
+
 class PublishedConfig {
  public:
-  // Keeps pointers to both arguments.
-  PublishedConfig(const Json& json, std::string source, const TensorShapes& tensors)
-      : json_(&json), source_(std::move(source)), tensors_(&tensors) {}
+  static const Json& NoJson();  // null
+  // Keeps pointers to its arguments. `generation` is the file generation_config.json beside it, or null. Without
+  // `differ`, two tensors that are there are two.
+  PublishedConfig(const Json& json, std::string source, const TensorShapes& tensors, const Json& generation = NoJson(),
+                  TensorsDiffer differ = nullptr)
+      : json_(&json),
+        generation_(&generation),
+        source_(std::move(source)),
+        tensors_(&tensors),
+        differ_(std::move(differ)) {}
 
   // A key that is missing or null has the fallback. Error(kData) of the key for another type or a value out of range.
   bool Has(std::string_view key) const;
@@ -33,8 +43,16 @@ class PublishedConfig {
   bool Bool(std::string_view key, bool fallback) const;
   std::string String(std::string_view key, const std::string& fallback) const;
   const Json* Find(std::string_view key) const;
+  // Whether the key is there, be it null.
+  bool Says(std::string_view key) const { return json_->Find(key) != nullptr; }
   // An id of the vocabulary.
   int32_t Token(std::string_view key, int64_t fallback, int64_t vocabulary) const;
+  // eos_token_id, one id or a list of them, as generation_config.json has it, else config.json: the ids that end a
+  // text, the configuration's own first.
+  std::vector<int32_t> Ends(int64_t fallback, int64_t vocabulary) const;
+  // Whether `head`, a table of the output, is there with other bytes than `embedding` has, whatever tie_word_embeddings
+  // says: that key says what was tied in training, and is true in files of both kinds.
+  bool IsUntied(const std::string& head, const std::string& embedding) const;
   // `architectures`, or nothing.
   std::vector<std::string> Architectures() const;
 
@@ -61,8 +79,10 @@ class PublishedConfig {
 
  private:
   const Json* json_;
+  const Json* generation_;
   std::string source_;
   const TensorShapes* tensors_;
+  TensorsDiffer differ_;
 };
 
 }  // namespace crosstalk

@@ -22,13 +22,18 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
 }
 
 // The usual names of a folder's tensors.
-std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, const PublishedNames& names) {
+std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, const PublishedNames& names,
+                                              std::vector<std::string>* remarks) {
   std::vector<std::string> all;
   for (const auto& [name, entry] : folder.tensors()) all.push_back(name);
-  const bool without_prefix = names.LackPrefix(all);
+  const NamePrefix prefix = names.PrefixOf(all, folder.path());
+  if (!prefix.wrappers.empty()) {
+    remarks->push_back(StrCat(folder.path(), ": each tensor's name begins with ", prefix.wrappers,
+                              ", which a wrapper of the module has put there; it is read without"));
+  }
   std::map<std::string, std::string> originals;
   for (const std::string& original : all) {
-    const auto [place, added] = originals.emplace(names.Usual(original, without_prefix), original);
+    const auto [place, added] = originals.emplace(names.Usual(original, prefix), original);
     if (!added) {
       Fail(ErrorKind::kData, folder.path(), ": the tensors ", Quoted(place->second), " and ", Quoted(original),
            " are two names of one parameter");
@@ -40,17 +45,14 @@ std::map<std::string, std::string> UsualNames(const PublishedFolder& folder, con
 // Parameters under their published names, in their layouts, as the model that is made of them asks for them.
 class PublishedParameters : public StoredParameters {
  public:
-  PublishedParameters(const PublishedFolder& folder, const PublishedNames& names,
-                      const std::map<std::string, std::string>& originals, bool identities)
+  PublishedParameters(const PublishedFolder& folder, const PublishedNames& names, std::map<std::string, Tensor> tensors,
+                      bool identities)
       : StoredParameters({folder.path(), {}, {}}, folder.ConfigPath()),
         folder_(folder.path()),
         config_name_(folder.config_name()),
         names_(names),
-        identities_(identities) {
-    std::map<std::string, Tensor> by_original;
-    for (NamedTensor& tensor : folder.ReadTensors()) by_original.emplace(tensor.name, std::move(tensor.tensor));
-    for (const auto& [usual, original] : originals) tensors_.emplace(usual, by_original.at(original));
-  }
+        identities_(identities),
+        tensors_(std::move(tensors)) {}
 
   Tensor Take(const std::string& path, const Shape& shape, DType dtype) override {
     const std::vector<PublishedName> names = names_.NamesOf(path);
@@ -109,14 +111,15 @@ class PublishedParameters : public StoredParameters {
          ") belongs to no parameter of the model that ", config_name_, " asks for");
   }
 
-  // A buffer of integers is the positions 0, 1, 2, …
+  // A buffer of integers is the positions 0, 1, 2, …, or the segments 0, 0, …
   void CheckCounts(const std::string& name, const Tensor& tensor) const {
     if (IsFloating(tensor.dtype())) return;
+    const bool counts = !name.ends_with("token_type_ids");
     const Tensor ids = tensor.Contiguous().To(DType::kInt64);
     for (int64_t i = 0; i < ids.num_elements(); ++i) {
-      if (ids.data<int64_t>()[i] == i) continue;
-      Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name), " is not 0, 1, 2, …, but has ", ids.data<int64_t>()[i],
-           " at ", i);
+      if (ids.data<int64_t>()[i] == (counts ? i : 0)) continue;
+      Fail(ErrorKind::kData, folder_, ": tensor ", Quoted(name), " is not ", counts ? "0, 1, 2" : "0, 0, 0",
+           ", …, but has ", ids.data<int64_t>()[i], " at ", i);
     }
   }
 
@@ -127,9 +130,44 @@ class PublishedParameters : public StoredParameters {
   std::map<std::string, std::string> taken_;  // usual name → path
 };
 
+// A folder's tensors by their usual names, read when they are first asked for.
+class FolderTensors {
+ public:
+  FolderTensors(const PublishedFolder& folder, const std::map<std::string, std::string>& originals)
+      : folder_(folder), originals_(originals) {}
+
+  std::map<std::string, Tensor>& Get() {
+    if (!tensors_.empty()) return tensors_;
+    std::map<std::string, Tensor> by_original;
+    for (NamedTensor& tensor : folder_.ReadTensors()) by_original.emplace(tensor.name, std::move(tensor.tensor));
+    for (const auto& [usual, original] : originals_) tensors_.emplace(usual, by_original.at(original));
+    return tensors_;
+  }
+
+ private:
+  const PublishedFolder& folder_;
+  const std::map<std::string, std::string>& originals_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+// The keys of generation_config.json that say how a text is written: settings of ours, which are given to a search.
+void RemarkOnGeneration(const Json& generation, const std::string& path, std::vector<std::string>* remarks) {
+  constexpr std::string_view kOther[] = {"_from_model_config",   "bos_token_id",      "decoder_start_token_id",
+                                         "eos_token_id",         "output_attentions", "output_hidden_states",
+                                         "output_scores",        "pad_token_id",      "return_dict_in_generate",
+                                         "transformers_version", "use_cache"};
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : generation.AsObject()) {
+    const bool other = std::find(std::begin(kOther), std::end(kOther), key) != std::end(kOther);
+    if (!other && !value.is_null()) keys.push_back(Excerpt(key));
+  }
+  if (!keys.empty()) remarks->push_back(StrCat(path, ": not used: ", Join(keys, ", "), "; a search is given its own"));
+}
+
 // Ours, as config.json says it: by the publishers' keys, or in our own words.
 std::unique_ptr<ModelConfig> ReadConfiguration(const PublishedFolder& folder, const PublishedForm& form,
-                                               const std::map<std::string, std::string>& originals) {
+                                               const std::map<std::string, std::string>& originals,
+                                               FolderTensors& tensors, std::vector<std::string>* remarks) {
   const std::string source = folder.ConfigPath();
   if (const Json* own = folder.config().Find(kExtensionKey)) {
     const JsonReader reader(*own, source + ": " + kExtensionKey);
@@ -140,7 +178,24 @@ std::unique_ptr<ModelConfig> ReadConfiguration(const PublishedFolder& folder, co
   }
   TensorShapes shapes;
   for (const auto& [usual, original] : originals) shapes.emplace(usual, folder.tensors().at(original).shape);
-  const PublishedConfig config(folder.config(), source, shapes);
+  Json generation;
+  if (const std::string text = folder.Contents(kGenerationConfigName); !text.empty()) {
+    const std::string path = folder.FilePath(kGenerationConfigName);
+    generation = ParseJson(text, path);
+    if (!generation.is_object()) Fail(ErrorKind::kData, path, ": is not an object");
+    RemarkOnGeneration(generation, path, remarks);
+  }
+  const PublishedConfig config(folder.config(), source, shapes, generation,
+                               [&](const std::string& one, const std::string& other) {
+                                 return !SameBytes(tensors.Get().at(one), tensors.Get().at(other));
+                               });
+  for (const char* key : {"pad_token_id", "decoder_start_token_id"}) {
+    const Json* const there = generation.Find(key);
+    if (there != nullptr && !there->is_null() && config.Has(key) && *there != *config.Find(key)) {
+      Fail(ErrorKind::kData, folder.FilePath(kGenerationConfigName), ": ", key, ": is ", Excerpt(there->Dump()),
+           ", but ", Excerpt(config.Find(key)->Dump()), " in ", folder.config_name());
+    }
+  }
   // Nothing below changes what a model computes in evaluation but by one of these.
   config.MustBe("quantization_config", Json());
   config.MustBe("pruned_heads", Json());
@@ -161,14 +216,16 @@ PublishedModel LoadPublishedModel(const PublishedFolder& folder, const Published
   PublishedModel result;
   result.form = &form;
   // Which names are usual does not depend on the configuration, which in turn is held against the names.
-  const std::map<std::string, std::string> originals = UsualNames(folder, PublishedNames(form, nullptr));
+  const std::map<std::string, std::string> originals =
+      UsualNames(folder, PublishedNames(form, nullptr), &result.remarks);
+  FolderTensors tensors(folder, originals);
   try {
-    const std::unique_ptr<ModelConfig> config = ReadConfiguration(folder, form, originals);
+    const std::unique_ptr<ModelConfig> config = ReadConfiguration(folder, form, originals, tensors, &result.remarks);
     const PublishedNames names(form, config.get());
     if (options.attention) AddMixing(*options.attention, *config);
     if (options.implementation) config->SetImplementation(*options.implementation);
     const auto parameters =
-        std::make_shared<PublishedParameters>(folder, names, originals, options.attention.has_value());
+        std::make_shared<PublishedParameters>(folder, names, std::move(tensors.Get()), options.attention.has_value());
     result.model = config->Make(Initializer(parameters, options.dtype));
     for (const NamedTensor& kept : parameters->CheckRest()) {
       result.record.without_effect.push_back({originals.at(kept.name), kept.tensor});

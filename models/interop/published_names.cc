@@ -108,15 +108,35 @@ bool PublishedNames::IsWithoutEffect(std::string_view name) const {
                      [&](const char* pattern) { return MatchPattern(pattern, name, inner_layers_).has_value(); });
 }
 
-bool PublishedNames::LackPrefix(const std::vector<std::string>& names) const {
-  const std::string_view prefix = form_->prefix;
-  return !prefix.empty() &&
-         std::none_of(names.begin(), names.end(), [&](const std::string& name) { return name.starts_with(prefix); });
+NamePrefix PublishedNames::PrefixOf(const std::vector<std::string>& names, const std::string& source) const {
+  NamePrefix prefix;
+  const auto begin_with = [&](std::string_view own) {
+    return std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+      return name.starts_with(prefix.wrappers) &&
+             std::string_view(name).substr(prefix.wrappers.size()).starts_with(own);
+    });
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const char* wrapper : {"module.", "_orig_mod."}) {
+      const auto count = begin_with(wrapper);
+      if (count == 0) continue;
+      if (count != std::ssize(names)) {
+        Fail(ErrorKind::kData, source, ": ", count, " of ", names.size(), " tensors' names begin with ",
+             prefix.wrappers, wrapper, ", which a wrapper of the module has put there; all of them must, or none");
+      }
+      prefix.wrappers += wrapper;
+      more = true;
+    }
+  }
+  prefix.lacks_own = form_->prefix[0] != '\0' && begin_with(form_->prefix) == 0;
+  return prefix;
 }
 
-std::string PublishedNames::Usual(std::string_view name, bool without_prefix) const {
+std::string PublishedNames::Usual(std::string_view name, const NamePrefix& prefix) const {
+  name.remove_prefix(std::min(name.size(), prefix.wrappers.size()));
   if (IsExtension(name)) return std::string(name);
-  std::string usual = without_prefix ? StrCat(form_->prefix, name) : std::string(name);
+  std::string usual = prefix.lacks_own ? StrCat(form_->prefix, name) : std::string(name);
   for (const PublishedAlias& alias : form_->aliases) {
     const std::string_view end = alias.end;
     if (usual.size() > end.size() && usual.ends_with(end)) {

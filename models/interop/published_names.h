@@ -22,6 +22,12 @@ struct PublishedName {
   Layout layout;
 };
 
+// What the names of a file begin with beside, or without, what the table has.
+struct NamePrefix {
+  std::string wrappers = {};  // "module.", of PyTorch's parallel modules, "_orig_mod.", of compiled ones, or several
+  bool lacks_own = false;     // the table's prefix is not there
+};
+
 class PublishedNames {
  public:
   // Of a model with that configuration; null: not known yet.
@@ -35,10 +41,10 @@ class PublishedNames {
   std::vector<PublishedName> PathsOf(std::string_view name) const;
   // Of those that no model computes with.
   bool IsWithoutEffect(std::string_view name) const;
-  // Whether these are the names of a file whose names lack the prefix.
-  bool LackPrefix(const std::vector<std::string>& names) const;
-  // The name as the table has it, for one of an older release, or of a file without the prefix.
-  std::string Usual(std::string_view name, bool without_prefix) const;
+  // How the names of a file begin. Error(kData) with `source` where only some of them have what a wrapper adds.
+  NamePrefix PrefixOf(const std::vector<std::string>& names, const std::string& source) const;
+  // The name as the table has it, for one of such a file, or of an older release.
+  std::string Usual(std::string_view name, const NamePrefix& prefix) const;
 
  private:
   const PublishedForm* form_;

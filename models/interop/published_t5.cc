@@ -13,7 +13,7 @@ namespace {
 
 using enum Layout;
 
-constexpr char kT5Architecture[] = "T5ForConditionalGeneration";
+constexpr char kT5Architecture[] = "T5ForConditionalGeneration", kT5Encoder[] = "T5EncoderModel";
 
 // clang-format off
 constexpr PublishedTensor kT5Tensors[] = {
@@ -68,33 +68,44 @@ FeedForwardKind ReadFeedForward(const PublishedConfig& config) {
   return gated ? FeedForwardKind::kGatedGelu : FeedForwardKind::kRelu;
 }
 
-void CheckT5Architecture(const PublishedConfig& config) {
+// Whether the weights have a decoder, which `architectures` must not deny.
+bool HasDecoder(const PublishedConfig& config) {
+  const bool has = config.HasTensorsOf("decoder.block.");
   for (const std::string& name : config.Architectures()) {
-    if (name == kT5Architecture || name == "T5Model" || name == "T5WithLMHeadModel") continue;
-    config.FailAt("architectures", Quoted(name), " is not read here; ", kT5Architecture, " and T5Model are");
+    if (name != kT5Architecture && name != "T5Model" && name != "T5WithLMHeadModel" && name != kT5Encoder) {
+      config.FailAt("architectures", Quoted(name), " is not read here; ", kT5Architecture, ", T5Model and ", kT5Encoder,
+                    " are");
+    }
+    if (has == (name == kT5Encoder)) {
+      config.FailAt("architectures", name, ", but the weights have ", has ? "a" : "no", " decoder");
+    }
   }
-  if (!config.HasTensorsOf("decoder.block.")) {
-    config.FailAt("architectures", "the weights have no decoder; an encoder alone is not read here");
-  }
+  return has;
+}
+
+// d_model^-0.5 scales the decoder's output if and only if scale_decoder_outputs says so; folders of the library's
+// fourth version and before have no such key, and scale tied tables.
+LogitScale ReadLogitScale(const PublishedConfig& config, bool tied) {
+  const bool scales = config.Bool("scale_decoder_outputs", config.Bool("tie_word_embeddings", true));
+  return scales == tied ? LogitScale::kIfTied : scales ? LogitScale::kAlways : LogitScale::kNever;
 }
 
 std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
-  CheckT5Architecture(config);
-  config.MustBe("is_encoder_decoder", true);
+  const bool has_decoder = HasDecoder(config);
+  if (has_decoder) config.MustBe("is_encoder_decoder", true);
   T5Config model;
   model.vocabulary = config.Int("vocab_size", 32128, 2, 1 << 24);
   model.d_model = config.Size("d_model", 512);
-  const bool tied = config.Bool("tie_word_embeddings", true);
-  const char* const embedding =
-      config.FirstTensor({"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-                          tied ? "lm_head.weight" : "shared.weight"});
+  const char* const embedding = config.FirstTensor(
+      {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"});
   config.CheckShape("vocab_size, d_model", embedding, {model.vocabulary, model.d_model});
   model.d_ff = config.Size("d_ff", 2048);
   const int64_t heads = config.Size("num_heads", 8), d_kv = config.Size("d_kv", 64);
   config.CheckShape("num_heads, d_kv, d_model", "encoder.block.0.layer.0.SelfAttention.q.weight",
                     {heads * d_kv, model.d_model});
   model.encoder_layers = config.Int("num_layers", 6, 1, kMostLayers);
-  model.decoder_layers = config.Int("num_decoder_layers", model.encoder_layers, 1, kMostLayers);
+  const int64_t decoder_layers = config.Int("num_decoder_layers", model.encoder_layers, 1, kMostLayers);
+  model.decoder_layers = has_decoder ? decoder_layers : 0;
   model.feed_forward = ReadFeedForward(config);
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
   config.CheckShape(
@@ -108,13 +119,14 @@ std::unique_ptr<ModelConfig> ReadT5(const PublishedConfig& config) {
   model.relative_attention_max_distance = config.Size("relative_attention_max_distance", 128);
   model.norm_epsilon = config.Double("layer_norm_epsilon", 1e-6, 1e-30, 1);
   model.dropout_rate = config.Double("dropout_rate", 0.1, 0, 0.99);
-  config.MustBe("scale_decoder_outputs", tied);
-  if (!tied && !config.HasTensor("lm_head.weight")) {
-    config.FailAt("tie_word_embeddings", "is false, but there is no tensor 'lm_head.weight'");
-  }
+  const bool tied = !config.IsUntied("lm_head.weight", embedding);
+  if (!tied) config.CheckShape("vocab_size, d_model", "lm_head.weight", {model.vocabulary, model.d_model});
   model.classifier = tied ? ClassifierKind::kTied : ClassifierKind::kUntied;
+  if (has_decoder) model.logit_scale = ReadLogitScale(config, tied);
   model.tokens.pad = config.Token("pad_token_id", 0, model.vocabulary);
-  model.tokens.end = config.Token("eos_token_id", 1, model.vocabulary);
+  const std::vector<int32_t> ends = config.Ends(1, model.vocabulary);
+  model.tokens.end = ends[0];
+  model.more_ends.assign(ends.begin() + 1, ends.end());
   model.tokens.decoder_start = config.Token("decoder_start_token_id", model.tokens.pad, model.vocabulary);
   model.tokens.unknown = model.vocabulary > 2 ? 2 : kNoToken;
   model.SetAttention(AttentionConfig::MultiHead(model.d_model, heads, d_kv));
@@ -125,28 +137,37 @@ Json WriteT5(const ModelConfig& written) {
   const auto& model = static_cast<const T5Config&>(written);
   const AttentionConfig& attention = model.encoder_self;
   const bool gated = model.feed_forward == FeedForwardKind::kGatedGelu;
-  const bool tied = model.classifier == ClassifierKind::kTied;
-  return Json::MakeObject({{"architectures", Json::MakeArray({kT5Architecture})},
-                           {"d_ff", model.d_ff},
-                           {"d_kv", attention.d_k},
-                           {"d_model", model.d_model},
-                           {"decoder_start_token_id", model.tokens.decoder_start},
-                           {"dense_act_fn", gated ? "gelu_new" : "relu"},
-                           {"dropout_rate", model.dropout_rate},
-                           {"eos_token_id", model.tokens.end},
-                           {"feed_forward_proj", gated ? "gated-gelu" : "relu"},
-                           {"is_encoder_decoder", true},
-                           {"is_gated_act", gated},
-                           {"layer_norm_epsilon", model.norm_epsilon},
-                           {"model_type", "t5"},
-                           {"num_decoder_layers", model.decoder_layers},
-                           {"num_heads", attention.h},
-                           {"num_layers", model.encoder_layers},
-                           {"pad_token_id", model.tokens.pad},
-                           {"relative_attention_max_distance", model.relative_attention_max_distance},
-                           {"relative_attention_num_buckets", model.relative_buckets},
-                           {"tie_word_embeddings", tied},
-                           {"vocab_size", model.vocabulary}});
+  const bool tied = model.classifier == ClassifierKind::kTied, has_decoder = model.decoder_layers > 0;
+  Json ends = int64_t{model.tokens.end};
+  if (!model.more_ends.empty()) {
+    ends = Json::MakeArray({ends});
+    for (const int32_t id : model.more_ends) ends.Append(int64_t{id});
+  }
+  Json json = Json::MakeObject({{"architectures", Json::MakeArray({has_decoder ? kT5Architecture : kT5Encoder})},
+                                {"d_ff", model.d_ff},
+                                {"d_kv", attention.d_k},
+                                {"d_model", model.d_model},
+                                {"decoder_start_token_id", model.tokens.decoder_start},
+                                {"dense_act_fn", gated ? "gelu_new" : "relu"},
+                                {"dropout_rate", model.dropout_rate},
+                                {"eos_token_id", std::move(ends)},
+                                {"feed_forward_proj", gated ? "gated-gelu" : "relu"},
+                                {"is_encoder_decoder", has_decoder},
+                                {"is_gated_act", gated},
+                                {"layer_norm_epsilon", model.norm_epsilon},
+                                {"model_type", "t5"},
+                                {"num_decoder_layers", has_decoder ? model.decoder_layers : model.encoder_layers},
+                                {"num_heads", attention.h},
+                                {"num_layers", model.encoder_layers},
+                                {"pad_token_id", model.tokens.pad},
+                                {"relative_attention_max_distance", model.relative_attention_max_distance},
+                                {"relative_attention_num_buckets", model.relative_buckets},
+                                {"tie_word_embeddings", tied},
+                                {"vocab_size", model.vocabulary}});
+  if (model.logit_scale != LogitScale::kIfTied) {
+    json.Set("scale_decoder_outputs", model.logit_scale == LogitScale::kAlways);
+  }
+  return json;
 }
 
 }  // namespace

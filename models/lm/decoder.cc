@@ -14,8 +14,7 @@ class LmDecoder : public Decoder {
  public:
   LmDecoder(const Lm& model, const DecoderOptions& options) : model_(model), options_(options) {}
 
-  int64_t vocabulary() const override { return model_.config().vocabulary; }
-  const SpecialTokens& tokens() const override { return model_.config().tokens; }
+  const ModelConfig& config() const override { return model_.config(); }
   // There is nothing between the texts of a batch and their continuations: only equal lengths go together.
   int64_t PaddedLength(int64_t n) const override { return n; }
 

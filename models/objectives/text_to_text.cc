@@ -22,11 +22,10 @@ std::vector<int32_t> EncodeText(const Tokenizer& tokenizer, const std::string& t
   return ids;
 }
 
-// The text before the end token, or before an id above the tokenizer's, which a published model may have.
-std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const Tokenizer& tokenizer) {
-  const auto end = std::find_if(ids.begin(), ids.end(), [&](int32_t id) {
-    return id == tokenizer.special_tokens().end || id >= tokenizer.vocab_size();
-  });
+// The text before the first end, or before an id above the tokenizer's, which a published model may have.
+std::vector<int32_t> TextOf(const std::vector<int32_t>& ids, const ModelConfig& config, const Tokenizer& tokenizer) {
+  const auto end = std::find_if(ids.begin(), ids.end(),
+                                [&](int32_t id) { return config.EndsText(id) || id >= tokenizer.vocab_size(); });
   return {ids.begin(), end};
 }
 
@@ -138,7 +137,7 @@ std::vector<TaskPrediction> AnswerInText(const ObjectiveConfig& config, const Mo
     }
     const std::vector<std::vector<SearchAnswer>> answers = Search(model, inputs, options);
     for (size_t i = begin; i < end; ++i) {
-      const std::string text = tokenizer.Decode(TextOf(answers[i - begin].at(0).ids, tokenizer));
+      const std::string text = tokenizer.Decode(TextOf(answers[i - begin].at(0).ids, model.config(), tokenizer));
       predictions.push_back({rows[i].id, task.answer_of_text(task, rows[i], text), std::nullopt});
     }
     if (observer.progress) observer.progress(static_cast<int64_t>(end), static_cast<int64_t>(rows.size()));

@@ -15,6 +15,7 @@ const FieldTable<T5Config>& T5Fields() {
   static const FieldTable<Config> table =
       Joined<Config>({MakeField("encoder_layers", &Config::encoder_layers, {}),
                       MakeField("decoder_layers", &Config::decoder_layers, {}),
+                      MakeField("logit_scale", &Config::logit_scale, {.only_if_set = true, .of_the_origin = true}),
                       MakeObjectField("encoder_self", &Config::encoder_self, AttentionConfigFields()),
                       MakeObjectField("decoder_self", &Config::decoder_self, AttentionConfigFields()),
                       MakeObjectField("encoder_decoder", &Config::encoder_decoder, AttentionConfigFields()),
@@ -58,7 +59,7 @@ std::vector<AttentionConfig*> T5Config::AttentionLayers() {
 void T5Config::Validate() const {
   Check({&SpecialTokens::pad, &SpecialTokens::end, &SpecialTokens::decoder_start});
   CheckLayers("encoder_layers", encoder_layers);
-  CheckLayers("decoder_layers", decoder_layers);
+  if (decoder_layers != 0) CheckLayers("decoder_layers", decoder_layers);
   relative_bias().Validate(RelativeDirection::kBidirectional);   // of the encoder
   relative_bias().Validate(RelativeDirection::kUnidirectional);  // of the decoder
   CheckModelAttention("encoder_self", encoder_self, d_model, Causality::kNone);

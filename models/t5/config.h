@@ -23,7 +23,8 @@ struct T5Config : ModelConfig {
   }
 
   int64_t encoder_layers = 12;
-  int64_t decoder_layers = 12;
+  int64_t decoder_layers = 12;  // 0: an encoder alone, as published models may be
+  LogitScale logit_scale = LogitScale::kIfTied;
   AttentionConfig encoder_self;
   AttentionConfig decoder_self;     // causal
   AttentionConfig encoder_decoder;  // queries from the decoder, memory from the encoder

@@ -16,15 +16,14 @@ class T5Decoder : public Decoder {
  public:
   T5Decoder(const T5& model, const DecoderOptions& options) : model_(model), options_(options) {}
 
-  int64_t vocabulary() const override { return model_.config().vocabulary; }
-  const SpecialTokens& tokens() const override { return model_.config().tokens; }
+  const ModelConfig& config() const override { return model_.config(); }
   int64_t PaddedLength(int64_t n) const override { return RoundUp(n, kLengthStep); }
 
   Tensor Start(const Tensor& inputs, const Tensor& mask) override {
     cache_ = model_.StartDecoding(inputs, mask);
     cache_.mixings = options_.mixings;
     inputs_ = rows_ = inputs.size(0);
-    return Step(Tensor::Full({rows_}, tokens().decoder_start, DType::kInt32));
+    return Step(Tensor::Full({rows_}, config().tokens.decoder_start, DType::kInt32));
   }
   Tensor Step(const Tensor& tokens) override { return model_.DecodeStep(tokens, cache_); }
   void SelectBeams(const std::vector<int64_t>& rows) override {
@@ -48,6 +47,7 @@ class T5Decoder : public Decoder {
 }  // namespace
 
 std::unique_ptr<Decoder> T5::MakeDecoder(const DecoderOptions& options) const {
+  if (!has_decoder()) return nullptr;
   return std::make_unique<T5Decoder>(*this, options);
 }
 

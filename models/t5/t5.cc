@@ -50,13 +50,20 @@ T5::T5(const T5Config& config, const Initializer& init)
     : Model(init),
       config_(Validated(config)),
       embedding_(this, "embedding", PaddedVocabulary(config.vocabulary), config.d_model, 1.0),
-      encoder_(this, "encoder", EncoderConfig(config)),
-      decoder_(this, "decoder", DecoderConfig(config)),
-      classifier_(this, "classifier", config.classifier, config.vocabulary, embedding_) {}
+      encoder_(this, "encoder", EncoderConfig(config)) {
+  if (!has_decoder()) return;
+  decoder_ = Child<TransformerStack>(this, "decoder", DecoderConfig(config));
+  classifier_ = Child<Classifier>(this, "classifier", config.classifier, config.vocabulary, embedding_,
+                                  ClassifierForm{.scale = config.logit_scale});
+}
+
+void T5::RequireDecoder() const {
+  CROSSTALK_CHECK(has_decoder(), Describe(), ", has no decoder: it reads text, but writes none and has no loss");
+}
 
 void T5::SetActivations(Activations activations) {
   encoder_->SetActivations(activations);
-  decoder_->SetActivations(activations);
+  if (has_decoder()) decoder_->SetActivations(activations);
 }
 
 Tensor T5::InputMask(const Tensor& inputs, const Tensor& mask) const {
@@ -74,6 +81,7 @@ Variable T5::Encode(const Tensor& inputs, const ForwardContext& context, const T
 
 Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Tensor& decoder_inputs,
                     const ForwardContext& context, const Tensor& mask, TransformerRecord* record) const {
+  RequireDecoder();
   const ContextScope products = InPrecision();
   CheckIds("decoder inputs", decoder_inputs);
   const ContextScope scope = InLayer("decoder");
@@ -83,12 +91,14 @@ Variable T5::Decode(const Variable& encoded, const Tensor& memory_mask, const Te
 }
 
 Variable T5::Logits(const Variable& hidden) const {
+  RequireDecoder();
   const ContextScope products = InPrecision();
   return classifier_->Logits(hidden);
 }
 
 std::string T5::Describe() const {
-  return StrCat("T5, ", config_.encoder_layers, " + ", config_.decoder_layers, " layers");
+  return has_decoder() ? StrCat("T5, ", config_.encoder_layers, " + ", config_.decoder_layers, " layers")
+                       : StrCat("T5 encoder, ", config_.encoder_layers, " layers");
 }
 
 std::vector<AttentionPlace> T5::AttentionPlaces() const {
@@ -97,6 +107,7 @@ std::vector<AttentionPlace> T5::AttentionPlaces() const {
     places.insert(places.end(), more.begin(), more.end());
   };
   add(PlacesOf("encoder self-attention", config_.encoder_self, config_.encoder_self_layers));
+  if (!has_decoder()) return places;
   add(PlacesOf("decoder self-attention", config_.decoder_self, config_.decoder_self_layers));
   add(PlacesOf("encoder-decoder attention", config_.encoder_decoder, config_.encoder_decoder_layers));
   return places;
@@ -111,6 +122,7 @@ LossResult T5::ComputeLoss(const Batch& batch, const LossOptions& options, const
 
 T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& options, const ForwardContext& context,
                 const T5Masks& masks) const {
+  RequireDecoder();
   const ContextScope products = InPrecision();
   CheckIds("inputs", inputs);
   CheckIds("targets", targets);
@@ -126,6 +138,7 @@ T5Loss T5::Loss(const Tensor& inputs, const Tensor& targets, const LossOptions& 
 }
 
 TransformerCache T5::StartDecoding(const Tensor& inputs, const Tensor& mask) const {
+  RequireDecoder();
   const ContextScope products = InPrecision(), no_grad = NoGrad();
   const Tensor attend = InputMask(inputs, mask);
   return decoder_->StartDecoding({.encoded = Encode(inputs, ForwardContext(), attend), .mask = attend});
@@ -154,8 +167,21 @@ Tensor DecoderIds(const Tensor& labels, const SpecialTokens& tokens) {
 
 std::vector<NamedVariable> T5::ComputeOutputs(const Batch& inputs, OutputDetail detail,
                                               const ForwardContext& context) const {
-  CheckInputNames(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  if (has_decoder()) {
+    CheckInputNames(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  } else {
+    CheckInputNames(inputs, {"input_ids", "attention_mask"});
+  }
+  const bool all = detail == OutputDetail::kAll;
+  TransformerRecord encoder_record, decoder_record;
   const Tensor ids = RequiredInputIds(inputs, 2, config_.vocabulary);
+  const Tensor mask = InputMaskOrAll(inputs, "attention_mask", ids.shape());
+  if (!has_decoder()) {
+    std::vector<NamedVariable> outputs = {
+        {"last_hidden_state", Encode(ids, context, mask, all ? &encoder_record : nullptr)}};
+    AddRecord(encoder_record, "", outputs);
+    return outputs;
+  }
   const Tensor labels = InputLabels(inputs, "labels", 2, config_.vocabulary);
   Tensor decoder_ids = InputIds(inputs, "decoder_input_ids", 2, {0, config_.vocabulary - 1});
   CROSSTALK_CHECK(decoder_ids.defined() || labels.defined(),
@@ -164,11 +190,8 @@ std::vector<NamedVariable> T5::ComputeOutputs(const Batch& inputs, OutputDetail 
   CROSSTALK_CHECK(decoder_ids.num_elements() > 0, "decoder_input_ids: ", decoder_ids.shape(), " holds nothing");
   CROSSTALK_CHECK(!labels.defined() || labels.shape() == decoder_ids.shape(), "labels: ", labels.shape(),
                   " must be as decoder_input_ids", decoder_ids.shape());
-  const Tensor mask = InputMaskOrAll(inputs, "attention_mask", ids.shape());
   const Tensor decoder_mask = InputMaskOrAll(inputs, "decoder_attention_mask", decoder_ids.shape());
 
-  const bool all = detail == OutputDetail::kAll;
-  TransformerRecord encoder_record, decoder_record;
   const Variable encoded = Encode(ids, context, mask, all ? &encoder_record : nullptr);
   const Variable hidden = Decode(encoded, mask, decoder_ids, context, decoder_mask, all ? &decoder_record : nullptr);
   const Variable logits = Logits(hidden);

@@ -41,7 +41,8 @@ struct T5Masks {
 // is ln_ppl: mean -ln p of the targets.
 //
 // Outputs reads input_ids, attention_mask [b, n]; decoder_input_ids, decoder_attention_mask, labels [b, m]. Without
-// decoder_input_ids they are the labels, shifted right.
+// decoder_input_ids they are the labels, shifted right. Of an encoder alone it reads the first two and gives its
+// output; all that needs a decoder is a usage error.
 class T5 : public Model {
  public:
   // Initial values are a function of (seed, dotted path).
@@ -85,13 +86,15 @@ class T5 : public Model {
   std::vector<NamedVariable> ComputeOutputs(const Batch& inputs, OutputDetail detail,
                                             const ForwardContext& context) const override;
 
+  bool has_decoder() const { return config_.decoder_layers > 0; }
+  void RequireDecoder() const;
   // The mask given, or that of padding.
   Tensor InputMask(const Tensor& inputs, const Tensor& mask) const;
 
   T5Config config_;
   Child<EmbeddingLayer> embedding_;
   Child<TransformerStack> encoder_;
-  Child<TransformerStack> decoder_;
+  Child<TransformerStack> decoder_;  // none of an encoder alone, and neither is the next
   Child<Classifier> classifier_;
 };
 

@@ -85,16 +85,16 @@ class FilledBlanks : public TextBeingWritten {
 
 class Reply : public TextBeingWritten {
  public:
-  Reply(std::shared_ptr<const Tokenizer> tokenizer, const Emit& emit)
-      : end_(tokenizer->special_tokens().end), pieces_(std::move(tokenizer)), shown_(emit) {}
+  Reply(const T5Config& config, std::shared_ptr<const Tokenizer> tokenizer, const Emit& emit)
+      : config_(config), pieces_(std::move(tokenizer)), shown_(emit) {}
 
   void Add(int32_t id) override {
-    if (id != end_) shown_.Add(pieces_.Add(id));
+    if (!config_.EndsText(id)) shown_.Add(pieces_.Add(id));
   }
   void End() override { shown_.Add(pieces_.Rest()); }
 
  private:
-  int32_t end_;
+  const T5Config& config_;
   TextPieces pieces_;
   Trimmed shown_;
 };
@@ -102,7 +102,9 @@ class Reply : public TextBeingWritten {
 class T5Writer : public TextWriter {
  public:
   T5Writer(const T5& model, std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(std::move(tokenizer)), writable_(WritableTokens(*tokenizer_, model.config().vocabulary)) {}
+      : config_(model.config()),
+        tokenizer_(std::move(tokenizer)),
+        writable_(WritableTokens(*tokenizer_, config_.vocabulary)) {}
 
   SearchInput Read(const std::string& text, int64_t max_length) const override {
     const std::vector<std::string> texts = SplitAtBlanks(text);
@@ -124,6 +126,7 @@ class T5Writer : public TextWriter {
     input.restrict_tokens = [this](const std::vector<int32_t>&, std::vector<bool>* allowed) {
       *allowed = writable_;
       (*allowed)[static_cast<size_t>(tokenizer_->special_tokens().end)] = true;
+      for (const int32_t end : config_.more_ends) (*allowed)[static_cast<size_t>(end)] = true;
     };
     input.max_length = max_length;
     return input;
@@ -131,7 +134,7 @@ class T5Writer : public TextWriter {
 
   std::unique_ptr<TextBeingWritten> Begin(const std::string& text, const TextBeingWritten::Emit& emit) const override {
     std::vector<std::string> texts = SplitAtBlanks(text);
-    if (texts.size() == 1) return std::make_unique<Reply>(tokenizer_, emit);
+    if (texts.size() == 1) return std::make_unique<Reply>(config_, tokenizer_, emit);
     return std::make_unique<FilledBlanks>(std::move(texts), tokenizer_, emit);
   }
 
@@ -163,6 +166,7 @@ class T5Writer : public TextWriter {
     }
   }
 
+  const T5Config& config_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<bool> writable_;
 };
@@ -175,11 +179,19 @@ Tensor Row(const std::vector<int32_t>& ids) {
 }  // namespace
 
 std::unique_ptr<TextWriter> T5::MakeWriter(std::shared_ptr<const Tokenizer> tokenizer) const {
+  if (!has_decoder()) return nullptr;
   return std::make_unique<T5Writer>(*this, std::move(tokenizer));
 }
 
 Batch T5::TextInputs(const std::shared_ptr<const Tokenizer>& tokenizer, const InspectedText& text) const {
   CROSSTALK_CHECK_FIELD(!text.second, "second", "is for a model of two segments; a T5 reads one text");
+  if (!has_decoder()) {
+    CROSSTALK_CHECK_FIELD(!text.target, "target", "is for a model with a decoder beside its encoder");
+    std::vector<int32_t> ids = EncodeBlanks(SplitAtBlanks(text.text), *tokenizer);
+    Batch batch;
+    batch.Add("input_ids", Row(ids));
+    return batch;
+  }
   const std::unique_ptr<TextWriter> writer = MakeWriter(tokenizer);
   SearchInput input = writer->Read(text.text, writer->Defaults(text.text).max_length);
   const int32_t end = tokenizer->special_tokens().end;

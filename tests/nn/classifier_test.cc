@@ -20,12 +20,11 @@ class TinyModel : public Module {
         embedding(this, "embedding", kRows, kWidth, 1.0),
         classifier(this, "classifier", kind, kClasses, embedding) {}
   // BERT's: the bias is the model's own parameter.
-  TinyModel(ClassifierKind kind, ClassifierForm::TiedScale tied_scale)
+  TinyModel(ClassifierKind kind, LogitScale scale_kind)
       : Module(Initializer(1, DType::kFloat64)),
         embedding(this, "embedding", kRows, kWidth, 1.0),
         bias(AddVector("bias", {kClasses}, InitialValues::Normal(1.0))),
-        classifier(this, "classifier", kind, kClasses, embedding,
-                   ClassifierForm{.tied_scale = tied_scale, .bias = bias}) {}
+        classifier(this, "classifier", kind, kClasses, embedding, ClassifierForm{.scale = scale_kind, .bias = bias}) {}
   Child<EmbeddingLayer> embedding;
   Variable bias;
   Child<Classifier> classifier;
@@ -60,13 +59,13 @@ TEST(ClassifierTest, LogitsAreProductsWithTheRowsOfTheClasses) {
 }
 
 TEST(ClassifierTest, AFormHasItsScaleAndTheBiasOfItsMaker) {
-  using enum ClassifierForm::TiedScale;
-  for (const ClassifierForm::TiedScale tied_scale : {kInverseRoot, kOne}) {
-    const TinyModel with(ClassifierKind::kTied, tied_scale), without(ClassifierKind::kTied);
+  using enum LogitScale;
+  for (const LogitScale scale_kind : {kIfTied, kNever}) {
+    const TinyModel with(ClassifierKind::kTied, scale_kind), without(ClassifierKind::kTied);
     EXPECT_EQ(with.Parameters().back().name, "bias");
     const Tensor logits = with.classifier->Logits(Hidden()).value();
     const Tensor plain = without.classifier->Logits(Hidden()).value();  // the same table: values follow from paths
-    const double scale = tied_scale == kOne ? std::sqrt(3.0) : 1.0;
+    const double scale = scale_kind == kNever ? std::sqrt(3.0) : 1.0;
     for (int64_t i = 0; i < 4 * kClasses; ++i) {
       EXPECT_NEAR(logits.data<double>()[i],
                   scale * plain.data<double>()[i] + with.bias.value().data<double>()[i % kClasses], 1e-14);
@@ -89,8 +88,8 @@ void ExpectTheLossOfItsLogits(const TinyModel& model) {
 TEST(ClassifierTest, TheLossIsThatOfItsLogits) {
   ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kTied));
   ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kUntied));
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kTied, ClassifierForm::TiedScale::kOne));
-  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kUntied, ClassifierForm::TiedScale::kOne));
+  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kTied, LogitScale::kNever));
+  ExpectTheLossOfItsLogits(TinyModel(ClassifierKind::kUntied, LogitScale::kNever));
 }
 
 TEST(ClassifierTest, RefusesOtherWidthsAndTooManyClasses) {

@@ -99,7 +99,7 @@ TEST(MeshT5Test, ComputesWhatItsAuthorsCodeDoes) {
   int compared = 0;
   for (const NamedTensor& wanted : golden.expected.tensors) {
     if (!wanted.name.starts_with("grad.")) continue;
-    const NamedParameter& parameter = parameters.at(names.Usual(wanted.name.substr(5), false));
+    const NamedParameter& parameter = parameters.at(names.Usual(wanted.name.substr(5), {}));
     const Tensor got = ToPublished(parameter.value.grad(), names.UsualName(parameter.name).layout, parameter, 128);
     const Tensor values = wanted.tensor.To(DType::kFloat64);
     ASSERT_EQ(got.shape(), values.shape()) << wanted.name;
@@ -476,6 +476,38 @@ TEST_F(ForgedMeshTest, OptionsSayWhatNothingElseDoes) {
   Refused({"dynamic: is needed"}, {.feed_forward = relu, .dynamic = "Xl,Ml"});
   ImportModel(In(), dir_ / "model", {.mesh = {.feed_forward = relu, .dynamic = "Ml"}});
   EXPECT_TRUE(static_cast<const T5Config&>(LoadAnyModel(dir_ / "model", {}).model->config()).encoder_self.mixing.P_Ml);
+}
+
+// The layer over the encoder's output takes what is said of the self-attention, its parent, unless its own line
+// differs.
+TEST_F(ForgedMeshTest, ALayerInheritsWhatIsSaidOfItsParent) {
+  T5Config config = SmallConfig();
+  config.SetAttention(Talking({.P_l = true, .P_w = true, .P_Ml = true}));
+  Begin(config);
+  const std::string own = "decoder/TalkingHeadsEncDecAttention.dynamic_projections";
+  Configure(own, "None");
+  Refused({"dynamic: is needed", "layer_001/TalkingHeadsEncDecAttention/logits/logits_dynamic_0"});
+  Configure(own, "['x2l']");
+  ImportModel(In(), dir_ / "other", {});
+  EXPECT_TRUE(LoadAnyModel(dir_ / "other", {}).model->AttentionPlaces()[2].config.mixing.P_Xl);
+  Configure(own, "");
+  for (const char* stack : {"encoder/", "decoder/"}) {
+    Configure(StrCat(stack, "TalkingHeadsSelfAttention.dynamic_projections"), "");
+  }
+  Configure("TalkingHeadsSelfAttention.dynamic_projections", "['m2l']");
+  ImportModel(In(), dir_ / "model", {});
+  EXPECT_EQ(LoadAnyModel(dir_ / "model", {}).model->config().ToJson(), config.ToJson());
+
+  Begin(SmallConfig());
+  std::filesystem::remove_all(dir_ / "model");
+  Configure("SelfAttention.fold_scaling_into_initializer", "False");
+  for (const char* stack : {"encoder/", "decoder/"}) {
+    Configure(StrCat(stack, "SelfAttention.fold_scaling_into_initializer"), "True");
+  }
+  Configure("decoder/EncDecAttention.fold_scaling_into_initializer", "False");
+  Refused({"decoder/EncDecAttention.fold_scaling_into_initializer"});
+  Configure("decoder/EncDecAttention.fold_scaling_into_initializer", "");
+  ImportModel(In(), dir_ / "model", {});
 }
 
 // Heads that talk as the identity, added to a T5 without, are written as talking heads.
