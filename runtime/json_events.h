@@ -16,8 +16,8 @@ class JsonEvents {
   virtual ~JsonEvents() = default;
   virtual void OnNull(size_t offset) = 0;
   virtual void OnBool(bool value, size_t offset) = 0;
-  virtual void OnUnsigned(uint64_t value, size_t offset) = 0;  // an integer written without a minus sign
-  virtual void OnNegative(int64_t value, size_t offset) = 0;   // with one ("-0" too)
+  virtual void OnUnsigned(uint64_t value, size_t offset) = 0;        // an integer written without a minus sign
+  virtual void OnNegative(int64_t value, size_t offset) = 0;         // with one ("-0" too)
   virtual void OnBigInteger(std::string digits, size_t offset) = 0;  // fits neither; with its sign
   virtual void OnDouble(double value, size_t offset) = 0;
   virtual void OnString(std::string value, size_t offset) = 0;
