@@ -164,6 +164,7 @@ int Train(const OptionTable& options, RankGroup* ranks) {
                " attention");
   PrintMessage("data: ", run.data().description, "; ", run.data().tokenizer->kind(), " tokenizer, ",
                run.data().tokenizer->vocab_size(), " ids");
+  for (const std::string& remark : run.data().remarks) PrintMessage("note: ", remark);
   for (const TextSource* text : {run.data().corpus.training.get(), run.data().corpus.validation.get()}) {
     if (text == nullptr) continue;
     const std::string warning = UnknownTokensWarning(*text, *run.data().tokenizer);

@@ -88,7 +88,7 @@ const std::vector<std::string>& NamedTokenizers() {
   return names;
 }
 
-std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
+std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config, std::vector<std::string>* remarks) {
   const TokenizerNeeds& needs = ObjectiveOf(config).tokenizer;
   if (config.data.tokenizer == "bytes") return MakeByteTokenizer(needs.sentinels, needs.mask_tokens);
   std::error_code error;
@@ -97,7 +97,7 @@ std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config) {
     FailField(ErrorKind::kData, "tokenizer", Quoted(config.data.tokenizer), " is neither ",
               Join(NamedTokenizers(), " nor "), " nor a file", DidYouMean(name, NamedTokenizers()));
   }
-  return OpenTokenizer(config.data.tokenizer, needs.sentinels);
+  return OpenTokenizer(config.data.tokenizer, needs.sentinels, remarks);
 }
 
 std::string UnknownTokensWarning(const TextSource& text, const Tokenizer& tokenizer) {
@@ -158,7 +158,7 @@ TrainingData OpenTrainingData(const TrainingConfig& config, std::shared_ptr<cons
   } else if (IsTrained(config)) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, stop);
   } else {
-    data.tokenizer = LoadNamedTokenizer(config);
+    data.tokenizer = LoadNamedTokenizer(config, &data.remarks);
   }
   CheckKept(*data.tokenizer, ObjectiveOf(config).tokenizer.sentinels);
   return data;
@@ -172,7 +172,7 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
   if (kept_tokenizer != nullptr) {
     data.tokenizer = std::move(kept_tokenizer);
   } else if (!IsTrained(config)) {
-    data.tokenizer = LoadNamedTokenizer(config);
+    data.tokenizer = LoadNamedTokenizer(config, &data.remarks);
   } else if (data.corpus.training->num_bytes().value_or(INT64_MAX) <= quick_bytes) {
     data.tokenizer = TrainNamedTokenizer(config, data.corpus, {});
   }

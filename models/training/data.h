@@ -23,6 +23,7 @@ struct TrainingData {
   // Of all text of both parts; of text without an end, of samples; of tasks, of their rows. Runs with different ones
   // did not see the same. "KIND:DIGITS"; two of different kinds tell nothing about each other.
   std::string fingerprint;
+  std::vector<std::string> remarks;  // on the tokenizer's files, sentences for the user
 };
 
 // Opens the corpus; makes, loads or trains the tokenizer. A run that goes on, or has its weights from another, gives
@@ -39,7 +40,8 @@ TrainingData CheckTrainingData(const TrainingConfig& config, std::shared_ptr<con
 // The tokenizers that are made here: all that the field "tokenizer" can be but a file's path.
 const std::vector<std::string>& NamedTokenizers();
 // One that needs no text: of bytes, or from a file. Error(kData) of the field "tokenizer" for anything else.
-std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config);
+std::unique_ptr<Tokenizer> LoadNamedTokenizer(const TrainingConfig& config,
+                                              std::vector<std::string>* remarks = nullptr);
 
 // A sentence for the user where the tokenizer does not know more than a hundredth of a text's tokens, on a sample: a
 // model learns the unknown token quickly, and its measure says little. Empty otherwise.
