@@ -27,7 +27,7 @@ void FuzzTokenizerFolder(std::string_view input) {
   }
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<std::string> remarks;
-  if (!Accepts([&] { tokenizer = OpenTokenizer(dir.path(), 3, &remarks); })) return;
+  if (!Accepts([&] { tokenizer = OpenTokenizer(dir.path(), kDefaultSentinels, &remarks); })) return;
   RequireTokenizer(*tokenizer, input);
   Accepts([&] { tokenizer->PublishedFiles(); });
 }
