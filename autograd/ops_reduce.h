@@ -15,8 +15,8 @@ Variable Mean(const Variable& x, const std::vector<int>& dims = {}, KeepDims kee
 Variable Max(const Variable& x, const std::vector<int>& dims = {}, KeepDims keep = KeepDims::kNo);
 // log Σ exp x over one dimension; a slice of only -inf gives -inf and no gradient.
 Variable LogSumExp(const Variable& x, int dim, KeepDims keep = KeepDims::kNo);
-// exp x / Σ exp x over one dimension. A slice of only -inf (every position masked) gives zeros and zero
-// gradients, never NaN.
+// exp x / Σ exp x over one dimension. A slice with nothing above -1e38 (kernels::kHiddenLogit: every position masked)
+// gives zeros and zero gradients, never NaN.
 Variable Softmax(const Variable& x, int dim = -1);
 Variable LogSoftmax(const Variable& x, int dim = -1);
 

@@ -45,7 +45,7 @@ double RowExpSum(int64_t n, const T* x, T shift, T* y) {
 template <typename T>
 void SoftmaxRow(int64_t n, const T* x, T* y) {
   const T max = MaxOf(n, x);
-  if (max == kNone<T>) {
+  if (max <= T(kHiddenLogit)) {
     std::fill_n(y, n, T(0));
     return;
   }
@@ -97,10 +97,10 @@ void ColumnsMax(int64_t n, int64_t cols, int64_t stride, const T* x, T* max) {
   }
 }
 
-// -infinity becomes 0, so that e^(x - shift) is 0 and not NaN in a column of nothing else.
+// A maximum up to `hidden` becomes 0, so that e^(x - shift) is 0 in a column of nothing else, and not NaN.
 template <typename T>
-void FiniteShift(int64_t cols, const T* max, T* shift) {
-  for (int64_t j = 0; j < cols; ++j) shift[j] = max[j] == kNone<T> ? T(0) : max[j];
+void FiniteShift(int64_t cols, T hidden, const T* max, T* shift) {
+  for (int64_t j = 0; j < cols; ++j) shift[j] = max[j] <= hidden ? T(0) : max[j];
 }
 
 // y = e^(x - shift) and its column sums, in blocks of rows.
@@ -127,7 +127,7 @@ void SoftmaxColumns(int64_t n, int64_t cols, int64_t stride, const T* x, T* y) {
   HWY_ALIGN T shift[kSoftmaxColumns];
   HWY_ALIGN T sum[kSoftmaxColumns];
   ColumnsMax(n, cols, stride, x, shift);
-  FiniteShift(cols, shift, shift);
+  FiniteShift(cols, T(kHiddenLogit), shift, shift);
   ColumnsExpSum(n, cols, stride, x, shift, y, stride, sum);
   for (int64_t j = 0; j < cols; ++j) sum[j] = sum[j] == T(0) ? T(0) : 1 / sum[j];
   for (int64_t r = 0; r < n; ++r) {
@@ -163,7 +163,7 @@ void ColumnsLogSumExp(int64_t n, int64_t cols, int64_t stride, const T* x, T* re
   HWY_ALIGN T sum[kSoftmaxColumns];
   HWY_ALIGN T row[kSoftmaxColumns];
   ColumnsMax(n, cols, stride, x, shift);
-  FiniteShift(cols, shift, shift);
+  FiniteShift(cols, kNone<T>, shift, shift);
   ColumnsExpSum(n, cols, stride, x, shift, row, 0, sum);
   for (int64_t j = 0; j < cols; ++j) {
     result[j] = static_cast<T>(static_cast<double>(shift[j]) + Log(static_cast<double>(sum[j])));
@@ -174,7 +174,7 @@ template <typename T>
 void ColumnsScaledExp(int64_t n, int64_t cols, int64_t stride, const T* x, const T* shift, const T* scale, T* y) {
   const Tag<T> d;
   HWY_ALIGN T finite[kSoftmaxColumns];
-  FiniteShift(cols, shift, finite);
+  FiniteShift(cols, kNone<T>, shift, finite);
   for (int64_t r = 0; r < n; ++r) {
     T* row = y + r * stride;
     Map2(cols, x + r * stride, finite, row, [&](auto v, auto m) HWY_ATTR { return ExpFull(d, hn::Sub(v, m)); });

@@ -1,6 +1,6 @@
 // Softmax and log-sum-exp over the middle dimension of contiguous x[outer, reduced, inner]; inner = 1 are rows.
-// -infinity takes no part; where nothing takes part (a wholly masked query) softmax gives zeros, its gradient gives
-// zeros, and log-sum-exp gives -infinity.
+// -infinity takes no part, and in a softmax neither does any x up to kHiddenLogit. Where nothing takes part (a query
+// that sees nothing) softmax gives zeros, its gradient gives zeros; log-sum-exp of -infinity alone gives -infinity.
 #pragma once
 
 #include <cmath>
@@ -8,6 +8,11 @@
 #include <limits>
 
 namespace crosstalk::kernels {
+
+// A query does not see a position whose logit is this or less: an additive mask may be -infinity, the smallest float or
+// whatever lies far below every real logit. The softmax and the fused attention share this definition. Beside a logit
+// above it the weight is 0 anyway: two numbers of this size, in double too, are equal or differ by 1e22 and more.
+inline constexpr float kHiddenLogit = -1e38f;
 
 // y = e^(x - max x) / Σ e^(x - max x). y may be x.
 template <typename T>

@@ -14,6 +14,7 @@
 #include "crosstalk/kernels/attention/plan.h"
 #include "crosstalk/kernels/attention/products-inl.h"
 #include "crosstalk/kernels/philox-inl.h"
+#include "crosstalk/kernels/softmax.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,9 +22,9 @@ namespace crosstalk::kernels::HWY_NAMESPACE {
 
 // A masked logit: minus infinity for every purpose, but finite, so that differences of two are no NaN.
 inline constexpr float kMaskedLogit = -3.0e38f;
-// The maximum of a row that has seen no attended position yet: below every logit that counts, and above a masked one
+// The maximum of a row that has seen no position yet: no logit that counts is as low, and a masked one is lower
 // whatever was added to it.
-inline constexpr float kNoRowMax = -1.0e38f;
+inline constexpr float kNoRowMax = kHiddenLogit;
 // A row's running maximum is raised when a logit exceeds it by this much: e^60 · 2^40 terms stay within a float.
 inline constexpr float kRowMaxSlack = 60.0f;
 // A lower bound on the only weight of a row: e^x · (1 / e^x), rounded twice.
@@ -85,6 +86,8 @@ HWY_INLINE void ExponentialsOnline(int64_t heads, int64_t rows, int64_t first_ro
         max = hn::Set(d, RaiseRowMax(hn::GetLane(hn::MaxOfLanes(d, largest)), row_max + k * rows + q, row_sums,
                                      [&](float factor) { rescale(k, q, factor); }));
       }
+      // e^(L - 0) of hidden logits is 0, also where L is kNoRowMax itself; NaN stays NaN.
+      if (HWY_UNLIKELY(row_max[k * rows + q] == kNoRowMax)) max = hn::Zero(d);
       CROSSTALK_UNROLL
       for (int i = 0; i < kPartialSums; i += kLanes) {
         auto sum = hn::Load(d, row_sums + i);

@@ -240,11 +240,13 @@ HWY_INLINE void LogitsOfRow(const Strip& strip, const RowMask& mask, const float
   std::fill(L + mask.visible, L + strip.columns, kMaskedLogit);
 }
 
+// 0 where all are hidden, so that e^(L - 0) is 0.
 HWY_INLINE float LargestOf(int64_t columns, const float* row) {
   const Tag<float> d;
   auto largest = hn::Set(d, kNoRowMax);
   for (int64_t j = 0; j < columns; j += kLanes) largest = hn::Max(largest, hn::Load(d, row + j));
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
+  const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+  return max == kNoRowMax ? 0.0f : max;
 }
 
 // Σ e^(L - row_max), in partial sums of positions j mod kPartialSums.

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "crosstalk/kernels/softmax.h"
+
 namespace crosstalk::kernels::reference {
 
 // A row-major array of rank ≤ 4 that owns its elements. Rank 0 means an absent tensor.
@@ -201,19 +203,22 @@ Array<T> ConvolveBackward(const Array<T>& S, const Array<T>& filter, int64_t lef
   return dS;
 }
 
-// W[b, n, m, h] = softmax over m of L where mask attends; a query without any gets zeros.
+// W[b, n, m, h] = softmax over m of L where mask attends and L is above kHiddenLogit; a query without any gets zeros.
 template <typename T>
 Array<T> MaskedSoftmax(const Array<T>& L, const Array<uint8_t>& mask) {
   Array<T> W(L.sizes());
   for (int64_t b = 0; b < L.size(0); ++b)
     for (int64_t n = 0; n < L.size(1); ++n)
       for (int64_t h = 0; h < L.size(3); ++h) {
+        const auto sees = [&](int64_t m) {
+          return (!mask.present() || mask(b, n, m)) && L(b, n, m, h) > T(kHiddenLogit);
+        };
         T largest = -std::numeric_limits<T>::infinity();
         for (int64_t m = 0; m < L.size(2); ++m)
-          if (!mask.present() || mask(b, n, m)) largest = std::max(largest, L(b, n, m, h));
+          if (sees(m)) largest = std::max(largest, L(b, n, m, h));
         T sum = 0;
         for (int64_t m = 0; m < L.size(2); ++m)
-          if (!mask.present() || mask(b, n, m)) sum += W(b, n, m, h) = std::exp(L(b, n, m, h) - largest);
+          if (sees(m)) sum += W(b, n, m, h) = std::exp(L(b, n, m, h) - largest);
         for (int64_t m = 0; m < L.size(2); ++m)
           if (sum > 0) W(b, n, m, h) /= sum;
       }

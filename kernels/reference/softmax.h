@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "crosstalk/kernels/softmax.h"
+
 namespace crosstalk::kernels::reference {
 
-// Nothing but -infinity: zeros.
+// Nothing above kHiddenLogit: zeros.
 template <typename T>
 void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
   for (int64_t o = 0; o < outer; ++o) {
@@ -19,7 +21,7 @@ void Softmax(int64_t outer, int64_t reduced, int64_t inner, const T* x, T* y) {
       }
       T sum = 0;
       for (int64_t r = 0; r < reduced; ++r) {
-        const bool counts = x[at + r * inner] > -std::numeric_limits<T>::infinity();
+        const bool counts = x[at + r * inner] > T(kHiddenLogit);
         y[at + r * inner] = counts ? std::exp(x[at + r * inner] - max) : T(0);
         sum += y[at + r * inner];
       }

@@ -61,6 +61,21 @@ TEST_P(SoftmaxTest, MatchesTheReferenceDouble) { CheckSoftmax<double>(); }
 
 TEST_P(SoftmaxTest, NothingToAttendToGivesZeros) {
   const float minus_infinity = -std::numeric_limits<float>::infinity();
+  for (const float hidden : {kHiddenLogit, std::numeric_limits<float>::lowest()}) {
+    for (const int64_t inner : {1, 5}) {
+      std::vector<float> x(19 * inner, hidden), y(x.size(), 7);
+      Softmax(1, 19, inner, x.data(), y.data());
+      EXPECT_EQ(y, std::vector<float>(x.size())) << hidden;
+      x[7 * inner] = std::nextafter(kHiddenLogit, 0.0f);  // alone it has all of the weight
+      Softmax(1, 19, inner, x.data(), y.data());
+      EXPECT_EQ(y[7 * inner], 1.0f);
+      EXPECT_EQ(std::count(y.begin(), y.end(), 0.0f), std::ssize(y) - 1);
+      const std::vector<double> wide(19 * inner, double{hidden});
+      std::vector<double> wide_y(wide.size(), 7);
+      Softmax(1, 19, inner, wide.data(), wide_y.data());
+      EXPECT_EQ(wide_y, std::vector<double>(wide.size())) << hidden;
+    }
+  }
   for (const int64_t inner : {1, 5}) {
     for (int64_t n = 1; n <= kMaxLength; ++n) {
       const std::vector<float> x(n * inner, minus_infinity), zeros(n * inner), dy(n * inner, 1);

@@ -1,6 +1,7 @@
 // `crosstalk attend` as a user runs it, from file to file. What it computes is tested in tests/nn/attention_*_test.cc.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -165,14 +166,37 @@ TEST_F(AttendTest, WhatIsNotFiniteIsANumericalFailureThatNamesIt) {
   Succeeded(attend());
 }
 
-TEST_F(AttendTest, ABiasOfMinusInfinityHidesAPair) {
-  std::vector<NamedTensor> tensors = Tensors(DType::kFloat64);
-  for (NamedTensor& entry : tensors) {
-    if (entry.name == "bias") entry.tensor.data<double>()[1] = -INFINITY;
-  }
-  WriteSafetensors(In(), tensors);
-  for (const char* precision : {"fp32", "float", "bf16", "double"}) {
-    Succeeded(RunCommand({"attend", In(), "--output", Out(), "--precision", precision}));
+// W is the composed implementation's, Y by default the fused one's.
+TEST_F(AttendTest, ABiasFarBelowEveryLogitHidesWhatTheMaskWould) {
+  constexpr int64_t kQuery = 2;  // all of it is hidden
+  for (const double hidden : {-1e38, -3.4e38, double{-INFINITY}}) {
+    std::vector<NamedTensor> tensors = Tensors(DType::kFloat64);
+    for (NamedTensor& entry : tensors) {
+      if (entry.name != "bias") continue;
+      for (int64_t head = 0; head < case_.config.h; ++head) {
+        std::fill_n(entry.tensor.data<double>() + (head * case_.n + kQuery) * case_.m, case_.m, hidden);
+      }
+    }
+    WriteSafetensors(In(), tensors);
+    for (const std::vector<std::string>& how :
+         std::vector<std::vector<std::string>>{{"--precision", "fp32"},
+                                               {"--precision", "fp32", "--implementation", "composed"},
+                                               {"--precision", "bf16"},
+                                               {"--precision", "double"}}) {
+      SCOPED_TRACE(StrCat(hidden, " ", ::testing::PrintToString(how)));
+      Succeeded(RunCommand(Joined({"attend", In(), "--output", Out()}, how)));
+      const TensorFile out = ReadSafetensors(Out());
+      for (const char* name : {"Y", "W", "dX"}) {
+        const Array<double> result = ToArray(out.At(name));
+        const auto row = std::ssize(result.values()) / (case_.b * case_.n);
+        const auto is_zero = [&](int64_t query) {
+          const auto begin = result.values().begin() + query * row;
+          return std::all_of(begin, begin + row, [](double x) { return x == 0; });
+        };
+        EXPECT_TRUE(is_zero(kQuery)) << name;
+        EXPECT_FALSE(is_zero(kQuery + 1)) << name;
+      }
+    }
   }
 }
 

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/kernels/softmax.h"
 #include "crosstalk/runtime/threads_scope.h"
+#include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"
 
 namespace crosstalk::kernels {
@@ -374,6 +376,42 @@ TEST(AttentionTest, TheMaskStandsAboveAnyBias) {
       EXPECT_EQ(results.O, expected.O) << bias;
       EXPECT_EQ(results.dK, expected.dK) << bias;
       EXPECT_EQ(results.dbias, expected.dbias) << bias;
+    }
+  }
+}
+
+// An additive mask gives what the mask gives, to the last bit: whole rows, whole chunks, and parts of them. A
+// convolution reads hidden logits all the same; there the reference says what is right.
+TEST(AttentionTest, ABiasFarBelowEveryLogitHidesAsTheMaskDoes) {
+  for (const Kind& kind : kKinds) {
+    AttentionShape s = OfKind(kind, Shape(1, 7, 70, 3, 4, 5, 4, 7));
+    s.bias = AttentionBias::kDense;
+    for (const Precision precision : {Precision::kFloat32, Precision::kBFloat16}) {
+      s.precision = precision;
+      AttentionProblem p(s), masked(s);
+      const auto hides = [&](int64_t query, int64_t position) {
+        return query % 3 == 0 || (query % 3 == 1 && position < 40) || position % 4 == 0;
+      };
+      for (int64_t i = 0; i < s.n; ++i) {
+        for (int64_t j = 0; j < s.m; ++j) masked.attention_mask.push_back(!hides(i, j));
+      }
+      masked.call.attention_mask = masked.attention_mask.data();
+      const AttentionResults<float> expected = FusedAttention(masked);
+      for (const float hidden :
+           {kHiddenLogit, std::numeric_limits<float>::lowest(), -std::numeric_limits<float>::infinity()}) {
+        SCOPED_TRACE(StrCat(kind.name, ", ", hidden, precision == Precision::kFloat32 ? "" : ", bfloat16"));
+        for (int64_t i = 0; i < s.h * s.n * s.m; ++i) {
+          if (hides(i / s.m % s.n, i % s.m)) p.bias[static_cast<size_t>(i)] = hidden;
+        }
+        if (kind.convolved) {
+          if (precision == Precision::kFloat32) ExpectEqual(p, 1.0);
+          continue;
+        }
+        const AttentionResults<float> results = FusedAttention(p);
+        AttentionResults<float>::ForEach([&](const char* name, Floats AttentionResults<float>::*member) {
+          EXPECT_EQ(results.*member, expected.*member) << name;
+        });
+      }
     }
   }
 }
