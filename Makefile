@@ -137,7 +137,7 @@ REQUIRED_CPPFLAGS := -I$(BUILD)/include -I. -MD -MP -DHWY_DISABLED_TARGETS=$(DIS
 REQUIRED_CXXFLAGS := -std=c++20 -fopenmp -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffp-contract=off \
     -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-pragmas -Wno-psabi
 REQUIRED_LDFLAGS := -fopenmp
-LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lutf8proc -lsnappy -lpthread
+LDLIBS := -lhwy -ldl -lsentencepiece -lsentencepiece_train -lutf8proc -lsnappy -lz -lpthread
 TEST_LDLIBS := -lgtest
 ifneq ($(SANITIZE),)
 REQUIRED_CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer

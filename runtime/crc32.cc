@@ -21,8 +21,6 @@ constexpr CrcTable MakeTable(uint32_t polynomial) {
   return table;
 }
 
-constexpr CrcTable kPng = MakeTable(0xEDB88320u);
-
 // tables[k][byte]: what a byte does to the checksum with k bytes of zeros after it, so that eight bytes are looked up
 // side by side.
 constexpr std::array<CrcTable, 8> MakeTables(uint32_t polynomial) {
@@ -36,32 +34,32 @@ constexpr std::array<CrcTable, 8> MakeTables(uint32_t polynomial) {
   return tables;
 }
 
-constexpr std::array<CrcTable, 8> kCastagnoli = MakeTables(0x82F63B78u);
+using CrcTables = std::array<CrcTable, 8>;
+constexpr CrcTables kPng = MakeTables(0xEDB88320u);
+constexpr CrcTables kCastagnoli = MakeTables(0x82F63B78u);
 static_assert(std::endian::native == std::endian::little, "eight bytes are read as one number");
 
-uint32_t AddByte(const CrcTable& table, uint32_t crc, char byte) {
-  return crc >> 8 ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
-}
-
-}  // namespace
-
-uint32_t Crc32Of(std::string_view bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) crc = AddByte(kPng, crc, c);
-  return ~crc;
-}
-
-void Crc32c::Add(std::string_view bytes) {
-  uint32_t crc = state_;
+uint32_t AddBytes(const CrcTables& tables, uint32_t crc, std::string_view bytes) {
   for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
     uint64_t eight;
     std::memcpy(&eight, bytes.data(), 8);
     eight ^= crc;
     crc = 0;
-    for (size_t i = 0; i < 8; ++i) crc ^= kCastagnoli[7 - i][eight >> 8 * i & 0xFF];
+    for (size_t i = 0; i < 8; ++i) crc ^= tables[7 - i][eight >> 8 * i & 0xFF];
   }
-  for (const char c : bytes) crc = AddByte(kCastagnoli[0], crc, c);
-  state_ = crc;
+  for (const char c : bytes) crc = crc >> 8 ^ tables[0][(crc ^ static_cast<unsigned char>(c)) & 0xFF];
+  return crc;
+}
+
+}  // namespace
+
+void Crc32::Add(std::string_view bytes) { state_ = AddBytes(kPng, state_, bytes); }
+void Crc32c::Add(std::string_view bytes) { state_ = AddBytes(kCastagnoli, state_, bytes); }
+
+uint32_t Crc32Of(std::string_view bytes) {
+  Crc32 crc;
+  crc.Add(bytes);
+  return crc.value();
 }
 
 uint32_t Crc32cOf(std::string_view bytes) {

@@ -6,11 +6,20 @@
 
 namespace crosstalk {
 
-// CRC-32 of PNG and zlib: polynomial 0x04c11db7; of "123456789" cbf43926.
+// CRC-32 of PNG, gzip and zip: polynomial 0x04c11db7; of "123456789" cbf43926. Of bytes that are added one piece after
+// the other.
+class Crc32 {
+ public:
+  void Add(std::string_view bytes);
+  uint32_t value() const { return ~state_; }
+
+ private:
+  uint32_t state_ = ~uint32_t{0};
+};
 uint32_t Crc32Of(std::string_view bytes);
 
-// CRC-32C (Castagnoli) of TensorFlow's records and checkpoints: polynomial 0x1edc6f41; of "123456789" e3069283. Of
-// bytes that are added one piece after the other.
+// CRC-32C (Castagnoli) of TensorFlow's records and checkpoints: polynomial 0x1edc6f41; of "123456789" e3069283. The
+// same.
 class Crc32c {
  public:
   void Add(std::string_view bytes);
