@@ -7,12 +7,14 @@
 #include <string>
 
 #include "crosstalk/models/text/pair_encoding.h"
+#include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tools/command.h"
@@ -22,7 +24,7 @@ namespace crosstalk {
 namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20;
-constexpr size_t kOutputPiece = size_t{1} << 16;
+constexpr size_t kInputPiece = size_t{1} << 16, kOutputPiece = size_t{1} << 16;
 
 struct TokenizeSettings {
   std::string tokenizer;
@@ -57,22 +59,27 @@ class Lines {
  public:
   explicit Lines(const std::string& path) : name_(path == "-" ? "standard input" : path) {
     if (path == "-") return;
-    if (KindOf(path) == PathKind::kDirectory) Fail(ErrorKind::kData, path, ": is a folder; a file of lines is read");
-    file_.open(path, std::ios::binary);
-    if (!file_) Fail(ErrorKind::kData, path, ": cannot be read");
+    if (KindOf(path) == PathKind::kOther) {  // a pipe of a shell's, say
+      pipe_.open(path, std::ios::binary);
+      if (!pipe_) Fail(ErrorKind::kData, path, ": cannot be read");
+      stream_ = &pipe_;
+      return;
+    }
+    stream_ = nullptr;
+    file_.emplace(path);
+    reader_.emplace(*file_);
+    FillPiece();
+    RefuseIfNoText(path, piece_);
   }
 
   bool Next(std::string* line) {
-    std::istream& in = file_.is_open() ? static_cast<std::istream&>(file_) : std::cin;
     line->clear();
     ++number_;
-    char c;
-    while (in.get(c)) {
+    for (char c; Get(&c);) {
       if (c == '\n') return true;
       line->push_back(c);
       if (line->size() > kMaxLine) Refuse("is longer than ", kMaxLine, " bytes");
     }
-    if (in.bad()) Fail(ErrorKind::kData, name_, ": cannot be read to its end");
     return !line->empty();
   }
 
@@ -82,8 +89,30 @@ class Lines {
   }
 
  private:
+  bool Get(char* c) {
+    if (stream_ != nullptr) {
+      if (stream_->get(*c)) return true;
+      if (stream_->bad()) Fail(ErrorKind::kData, name_, ": cannot be read to its end");
+      return false;
+    }
+    if (at_ == piece_.size()) FillPiece();
+    if (piece_.empty()) return false;
+    *c = piece_[at_++];
+    return true;
+  }
+  void FillPiece() {
+    piece_.resize(kInputPiece);
+    piece_.resize(reader_->Read(piece_.data(), piece_.size()));
+    at_ = 0;
+  }
+
   std::string name_;
-  std::ifstream file_;
+  std::istream* stream_ = &std::cin;  // null: a file, packed or not
+  std::ifstream pipe_;
+  std::optional<FileReader> file_;
+  std::optional<PackedReader> reader_;
+  std::string piece_;
+  size_t at_ = 0;
   int64_t number_ = 0;
 };
 

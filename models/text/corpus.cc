@@ -11,6 +11,7 @@
 #include "crosstalk/models/text/text_section.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/utf8.h"
 
@@ -130,7 +131,7 @@ class FileSource : public TextSource {
   Fail(ErrorKind::kData, path, ": cannot be read: ", error.message());
 }
 
-// The text files of a folder and of those within it, relative to it.
+// The text files of a folder and of those within it, relative to it, in the order of their names without ".gz".
 std::vector<std::string> ListTexts(const std::string& folder, const StopRequest& stop) {
   std::vector<std::string> names;
   std::error_code error;
@@ -141,16 +142,41 @@ std::vector<std::string> ListTexts(const std::string& folder, const StopRequest&
       entry.disable_recursion_pending();
       continue;
     }
-    const std::string extension = entry->path().extension().string();
-    if (extension != ".txt" && extension != ".jsonl") continue;
+    const std::string path = entry->path().string();
+    const std::string_view name = WithoutGz(path);
+    const bool is_text = name.ends_with(".txt") || name.ends_with(".jsonl");
     std::error_code unknown;
+    const bool is_link = entry->is_symlink(unknown);
+    if (!is_text && !is_link) continue;
     const fs::file_status status = entry->status(unknown);
-    if (status.type() == fs::file_type::none) FailReading(entry->path().string(), unknown);
-    if (fs::is_regular_file(status)) names.push_back(entry->path().lexically_relative(folder).generic_string());
+    // A link that no text is named for may lead nowhere.
+    if (status.type() == fs::file_type::none && is_text) FailReading(path, unknown);
+    if (is_link && fs::is_directory(status)) {
+      Fail(ErrorKind::kData, path,
+           ": is a link to a folder, whose texts would be left out; put the folder in its place, ",
+           "or give its own path");
+    }
+    if (!is_text) continue;
+    if (!fs::is_regular_file(status)) {
+      Fail(ErrorKind::kData, path, ": ",
+           status.type() == fs::file_type::not_found ? "is a link to a file that is not there"
+           : fs::is_directory(status)                ? "is a folder under the name of a text"
+                                                     : "is no regular file",
+           "; remove or rename it");
+    }
+    names.push_back(entry->path().lexically_relative(folder).generic_string());
   }
   if (error) FailReading(folder, error);
-  if (names.empty()) Fail(ErrorKind::kData, folder, ": the folder has no .txt or .jsonl files");
-  std::sort(names.begin(), names.end());
+  if (names.empty()) {
+    Fail(ErrorKind::kData, folder, ": the folder has no .txt or .jsonl files, packed by gzip (.gz) or not");
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(WithoutGz(a), std::string_view(a)) < std::pair(WithoutGz(b), std::string_view(b));
+  });
+  for (size_t i = 1; i < names.size(); ++i) {
+    if (WithoutGz(names[i]) != WithoutGz(names[i - 1])) continue;
+    Fail(ErrorKind::kData, folder, ": has ", names[i - 1], " and ", names[i], ", the same text twice; remove one");
+  }
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/utf8.h"
 
@@ -24,7 +25,7 @@ std::vector<bool> ChooseHeldOut(const std::vector<InputFile>& files, uint64_t se
   double total = 0;
   size_t smallest = 0;
   for (size_t i = 0; i < files.size(); ++i) {
-    const RandomKey key{seed, StreamId("models.text.held_out"), StreamId(files[i].relative_path)};
+    const RandomKey key{seed, StreamId("models.text.held_out"), StreamId(WithoutGz(files[i].relative_path))};
     candidates.push_back({key.Bits(0), i});
     total += static_cast<double>(files[i].file->size());
     if (files[i].file->size() < files[smallest].file->size()) smallest = i;

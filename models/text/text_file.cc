@@ -1,10 +1,16 @@
 #include "crosstalk/models/text/text_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/file_calls.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
@@ -12,14 +18,62 @@ namespace {
 
 constexpr size_t kMostOpen = 32;
 constexpr size_t kPiece = 1 << 20;
+constexpr int kNameAttempts = 1000;
 constexpr size_t kLongestCharacter = 4;  // of UTF-8, in bytes
 constexpr size_t npos = std::string_view::npos;
 
 TextFormat FormatOf(std::string_view path) {
+  path = WithoutGz(path);
   return path.ends_with(".jsonl") || path.ends_with(".json") ? TextFormat::kJsonl : TextFormat::kPlain;
 }
 
 }  // namespace
+
+UnnamedFile::~UnnamedFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void UnnamedFile::Append(std::string_view bytes) {
+  if (descriptor_ < 0) {
+    const char* const named = std::getenv("TMPDIR");
+    folder_ = named == nullptr || *named == '\0' ? "/tmp" : named;
+    for (int i = 0; descriptor_ < 0 && i < kNameAttempts; ++i) {
+      const std::string path = StrCat(folder_, "/.crosstalk-text-", getpid(), "-", i);
+      descriptor_ = OpenFile(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+      if (descriptor_ < 0 && errno != EEXIST) break;
+      if (descriptor_ >= 0) RetryInterrupted([&] { return unlink(path.c_str()); });
+    }
+    if (descriptor_ < 0) FailWriting("make a file to unpack into (TMPDIR names the folder)", folder_, errno);
+  }
+  if (!WriteAll(descriptor_, bytes.data(), bytes.size())) {
+    FailWriting("unpack into it (TMPDIR names the folder)", folder_, errno);
+  }
+  size_ += bytes.size();
+}
+
+void UnnamedFile::ReadAt(uint64_t offset, void* out, size_t size) const {
+  auto* bytes = static_cast<char*>(out);
+  while (size > 0) {
+    const ssize_t got = RetryInterrupted([&] { return pread(descriptor_, bytes, size, static_cast<off_t>(offset)); });
+    if (got < 0) FailReading("read what was unpacked into it", folder_, errno);
+    CROSSTALK_DCHECK(got > 0);
+    bytes += got;
+    offset += static_cast<uint64_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+}
+
+OpenFiles::Unpacked OpenFiles::Unpack(PackedReader& packed, const StopRequest& stop) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Unpacked text{unpacked_.size(), 0};
+  std::string piece(kPiece, '\0');
+  while (const size_t count = packed.Read(piece.data(), piece.size())) {
+    ThrowIfStopped(stop);
+    unpacked_.Append(std::string_view(piece).substr(0, count));
+    text.size += count;
+  }
+  return text;
+}
 
 std::shared_ptr<const FileReader> OpenFiles::Open(const std::string& path) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -35,8 +89,15 @@ std::shared_ptr<const FileReader> OpenFiles::Open(const std::string& path) {
 
 TextFile::TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop)
     : path_(std::move(path)), open_files_(std::move(open_files)), format_(FormatOf(path_)) {
-  stamp_ = open_files_->Open(path_)->Stamp();
+  const std::shared_ptr<const FileReader> file = open_files_->Open(path_);
+  stamp_ = file->Stamp();
   size_ = stamp_.size;
+  PackedReader reader(*file);
+  if (reader.packing() != Packing::kNone) {
+    const OpenFiles::Unpacked text = open_files_->Unpack(reader, stop);
+    size_ = text.size;
+    unpacked_at_ = text.begin;
+  }
   if (size_ == 0) Fail(ErrorKind::kData, path_, ": the file is empty");
   Check(stop);
 }
@@ -47,6 +108,10 @@ void TextFile::Check(const StopRequest& stop) {
   for (size_t at = 0; at < size();) {
     ThrowIfStopped(stop);
     const std::string piece = Read(at, kPiece);
+    if (at == 0) {
+      RefuseIfNoText(path_, piece);
+      RefuseIfRows(path_, piece, format_);
+    }
     checksum.Update(piece);
     const size_t begin = at - text.size();
     text += piece;
@@ -87,9 +152,13 @@ void TextFile::CheckUnchanged(const FileReader& file) const {
 }
 
 std::string TextFile::Read(size_t offset, size_t count) const {
+  std::string bytes(offset < size_ ? std::min(count, size_ - offset) : 0, '\0');
+  if (unpacked_at_) {
+    open_files_->ReadUnpacked(*unpacked_at_ + offset, bytes.data(), bytes.size());
+    return bytes;
+  }
   const std::shared_ptr<const FileReader> file = open_files_->Open(path_);
   CheckUnchanged(*file);
-  std::string bytes(offset < size_ ? std::min(count, size_ - offset) : 0, '\0');
   file->ReadAt(offset, bytes.data(), bytes.size());
   return bytes;
 }

@@ -1,46 +1,76 @@
-// TextFile: a file of text that has been checked, read in pieces. It is never mapped: a mapped file that another
-// program cuts ends the process that reads it, and a folder can hold more files than a process may map or open.
+// TextFile: a file of text that has been checked, read in pieces; one packed by gzip is unpacked once, into a file
+// without a name. It is never mapped: a mapped file that another program cuts ends the process that reads it, and a
+// folder can hold more files than a process may map or open.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/packed_reader.h"
 
 namespace crosstalk {
 
-// Files open for reading, a few at a time: for one more, the one that was asked for longest ago is closed. Thread-safe.
+// Bytes in a file without a name below $TMPDIR, or /tmp, which is gone when this is.
+class UnnamedFile {
+ public:
+  UnnamedFile() = default;
+  ~UnnamedFile();
+  UnnamedFile(const UnnamedFile&) = delete;
+  UnnamedFile& operator=(const UnnamedFile&) = delete;
+
+  uint64_t size() const { return size_; }
+  // Error(kResource) where there is no room.
+  void Append(std::string_view bytes);
+  void ReadAt(uint64_t offset, void* out, size_t size) const;
+
+ private:
+  std::string folder_;
+  int descriptor_ = -1;  // that is made with the first bytes
+  uint64_t size_ = 0;
+};
+
+// What the files of a corpus share. Files are open for reading, a few at a time: for one more, the one that was asked
+// for longest ago is closed; and packed ones are unpacked into one place. Thread-safe.
 class OpenFiles {
  public:
   // Error(kData) as of FileReader.
   std::shared_ptr<const FileReader> Open(const std::string& path);
+  // Reads the text of a file packed by gzip to its end, and gives the place where it begins.
+  struct Unpacked {
+    uint64_t begin, size;
+  };
+  Unpacked Unpack(PackedReader& packed, const StopRequest& stop);
+  void ReadUnpacked(uint64_t offset, void* out, size_t size) const { unpacked_.ReadAt(offset, out, size); }
 
  private:
   std::mutex mutex_;
   std::deque<std::shared_ptr<const FileReader>> files_;  // the one asked for last is in front
+  UnnamedFile unpacked_;
 };
-
-enum class TextFormat { kPlain, kJsonl };
 
 // A regular file of UTF-8 text without NUL bytes. Thread-safe once made.
 class TextFile {
  public:
-  // Reads and checks the whole of it. Error(kData) with the path if it is missing, unreadable, not a file, empty, or
-  // not text; of the last with the byte.
+  // Reads and checks the whole of it. Error(kData) with the path if it is missing, unreadable, not a file, empty, not
+  // text, with the byte, or what text_kind.h refuses.
   TextFile(std::string path, std::shared_ptr<OpenFiles> open_files, const StopRequest& stop);
 
   const std::string& path() const { return path_; }
-  size_t size() const { return size_; }
-  TextFormat format() const { return format_; }    // by the end of the name: .jsonl and .json are JSONL
+  size_t size() const { return size_; }            // of the text, like all below
+  TextFormat format() const { return format_; }    // by the end of the name: .jsonl and .json are JSONL, .gz apart
   uint64_t checksum() const { return checksum_; }  // CRC-64 of the bytes
 
   // The bytes [offset, offset + count), fewer at the end. Error(kData) if the file has no longer the bytes that were
-  // checked. A time or place of the file that has changed makes it read the whole of it again, to tell.
+  // checked. A time or place of the file that has changed makes it read the whole of it again, to tell. Of a packed
+  // file, what was unpacked is read, whatever has become of the file.
   std::string Read(size_t offset, size_t count) const;
 
   // As the functions of std::string_view on the whole of it, in pieces.
@@ -62,6 +92,7 @@ class TextFile {
   TextFormat format_;
   size_t size_ = 0;
   uint64_t checksum_ = 0;
+  std::optional<uint64_t> unpacked_at_;  // of a packed file: where open_files_ has its text
   mutable std::mutex mutex_;
   mutable FileStamp stamp_;  // when the bytes were last known to be those
 };

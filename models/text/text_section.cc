@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kMarkDistance = 64 << 10;  // bytes of the file
 constexpr size_t kIndexPiece = 1 << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 

@@ -31,7 +31,7 @@ FieldTable<DataConfig> DataFields() {
       {MakeField("data", &Config::text,
                  {.placeholder = "PATH",
                   .help = "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and "
-                          ".jsonl files, also in folders within it; the built-in corpus by default.",
+                          ".jsonl files, also in folders within it, all as .gz too; the built-in corpus by default.",
                   .affects_result = kNoEffect}),  // compared by content
        MakeField("validation", &Config::validation,
                  {.placeholder = "PATH",

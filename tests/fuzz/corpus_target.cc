@@ -9,6 +9,7 @@
 #include "crosstalk/models/text/sentence_dataset.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
@@ -17,12 +18,13 @@ namespace crosstalk::fuzz {
 namespace {
 
 constexpr size_t kMaxFiles = 4;
+constexpr uint64_t kMaxUnpacked = uint64_t{256} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kDocumentEnd = "\n\n";
 
 struct InputFile {
   bool jsonl;
-  std::string_view bytes;
+  std::string bytes;
 };
 
 std::vector<InputFile> SplitFiles(std::string_view input) {
@@ -30,7 +32,7 @@ std::vector<InputFile> SplitFiles(std::string_view input) {
   while (files.size() < kMaxFiles) {
     const size_t end = files.size() + 1 == kMaxFiles ? std::string_view::npos : input.find('\x1C');
     const FirstLine file = SplitFirstLine(input.substr(0, end));
-    files.push_back({file.line == "jsonl", file.rest});
+    files.push_back({file.line == "jsonl", std::string(file.rest)});
     if (end == std::string_view::npos) break;
     input.remove_prefix(end + 1);
   }
@@ -120,26 +122,29 @@ void RequireSentences(std::shared_ptr<const TextSource> source) {
 
 }  // namespace
 
-// "txt" or "jsonl" in the first line, and then a file; several with \x1C between are a folder. What is opened is the
-// text that the parser of JSON values finds there, its segments, chunks and sentences are as promised, and the two
-// parts of a corpus are together no more than the whole.
+// "txt" or "jsonl" in the first line, and then a file, packed by gzip or not; several with \x1C between are a folder.
+// What is opened is the text that the parser of JSON values finds there, its segments, chunks and sentences are as
+// promised, and the two parts of a corpus are together no more than the whole.
 void FuzzCorpus(std::string_view input) {
   static const TempDir directory;
-  const std::vector<InputFile> files = SplitFiles(input);
+  std::vector<InputFile> files = SplitFiles(input);
   std::string path;
   const std::string folder = directory / "folder";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directory(folder);
+  int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     path = StrCat(folder, "/", i, files[i].jsonl ? ".jsonl" : ".txt");
     WriteBytes(path, files[i].bytes);
+    Accepts([&] { files[i].bytes = ReadUnpacked(path, kMaxUnpacked); });
+    bytes += static_cast<int64_t>(files[i].bytes.size());
   }
   if (files.size() > 1) path = folder;
 
   std::shared_ptr<const TextSource> source;
   if (Accepts([&] { source = OpenTextSource(path); })) {
     const int64_t size = *source->num_bytes();
-    Require(size > 0 && size <= static_cast<int64_t>(2 * input.size() + 8), size, " bytes of text from ", input.size());
+    Require(size > 0 && size <= 2 * (bytes + std::ssize(files)) + 8, size, " bytes of text from ", bytes);
     std::optional<std::string> expected = "";
     for (const InputFile& file : files) {
       const std::optional<std::string> text = TextOf(file);

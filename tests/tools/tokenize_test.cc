@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/support/command_checks.h"
+#include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -33,6 +34,9 @@ class TokenizeTest : public ::testing::Test {
 TEST_F(TokenizeTest, PrintsIdsOrAnObjectALine) {
   const CommandResult ids = Succeeded(Tokenize({dir_ / "text"}));
   EXPECT_EQ(ids.output, "5 6 7 8\n\n5 4\n");
+  WriteBytes(dir_ / "text.gz", Gzip(ReadBytes(dir_ / "text")));
+  EXPECT_EQ(Tokenize({dir_ / "text.gz"}).output, ids.output);
+  EXPECT_EQ(Tokenize({"/dev/stdin"}, "The boats.\n\nthe [MASK]\n").output, ids.output);
   EXPECT_EQ(Tokenize({}, "The boats.\n\nthe [MASK]\n").output, ids.output);
   EXPECT_EQ(Tokenize({"--special", "-"}, "the").output, "2 5 3\n");
   EXPECT_EQ(Tokenize({"--json", "--special"}, "Boats").output,
@@ -72,6 +76,8 @@ TEST_F(TokenizeTest, ARunKeepsAVocabularyAsItsDescriptor) {
 }
 
 TEST_F(TokenizeTest, MistakesAreNamed) {
+  const std::string packed = dir_ / "packed";
+  WriteBytes(packed, "PK\3\4");
   const struct {
     std::vector<std::string> arguments;
     std::string input, says;
@@ -89,7 +95,8 @@ TEST_F(TokenizeTest, MistakesAreNamed) {
       {{"--special", "--max-length", "2", "--truncation", "none"}, "the\n", "--max-length", 2},
       {{"--truncation", "longest"}, "the\n", "longest-first", 2},
       {{dir_ / "nothing"}, "", "nothing", 3},
-      {{dir_.path()}, "", "is a folder", 3},
+      {{dir_.path()}, "", "is a directory", 3},
+      {{packed}, "", "is a zip archive: unpack it", 3},
   };
   for (const auto& [arguments, input, says, exit_code] : cases)
     ExpectExit(Tokenize(arguments, input), exit_code, {says});

@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/command_checks.h"
+#include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -41,6 +42,44 @@ TEST(TrainDataTest, APathNamesTheFileThatItNamesForTheSystem) {
   const std::string shown = run.At("data").AsString();
   EXPECT_TRUE(Contains(shown, "bytes 0 to 27")) << shown;
   Succeeded(RunCommand({"train", "--out", dir / "run", "--resume", "auto"}));
+}
+
+TEST(TrainDataTest, PackedTextTrainsTheSameModel) {
+  const TempDir dir;
+  const std::string text = Text("word");
+  std::filesystem::create_directories(dir / "plain");
+  std::filesystem::create_directories(dir / "packed");
+  for (const char* name : {"a.txt", "b.txt", "c.txt"}) {
+    WriteBytes(dir / "plain/" + name, name + text);
+    WriteBytes(dir / "packed/" + name + ".gz", Gzip(name + text));
+  }
+  for (const char* data : {"plain", "packed"}) {
+    Succeeded(
+        RunCommand(TinyTrain({"--data", dir / data, "--out", StrCat(dir.path(), "/run-", data), "--steps", "3"})));
+  }
+  EXPECT_TRUE(ReadBytes(dir / "run-plain/model.safetensors") == ReadBytes(dir / "run-packed/model.safetensors"));
+  const auto loss_on = [&](const std::string& data) {
+    const CommandResult result = RunCommand({"eval", "--run", dir / "run-packed", "--data", dir / data, "--json"});
+    return ParseJson(Succeeded(result).output, data).At("ln_ppl").AsDouble();
+  };
+  EXPECT_EQ(loss_on("packed/a.txt.gz"), loss_on("plain/a.txt"));
+}
+
+// Exit code 3, with what it is and what to do; nothing is trained on that is not the user's text.
+TEST(TrainDataTest, WhatIsNoTextIsRefusedByName) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "folder");
+  WriteBytes(dir / "folder/good.txt", Text("w"));
+  std::filesystem::create_symlink("gone.txt", dir / "folder/dangling.txt");
+  WriteBytes(dir / "rows.txt", "text,label\none,1\ntwo,0\n");
+  WriteBytes(dir / "list.json", "[{\"text\": \"one\"}]");
+  WriteBytes(dir / "table.parquet", "PAR1");
+  for (const auto& [path, says] :
+       {std::pair("folder", "dangling.txt: is a link to a file that is not there"),
+        std::pair("rows.txt", "rows.txt: is CSV by its content"), std::pair("list.json", "list.json: is a JSON list"),
+        std::pair("table.parquet", "table.parquet: is a Parquet file")}) {
+    ExpectExit(RunCommand({"train", "--dry-run", "--data", dir / path}), 3, {says});
+  }
 }
 
 TEST(TrainDataTest, AnEmptyTextIsNotTheDefault) {

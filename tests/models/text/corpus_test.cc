@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -15,10 +16,13 @@
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/utf8.h"
 #include "tests/support/messages.h"
+#include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {
 namespace corpus_test {
+
+namespace fs = std::filesystem;
 
 void Write(const std::string& path, const std::string& contents) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -202,6 +206,83 @@ TEST(CorpusTest, ATextWithoutSpacesOrLinesIsHeldOutFromACharacterOn) {
   }
 }
 
+// Packed or not, the text is the same, and so are its parts, its checksums and its segments.
+TEST(CorpusTest, PackedTextIsTheText) {
+  const TempDir plain, packed;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = StrCat("part", i, i % 2 == 0 ? ".txt" : ".jsonl"), words = Words(StrCat("p", i, "w"), 300);
+    const std::string text = i % 2 == 0 ? words : Json::MakeObject({{"text", words}}).Dump() + "\n";
+    Write(plain / name, text);
+    if (i == 4) {
+      Write(packed / name, text);  // beside packed ones
+    } else {
+      Write(packed / (name + ".gz"), Gzip(text.substr(0, 50)) + Gzip(text.substr(50)));
+    }
+  }
+  Write(plain / "part0.txt-b/x.txt", Words("x", 100));  // which comes before part0.txt, and after part0.txt.gz
+  Write(packed / "part0.txt-b/x.txt", Words("x", 100));
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const TextCorpus a = OpenFileCorpus({plain.path(), "", seed}), b = OpenFileCorpus({packed.path(), "", seed});
+    for (const auto& [of_plain, of_packed] :
+         {std::pair(a.training, b.training), std::pair(a.validation, b.validation)}) {
+      EXPECT_EQ(All(*of_packed), All(*of_plain));
+      EXPECT_EQ(of_packed->checksum(), of_plain->checksum());
+      EXPECT_EQ(of_packed->ReadSegment(seed, 3, 50, 200, TextSource::Order::kShuffled),
+                of_plain->ReadSegment(seed, 3, 50, 200, TextSource::Order::kShuffled));
+    }
+  }
+  Write(packed / "part4.txt.gz", Gzip("again"));
+  EXPECT_PRED2(testing::Contains, MessageOf({packed.path()}), "has part4.txt and part4.txt.gz, the same text twice");
+  // What was unpacked is kept: the file may go.
+  const auto source = OpenTextSource(packed / "part0.txt.gz");
+  std::filesystem::remove(packed / "part0.txt.gz");
+  EXPECT_EQ(All(*source), Words("p0w", 300));
+  Write(packed / "bad.txt.gz", Gzip(Words("w", 300) + "\xFF"));
+  EXPECT_PRED2(testing::Contains, MessageOf({packed / "bad.txt.gz"}), "is not valid UTF-8");
+  Write(packed / "empty.txt.gz", Gzip(""));
+  EXPECT_PRED2(testing::Contains, MessageOf({packed / "empty.txt.gz"}), "the file is empty");
+}
+
+TEST(CorpusTest, NoRoomToUnpackIsAnErrorThatSaysWhere) {
+  const TempDir dir;
+  Write(dir / "a.txt.gz", Gzip(Words("w", 300)));
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", (dir / "nowhere").c_str(), 1);
+  testing::ExpectError([&] { OpenTextSource(dir / "a.txt.gz"); }, ErrorKind::kFailure, {"nowhere", "TMPDIR"});
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+}
+
+// What has the name of a text is one, or is named.
+TEST(CorpusTest, NothingInAFolderIsSkippedInSilence) {
+  const struct {
+    const char* says;
+    void (*make)(const std::string& path);
+  } kCases[] = {
+      {"is a link to a file that is not there",
+       [](const std::string& path) { fs::create_symlink("nowhere.txt", path); }},
+      {"is a folder under the name of a text", [](const std::string& path) { fs::create_directory(path); }},
+      {"is no regular file", [](const std::string& path) { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); }},
+  };
+  for (const char* name : {"x.txt", "x.jsonl", "x.txt.gz"}) {
+    for (const auto& [says, make] : kCases) {
+      const TempDir dir;
+      Write(dir / "sub/good.txt", Words("w", 100));
+      make(dir / ("sub/" + std::string(name)));
+      testing::ExpectError([&] { OpenTextSource(dir.path()); }, ErrorKind::kData, {std::string("sub/") + name, says});
+    }
+  }
+  const TempDir dir, other;
+  Write(dir / "good.txt", Words("w", 100));
+  Write(other / "more.txt", Words("m", 100));
+  fs::create_symlink(other / "more.txt", dir / "linked.txt");
+  fs::create_symlink("nowhere", dir / "notes");  // no text is named so
+  EXPECT_EQ(All(*OpenTextSource(dir.path())), Words("w", 100) + "\n\n" + Words("m", 100));
+  fs::create_directory_symlink(other.path(), dir / "books");
+  EXPECT_PRED2(testing::Contains, MessageOf({dir.path()}),
+               "books: is a link to a folder, whose texts would be left out");
+}
+
 TEST(CorpusTest, ALinkToItselfIsNamed) {
   const TempDir dir;
   Write(dir / "folder/good.txt", Words("w", 100));
@@ -315,9 +396,12 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
   constexpr int kBlocks = 400;
   const std::string block = Words("word", 10'000);  // about 90 kB
   {
-    std::ofstream text(dir / "a.txt", std::ios::binary), jsonl(dir / "b.jsonl", std::ios::binary);
+    std::ofstream text(dir / "a.txt", std::ios::binary), jsonl(dir / "b.jsonl", std::ios::binary),
+        packed(dir / "c.txt.gz", std::ios::binary);
+    const std::string member = Gzip(block);
     for (int i = 0; i < kBlocks; ++i) {
       text << block;
+      packed << member;
       jsonl << Json::MakeObject({{"text", block}}).Dump() << '\n';
     }
   }
@@ -330,8 +414,8 @@ TEST(CorpusTest, AFileLargerThanTheMemoryAllowedIsStreamed) {
   rlimit limit = before;
   limit.rlim_cur = static_cast<rlim_t>(pages[5]) * 4096 + (12 << 20);
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
-  for (const char* name : {"a.txt", "b.jsonl"}) {
-    ASSERT_GT(std::filesystem::file_size(dir / name), 30u << 20);
+  for (const char* name : {"a.txt", "b.jsonl", "c.txt.gz"}) {
+    ASSERT_GT(std::filesystem::file_size(dir / name), name[0] == 'c' ? 5u << 20 : 30u << 20);
     try {
       const TextCorpus corpus = OpenFileCorpus({dir / name, "", 0, 0.3});
       for (int64_t i = 0; i < 200; ++i) {
