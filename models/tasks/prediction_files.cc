@@ -8,6 +8,7 @@
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -45,7 +46,7 @@ void ReadNoAnswerProbabilities(const std::string& path, const std::vector<TaskRo
 std::vector<TaskPrediction> ReadTextPredictions(const TaskType& type, const std::string& path,
                                                 const std::vector<TaskRow>& rows) {
   std::vector<TaskPrediction> predictions;
-  if (path.ends_with(".json")) {
+  if (WithoutGz(path).ends_with(".json")) {
     std::unordered_map<std::string_view, const TaskRow*> by_id;
     for (const TaskRow& row : rows) by_id.emplace(row.id, &row);
     const Json texts = ReadJsonById(path);

@@ -8,6 +8,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -76,7 +77,7 @@ void ReadArticle(const std::string& path, const std::string& school, TaskSplit s
     const std::string source = StrCat(school, school.empty() ? "" : "/", BaseName(path), ", question ", i);
     TaskRow row = ReadQuestion(file, article, i, source, split, *rows);
     row.group = school;
-    row.id = StrCat(school, BaseName(path), "-", i);
+    row.id = StrCat(school, BaseName(WithoutGz(path)), "-", i);
     rows->Add(std::move(row));
   }
 }
@@ -84,7 +85,7 @@ void ReadArticle(const std::string& path, const std::string& school, TaskSplit s
 void ReadSchool(const std::string& folder, const std::string& school, TaskSplit split, TaskRowList* rows) {
   for (const std::string& name : ListDirectory(folder)) {
     if (name.starts_with('.')) continue;
-    if (!name.ends_with(".txt")) {
+    if (!WithoutGz(name).ends_with(".txt")) {
       Fail(ErrorKind::kData, folder, "/", name, ": is not one of RACE's .txt files, or its folders high and middle");
     }
     ReadArticle(folder + "/" + name, school, split, rows);

@@ -177,12 +177,17 @@ TaskType Race() {
 }
 
 std::vector<TaskType> MakeTaskTypes() {
-  TaskType v2 =
-      Squad("squad-v2", {{"train-v2.0.json", "squad/train-v2.0.json"}, {"dev-v2.0.json", "squad/dev-v2.0.json"}, {}},
-            ScoreSquadV2);
+  TaskType v2 = Squad("squad-v2",
+                      {{"train-v2.0.json", "squad/train-v2.0.json", "squad_v2/train.jsonl"},
+                       {"dev-v2.0.json", "squad/dev-v2.0.json", "squad_v2/validation.jsonl"},
+                       {}},
+                      ScoreSquadV2);
   v2.may_lack_answers = true;
   std::vector<TaskType> types = {
-      Squad("squad", {{"train-v1.1.json", "squad/train-v1.1.json"}, {"dev-v1.1.json", "squad/dev-v1.1.json"}, {}},
+      Squad("squad",
+            {{"train-v1.1.json", "squad/train-v1.1.json", "squad/train.jsonl"},
+             {"dev-v1.1.json", "squad/dev-v1.1.json", "squad/validation.jsonl"},
+             {}},
             ScoreSquad),
       v2,
   };
@@ -217,12 +222,16 @@ std::optional<std::string> FindTaskFile(const TaskType& type, const std::string&
                                                : split == TaskSplit::kDev ? type.dev
                                                                           : type.test;
   for (const std::string candidate : candidates) {
-    const std::string path = folder + "/" + candidate;
-    if (KindOf(path) != PathKind::kNothing) return path;
+    std::vector<std::string> paths = {folder + "/" + candidate};
     const size_t slash = candidate.find('/');
-    if (slash == std::string::npos || !IsOwnFolder(folder, candidate.substr(0, slash))) continue;
-    const std::string own = folder + candidate.substr(slash);
-    if (KindOf(own) != PathKind::kNothing) return own;
+    if (slash != std::string::npos && IsOwnFolder(folder, candidate.substr(0, slash))) {
+      paths.push_back(folder + candidate.substr(slash));
+    }
+    for (const std::string& path : paths) {
+      for (const std::string& file : {path, path + ".gz"}) {
+        if (KindOf(file) != PathKind::kNothing) return file;
+      }
+    }
   }
   return std::nullopt;
 }

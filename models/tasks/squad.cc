@@ -1,21 +1,24 @@
 #include "crosstalk/models/tasks/squad.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "crosstalk/models/tasks/jsonl_line.h"
 #include "crosstalk/models/tasks/spaced_answer.h"
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
 
-constexpr std::string_view kNoAnswerEnd = "-na_prob.json";
+constexpr const char* kNoAnswerEnd = "-na_prob.json";
 
 bool HasNoAnswers(const TaskType& type) { return std::string_view(type.name) == "squad-v2"; }
 std::string NameOf(const TaskType& type) { return HasNoAnswers(type) ? "SQuAD-v2.0" : "SQuAD-v1.1"; }
@@ -41,6 +44,22 @@ std::optional<int64_t> NearestPlace(std::string_view passage, std::string_view t
   return static_cast<int64_t>(place - before <= after - place ? before : after);
 }
 
+// Right answers as the official files have them, a list of {"text", "answer_start"}, or, as the datasets library has
+// them, {"text": […], "answer_start": […]}.
+Json::Array AnswersOf(const JsonReader& question) {
+  if (!question.Value("answers").is_object()) return question.Array("answers");
+  const JsonReader columns = question.Object("answers");
+  const Json::Array &texts = columns.Array("text"), &starts = columns.Array("answer_start");
+  if (texts.size() != starts.size()) {
+    question.FailAt("answers", texts.size(), " texts, but ", starts.size(), " places");
+  }
+  Json::Array answers;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    answers.push_back(Json::MakeObject({{"text", texts[i]}, {"answer_start", starts[i]}}));
+  }
+  return answers;
+}
+
 TaskAnswer ReadAnswer(const JsonReader& answer, const Passage& passage) {
   const std::string& text = answer.String("text");
   const int64_t start = answer.Int("answer_start", 0, std::ssize(passage.begins) - 1);
@@ -57,27 +76,72 @@ TaskRow ReadQuestion(const TaskType& type, const JsonReader& question, const std
   row.second = passage.text;
   // T5's _string_join collapses the spaces between the parts too.
   row.input = CollapsedSpace(StrCat("question: ", SpacedPunctuation(row.first), " context: ", passage.spaced));
-  const bool impossible = HasNoAnswers(type) && question.Has("is_impossible") && question.Bool("is_impossible");
+  // The answers decide, and who says so beside them must not say otherwise. A test set may lack them.
+  std::optional<bool> impossible;
+  if (HasNoAnswers(type) && question.Has("is_impossible")) impossible = question.Bool("is_impossible");
   if (question.Has("answers") || split != TaskSplit::kTest) {
-    const Json::Array& answers = question.Array("answers");
+    const Json::Array answers = AnswersOf(question);
     for (size_t i = 0; i < answers.size(); ++i) {
       row.answers.push_back(ReadAnswer(JsonReader(answers[i], StrCat(where, ".answers[", i, "]")), passage));
       row.targets.push_back(SpacedPunctuation(row.answers.back().text));
     }
-    if (impossible && !answers.empty()) question.FailAt("is_impossible", "is true, but there are answers");
-    if (!impossible && answers.empty() && split != TaskSplit::kTest) question.FailAt("answers", "there is none");
-    row.labelled = impossible || !answers.empty();
-    if (impossible) row.targets = {""};  // T5 publishes no form of 2.0: nothing is written where there is no answer
+    if (impossible.value_or(false) && !answers.empty()) {
+      question.FailAt("is_impossible", "is true, but there are answers");
+    }
+    const bool none = answers.empty() && impossible.value_or(HasNoAnswers(type) && split != TaskSplit::kTest);
+    if (!none && answers.empty() && split != TaskSplit::kTest) {
+      question.FailAt("answers", "there is none", impossible ? ", but is_impossible is false" : "; squad-v2 has such");
+    }
+    row.labelled = none || !answers.empty();
+    if (none) row.targets = {""};  // T5 publishes no form of 2.0: nothing is written where there is no answer
   }
   if (!row.labelled) row.targets = {kNoLabelText};
   return row;
+}
+
+// The first line that is not blank, as a value of its own: in JSON lines, and in a file of one line, whose whole it is.
+// None where it is the first of many of one value, or broken, as who reads the whole will say.
+struct FirstLine {
+  std::optional<Json> value;
+  bool is_all;
+};
+FirstLine ReadFirstLine(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = Trimmed(text.substr(0, end));
+  FirstLine first{std::nullopt, Trimmed(text.substr(end)).empty()};
+  if (!line.starts_with('{') || !line.ends_with('}')) return first;
+  try {
+    first.value = ParseJson(line, "");
+  } catch (const Error&) {
+  }
+  return first;
+}
+
+// Rows of the datasets library, as it exports them: a question a line.
+std::vector<TaskRow> ReadFlatRows(const TaskType& type, const std::string& text, const std::string& path,
+                                  TaskSplit split) {
+  TaskRowList rows(path, split);
+  rows.BeginFile(text.size());
+  ForEachJsonlLine(text, path, [&](const JsonlLine& line) {
+    const Passage passage(line.object.String("context"));
+    TaskRow row = ReadQuestion(type, line.object, line.where, split, passage);
+    row.source = line.source;
+    rows.Add(std::move(row));
+  });
+  return rows.Take();
 }
 
 }  // namespace
 
 std::vector<TaskRow> ReadSquad(const TaskType& type, const std::string& path, TaskSplit split) {
   const std::string text = ReadTaskFile(path);
-  const Json file = ParseJson(text, path);
+  FirstLine first = ReadFirstLine(text);
+  if (first.value && first.value->Find("context") != nullptr) return ReadFlatRows(type, text, path, split);
+  const Json file = first.value && first.is_all ? *std::move(first.value) : ParseJson(text, path);
+  if (file.is_array()) {
+    Fail(ErrorKind::kData, path, ": must be an object, but is an array; rows are read as JSON lines, an object a line");
+  }
   if (!file.is_object()) Fail(ErrorKind::kData, path, ": must be an object, but is ", Name(file.type()));
   TaskRowList rows(path, split);
   rows.BeginFile(text.size());
@@ -114,7 +178,7 @@ std::vector<TaskFile> WriteSquad(const TaskType& type, const std::vector<TaskRow
   }
   std::vector<TaskFile> files = {{NameOf(type) + ".json", Json(std::move(texts)).DumpPretty()}};
   if (!no_answers.empty()) {
-    files.push_back({NameOf(type) + std::string(kNoAnswerEnd), Json(std::move(no_answers)).DumpPretty()});
+    files.push_back({NameOf(type) + kNoAnswerEnd, Json(std::move(no_answers)).DumpPretty()});
   }
   return files;
 }
@@ -124,8 +188,9 @@ std::vector<TaskPrediction> ReadSquadPredictions(const TaskType& type, const std
   PredictionList predictions(path, rows, UnknownIds::kAreKept);
   const Json texts = ReadJsonById(path);
   for (const auto& [id, text] : texts.AsObject()) predictions.Add(id, StringOf(text, path, id), "the object");
-  const std::string beside =
-      (path.ends_with(".json") ? path.substr(0, path.size() - 5) : path) + std::string(kNoAnswerEnd);
+  std::string_view name = WithoutGz(path);
+  if (name.ends_with(".json")) name.remove_suffix(5);
+  const std::string beside = std::string(name) + kNoAnswerEnd;
   if (!HasNoAnswers(type) || KindOf(beside) == PathKind::kNothing) return predictions.Take();
   const Json no_answers = ReadJsonById(beside);
   for (const auto& [id, number] : no_answers.AsObject()) {

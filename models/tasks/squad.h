@@ -1,4 +1,5 @@
-// SQuAD 1.1 and 2.0 (Rajpurkar et al., 2016 and 2018), as JSON.
+// SQuAD 1.1 and 2.0 (Rajpurkar et al., 2016 and 2018): as its JSON of articles, or as JSON lines of questions, which
+// the datasets library exports.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace crosstalk {
 
-// The functions of their lines in registry.cc. Only squad-v2 has questions without an answer.
+// The functions of their lines in registry.cc. Only squad-v2 has questions without an answer: those whose `answers` are
+// empty. An `is_impossible` that says otherwise is an error.
 //
 // answer_start counts characters from 0 and becomes a byte. Where the answer's text does not stand there, it is looked
 // for: the place nearest to answer_start counts. An answer that stands nowhere in the passage keeps its text, which is

@@ -13,6 +13,7 @@
 #include "crosstalk/models/tasks/tsv_task.h"
 #include "crosstalk/models/tasks/winograd.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/packed_reader.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -287,7 +288,10 @@ std::vector<TaskRow> ReadDiagnostic(const TaskType& type, const std::string& pat
 
 }  // namespace
 
-bool IsJsonl(const std::string& path) { return path.ends_with(".jsonl") || path.ends_with(".json"); }
+bool IsJsonl(std::string_view path) {
+  path = WithoutGz(path);
+  return path.ends_with(".jsonl") || path.ends_with(".json");
+}
 
 std::string SuperGluePredictionsFile(const TaskType& type) { return StrCat(SuperGlueTaskOf(type).file, ".jsonl"); }
 

@@ -19,7 +19,7 @@ std::vector<TaskPrediction> ReadSuperGluePredictions(const TaskType& type, const
                                                      const std::vector<TaskRow>& rows);
 
 // Common to reading and predictions. Rows of RTE and AX-b also come in GLUE's files.
-bool IsJsonl(const std::string& path);
+bool IsJsonl(std::string_view path);
 std::string SuperGluePredictionsFile(const TaskType& type);  // "BoolQ.jsonl"
 
 }  // namespace crosstalk

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
@@ -16,7 +16,6 @@ constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 // A passage of MultiRC stands twice in a row for each answer: some hundred times the file. What is beyond this times
 // its size is no such file.
 constexpr double kMaxGrowth = 256;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 uint64_t BytesOf(const TaskRow& row) {
   uint64_t bytes = sizeof row + row.source.size() + row.id.size() + row.group.size() + row.first.size() +
@@ -38,7 +37,7 @@ std::string BaseName(std::string_view path) {
 }
 
 std::string ReadTaskFile(const std::string& path) {
-  std::string text = ReadFile(path, kMaxFileBytes);
+  std::string text = ReadText(path, kMaxFileBytes);
   if (text.empty()) Fail(ErrorKind::kData, path, ": the file is empty");
   const size_t invalid = FindInvalidUtf8(text);
   const size_t nul = std::string_view(text).substr(0, invalid).find('\0');

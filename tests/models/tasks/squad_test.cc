@@ -6,6 +6,7 @@
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "tests/support/messages.h"
+#include "tests/support/packed.h"
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"
 
@@ -80,6 +81,81 @@ TEST_F(SquadTest, OnlyVersionTwoHasQuestionsWithoutAnAnswer) {
   EXPECT_TRUE(Contains(Refusal(Squad(R"("is_impossible": true, )" + Answers("Zoë", 0)), "squad-v2"), "is_impossible"));
   const auto test = Read(Squad(R"("x": 0)"), "squad", TaskSplit::kTest);
   EXPECT_FALSE(test[0].labelled);
+  // The answers decide where nothing else is said.
+  const std::string silent = Squad(R"("answers": [])");
+  for (const TaskSplit split : {TaskSplit::kTrain, TaskSplit::kDev}) {
+    const auto unsaid = Read(silent, "squad-v2", split);
+    EXPECT_TRUE(unsaid[0].labelled);
+    EXPECT_EQ(unsaid[0].targets, Strings{""});
+  }
+  EXPECT_FALSE(Read(silent, "squad-v2", TaskSplit::kTest)[0].labelled);
+  EXPECT_TRUE(Contains(Refusal(silent), "answers: there is none; squad-v2 has such"));
+}
+
+// The datasets library's form: a question a line, its answers in columns.
+TEST_F(SquadTest, FlatRowsAreTheSameQuestions) {
+  const std::string context = R"("title": "T", "context": "Zoë, née Roë, met Zoë.", "question": "Who met?", )";
+  const std::string first =
+      R"({"id": "q1", )" + context + R"("answers": {"text": ["Zoë", "Roë"], "answer_start": [18, 9]}})";
+  const std::string second = R"({"id": "q2", )" + context + R"("answers": {"text": [], "answer_start": []}})";
+  const auto nested =
+      Read(Squad(R"("answers": [{"text": "Zoë", "answer_start": 18}, {"text": "Roë", "answer_start": 9}])"));
+  for (const std::string& bytes :
+       {first, first + "\n" + second + "\n", "\xEF\xBB\xBF\n" + first + "\r\n\r\n" + second}) {
+    const auto rows = Read(bytes, "squad-v2");
+    ASSERT_EQ(rows.size(), bytes == first ? 1u : 2u);
+    EXPECT_EQ(rows[0].id, "q1");
+    EXPECT_EQ(rows[0].input, nested[0].input);
+    EXPECT_EQ(rows[0].first, nested[0].first);
+    EXPECT_EQ(rows[0].second, nested[0].second);
+    EXPECT_EQ(rows[0].targets, nested[0].targets);
+    ASSERT_EQ(rows[0].answers.size(), 2u);
+    EXPECT_EQ(rows[0].answers[0].begin, 21);
+    EXPECT_EQ(rows[0].answers[1].begin, 11);
+    if (rows.size() == 1) continue;
+    EXPECT_EQ(rows[1].source, bytes.starts_with(first) ? "squad.json, line 2" : "squad.json, line 4");
+    EXPECT_TRUE(rows[1].labelled && rows[1].answers.empty());
+    EXPECT_EQ(rows[1].targets, Strings{""});
+  }
+  // Columns in the nested form, and a list in the flat one.
+  EXPECT_EQ(Read(Squad(R"("answers": {"text": ["Zoë"], "answer_start": [18]})"))[0].answers[0].begin, 21);
+  EXPECT_EQ(Read(R"({"id": "q1", )" + context + Answers("Roë", 9) + "}")[0].answers[0].begin, 11);
+
+  const struct {
+    std::string bytes, says;
+  } kRefused[] = {
+      {first + "\n" + second, "line 2: answers: there is none; squad-v2 has such"},
+      {first + "\n{}", "line 2: context: is missing"},
+      {first + "\n3", "line 2: must be an object"},
+      {first + "\n" + first, "line 2: the id \"q1\" stands at squad.json, line 1 already"},
+      {R"({"id": "q1", )" + context + R"("answers": {"text": ["Zoë"], "answer_start": []}})", "1 texts, but 0 places"},
+      {R"({"id": "q1", )" + context + R"("answers": {"text": ["Zoë"]}})", "answers.answer_start"},
+      {R"({"id": "q1", )" + context + R"("answers": {"text": ["Zoë"], "answer_start": [99]}})",
+       "answers[0]: answer_start"},
+      {R"({"id": "q1", )" + context + R"("answers": "Zoë"})", "answers: must be"},
+      {R"({"id": "q1", )" + context + R"("x": 1})", "answers"},
+      {"[" + first + "]", "must be an object, but is an array; rows are read as JSON lines"},
+  };
+  for (const auto& [bytes, says] : kRefused) EXPECT_PRED2(Contains, Refusal(bytes), says) << bytes;
+}
+
+TEST_F(SquadTest, FilesAreFoundFlatAndPacked) {
+  const std::string row = R"({"id": "q1", "context": "Zoë.", "question": "Who?", )" + Answers("Zoë", 0) + "}";
+  const std::string folder = directory_.path();
+  const TaskType &v1 = FindTask("squad"), &v2 = FindTask("squad-v2");
+  WriteTaskFile(folder, "squad/validation.jsonl", row);
+  WriteTaskFile(folder, "squad_v2/train.jsonl.gz", Gzip(row));
+  EXPECT_EQ(FindTaskFile(v1, folder, TaskSplit::kDev), folder + "/squad/validation.jsonl");
+  EXPECT_EQ(FindTaskFile(v1, folder + "/squad", TaskSplit::kDev), folder + "/squad/validation.jsonl");
+  EXPECT_EQ(FindTaskFile(v2, folder + "/squad_v2", TaskSplit::kTrain), folder + "/squad_v2/train.jsonl.gz");
+  WriteTaskFile(folder, "dev-v1.1.json.gz", Gzip(Squad(Answers("Zoë", 0))));
+  EXPECT_EQ(FindTaskFile(v1, folder, TaskSplit::kDev), folder + "/dev-v1.1.json.gz");
+  for (const std::string& file : {"dev-v1.1.json.gz", "squad/validation.jsonl", "squad_v2/train.jsonl.gz"}) {
+    EXPECT_EQ(ReadTask("squad", folder + "/" + file, TaskSplit::kDev)[0].answers[0].text, "Zoë") << file;
+  }
+  WriteTaskFile(folder, "x.json", "PK\3\4");
+  EXPECT_PRED2(Contains, MessageOf([&] { ReadTask("squad", folder + "/x.json", TaskSplit::kDev); }, ErrorKind::kData),
+               "x.json: is a zip archive: unpack it");
 }
 
 TEST_F(SquadTest, BrokenFilesAreRefusedWithThePlace) {
