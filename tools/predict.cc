@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "crosstalk/models/objectives/objective.h"
+#include "crosstalk/models/tasks/scored_rows.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
@@ -61,6 +62,8 @@ TaskResult AnswerFile(const PredictSettings& settings, const TrainedModel& train
   CROSSTALK_CHECK(!settings.no_answer_threshold || !type.may_lack_answers || result.no_answer_threshold,
                   "--no-answer-threshold: ", trained.model->Describe(),
                   ", writes its answers, and does not say how sure it is that there is none");
+  const std::string no_label = AnswersOfNoLabel(type, rows, result.predictions);
+  if (!no_label.empty()) PrintMessage("warning: ", type.name, ": ", no_label);
   result.constant_guess = ConstantGuessOf(type, rows);
   for (const std::string& file : WriteAnswers(result, rows, settings.out)) {
     files->Append(file);

@@ -10,6 +10,7 @@
 
 #include "crosstalk/models/tasks/benchmark_average.h"
 #include "crosstalk/models/tasks/prediction_files.h"
+#include "crosstalk/models/tasks/scored_rows.h"
 #include "crosstalk/models/tasks/squad_score.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/atomic_file.h"
@@ -89,9 +90,8 @@ void Warn(const std::vector<std::string>& ids, const std::string& before, const 
   if (ids.size() > kShown) PrintMessage("warning: ", ids.size() - kShown, " more like these");
 }
 
-// Warnings about rows that the scores skip or count as 0.
-void WarnOfMissing(const TaskScore& score, const std::vector<TaskRow>& rows,
-                   const std::vector<TaskPrediction>& predictions) {
+// Warnings about rows that the scores skip, count as 0 or count as wrong whatever they say.
+void WarnOf(const TaskScore& score, const std::vector<TaskRow>& rows, const std::vector<TaskPrediction>& predictions) {
   std::unordered_set<std::string_view> asked, answered;
   for (const TaskRow& row : rows) asked.insert(row.id);
   for (const TaskPrediction& prediction : predictions) answered.insert(prediction.id);
@@ -104,6 +104,8 @@ void WarnOfMissing(const TaskScore& score, const std::vector<TaskRow>& rows,
   }
   Warn(missing, "Unanswered question ", " will receive score 0.");
   Warn(unknown, "The prediction for ", " is left out: there is no such question.");
+  const std::string no_label = AnswersOfNoLabel(*score.type, rows, predictions);
+  if (!no_label.empty()) PrintMessage("warning: ", score.type->name, ": ", no_label);
   for (const Metric& measure : score.measures) {
     if (!std::isnan(measure.value)) continue;
     PrintMessage("warning: ", measure.name, " of ", score.type->name,
@@ -122,7 +124,7 @@ TaskScore ScoreTask(const TaskType& type, const ScoreSettings& settings, const s
   TaskScore score = {&type, std::ssize(rows), {}};
   score.measures = settings.na_prob_thresh ? ScoreSquadV2At(*settings.na_prob_thresh, type, rows, predictions)
                                            : type.score(type, rows, predictions);
-  WarnOfMissing(score, rows, predictions);
+  WarnOf(score, rows, predictions);
   return score;
 }
 

@@ -25,11 +25,12 @@ std::vector<Metric> ScoreAccuracyAndF1(const TaskType& type, const std::vector<T
 
 std::vector<Metric> ScoreStsB(const TaskType& type, const std::vector<TaskRow>& rows,
                               const std::vector<TaskPrediction>& predictions) {
+  constexpr double kNoNumber = -1;  // as T5 has it
   const std::vector<const TaskPrediction*> of_rows = PredictionsOf(type, rows, predictions, Missing::kIsAnError);
   std::vector<double> targets, answers;
   for (size_t i = 0; i < rows.size(); ++i) {
     targets.push_back(rows[i].number);
-    answers.push_back(NumberOfAnswer(of_rows[i]->answer));
+    answers.push_back(NumberOfAnswer(of_rows[i]->answer).value_or(kNoNumber));
   }
   return {{"pearson", Pearson(targets, answers)}, {"spearmanr", Spearman(targets, answers)}};
 }

@@ -59,13 +59,44 @@ ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,
   return classes;
 }
 
-double NumberOfAnswer(const std::string& text) {
-  constexpr double kNoNumber = -1;
+std::optional<double> NumberOfAnswer(const std::string& text) {
   std::string_view digits = Trimmed(text);
   if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
   double number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : kNoNumber;
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+std::string AnswersOfNoLabel(const TaskType& type, const std::vector<TaskRow>& rows,
+                             const std::vector<TaskPrediction>& predictions) {
+  const bool numbers = type.form == TaskForm::kRegression;
+  const MatchedPredictions matched = MatchPredictions(rows, predictions);
+  int64_t answers = 0, none = 0;
+  const TaskPrediction* first = nullptr;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TaskPrediction* const prediction = matched.of_rows[i];
+    // A row with right answers in words (ReCoRD) is scored by these.
+    if (prediction == nullptr || type.form == TaskForm::kSpan || !rows[i].answers.empty()) continue;
+    ++answers;
+    const bool is_one = numbers ? NumberOfAnswer(prediction->answer).has_value()
+                                : ClassOf(type, rows[i], prediction->answer) != kNoLabel;
+    if (!is_one && none++ == 0) first = prediction;
+  }
+  if (none == 0) return "";
+  std::vector<std::string> labels(type.labels.begin(), type.labels.end());
+  const auto choices_of = [](const TaskRow& row) {
+    std::vector<std::string> names;
+    for (const TaskRow::Choice& choice : row.choices) names.push_back(choice.answer);
+    return names;
+  };
+  if (labels.empty() && std::all_of(rows.begin(), rows.end(),
+                                    [&](const TaskRow& row) { return choices_of(row) == choices_of(rows[0]); })) {
+    labels = choices_of(rows[0]);
+  }
+  return StrCat(none, " of ", answers, none == 1 ? " answers is no " : " answers are no ", numbers ? "number" : "label",
+                none == 1 ? "" : "s", labels.empty() ? "" : " (" + Join(labels, ", ") + ")", "; the first is ",
+                Quoted(first->answer), none == 1 ? "; it counts as " : "; they count as ", numbers ? "-1" : "wrong");
 }
 
 }  // namespace crosstalk

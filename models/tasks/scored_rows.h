@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,12 @@ struct ScoredClasses {
 ScoredClasses ClassesOf(const TaskType& type, const std::vector<TaskRow>& rows,
                         const std::vector<TaskPrediction>& predictions);
 
-// The number that a text is, as Python's float() reads it (white space, a sign, nan and inf too); -1, as T5 has it,
-// where it is none.
-double NumberOfAnswer(const std::string& text);
+// The number that a text is, as Python's float() reads it (white space, a sign, nan and inf too).
+std::optional<double> NumberOfAnswer(const std::string& text);
+
+// "3 of 4 answers are no labels (0, 1); the first is "1.0"; they count as wrong", or no numbers: of the rows that are
+// scored by labels or numbers. Empty where all answers are such, and of a task whose answers are words.
+std::string AnswersOfNoLabel(const TaskType& type, const std::vector<TaskRow>& rows,
+                             const std::vector<TaskPrediction>& predictions);
 
 }  // namespace crosstalk

@@ -7,6 +7,7 @@
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
+#include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
 
@@ -125,6 +126,39 @@ TEST_F(ScoreTest, LabelsAndWords) {
                "more lines than the 4 rows");
   EXPECT_PRED2(Contains, Score("mrpc", gold, Write("words.json", R"({"7": "x"})"), {"--text"}).errors,
                "the id \"7\" is not one of the scored rows");
+}
+
+// The published rule's score, and a word: what is no label is wrong, and what is no number is -1.
+TEST_F(ScoreTest, AnswersThatAreNoLabelsOrNumbersAreNamed) {
+  const std::string floats = Write("p.tsv", Tsv({"0.0", "1.0", "1.0", "0.0"}));
+  const CommandResult labels = Score("mrpc", Mrpc("0110"), floats, {"--json"});
+  ExpectJson(labels, R"({"accuracy": 0.0, "f1": 0.0})");
+  EXPECT_EQ(labels.errors,
+            "warning: mrpc: 4 of 4 answers are no labels (0, 1); the first is \"0.0\"; they count as wrong\n");
+  std::string gold = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+  for (int i = 0; i < 4; ++i) gold += std::to_string(i) + "\tg\tf\ty\t0\ta\tb\tone\ttwo\t" + std::to_string(i) + ".0\n";
+  const CommandResult numbers =
+      Score("sts-b", Write("glue/STS-B/dev.tsv", gold), Write("n.tsv", Tsv({"0,0", "1", "2", "3.0"})), {"--json"});
+  EXPECT_EQ(numbers.exit_code, 0);
+  EXPECT_EQ(numbers.errors, "warning: sts-b: 1 of 4 answers is no number; the first is \"0,0\"; it counts as -1\n");
+  EXPECT_PRED2(Contains, numbers.output, R"({"pearson": 0.98)");
+  EXPECT_EQ(Score("mrpc", Mrpc("0110"), Write("p.tsv", Tsv({"0", "1", "1", "0"}))).errors, "");
+}
+
+// A gold file and predictions as they are downloaded: packed, flat, without is_impossible.
+TEST_F(ScoreTest, SquadAsTheDatasetsLibraryHasIt) {
+  const std::string gold =
+      R"({"id": "0", "title": "T", "context": "A passage.", "question": "?", "answers": {"text": ["passage"], "answer_start": [2]}})"
+      "\n"
+      R"({"id": "1", "title": "T", "context": "A passage.", "question": "?", "answers": {"text": [], "answer_start": []}})"
+      "\n";
+  const std::string predictions = R"({"0": "passage", "1": ""})";
+  for (const auto& [gold_file, answers] :
+       {std::pair(Write("v2.jsonl", gold), Write("p.json", predictions)),
+        std::pair(Write("v2.jsonl.gz", Gzip(gold)), Write("p.json.gz", Gzip(predictions)))}) {
+    EXPECT_PRED2(Contains, Score("squad-v2", gold_file, answers, {"--json"}).output,
+                 R"({"exact": 100.0, "f1": 100.0, "total": 2, "HasAns_exact": 100.0)");
+  }
 }
 
 // Of the forms of benchmarks, tests/models/tasks has all.

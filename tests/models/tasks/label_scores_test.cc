@@ -1,6 +1,7 @@
 // Scores of GLUE, SuperGLUE and RACE.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "crosstalk/models/tasks/glue_score.h"
@@ -71,7 +72,55 @@ TEST(LabelScoresTest, StsBReadsNumbersAsPythonDoes) {
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "2", "nan", "3"})), "spearmanr")));
   EXPECT_TRUE(std::isnan(ValueOf(ScoreStsB(sts_b, rows, Answers({"1", "1", "1", "1"})), "pearson")));
   EXPECT_EQ(NumberOfAnswer("\x1F\v\f 3\r\n\t"), 3);
-  for (const char* none : {"", "five", "3 or 4", "+-3", "1,5", "0x10"}) EXPECT_EQ(NumberOfAnswer(none), -1) << none;
+  for (const char* none : {"", "five", "3 or 4", "+-3", "1,5", "0x10"}) EXPECT_FALSE(NumberOfAnswer(none)) << none;
+  // As T5 has it: -1.
+  EXPECT_DOUBLE_EQ(ValueOf(ScoreStsB(sts_b, rows, Answers({"4,0", "0", "1", "2"})), "pearson"), 1);
+}
+
+TEST(LabelScoresTest, AnswersOfNoLabelAreCounted) {
+  const TaskType sts_b = MakeTask("sts-b", "glue", TaskForm::kRegression, {});
+  const TaskType race = MakeTask("race", "race", TaskForm::kMultipleChoice, {});
+  const auto rows = LabelledRows({0, 1, 0, 1});
+  auto lettered = rows, others = rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    lettered[i].choices = {{"", "A"}, {"", "B"}};
+    others[i].choices = {{"", "x" + std::to_string(i)}};
+  }
+  const struct {
+    const TaskType& type;
+    const std::vector<TaskRow>& rows;
+    std::vector<std::string> answers;
+    const char* says;
+  } kCases[] = {
+      {kBinary,
+       rows,
+       {"1.0", "0.0", "1.0", "0.0"},
+       "4 of 4 answers are no labels (0, 1); the first is \"1.0\"; they count as wrong"},
+      {kBinary,
+       rows,
+       {"0", "1", "yes\n", "0"},
+       "1 of 4 answers is no label (0, 1); the first is \"yes\\n\"; it counts as wrong"},
+      {kBinary, rows, {"0", "1", "1", "0"}, ""},
+      {sts_b,
+       rows,
+       {"4,0", "3", "five", "nan"},
+       "2 of 4 answers are no numbers; the first is \"4,0\"; they count as -1"},
+      {sts_b, rows, {" 4.0", "+3", "-1", "1e0"}, ""},
+      {race,
+       lettered,
+       {"A", "C", "B", "c"},
+       "2 of 4 answers are no labels (A, B); the first is \"C\"; they count as wrong"},
+      {race, others, {"x0", "x0", "x2", "x3"}, "1 of 4 answers is no label; the first is \"x0\"; it counts as wrong"},
+      {MakeTask("squad", "squad", TaskForm::kSpan, {}), rows, {"a", "b", "c", "d"}, ""},
+      {race, AnsweredRows({{"a"}, {"b"}, {"c"}, {"d"}}), {"a", "x", "y", "z"}, ""},  // as ReCoRD: in words
+  };
+  for (const auto& [type, some, answers, says] : kCases) {
+    auto predictions = Answers(answers);
+    std::reverse(predictions.begin(), predictions.end());
+    EXPECT_EQ(AnswersOfNoLabel(type, some, predictions), says);
+  }
+  EXPECT_EQ(AnswersOfNoLabel(kBinary, rows, {{"1", "x", {}}}),
+            "1 of 1 answers is no label (0, 1); the first is \"x\"; it counts as wrong");
 }
 
 TEST(LabelScoresTest, CbAveragesAllItsClasses) {
