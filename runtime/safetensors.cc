@@ -50,19 +50,6 @@ std::optional<HalfFormat> HalfFormatOf(std::string_view name) {
   return std::nullopt;
 }
 
-// The first element of a bool tensor (contiguous) that is neither 0 nor 1, -1 if there is none.
-int64_t FindBadBool(const Tensor& tensor) {
-  const auto* bytes = static_cast<const uint8_t*>(tensor.raw_data());
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-    if (bytes[i] > 1) return i;
-  }
-  return -1;
-}
-
-std::string BadBool(const Tensor& tensor, int64_t i) {
-  return StrCat("BOOL element ", i, " is ", int{static_cast<const uint8_t*>(tensor.raw_data())[i]}, ", not 0 or 1");
-}
-
 Tensor ReadTensor(const FileReader& file, const TensorFileHeader& header, const TensorFileEntry& entry) {
   const uint64_t offset = header.data_begin + entry.begin;
   if (const std::optional<DType> dtype = SameBitsDType(entry.dtype)) {

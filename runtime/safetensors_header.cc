@@ -237,6 +237,18 @@ std::string NameProblem(std::string_view name) {
   return "";
 }
 
+int64_t FindBadBool(const Tensor& tensor) {
+  const auto* bytes = static_cast<const uint8_t*>(tensor.raw_data());
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (bytes[i] > 1) return i;
+  }
+  return -1;
+}
+
+std::string BadBool(const Tensor& tensor, int64_t i) {
+  return StrCat("BOOL element ", i, " is ", int{static_cast<const uint8_t*>(tensor.raw_data())[i]}, ", not 0 or 1");
+}
+
 [[noreturn]] void RejectTensor(const std::string& path, const TensorFileEntry& entry, const std::string& reason) {
   Fail(ErrorKind::kData, path, ": tensor ", Shown(entry.name), ": ", reason);
 }

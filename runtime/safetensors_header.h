@@ -22,6 +22,9 @@ TensorFileHeader ReadHeader(const FileReader& file);
 std::string Shown(std::string_view name);
 // Why a tensor may not have this name; empty if it may.
 std::string NameProblem(std::string_view name);
+// The first element of a bool tensor (contiguous) that is neither 0 nor 1, -1 if there is none; and the words for it.
+int64_t FindBadBool(const Tensor& tensor);
+std::string BadBool(const Tensor& tensor, int64_t i);
 // Error(kData) that names file and tensor.
 [[noreturn]] void RejectTensor(const std::string& path, const TensorFileEntry& entry, const std::string& reason);
 

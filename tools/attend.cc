@@ -6,8 +6,8 @@
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/attention_file.h"
 #include "tools/command.h"
@@ -53,8 +53,9 @@ FieldTable<AttendSettings> AttendFields() {
   using S = AttendSettings;
   return Joined<S>(
       FieldsOfPart(LayerFields(), &S::layer),
-      {MakeOption("IN", &S::input, "FILE", "Safetensors file to read.", {.required = true}),
-       MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
+      {MakeOption("IN", &S::input, "FILE", "Tensors to read: safetensors, .npz or .npy.", {.required = true}),
+       MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
+                  {.required = true}),
        MakeOption("--implementation", &S::implementation, "",
                   "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes from "
                   "the composed one), or composed (the paper's pseudocode in einsum); by default fused in float and "
@@ -82,8 +83,8 @@ int RunAttend(const AttendSettings& settings) {
                   " is the file to read; name another");
   const ContextScope products(&OpContext::precision,
                               settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
-  const AttentionEvaluation evaluation = EvaluateAttention(ReadSafetensors(settings.input), options);
-  WriteSafetensors(settings.output, evaluation.tensors);
+  const AttentionEvaluation evaluation = EvaluateAttention(ReadTensors(settings.input), options);
+  WriteTensors(settings.output, evaluation.tensors);
   const bool apart = evaluation.implementation == AttentionImplementation::kFused && !settings.no_weights;
   PrintMessage("attend: computed by the ", Name(evaluation.implementation), " implementation",
                apart ? ", W by the composed one" : "");
@@ -97,7 +98,7 @@ std::string AttendDescription() {
     if (IsDynamic(projection)) dynamic.push_back(Join(Split(projection.paper, ' '), ""));
   }
   return StrCat(
-      "Computes one attention layer on the tensors of FILE (safetensors) and writes the results to another file. The "
+      "Computes one attention layer on the tensors of FILE and writes the results to another file. The "
       "tensors decide the kind of attention; brackets are shapes, b is a batch:\n"
       "\n"
       "X[b,n,d_X] queries; M[b,m,d_M] memory (without it M is X: self-attention)\n"

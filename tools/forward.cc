@@ -9,8 +9,8 @@
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/interop/published_names.h"
+#include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/command.h"
 #include "tools/output.h"
@@ -32,8 +32,9 @@ FieldTable<ForwardSettings> ForwardFields() {
   using S = ForwardSettings;
   return {
       MakeOption("MODEL", &S::model, "MODEL", "A published model's folder, a run or a checkpoint.", {.required = true}),
-      MakeOption("--inputs,-i", &S::inputs, "FILE", "Safetensors file to read.", {.required = true}),
-      MakeOption("--output,-o", &S::output, "FILE", "Safetensors file to write.", {.required = true}),
+      MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.", {.required = true}),
+      MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
+                 {.required = true}),
       MakeOption("--precision", &S::precision, "",
                  "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
                  "the results' type, and by the composed implementation of attention.",
@@ -104,7 +105,7 @@ int Forward(const ForwardSettings& settings) {
   const AnyModel any = LoadAnyModel(settings.model, options);
   any.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
-  const TensorFile inputs = ReadSafetensors(settings.inputs);
+  const TensorFile inputs = ReadTensors(settings.inputs);
   const OutputDetail detail = settings.all ? OutputDetail::kAll : OutputDetail::kResults;
   std::vector<NamedTensor> results;
   Variable loss;
@@ -124,13 +125,13 @@ int Forward(const ForwardSettings& settings) {
     if (result.tensor.dtype() == DType::kFloat64) CheckFinite<double>(result);
     if (result.tensor.dtype() == DType::kFloat32) CheckFinite<float>(result);
   }
-  WriteSafetensors(settings.output, results);
+  WriteTensors(settings.output, results);
   PrintMessage("forward: ", any.model->Describe(), ", ", results.size(), " tensors in ", settings.output);
   return 0;
 }
 
 constexpr const char* kForwardDescription =
-    "Computes a model on the ids of a file (safetensors) and writes the results, under Hugging Face's names, for "
+    "Computes a model on the ids of a file and writes the results, under Hugging Face's names, for "
     "comparison with other frameworks. MODEL is a published model's folder, an imported model, a run, or a "
     "checkpoint. Nothing is dropped. Brackets are shapes; b is a batch, n and m are lengths:\n"
     "\n"

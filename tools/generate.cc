@@ -49,15 +49,17 @@ FieldTable<GenerateSettings> GenerateFields() {
       {MakeOption("MODEL", &S::model, "MODEL",
                   "A run, a checkpoint, an imported model, or a published model's folder.")},
       FieldsOfPart(ChosenModelFields(), &S::chosen),
-      Grouped<S>("What to write for",
-                 {MakeOption("--text", &S::text, "TEXT",
-                             "One text; - reads it from standard input. Without one, a language model writes its own."),
-                  MakeOption("--texts", &S::texts, "FILE",
-                             "A text per line; - reads standard input. For an empty line a language model writes its "
-                             "own text, and a T5 refuses it."),
-                  MakeOption("--inputs", &S::inputs, "FILE",
-                             "Safetensors file with input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; "
-                             "all except padding by default.")}),
+      Grouped<S>(
+          "What to write for",
+          {MakeOption("--text", &S::text, "TEXT",
+                      "One text; - reads it from standard input. Without one, a language model writes its own."),
+           MakeOption("--texts", &S::texts, "FILE",
+                      "A text per line; - reads standard input. For an empty line a language model writes its "
+                      "own text, and a T5 refuses it."),
+           MakeOption(
+               "--inputs", &S::inputs, "FILE",
+               "Tensors (safetensors, .npz or .npy): input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; "
+               "all except padding by default.")}),
       Grouped<S>(
           "How",
           {MakeOption("--max-length", &S::max_length, "N",

@@ -8,9 +8,9 @@
 
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/published_inputs.h"
-#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
@@ -39,7 +39,7 @@ std::vector<GenerateInput> ReadText(const std::string& text) {
 }
 
 std::vector<GenerateInput> ReadLines(const std::string& path) {
-  const std::string contents = path == "-" ? StandardInput() : ReadFile(path, kMostInputBytes);
+  const std::string contents = path == "-" ? StandardInput() : ReadText(path, kMostInputBytes);
   const std::string name = path == "-" ? "standard input" : path;
   std::vector<GenerateInput> lines;
   for (size_t begin = 0; begin < contents.size();) {
@@ -59,7 +59,7 @@ std::vector<GenerateInput> ReadLines(const std::string& path) {
 }
 
 std::vector<SearchInput> ReadIds(const std::string& path, int64_t vocabulary, int32_t pad) {
-  const TensorFile file = ReadSafetensors(path);
+  const TensorFile file = ReadTensors(path);
   try {
     Batch batch;
     for (const NamedTensor& tensor : file.tensors) {

@@ -13,6 +13,7 @@
 #include "crosstalk/models/training/run_mixing.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/numpy_file.h"
 #include "crosstalk/runtime/op_context.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
@@ -57,7 +58,7 @@ FieldTable<InspectSettings> InspectFields() {
                   PrecisionField(&S::precision)}),
       Grouped<S>("What is written",
                  {MakeOption("--out,-o", &S::out, "FILE", "HTML page."),
-                  MakeOption("--tensors", &S::tensors, "FILE", "Safetensors file with the maps."),
+                  MakeOption("--tensors", &S::tensors, "FILE", "File of the maps: .npz, else safetensors."),
                   MakeOption("--json", &S::json, "",
                              "The numbers of the head projections as one JSON object on standard output.")}));
 }
@@ -148,7 +149,7 @@ int Inspect(const InspectSettings& settings) {
   }
   if (settings.tensors) {
     const std::vector<NamedTensor> tensors = TensorsOf(*maps);
-    WriteSafetensors(*settings.tensors, tensors);
+    WriteTensors(*settings.tensors, tensors);
     PrintMessage("inspect: ", *settings.tensors, ", ", tensors.size(), " tensors");
   }
   if (!settings.out && !settings.json) return 0;

@@ -28,6 +28,7 @@ void FuzzConfig(std::string_view input);       // training and model configurati
 void FuzzCorpus(std::string_view input);       // text files, JSONL, folders of them
 void FuzzEinsum(std::string_view input);       // equations with shapes
 void FuzzJson(std::string_view input);
+void FuzzNumpy(std::string_view input);      // .npy and .npz
 void FuzzPublished(std::string_view input);  // config.json, weights and index of published models
 void FuzzRunFolder(std::string_view input);  // the files of a run and of its checkpoints
 void FuzzSafetensors(std::string_view input);

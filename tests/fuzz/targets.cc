@@ -10,6 +10,7 @@ std::span<const Target> Targets() {
       {"corpus", FuzzCorpus},
       {"einsum", FuzzEinsum},
       {"json", FuzzJson},
+      {"numpy", FuzzNumpy},
       {"published", FuzzPublished},
       {"run_folder", FuzzRunFolder},
       {"safetensors", FuzzSafetensors},

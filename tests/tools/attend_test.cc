@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/runtime/safetensors.h"
+#include "crosstalk/runtime/numpy_file.h"
 #include "tests/support/attention_cases.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
@@ -111,6 +111,34 @@ TEST_F(AttendTest, WeightsAreLeftOutIfAsked) {
   const TensorFile out = ReadSafetensors(Out());
   ASSERT_EQ(out.tensors.size(), 1u);
   EXPECT_EQ(out.tensors[0].name, "Y");
+}
+
+// The same tensors in and the same results out, whichever of the three forms they have.
+TEST_F(AttendTest, NumPysFilesAreReadAndWritten) {
+  const auto attend = [&](const std::string& in, const std::string& out, const std::vector<std::string>& more = {}) {
+    return RunCommand(Joined({"attend", dir_ / in, "--output", dir_ / out}, more));
+  };
+  WriteTensors(In(), Tensors(DType::kFloat64));
+  WriteTensors(dir_ / "in.npz", Tensors(DType::kFloat64));
+  Succeeded(attend("in.npz", "out.safetensors", {"--precision", "double"}));
+  ExpectResults(1e-12, DType::kFloat64);
+  Succeeded(attend("in.safetensors", "out.npz", {"--precision", "double"}));
+  const TensorFile results = ReadTensors(Out()), of_numpy = ReadTensors(dir_ / "out.npz");
+  ASSERT_EQ(of_numpy.tensors.size(), results.tensors.size());
+  for (const NamedTensor& result : results.tensors) {
+    EXPECT_EQ(of_numpy.At(result.name).ToVector<double>(), result.tensor.ToVector<double>()) << result.name;
+  }
+  // One array: dot-product attention of X, and Y.
+  WriteTensors(dir_ / "X.npy", std::vector<NamedTensor>{{"X", ToTensor(in_.X, DType::kFloat32)}});
+  Succeeded(attend("X.npy", "Y.npy", {"--no-weights"}));
+  EXPECT_EQ(ReadTensors(dir_ / "Y.npy").At("Y").shape(), Shape(in_.X.sizes()));
+  ExpectExit(attend("X.npy", "both.npy"), 2, {"an .npy holds one array, and there are 2 (W, Y); name an .npz"});
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "both.npy"));
+  std::filesystem::rename(dir_ / "X.npy", dir_ / "other.npy");
+  ExpectExit(attend("other.npy", "Y.npy"), 3, {"other.npy: tensor 'other'", "is not part of an attention layer"});
+  WriteBytes(dir_ / "objects.npy", "\x93NUMPY\1" + std::string("\0\x3D\0", 3) +
+                                       "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}       \n");
+  ExpectExit(attend("objects.npy", "Y.npz"), 3, {"objects.npy: the dtype \"|O\" cannot be loaded"});
 }
 
 TEST_F(AttendTest, AFileThatDoesNotFitIsRefusedAndNothingWritten) {
