@@ -188,6 +188,12 @@ TEST_F(NumpyFileTest, ArchivesThatLieAreRefused) {
       EXPECT_EQ(error.kind(), ErrorKind::kData) << i;
     }
   }
+  // The first's bytes go on to the end of the second's.
+  std::string over = Zip({Stored("x.npy", array), Stored("y.npy", array)});
+  const size_t first = over.find("PK\1\2");
+  const std::string size = LittleEndian(first - over.find(array), 4);
+  over.replace(first + 20, 8, size + size);
+  ExpectRefused("x.npz", over, "member \"y.npy\": overlaps \"x.npy\"");
   // Two members over the same bytes: the second's place is the first's.
   std::string same = Zip({Stored("x.npy", array), Stored("y.npy", array)});
   const size_t second = same.rfind("PK\1\2");

@@ -222,7 +222,8 @@ TEST(CorpusTest, PackedTextIsTheText) {
   Write(plain / "part0.txt-b/x.txt", Words("x", 100));  // which comes before part0.txt, and after part0.txt.gz
   Write(packed / "part0.txt-b/x.txt", Words("x", 100));
   for (uint64_t seed = 0; seed < 4; ++seed) {
-    const TextCorpus a = OpenFileCorpus({plain.path(), "", seed}), b = OpenFileCorpus({packed.path(), "", seed});
+    const TextCorpus a = OpenFileCorpus({plain.path(), "", seed, 0.4}),
+                     b = OpenFileCorpus({packed.path(), "", seed, 0.4});
     for (const auto& [of_plain, of_packed] :
          {std::pair(a.training, b.training), std::pair(a.validation, b.validation)}) {
       EXPECT_EQ(All(*of_packed), All(*of_plain));

@@ -71,6 +71,7 @@ TEST_F(TextKindTest, RowsAreNamedByNameAndByContent) {
       {"a.tsv", "just words\n", "is TSV, rows of columns"},
       {"a.txt", "text,label\n\"one, two\nthree \"\"four\"\"\",1\nfive,0\n", "is CSV by its content"},
       {"a.txt", ",text,label\r\n0,one,1\r\n1,two,0", "is CSV by its content"},
+      {"a.txt", "text,label\none,1\ntw", "is CSV by its content"},  // cut off
       {"a.txt", "\xEF\xBB\xBF\"id\";\"text\"\n1;one, two\n", "is CSV by its content"},
       {"a.txt", "index\tsentence\n0\tit's 5\" long\n1\ttwo", "is TSV by its content"},
       {"a.txt", "one\teins\ntwo\tzwei\nthree\tdrei\n", "is TSV by its content"},
