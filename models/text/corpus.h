@@ -85,20 +85,20 @@ struct FileCorpusOptions {
   double validation_share = 0.05;
 };
 
-// Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document). Where one
-// is packed by gzip, its text counts: the same text gives the same bits, packed or not. A folder gives its
-// files named *.txt and *.jsonl, and *.gz of these, sorted by path; hidden ones are left out. Documents (files, lines
-// of JSONL) follow each other with a blank line between. A byte-order mark is left out. Held out without a
-// validation_path: of several files, whole files in the order of a hash of (seed, path in the folder) until they are
-// validation_share of the bytes, at least one; a file that would make them more than twice the share is skipped, and if
-// all are skipped, the smallest is taken; of a single file, the end, from the first paragraph (blank line, else line,
-// else word, else character; in JSONL the line) after 1 - validation_share of the bytes. Reads all bytes, JSONL twice.
-// Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens three times the longest line of
-// JSONL; keeps a few files open at a time, however many there are. Throws Error(kData) naming the file and the byte
-// (line in JSONL): missing, unreadable, empty, NUL byte, invalid UTF-8, a line that is not an object with a string
-// `text`; a file of another kind, which is named (text_kind.h); in a folder, such a name that is no regular file, and a
-// link to a folder; and of ReadSegment, a file that has been written to, cut or replaced since. Throws Interrupted
-// where `stop` says so.
+// Opens and checks text files: UTF-8 text, or JSONL (one object a line, its string `text` is the document). A file may
+// be packed by gzip: the same text gives the same bits, packed or not.
+// A folder gives its files named *.txt, *.jsonl, *.txt.gz and *.jsonl.gz, sorted by path; hidden ones are left out.
+// Documents (files, lines of JSONL) follow each other with a blank line between. A byte-order mark is left out.
+// Held out without a validation_path: of several files, whole files in the order of a hash of (seed, path in the
+// folder) until they are validation_share of the bytes, at least one; a file that would make them more than twice the
+// share is skipped, and if all are skipped, the smallest is taken; of a single file, the end, from the first paragraph
+// (blank line, else line, else word, else character; in JSONL the line) after 1 - validation_share of the bytes.
+// Reads all bytes, JSONL twice. Takes 16 bytes of memory per 64 KiB of JSONL, none for plain text, and while it opens
+// three times the longest line of JSONL; keeps a few files open at a time, however many there are.
+// Throws Error(kData) naming the file and the byte (line in JSONL): missing, unreadable, empty, NUL byte, invalid
+// UTF-8, a line that is not an object with a string `text`; a file of another kind (text_kind.h); in a folder, such a
+// name that is no regular file, and a link to a folder; and of ReadSegment, a file that has been written to, cut or
+// replaced since. Throws Interrupted where `stop` says so.
 TextCorpus OpenFileCorpus(const FileCorpusOptions& options, const StopRequest& stop = {});
 // One path as a whole: nothing held out. For evaluation.
 std::shared_ptr<const TextSource> OpenTextSource(const std::string& path, const StopRequest& stop = {});
