@@ -65,7 +65,7 @@ std::string Accented(std::string_view text) {
 std::string WithControlInWords(const std::vector<std::string>& words, std::string_view by) {
   std::string text;
   for (const std::string& word : words) {
-    const size_t first = Utf8Length(word, 0);
+    const size_t first = word.empty() ? 0 : Utf8Length(word, 0);
     text += StrCat(word.substr(0, first), by, word.substr(first), " ");
   }
   return text;

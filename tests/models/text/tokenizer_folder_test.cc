@@ -156,6 +156,7 @@ std::vector<FolderCase> Cases() {
                   Token(15, "<r>", R"("rstrip": true)"))}},
        "zz azz zz. _zz  <l>a<r>  b",
        {13, 1, 13, 1, 1, 1, 14, 8, 15, 10}},
+      {"a piece without letters", {{"vocab.txt", kVocabulary + "##\n"}}, "a##", {8, 1, 1}},
       // The tokenizers that the library's course trains.
       {"NFD, Lowercase, StripAccents and Whitespace",
        {{"tokenizer.json", BertJson("", kSequence, R"({"type": "Whitespace"})")}},
