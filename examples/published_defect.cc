@@ -33,7 +33,7 @@ struct LogLoss {
 // -ln p of the tokens that stand in targets[b, m], each given those in front of it, by the decoder's steps.
 void AddLoss(const Model& model, const Tensor& inputs, const Tensor& targets, CachedMixings mixings, LogLoss& loss) {
   const std::unique_ptr<Decoder> decoder = model.MakeDecoder({mixings});
-  const int32_t pad = decoder->tokens().pad;
+  const int32_t pad = decoder->config().tokens.pad;
   const int64_t rows = inputs.size(0);
   Tensor mask = Tensor::Full(inputs.shape(), 0, DType::kBool);
   for (int64_t i = 0; i < inputs.num_elements(); ++i) mask.data<bool>()[i] = inputs.data<int32_t>()[i] != pad;
@@ -44,10 +44,10 @@ void AddLoss(const Model& model, const Tensor& inputs, const Tensor& targets, Ca
       const int32_t token = targets.data<int32_t>()[row * targets.size(1) + step];
       tokens.data<int32_t>()[row] = token;
       if (token == pad) continue;
-      const float* scores = logits.data<float>() + row * decoder->vocabulary();
-      const float most = *std::max_element(scores, scores + decoder->vocabulary());
+      const float* scores = logits.data<float>() + row * decoder->config().vocabulary;
+      const float most = *std::max_element(scores, scores + decoder->config().vocabulary);
       double sum = 0;
-      for (int64_t v = 0; v < decoder->vocabulary(); ++v) sum += std::exp(static_cast<double>(scores[v]) - most);
+      for (int64_t v = 0; v < decoder->config().vocabulary; ++v) sum += std::exp(static_cast<double>(scores[v]) - most);
       loss.nats += most + std::log(sum) - scores[token];
       ++loss.tokens;
     }
