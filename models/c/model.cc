@@ -9,6 +9,7 @@
 #include "crosstalk/models/c/pass.h"
 #include "crosstalk/models/c/tensors.h"
 #include "crosstalk/models/interop/any_model.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
 namespace {
@@ -41,7 +42,7 @@ std::shared_ptr<ModelObject> Open(const std::string& path, const OpenOptions& op
   std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(any, path, &remarks);
   if (options.precision) any.model->SetPrecision(*options.precision);
   return std::make_shared<ModelObject>(std::move(any.model), std::move(tokenizer), any.source,
-                                       std::make_shared<Lock>());
+                                       std::make_shared<Lock>(), std::move(remarks));
 }
 
 void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text,
@@ -60,6 +61,8 @@ void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given
 }  // namespace
 
 Json ModelObject::Describe() const {
+  Json said = Json::MakeArray();
+  for (const std::string& remark : remarks) said.Append(remark);
   return Json::MakeObject({{"description", model->Describe()},
                            {"source", source},
                            {"dtype", crosstalk::Name(model->dtype())},
@@ -67,13 +70,15 @@ Json ModelObject::Describe() const {
                            {"implementation", AttentionImplementationText(*model)},
                            {"parameters", model->NumParameters()},
                            {"tokenizer", tokenizer != nullptr ? Json(tokenizer->kind()) : Json()},
+                           {"remarks", std::move(said)},
                            {"configuration", model->config().ToJson()}});
 }
 
 std::vector<NamedTensor> ModelObject::Parameters() const { return ParametersOf(*model); }
 
 const Tokenizer& ModelObject::RequireTokenizer() const {
-  CROSSTALK_CHECK(tokenizer != nullptr, source, ": the model has no tokenizer");
+  CROSSTALK_CHECK(tokenizer != nullptr, source, ": the model has no tokenizer", remarks.empty() ? "" : ": ",
+                  Join(remarks, "; "));
   return *tokenizer;
 }
 
