@@ -161,6 +161,7 @@ std::string ToString(const GradCheckReport& report) {
     place += "]";
   }
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   out.exceptions(std::ios_base::badbit);
   out.precision(12);
   out << (report.ok ? "gradient check passed: " : "gradient check failed: ") << report.checked

@@ -1,6 +1,7 @@
 // Errors and the two kinds of check: the caller's mistakes (always on, thrown as Error) and our own (debug).
 #pragma once
 
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -35,10 +36,11 @@ class Error : public std::runtime_error {
   std::string field_;
 };
 
-// StrCat("k=", 3, " in ", name) == "k=3 in Q": every argument through operator<<.
+// StrCat("k=", 3, " in ", name) == "k=3 in Q": every argument through operator<<, whatever std::locale is global.
 template <typename... Parts>
 CROSSTALK_LOCAL std::string StrCat(const Parts&... parts) {
   std::ostringstream out;
+  out.imbue(std::locale::classic());
   // Else a stream that finds no memory writes no more, and says nothing.
   out.exceptions(std::ios_base::badbit);
   (out << ... << parts);

@@ -1,5 +1,7 @@
 #include "crosstalk/runtime/json_events.h"
 
+#include <locale.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -43,6 +45,21 @@ class CountingIterator {
  private:
   const char* at_;
   size_t* count_;
+};
+
+// While one lives, this thread has the locale "C": nlohmann reads numbers by strtod, and takes the host program's
+// decimal point for one byte.
+class ClassicLocale {
+ public:
+  ClassicLocale() {
+    static const locale_t classic = newlocale(LC_ALL_MASK, "C", nullptr);
+    before_ = uselocale(classic);
+  }
+  ~ClassicLocale() { uselocale(before_); }
+  ClassicLocale(const ClassicLocale&) = delete;
+
+ private:
+  locale_t before_;
 };
 
 // nlohmann's wording without its prefix "[json.exception…] parse error at line 1, column 2: ", in ASCII.
@@ -120,6 +137,7 @@ void ParseJsonEvents(std::string_view text, const std::string& source, JsonEvent
   if (text.substr(0, 3) == "\xef\xbb\xbf") FailAtByte(source, 0, "begins with a byte-order mark");
   size_t offset = 0;
   EventsAdapter adapter(events, source, offset);
+  const ClassicLocale numbers_have_points;
   const CountingIterator begin(text.data(), &offset);
   const CountingIterator end(text.data() + text.size(), &offset);
   if (!nlohmann::json::sax_parse(begin, end, &adapter)) FailAtByte(source, offset, "not JSON");

@@ -1,11 +1,11 @@
 #include "crosstalk/runtime/shape.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
@@ -97,12 +97,12 @@ Shape BroadcastShapes(const char* op, const Shape& a, const Shape& b) {
 
 namespace {
 
-bool IsNameStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsNameStart(char c) { return IsAsciiLetter(c) || c == '_'; }
+bool IsNameChar(char c) { return IsNameStart(c) || IsAsciiDigit(c); }
 
 std::string_view Trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  while (!text.empty() && IsAsciiSpace(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsAsciiSpace(text.back())) text.remove_suffix(1);
   return text;
 }
 
@@ -111,8 +111,7 @@ bool IsName(std::string_view text) {
 }
 
 bool IsNumber(std::string_view text) {
-  return !text.empty() && text.size() <= 18 &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+  return !text.empty() && text.size() <= 18 && std::all_of(text.begin(), text.end(), IsAsciiDigit);
 }
 
 // A Bracket whose names lie in the text that it was read from.

@@ -20,6 +20,8 @@ std::string ReplaceInvalidUtf8(std::string_view text);
 inline bool IsUtf8Continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 // Space, tab, line feed, carriage return.
-inline bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
+constexpr bool IsAsciiSpace(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
+constexpr bool IsAsciiDigit(char byte) { return byte >= '0' && byte <= '9'; }
+constexpr bool IsAsciiLetter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z'); }
 
 }  // namespace crosstalk

@@ -1,6 +1,7 @@
 #include "tools/format.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -55,9 +56,12 @@ std::string CountText(int64_t count) {
 std::string StepsText(int64_t steps) { return CountText(steps) + (steps == 1 ? " step" : " steps"); }
 
 std::string FixedText(double value, int digits) {
+  constexpr double kMostFixed = 1e15;  // from here on a double has no digits after the point
   char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
+  const bool fixed = !(std::abs(value) >= kMostFixed);
+  const auto end = fixed ? std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits)
+                         : std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, 5);
+  return std::string(text, end.ptr);
 }
 
 std::string BytesText(int64_t bytes) {

@@ -14,7 +14,7 @@ std::string EstimateText(double seconds);
 std::string CountText(int64_t count);
 // "1 step", "4,000 steps".
 std::string StepsText(int64_t steps);
-// 3.14159 with 2 digits is "3.14".
+// 3.14159 with 2 digits is "3.14", at most 40 digits; 1e15 and more, which have none to show, are "1.23457e+15".
 std::string FixedText(double value, int digits);
 // "1.5 GB", powers of 1000.
 std::string BytesText(int64_t bytes);

@@ -1,9 +1,9 @@
 #include "crosstalk/autograd/einsum/equation.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
@@ -19,7 +19,7 @@ std::string Normalise(std::string_view text) {
     if (c == '#') comment = true;
     if (c == '\n') comment = false;
     if (comment) continue;
-    if (std::isspace(static_cast<unsigned char>(c))) {
+    if (IsAsciiSpace(c)) {
       if (!result.empty() && result.back() != ' ') result += ' ';
     } else {
       result += c;
@@ -44,8 +44,8 @@ Bracket ParseNamed(std::string_view text, const std::string& equation) {
     }
   }();
   for (auto index = bracket.indices.begin(); index != bracket.indices.end(); ++index) {
-    CROSSTALK_CHECK(!std::isdigit(static_cast<unsigned char>(index->front())), "einsum: ", ToString(bracket),
-                    " has the number ", *index, " where a dimension's name is needed (in '", equation, "')");
+    CROSSTALK_CHECK(!IsAsciiDigit(index->front()), "einsum: ", ToString(bracket), " has the number ", *index,
+                    " where a dimension's name is needed (in '", equation, "')");
     CROSSTALK_CHECK(std::find(bracket.indices.begin(), index, *index) == index, "einsum: ", ToString(bracket),
                     " names the dimension ", *index, " twice (in '", equation, "')");
   }

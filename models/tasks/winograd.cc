@@ -9,11 +9,10 @@
 #include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
-
-bool IsAsciiLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // The word with the pronoun in it marked; nothing if it is another word.
 std::optional<std::string> Marked(std::string_view word, std::string_view pronoun) {

@@ -100,10 +100,9 @@ Vocabulary ReadVocabulary(const sentencepiece::SentencePieceProcessor& processor
 // such as "<unk>": all of them begin words.
 bool PieceContinuesWord(std::string_view piece) {
   constexpr std::string_view kMarks = "!\"#$%&()*+,-./:;?@[\\]^_`{|}~";
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  if (piece.size() == 1 && !is_letter(piece[0])) return false;
+  if (piece.size() == 1 && !IsAsciiLetter(piece[0])) return false;
   return std::all_of(piece.begin(), piece.end(),
-                     [&](char c) { return is_letter(c) || kMarks.find(c) != std::string_view::npos; });
+                     [&](char c) { return IsAsciiLetter(c) || kMarks.find(c) != std::string_view::npos; });
 }
 
 using sentencepiece::SentencePieceProcessor;

@@ -127,7 +127,7 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
       {"model_type", "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},
       {"hard_vocab_limit", "false"},  // a poor text gives fewer
-      {"character_coverage", "0.9995"},
+      // character_coverage is 0.9995, the library's default: it reads numbers by the host program's std::locale.
       {"byte_fallback", "true"},  // what is left over is spelled in bytes
       {"num_threads", "1"},
       {"pad_id", std::to_string(kT5SpecialTokens.pad)},
@@ -150,14 +150,14 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
   }
   if (training->exception) std::rethrow_exception(training->exception);
   if (!training->status.ok()) {
-    // "Vocabulary size is smaller than required_chars. 1000 vs 3233. …"
+    // "Vocabulary size is smaller than required_chars. 1000 vs 3233. …"; or 3,233 and so on, by the host's std::locale.
     const std::string reason = training->status.ToString();
     const size_t needed = reason.find(" vs ");
     if (reason.find("required_chars") != std::string::npos && needed != std::string::npos) {
-      const std::string_view number = std::string_view(reason).substr(needed + 4);
+      std::string number = reason.substr(needed + 4, reason.find(". ", needed) - needed - 4);
+      std::erase_if(number, [](char c) { return !IsAsciiDigit(c); });
       FailField(ErrorKind::kUsage, "vocabulary", options.vocab_size,
-                " is too small for this text, whose letters alone, with bytes and special tokens, are ",
-                number.substr(0, number.find_first_not_of("0123456789")),
+                " is too small for this text, whose letters alone, with bytes and special tokens, are ", number,
                 "; take a few thousand more, or the tokenizer bytes");
     }
     FailField(ErrorKind::kUsage, "vocabulary", "a SentencePiece tokenizer of ", options.vocab_size,

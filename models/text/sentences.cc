@@ -48,8 +48,6 @@ Space SkipSpace(std::string_view text, size_t at) {
   return {at, line_ends >= 2};
 }
 
-bool IsAsciiLetter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z'); }
-
 // ß … ÿ, ά … ώ, а … џ, by the bytes of their UTF-8.
 bool IsSmallLetter(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);

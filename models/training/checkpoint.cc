@@ -1,7 +1,6 @@
 #include "crosstalk/models/training/checkpoint.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
@@ -34,7 +34,7 @@ std::optional<int64_t> StepOfName(const std::string& name) {
   }
   int64_t step = 0;
   for (size_t i = prefix.size(); i < name.size(); ++i) {
-    if (!std::isdigit(static_cast<unsigned char>(name[i]))) return std::nullopt;
+    if (!IsAsciiDigit(name[i])) return std::nullopt;
     step = step * 10 + (name[i] - '0');
   }
   return StepName(step) == name ? std::optional<int64_t>(step) : std::nullopt;
@@ -42,8 +42,9 @@ std::optional<int64_t> StepOfName(const std::string& name) {
 
 void CheckFileName(const std::string& name) {
   const bool plain = !name.empty() && name.size() <= 200 && name[0] != '.' && name != kManifestName &&
-                     std::all_of(name.begin(), name.end(),
-                                 [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '-' || c == '_'; });
+                     std::all_of(name.begin(), name.end(), [](char c) {
+                       return IsAsciiLetter(c) || IsAsciiDigit(c) || c == '.' || c == '-' || c == '_';
+                     });
   CROSSTALK_CHECK(plain, "checkpoint: '", name, "' cannot be the name of a file in it");
 }
 

@@ -1,11 +1,11 @@
 #include "crosstalk/nn/attention/projections.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {
@@ -17,7 +17,7 @@ int64_t SizeOf(std::string_view dim, const AttentionConfig& config) {
   for (const OptionalAttentionDim& candidate : kOptionalAttentionDims) {
     if (dim == candidate.name) return candidate.size(config);
   }
-  if (std::isdigit(static_cast<unsigned char>(dim.front()))) return std::stoll(std::string(dim));
+  if (IsAsciiDigit(dim.front())) return std::stoll(std::string(dim));
   Fail(ErrorKind::kFailure, "attention: \"", dim, "\" is not a dimension of a layer");
 }
 

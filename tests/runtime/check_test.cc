@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/runtime/dtype.h"
+#include "tests/support/decimal_comma.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 
@@ -11,6 +12,12 @@ namespace check_test {
 
 TEST(CheckTest, StrCatTakesAnythingWithAnOutputOperator) {
   EXPECT_EQ(StrCat("k=", 3, " in ", std::string("Q"), ' ', 2.5, ' ', DType::kInt64), "k=3 in Q 2.5 int64");
+}
+
+TEST(CheckTest, StrCatDoesNotAskTheHostsLocale) {
+  const testing::DecimalCommaScope comma;
+  EXPECT_EQ((std::ostringstream() << 1234567 << " " << 0.5).str(), "1.234.567 0,5");
+  EXPECT_EQ(StrCat(1234567, " ", 0.5, " ", 1.25e9, " ", -98765432109876), "1234567 0.5 1.25e+09 -98765432109876");
 }
 
 TEST(CheckTest, FailThrowsTheKindAndTheMessage) {

@@ -7,6 +7,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/utf8.h"
+#include "tests/support/decimal_comma.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
@@ -84,6 +85,19 @@ TEST(JsonTest, DoublesReadBackToTheSameBits) {
     ASSERT_TRUE(back.is_double()) << text;
     EXPECT_EQ(back.AsDouble(), value) << text;
   }
+}
+
+TEST(JsonTest, NumbersHavePointsWhateverTheLocale) {
+  const testing::DecimalCommaScope comma;
+  const std::string text = "[0.5, -2.25e-3, 1234567, 1234567.5, 1e22]";
+  const Json read = ParseJson(text, "x");
+  EXPECT_EQ(read, Json::MakeArray({0.5, -2.25e-3, 1234567, 1234567.5, 1e22}));
+  EXPECT_EQ(read.Dump(), "[0.5, -0.00225, 1234567, 1234567.5, 1e+22]");
+  EXPECT_EQ(ParseMessage("[0,5 1]"),
+            "file.json: byte 6: syntax error while parsing array - unexpected number literal; "
+            "expected ']'");
+  if (!comma.of_c()) GTEST_SKIP() << "no localedef here: only C++'s locale was tried";
+  EXPECT_EQ(*localeconv()->decimal_point, ',') << "it is the host's again";
 }
 
 TEST(JsonTest, WhatIsNotFiniteBecomesNull) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <string>
@@ -13,6 +14,7 @@
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
+#include "tests/support/decimal_comma.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_run.h"
@@ -124,6 +126,45 @@ TEST(CommandLineTest, ThatMemoryIsOutIsSaidWithoutMemory) {
             5);
   *left = -1;
   EXPECT_TRUE(Contains(::testing::internal::GetCapturedStderr(), "error: out of memory"));
+}
+
+// In a program of a country that writes 1.234,5, as one that holds the commands would be.
+TEST(CommandLineTest, ResultsHavePointsWhateverTheLocale) {
+  const char* source = std::getenv("CROSSTALK_SOURCE");
+  if (source == nullptr) GTEST_SKIP() << "run by `make test`, which says where the sources are";
+  const TempDir dir;
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "run", "--learning-rate", "0.125", "--vocabulary", "1234"})));
+  const std::string small = std::string(source) + "/docs/reproduction/small";
+  const std::vector<std::vector<std::string>> commands = {
+      {"complexity", "--d-model", "2048", "--n", "12345", "--heads", "16"},
+      {"complexity", "--d-model", "1024,5"},
+      {"options", "--markdown"},
+      {"train", "--dry-run", "--json", "--dropout", "0.25", "--learning-rate", "1e-3", "--batch", "1000"},
+      {"train", "--dry-run", "--dropout", "0,25"},
+      {"show", dir / "run"},
+      {"report", dir / "run", "--samples", "0", "--out", dir / "report.html"},
+      {"reproduce", "--table", "8", "--scale", "small", "--cells", small, "--out", dir / "table", "--assemble"},
+      {"tokenize", "--tokenizer", dir / "run", std::string(source) + "/README.md"}};
+  const auto run = [&](const std::vector<std::string>& words) {
+    std::vector<const char*> arguments = {"crosstalk"};
+    for (const std::string& word : words) arguments.push_back(word.c_str());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    const int code = RunCommandLine(AllCommands, static_cast<int>(arguments.size()), arguments.data());
+    std::string all = StrCat(code, "\n", ::testing::internal::GetCapturedStdout());
+    all += ::testing::internal::GetCapturedStderr();
+    for (const char* file : {"report.html", "table/table.md", "table/table.csv", "table/curves.csv", "table/table.json",
+                             "table/report.html", "table/figure.svg"}) {
+      if (std::filesystem::exists(dir / file)) all += ReadBytes(dir / file);
+      std::filesystem::remove(dir / file);
+    }
+    return all;
+  };
+  for (const std::vector<std::string>& words : commands) {
+    const std::string expected = run(words);
+    const testing::DecimalCommaScope comma;
+    EXPECT_EQ(run(words), expected) << words[0];
+  }
 }
 
 TEST(CommandLineTest, VersionIsOneLine) {

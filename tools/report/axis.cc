@@ -1,8 +1,8 @@
 #include "tools/report/axis.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 
 #include "tools/format.h"
 
@@ -18,12 +18,16 @@ double RoundStep(double step) {
   return 10 * power;
 }
 
+// So many digits, with an exponent where the number has more before its point, or many zeros after it.
+std::string GeneralText(double value, int digits) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, digits).ptr);
+}
+
 std::string TickLabel(double value, int digits) {
   const double size = std::abs(value);
   if (size != 0 && (size < 1e-4 || size >= 1e9)) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.3g", value);
-    return text;
+    return GeneralText(value, 3);
   }
   if (digits == 0) return CountText(std::llround(value));
   return FixedText(value == 0 ? 0 : value, digits);
@@ -34,10 +38,8 @@ std::string TickLabel(double value, int digits) {
 std::string ShortNumber(double value) {
   if (std::isnan(value)) return "undefined";
   if (std::isinf(value)) return value > 0 ? "infinite" : "-infinite";
-  char text[32];
   const double size = std::abs(value);
-  std::snprintf(text, sizeof text, size >= 99999.5 && size < 1e15 ? "%.0f" : "%.5g", value);
-  return text;
+  return size >= 99999.5 && size < 1e15 ? FixedText(value, 0) : GeneralText(value, 5);
 }
 
 Axis::Axis(double low, double high, AxisScale scale, int ticks) : low_(low), high_(high) {

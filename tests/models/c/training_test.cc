@@ -11,6 +11,7 @@
 #include "crosstalk/models/training/run.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "tests/models/c/owned.h"
+#include "tests/support/decimal_comma.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_config.h"
 
@@ -131,6 +132,50 @@ TEST(CTrainingTest, AConfigurationThatDoesNotFitNamesItsField) {
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"data": "no/such/file.txt"})", nullptr, nullptr, &training), CT_DATA);
   EXPECT_EQ(ct_training_open("", nullptr, nullptr, nullptr, &training), CT_USAGE);
   EXPECT_EQ(KindOf(run), PathKind::kNothing);
+}
+
+// As in a host that has called setlocale(LC_ALL, "") and std::locale::global(std::locale("de_DE.UTF-8")).
+TEST(CTrainingTest, AHostWithADecimalCommaReadsAndWritesTheSame) {
+  const TempDir folder;
+  std::string configuration = kTiny;
+  configuration.replace(configuration.find("bytes"), 5, "sentencepiece");
+  configuration.insert(1, R"("learning_rate": 0.123, "vocabulary": 1100, "dropout": 0.25, "tensorboard": true, )");
+  const auto train = [&](const std::string& name) {
+    std::string told;
+    const ct_observer observer = {&told, nullptr,
+                                  [](void* to, const char* json) { *static_cast<std::string*>(to) += json; }, nullptr};
+    {
+      const Owned<ct_training> cut = Open(folder / name, configuration.c_str(), nullptr, &observer);
+      EXPECT_EQ(Steps(cut, 3), 3);
+      EXPECT_CT(ct_training_save(cut));
+    }
+    const Owned<ct_training> training = Open(folder / name, "{\"steps\": 5}", "auto", &observer);
+    EXPECT_EQ(Steps(training), 2);
+    const char* json = nullptr;
+    EXPECT_CT(ct_describe(training, &json));
+    std::string all = json;
+    Owned<ct_model> model;
+    EXPECT_CT(ct_model_open((folder / name).c_str(), nullptr, &model));
+    EXPECT_CT(ct_model_generate(model, "It was", 6, R"({"temperature": 0.7})", nullptr, nullptr, &json, nullptr));
+    all += json;
+    // Times, and the folder's name, differ.
+    for (const char* number : {"seconds", "tokens_per_second"}) {
+      for (size_t at = told.find(StrCat("\"", number)); at != std::string::npos;
+           at = told.find(StrCat("\"", number), at)) {
+        told.erase(at, told.find_first_of(",}", at) - at);
+      }
+    }
+    all += told;
+    for (size_t at = all.find(folder / name); at != std::string::npos; at = all.find(folder / name)) {
+      all.erase(at, (folder / name).size());
+    }
+    for (const char* file : {"model.safetensors", "tokenizer.model"}) all += ReadFile(folder / name + "/" + file);
+    return all;
+  };
+  const std::string expected = train("point");
+  const testing::DecimalCommaScope comma;
+  EXPECT_EQ(train("comma"), expected);
+  if (!comma.of_c()) GTEST_SKIP() << "no localedef here: only C++'s locale was tried";
 }
 
 class CModelTest : public ::testing::Test {
