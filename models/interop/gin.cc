@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,18 +17,17 @@ namespace {
 
 constexpr int kMostDepth = 16;
 constexpr size_t kMostBindings = 10'000;
-constexpr int kMostMacros = 8;  // one after the other
+constexpr int kMostMacros = 8;                // one after the other
+constexpr size_t kMostBytesOfMacro = 10'000;  // of a value's text, which each use of it copies
 constexpr char kMacro = '%', kReference = '@';
 
 bool IsGinSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool IsOpening(char c) { return c == '[' || c == '(' || c == '{'; }
 bool IsClosing(char c) { return c == ']' || c == ')' || c == '}'; }
-bool IsGinDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsGinLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 // The characters of names, numbers and references.
 bool IsGinWord(char c) {
-  return IsGinLetter(c) || IsGinDigit(c) || c == '.' || c == '/' || c == '-' || c == '+' || c == kMacro ||
-         c == kReference;
+  return IsAsciiLetter(c) || IsAsciiDigit(c) || c == '_' || c == '.' || c == '/' || c == '-' || c == '+' ||
+         c == kMacro || c == kReference;
 }
 
 // Statements one after the other: each on a line, which goes on within brackets and after a backslash.
@@ -158,7 +159,7 @@ class ValueReader {
       return Json(integer);
     }
     double number = 0;
-    const bool digits = std::any_of(word.begin(), word.end(), IsGinDigit);  // no "inf", no "nan"
+    const bool digits = std::any_of(word.begin(), word.end(), IsAsciiDigit);  // no "inf", no "nan"
     if (const auto read = std::from_chars(word.data(), end, number);
         digits && read.ec == std::errc() && read.ptr == end) {
       return Json(number);
@@ -170,16 +171,48 @@ class ValueReader {
   size_t at_ = 0;
 };
 
-// The value of %NAME, itself a macro or not; nothing where there is none.
-std::optional<Json> WithoutMacro(Json value, const Json& bindings) {
-  for (int i = 0; i < kMostMacros; ++i) {
-    if (!value.is_string() || !value.AsString().starts_with(kMacro)) return value;
-    const Json* const bound = bindings.Find(value.AsString().substr(1));
-    if (bound == nullptr) return std::nullopt;
-    value = *bound;
+// Bindings in the order of their names' first statements, each with its last value.
+class Bindings {
+ public:
+  void Set(std::string_view name, Json value, size_t bytes) {
+    const auto [place, is_new] = places_.try_emplace(std::string(name), bound_.size());
+    if (is_new) bound_.push_back({place->first, {}, 0});
+    bound_[place->second].value = std::move(value);
+    bound_[place->second].bytes = bytes;
   }
-  return std::nullopt;
-}
+  size_t size() const { return bound_.size(); }
+
+  // By their names, macros as their values. One whose macro has none, or a long one, is left out.
+  Json Resolved() const {
+    Json::Object resolved;
+    for (const Bound& one : bound_) {
+      if (std::optional<Json> value = WithoutMacro(one.value)) resolved.emplace_back(one.name, std::move(*value));
+    }
+    return Json(std::move(resolved));
+  }
+
+ private:
+  struct Bound {
+    std::string name;
+    Json value;
+    size_t bytes;  // of the value's text
+  };
+
+  // The value of %NAME, itself a macro or not; nothing where there is none.
+  std::optional<Json> WithoutMacro(const Json& value) const {
+    const Json* found = &value;
+    for (int i = 0; i < kMostMacros; ++i) {
+      if (!found->is_string() || !found->AsString().starts_with(kMacro)) return *found;
+      const auto place = places_.find(std::string_view(found->AsString()).substr(1));
+      if (place == places_.end() || bound_[place->second].bytes > kMostBytesOfMacro) return std::nullopt;
+      found = &bound_[place->second].value;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Bound> bound_;
+  std::map<std::string, size_t, std::less<>> places_;  // in bound_
+};
 
 enum class GinList { kList, kTuple };
 
@@ -210,7 +243,7 @@ std::string WriteValue(const Json& value, GinList as) {
 }  // namespace
 
 Json ReadGin(std::string_view text, const std::string& source) {
-  Json bindings = Json::MakeObject();
+  Bindings bindings;
   StatementReader statements(text, source);
   while (const std::optional<std::string> statement = statements.Next()) {
     const size_t equals = statement->find('=');
@@ -218,18 +251,14 @@ Json ReadGin(std::string_view text, const std::string& source) {
     std::string_view name = std::string_view(*statement).substr(0, equals);
     while (!name.empty() && IsGinSpace(name.back())) name.remove_suffix(1);
     if (name.empty() || !std::all_of(name.begin(), name.end(), IsGinWord)) continue;
-    const std::optional<Json> value = ValueReader(std::string_view(*statement).substr(equals + 1)).Whole();
+    std::optional<Json> value = ValueReader(std::string_view(*statement).substr(equals + 1)).Whole();
     if (!value) continue;
-    bindings.Set(name, *value);
-    if (bindings.AsObject().size() > kMostBindings) {
+    bindings.Set(name, std::move(*value), statement->size() - equals - 1);
+    if (bindings.size() > kMostBindings) {
       Fail(ErrorKind::kData, source, ": has more than ", kMostBindings, " bindings");
     }
   }
-  Json resolved = Json::MakeObject();
-  for (const auto& [name, value] : bindings.AsObject()) {
-    if (const std::optional<Json> plain = WithoutMacro(value, bindings)) resolved.Set(name, *plain);
-  }
-  return resolved;
+  return bindings.Resolved();
 }
 
 std::string WriteGin(const Json& bindings) {

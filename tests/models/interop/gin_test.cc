@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "crosstalk/runtime/stopwatch.h"
+#include "tests/support/decimal_comma.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {
@@ -58,9 +60,11 @@ TEST(GinTest, LiteralsAreReadAndTheRestIsLeftOut) {
 }
 
 TEST(GinTest, WhatIsWrittenIsReadAgain) {
+  const testing::DecimalCommaScope comma;  // and not what the host's country writes
   const Json bindings =
       Json::MakeObject({{"d_model", 24},
                         {"rate", 0.5},
+                        {"steps", 1234567},
                         {"tied", false},
                         {"text", "it's"},
                         {"none", Json()},
@@ -85,6 +89,28 @@ TEST(GinTest, TextWithoutItsEndIsRefusedWithItsLine) {
   std::string many;
   for (int i = 0; i < 10001; ++i) many += "a" + std::to_string(i) + " = 1\n";
   refused(many, "more than 10000 bindings");
+}
+
+// 4 MB, as long as a file may be: a statement costs no walk over the others, and a macro no copies without end.
+TEST(GinTest, NamesAreFoundWithoutAWalkOverTheOthers) {
+  std::string many;
+  for (int i = 0; i < 9'999; ++i) many += "a" + std::to_string(i) + " = 1\n";
+  while (many.size() < 4'000'000) many += "a9998 = 2\n";
+  const Stopwatch watch;
+  const Json read = ReadGin(many, "x");
+  EXPECT_LT(watch.seconds(), 5) << "a walk over 10,000 names for each of 400,000 statements takes 25";
+  EXPECT_EQ(read.AsObject().size(), 9'999u);
+  EXPECT_EQ(read.AsObject().back().second, Json(2));
+
+  std::string copies = "list = [";
+  for (int i = 0; i < 2'500; ++i) copies += "1, ";
+  copies += "2]\nshort = [1, 2]\n";
+  for (int i = 0; i < 9'000; ++i) copies += "a" + std::to_string(i) + (i % 2 == 0 ? " = %short\n" : " = %long\n");
+  copies += "long = [" + std::string(10'000, ' ') + "1]\nused = %list\n";
+  const Json resolved = ReadGin(copies, "x");
+  EXPECT_EQ(resolved.At("a0"), Json::MakeArray({1, 2}));
+  EXPECT_EQ(resolved.Find("a1"), nullptr);
+  EXPECT_EQ(resolved.At("used").AsArray().size(), 2'501u);
 }
 
 }  // namespace gin_test
