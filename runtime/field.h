@@ -68,6 +68,8 @@ struct FieldOptions {
   bool may_be_missing = false;
   // Set for a row that few configurations need: files leave it out where it has its default, and are read with that.
   bool only_if_set = false;
+  // What files of earlier versions call the field.
+  const char* former_key = "";
   // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
   bool of_the_origin = false;
   // On a command line: "--output,-o" instead of --KEY alone; "MODEL", without dashes, of an argument that is known by
@@ -285,18 +287,35 @@ Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
   return json;
 }
 
+// Whether a file, or a host's options, mean the field by that key: its own, or a former one.
+template <typename Config>
+bool IsKeyOf(const Field<Config>& field, std::string_view key) {
+  return key == field.key || (*field.options.former_key != '\0' && key == field.options.former_key);
+}
+// Its value in an object of JSON; null where it has none. Error(kUsage) of the field where it has two.
+template <typename Config>
+const Json* FindValue(const Field<Config>& field, const Json& json) {
+  const Json* found = nullptr;
+  for (const auto& [key, value] : json.AsObject()) {
+    if (!IsKeyOf(field, key)) continue;
+    CROSSTALK_CHECK_FIELD(found == nullptr, field.key, "is there twice, also as ", field.options.former_key);
+    found = &value;
+  }
+  return found;
+}
+
 // Sets what an object of JSON says. Every key of the table must be there, except rows that may be missing, and no
 // other. Error(kUsage) of the field at fault.
 template <typename Config>
 void SetFields(const FieldTable<Config>& table, const Json& json, Config& config) {
   for (const Field<Config>& field : table) {
-    const Json* const value = json.Find(field.key);
+    const Json* const value = FindValue(field, json);
     if (value == nullptr && (field.options.may_be_missing || field.options.only_if_set)) continue;
     CROSSTALK_CHECK_FIELD(value != nullptr, field.key, "is missing");
     field.set(config, *value);
   }
   for (const auto& member : json.AsObject()) {
-    const auto is_it = [&member](const Field<Config>& field) { return field.key == member.first; };
+    const auto is_it = [&member](const Field<Config>& field) { return IsKeyOf(field, member.first); };
     CROSSTALK_CHECK_FIELD(std::any_of(table.begin(), table.end(), is_it), Excerpt(member.first),
                           "is not a key that is known here");
   }

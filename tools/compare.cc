@@ -81,7 +81,7 @@ const Field<TrainingConfig>& VariedField(std::string name) {
   std::vector<std::string> keys;
   for (const Field<TrainingConfig>& field : TrainingFields()) {
     CROSSTALK_CHECK(name != "seed", "--vary: seeds are given by --seeds, and are the same for all values");
-    if (field.key == name) return field;
+    if (IsKeyOf(field, name)) return field;
     keys.push_back(field.key);
   }
   Fail(ErrorKind::kUsage, "--vary: ", Quoted(name), " is not a field of a training", DidYouMean(name, keys));

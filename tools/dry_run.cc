@@ -45,7 +45,7 @@ int DryRun(const ResolvedConfig& config, const std::optional<Checkpoint>& checkp
   if (origin) LoadModelOf(*origin, model->config(), config->optimization.seed);
   const StepCost cost = EstimateStep(config, vocabulary);
   std::vector<std::pair<int, int64_t>> of_ranks;  // how many, and the bytes of one
-  const auto parts = static_cast<int>(std::min<int64_t>(config->optimization.accumulate, kMostRanks));
+  const auto parts = static_cast<int>(std::min<int64_t>(config->optimization.shards, kMostRanks));
   for (int ranks = 2; ranks <= parts; ranks = ranks < parts ? std::min(2 * ranks, parts) : parts + 1) {
     of_ranks.emplace_back(ranks, BytesOfRank(config, vocabulary, cost, ranks));
   }

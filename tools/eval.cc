@@ -72,7 +72,7 @@ int Eval(const EvalSettings& settings, RankGroup* ranks) {
   TrainingConfig config = trained.config;
   if (settings.batch) {
     config.optimization.batch = *settings.batch;
-    config.optimization.accumulate = 1;
+    config.optimization.shards = 1;
   }
   if (settings.eval_batches) config.run.eval_batches = *settings.eval_batches;
   const ResolvedConfig resolved(config);

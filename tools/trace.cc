@@ -80,7 +80,7 @@ int TraceStep(const OptionTable& options, RankGroup* ranks) {
   const TrainingData data = OpenTrainingData(*config, nullptr, [&signals] { return signals.Received() != 0; });
   TrainingInMemory training(config, data, ranks);
 
-  const int64_t parts = config->optimization.accumulate;
+  const int64_t parts = config->optimization.shards;
   if (ranks == nullptr && AreBesideEachOther(parts, training.model().Parameters())) {
     PrintMessage("the ", parts, " parts are traced one after another; training computes them beside each other");
   }

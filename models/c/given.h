@@ -24,7 +24,8 @@ class Given {
     for (const Field<Config>& field : table) {
       const Json::Object& members = object_.AsObject();
       for (size_t i = 0; i < members.size(); ++i) {
-        if (members[i].first != field.key) continue;
+        if (!IsKeyOf(field, members[i].first)) continue;
+        FindValue(field, object_);  // once
         field.set(config, members[i].second);
         read_[i] = true;
       }

@@ -91,8 +91,8 @@ ResolvedConfig::ResolvedConfig(const TrainingConfig& config) : config_(config) {
   if (!c.model.feed_forward) c.model.feed_forward = FeedForwardKind::kRelu;
   TakeRecipe(model.recipe, c);
   OptimizationConfig& o = c.optimization;
-  CROSSTALK_CHECK_FIELD(o.accumulate <= o.batch, "accumulate", "a batch of ", o.batch, " cannot be cut into ",
-                        o.accumulate, " parts");
+  CROSSTALK_CHECK_FIELD(o.shards <= o.batch, "shards", "a batch of ", o.batch, " cannot be cut into ", o.shards,
+                        " parts");
   const OptimizerDefaults defaults = DefaultsOf(*o.optimizer);
   if (!o.schedule) o.schedule = defaults.schedule;
   if (!o.learning_rate) o.learning_rate = defaults.learning_rate;
@@ -152,7 +152,7 @@ int64_t EndOfStage(const OptimizationConfig& config, int64_t step) {
   return end == stages.end() ? config.steps : *end;
 }
 
-int64_t RowsAtATime(const OptimizationConfig& config) { return MostRowsOfPart(config.batch, config.accumulate); }
+int64_t RowsAtATime(const OptimizationConfig& config) { return MostRowsOfPart(config.batch, config.shards); }
 
 std::vector<std::string> FrozenNames(const OptimizationConfig& config) {
   if (config.frozen.empty() || config.frozen == "none") return {};

@@ -67,7 +67,7 @@ struct OptimizationConfig {
   int64_t steps = 2000;
   std::string continued_at;
   int64_t batch = 16;
-  int64_t accumulate = 1;
+  int64_t shards = 1;
   std::optional<OptimizerKind> optimizer;
   std::optional<ScheduleKind> schedule;
   std::optional<double> learning_rate;

@@ -192,7 +192,7 @@ int64_t CountTrainingExamples(const TrainingConfig& config, const TrainingData& 
 std::unique_ptr<BatchSource> MakeBatches(const TrainingConfig& config, const TrainingData& data,
                                          std::vector<int64_t> parts, const StopRequest& stop) {
   return MakePrefetchingBatches(MakeTrainingBatches(MakeTrainingExamples(config, data, data.tokenizer, stop),
-                                                    config.optimization.batch, config.optimization.accumulate),
+                                                    config.optimization.batch, config.optimization.shards),
                                 std::move(parts));
 }
 

@@ -82,12 +82,13 @@ FieldTable<OptimizationConfig> OptimizationFields() {
             .may_be_missing = true}),
        MakeField("batch", &Config::batch, {.placeholder = "N", .help = "Examples a step.", .range = kSize}),
        MakeField(
-           "accumulate", &Config::accumulate,
+           "shards", &Config::shards,
            {.placeholder = "N",
             .help = "Parts of a step's batch: to save memory, to give each thread a part of a small model's step, "
                     "or to divide among the ranks of mpirun, at most one rank per part. The result depends on "
                     "the number of parts, not of threads or ranks.",
             .range = kSize,
+            .former_key = "accumulate",
             .names = "--shards,--accumulate"}),
        MakeField("optimizer", &Config::optimizer,
                  {.placeholder = "NAME",

@@ -230,7 +230,7 @@ RankRun::RankRun(RankGroup& group) : group_(group) {
   optimizer_ = MakeOptimizer(config_.optimization, OwnedBy(group_.rank(), model_->Parameters(), group_.size()));
   if (transfer != StateTransfer::kNone) Take(transfer, group_.ReceiveTensors(0), *optimizer_);
   group_.AllGather(PlaceOfThisRank(group_));
-  reducer_ = std::make_unique<RankReducer>(group_, model_->Parameters(), config_.optimization.accumulate);
+  reducer_ = std::make_unique<RankReducer>(group_, model_->Parameters(), config_.optimization.shards);
   batches_ = MakeBatches(config_, data_, reducer_->parts());
   if (data_.tasks == nullptr) held_out_ = MakeEvaluation(config_, data_.corpus.validation, data_.tokenizer);
   loop_.emplace(*model_, *batches_, *optimizer_, *reducer_, MakeLoopOptions(config_.optimization));
@@ -275,8 +275,8 @@ std::unique_ptr<Optimizer> MakeOwnOptimizer(const TrainingConfig& config, const 
 RankLeader::RankLeader(RankGroup& group, const ResolvedConfig& config, const TrainingData& data, const Model& model,
                        StateTransfer transfer, const std::vector<NamedTensor>& state)
     : group_(group) {
-  const int64_t parts = config->optimization.accumulate;
-  CROSSTALK_CHECK_FIELD(group.size() <= parts, "accumulate", group.size(), " ranks cannot share the ",
+  const int64_t parts = config->optimization.shards;
+  CROSSTALK_CHECK_FIELD(group.size() <= parts, "shards", group.size(), " ranks cannot share the ",
                         parts == 1 ? "one part" : StrCat(parts, " parts"), " of a step; at least ", group.size(),
                         " are needed. The number of parts decides the result, the number of ranks does not; smaller "
                         "parts are computed more slowly");

@@ -93,7 +93,7 @@ TrainingRun::TrainingRun(const ResolvedConfig& config, std::unique_ptr<RunLock> 
       state_(StartRun(config_, folder_, checkpoints_, resume, observer_, ranks)),
       held_out_(MakeHeldOut(*config_, state_.data)),
       ranks_(std::move(state_.leader)),
-      alone_(ranks_ ? nullptr : std::make_unique<LocalReducer>(config_->optimization.accumulate)),
+      alone_(ranks_ ? nullptr : std::make_unique<LocalReducer>(config_->optimization.shards)),
       batches_(MakeBatches(*config_, state_.data, reducer().parts(), observer_.stop)),
       saved_(state_.checkpoint.has_value()) {
   Begin();

@@ -21,7 +21,7 @@ namespace {
 
 // Error(kResource) if a step of the configuration, on one of so many ranks, does not fit into this machine.
 void CheckMemory(const ResolvedConfig& config, const Vocabulary& vocabulary, int ranks) {
-  constexpr const char* kAdvice = ": use a smaller model or batch, a larger accumulate, or activations = recompute";
+  constexpr const char* kAdvice = ": use a smaller model or batch, more shards, or activations = recompute";
   const int64_t memory = GetPlatformInfo().total_memory_bytes;
   int64_t bytes = 0;
   try {

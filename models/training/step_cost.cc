@@ -33,7 +33,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
   const Batch batch = FindObjective(*config->objective.name)
                           .empty_batch(config->objective, vocabulary.tokens, RowsAtATime(config->optimization));
   StepCost cost;
-  const int64_t parts = config->optimization.accumulate;
+  const int64_t parts = config->optimization.shards;
   const bool beside = AreBesideEachOther(parts, parameters);
   const int kept = MostGradientsKept(parts);
   std::vector<Tensor> sums;  // of earlier parts, the most that are kept while another is computed
@@ -82,7 +82,7 @@ StepCost EstimateStep(const ResolvedConfig& config, const Vocabulary& vocabulary
 
 int64_t BytesOfRank(const ResolvedConfig& config, const Vocabulary& vocabulary, const StepCost& cost, int ranks) {
   if (ranks == 1) return cost.total_bytes;
-  const int64_t parts = config->optimization.accumulate;
+  const int64_t parts = config->optimization.shards;
   const std::unique_ptr<Model> model = MakeModelOfShapes(config, vocabulary);
   {
     const ContextScope no_values(&OpContext::shapes_only, true);

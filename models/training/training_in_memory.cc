@@ -18,14 +18,14 @@ TrainingInMemory::TrainingInMemory(const TrainingConfig& config, const TrainingD
                                    const LoopOptions& options)
     : model_(FirstModel(config, vocabulary)),
       optimizer_(MakeOptimizer(config.optimization, model_->Parameters())),
-      alone_(config.optimization.accumulate),
+      alone_(config.optimization.shards),
       batches_(MakeBatches(config, data, alone_.parts())),
       loop_(*model_, *batches_, *optimizer_, alone_, options) {}
 
 TrainingInMemory::TrainingInMemory(const ResolvedConfig& config, const TrainingData& data, RankGroup* ranks)
     : model_(FirstModel(*config, VocabularyOf(*config, data.tokenizer.get()))),
       optimizer_(MakeOwnOptimizer(*config, *model_, 0, ranks == nullptr ? 1 : ranks->size(), StateTransfer::kNone, {})),
-      alone_(config->optimization.accumulate),
+      alone_(config->optimization.shards),
       ranks_(ranks == nullptr ? nullptr
                               : std::make_unique<RankLeader>(*ranks, config, data, *model_, StateTransfer::kNone,
                                                              std::vector<NamedTensor>())),

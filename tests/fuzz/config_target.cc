@@ -31,7 +31,7 @@ void RequireTraining(const Json& json) {
   Require(ToJson(*ResolvedConfig(TrainingConfigFromJson(full, "written"))) == full,
           "not the configuration of run.json: ", full.Dump());
   if (config.model.layers > kMaxParts || config.model.decoder_layers.value_or(0) > kMaxParts ||
-      config.optimization.accumulate > kMaxParts)
+      config.optimization.shards > kMaxParts)
     return;
   const Vocabulary vocabulary = VocabularyOf(config, nullptr);
   StepCost cost;

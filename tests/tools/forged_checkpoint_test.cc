@@ -139,7 +139,7 @@ TEST_F(ForgedCheckpointTest, NoNumberOfAModelsConfigurationTakesMoreThanTheFileH
 
 TEST_F(ForgedCheckpointTest, ATrainingConfigurationThatCannotBeIsTheFilesFault) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"("accumulate": 1)", R"("accumulate": 30)"},
+      {R"("shards": 1)", R"("shards": 30)"},
       {R"("heads": 2)", R"("heads": 7)"},
       {R"("layers": 1,)", R"("layers": 2147483648,)"},
       {R"("input_length": 16)", R"("input_length": 1099511627776)"},

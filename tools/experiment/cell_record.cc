@@ -65,6 +65,14 @@ Json ConfigDifferences(const TrainingConfig& finetuning, const TrainingConfig& p
   return json;
 }
 
+// Of a field that an earlier version's file calls otherwise.
+std::string CurrentKey(const std::string& key) {
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    if (IsKeyOf(field, key)) return field.key;
+  }
+  return key;
+}
+
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ToJson(const PretrainingRecord& record) {
@@ -144,7 +152,7 @@ class RecordReader {
     if (const Json& of_scale = reader.Value("scale"); !of_scale.is_null()) record.of_scale = of_scale;
     Json config = crosstalk::ToJson(pretraining);
     reader.Object(kConfiguration);  // it is an object
-    for (const auto& [key, value] : reader.Value(kConfiguration).AsObject()) config.Set(key, value);
+    for (const auto& [key, value] : reader.Value(kConfiguration).AsObject()) config.Set(CurrentKey(key), value);
     record.config = Config(config, tasks);
     reader.RejectUnread();
     return record;

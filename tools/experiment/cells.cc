@@ -26,7 +26,7 @@ namespace {
 
 void SetFields(const Json& fields, TrainingConfig* config) {
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (const Json* value = fields.Find(field.key)) field.set(*config, *value);
+    if (const Json* value = FindValue(field, fields)) field.set(*config, *value);
   }
 }
 

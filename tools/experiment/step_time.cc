@@ -69,8 +69,8 @@ double MultiplicationsPerExample(const TrainingConfig& config, const Vocabulary&
 
 // A part of the configuration's step that takes about a second.
 TrainingConfig MeasuredPart(TrainingConfig config, const Vocabulary& vocabulary) {
-  config.optimization.batch /= config.optimization.accumulate;
-  config.optimization.accumulate = 1;
+  config.optimization.batch /= config.optimization.shards;
+  config.optimization.shards = 1;
   if (MultiplicationsPerExample(config, vocabulary) > kMostMultiplications) {
     config.model.layers = 1;
     if (config.model.decoder_layers) config.model.decoder_layers = 1;

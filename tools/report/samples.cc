@@ -48,7 +48,7 @@ std::vector<Sample> Written(const SampledModel& sampled, const TextWriter& write
 std::vector<Sample> FilledIn(const SampledModel& sampled, int64_t count) {
   TrainingConfig config = *sampled.config;
   config.optimization.batch = count;
-  config.optimization.accumulate = 1;
+  config.optimization.shards = 1;
   config.run.eval_batches = 1;
   const Batch batch = MakeEvaluation(config, sampled.held_out, sampled.tokenizer)->Get(0);
   const Tokenizer& tokenizer = *sampled.tokenizer;

@@ -150,7 +150,7 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
   PrepareModel(optimization, *model);
   const std::vector<NamedParameter> parameters = model->Parameters();
   const std::unique_ptr<Optimizer> optimizer = MakeOptimizer(optimization, parameters);
-  TimedReducer reducer(optimization.accumulate);
+  TimedReducer reducer(optimization.shards);
   const std::unique_ptr<BatchSource> batches = MakeBatches(*config, data, reducer.parts(), stop);
   Loop loop(*model, *batches, *optimizer, reducer, MakeLoopOptions(optimization));
 
@@ -171,7 +171,7 @@ StepRecording RecordStep(const ResolvedConfig& config, int64_t steps, const Stop
                           .model = model->Describe(),
                           .configuration = ToJson(*config),
                           .batch = optimization.batch,
-                          .parts = optimization.accumulate,
+                          .parts = optimization.shards,
                           .steps = steps,
                           .step_seconds = Median(samples.step),
                           .batch_seconds = Median(samples.batch),

@@ -130,8 +130,23 @@ TEST(CTrainingTest, AConfigurationThatDoesNotFitNamesItsField) {
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"steps": 0})", nullptr, nullptr, &training), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "steps");
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"data": "no/such/file.txt"})", nullptr, nullptr, &training), CT_DATA);
+  EXPECT_EQ(ct_training_open(run.c_str(), R"({"shards": 2, "accumulate": 2})", nullptr, nullptr, &training), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "shards");
   EXPECT_EQ(ct_training_open("", nullptr, nullptr, nullptr, &training), CT_USAGE);
   EXPECT_EQ(KindOf(run), PathKind::kNothing);
+}
+
+// By the name of the option, and by that of earlier versions.
+TEST(CTrainingTest, ThePartsOfAStepHaveTheNameOfTheirOption) {
+  const TempDir folder;
+  for (const char* key : {"shards", "accumulate"}) {
+    std::string configuration = kTiny;
+    configuration.insert(1, StrCat("\"", key, "\": 2, "));
+    const Owned<ct_training> training = Open(folder / key, configuration.c_str(), "auto");
+    const char* json = nullptr;
+    ASSERT_CT(ct_describe(training, &json));
+    EXPECT_EQ(ParseJson(json, "description").At("configuration").At("shards"), Json(2));
+  }
 }
 
 // As in a host that has called setlocale(LC_ALL, "") and std::locale::global(std::locale("de_DE.UTF-8")).

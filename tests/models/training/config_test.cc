@@ -150,8 +150,8 @@ TEST(TrainingConfigTest, AFaultNamesItsField) {
   EXPECT_EQ(FieldOf(config), "d_model");
   config = {};
   config.optimization.batch = 5;
-  config.optimization.accumulate = 6;
-  EXPECT_EQ(FieldOf(config), "accumulate");
+  config.optimization.shards = 6;
+  EXPECT_EQ(FieldOf(config), "shards");
   config = {};
   config.objective.name = "span-curruption";
   EXPECT_EQ(FieldOf(config), "objective");

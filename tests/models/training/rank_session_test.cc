@@ -48,7 +48,7 @@ TrainingConfig ConfigOf(const std::string& model, OptimizerKind optimizer, Preci
   config.optimization.optimizer = optimizer;
   config.optimization.precision = precision;
   config.optimization.batch = 11;
-  config.optimization.accumulate = 8;  // parts of one and two rows
+  config.optimization.shards = 8;  // parts of one and two rows
   config.optimization.clip = 0.5;
   config.optimization.steps = 6;
   config.model.dropout = 0.1;
@@ -111,7 +111,7 @@ TEST(RankSessionTest, ARunIsResumedOnAnotherNumberOfRanks) {
 TEST(RankSessionTest, RanksAreRefusedBeforeAnythingIsWritten) {
   const TempDir dir;
   TrainingConfig config = ConfigOf("t5", OptimizerKind::kAdamW, Precision::kFloat32);
-  config.optimization.accumulate = 2;
+  config.optimization.shards = 2;
   testing::ExpectError([&] { TrainOn(3, config, dir / "run"); }, ErrorKind::kUsage, {"3 ranks", "2 parts"});
   EXPECT_FALSE(Exists(dir / "run"));
 }

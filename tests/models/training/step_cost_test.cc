@@ -45,7 +45,7 @@ TEST(StepCostTest, MultiplicationsOfBaseAreTheSumOfItsParts) {
   EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
             4 * cost.forward_multiplications);
   config = Base();
-  config.optimization.accumulate = 3;
+  config.optimization.shards = 3;
   EXPECT_EQ(EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}}).step_multiplications,
             cost.step_multiplications);
 }
@@ -67,16 +67,16 @@ int64_t PeakOfAStep(const ResolvedConfig& config, const Vocabulary& vocabulary) 
   const auto model = MakeModel(*ConfigureModel(*config, vocabulary), 1);
   PrepareModel(config->optimization, *model);
   const auto optimizer = MakeOptimizer(config->optimization, model->Parameters());
-  Batch batch = FindObjective(*config->objective.name)
-                    .empty_batch(config->objective, vocabulary.tokens,
-                                 config->optimization.batch / config->optimization.accumulate);
+  Batch batch =
+      FindObjective(*config->objective.name)
+          .empty_batch(config->objective, vocabulary.tokens, config->optimization.batch / config->optimization.shards);
   for (const char* name : {"inputs", "targets"}) {
     const Tensor& ids = batch.Get(name);
     for (int64_t i = 0; i < ids.num_elements(); ++i) ids.data<int32_t>()[i] = static_cast<int32_t>(3 + i % 200);
   }
   batch.targets = batch.Get("targets").num_elements();
   OneBatch batches(std::move(batch));
-  LocalReducer reducer(config->optimization.accumulate);
+  LocalReducer reducer(config->optimization.shards);
   Loop(*model, batches, *optimizer, reducer, MakeLoopOptions(config->optimization)).Step();
   return GetMemoryStats().peak_bytes - before;
 }
@@ -101,16 +101,16 @@ TrainingConfig Wide(AttentionKind kind, AttentionImplementation implementation, 
 TEST(StepCostTest, MemoryIsThatOfAStepOnOneThread) {
   const ThreadsScope one_thread(1);
   for (const OptimizerKind optimizer : {OptimizerKind::kAdafactor, OptimizerKind::kAdamW}) {
-    for (const int64_t accumulate : {1, 2, 3, 6, 12}) {
+    for (const int64_t shards : {1, 2, 3, 6, 12}) {
       TrainingConfig config;
       config.model.name = "t5";
       config.optimization.batch = 12;
       config.model.d_model = 64;
       config.optimization.optimizer = optimizer;
-      config.optimization.accumulate = accumulate;
+      config.optimization.shards = shards;
       const ResolvedConfig resolved(config);
       EXPECT_EQ(EstimateStep(resolved, {300, {}}).total_bytes, PeakOfAStep(resolved, {300, {}}))
-          << Name(optimizer) << ", " << accumulate;
+          << Name(optimizer) << ", " << shards;
     }
   }
 }
@@ -166,7 +166,7 @@ TEST(StepCostTest, MemoryCountsThePartsBesideEachOther) {
   TrainingConfig config = Wide(AttentionKind::kTalking, AttentionImplementation::kFused, Activations::kKeep);
   config.optimization.batch = 12;
   for (const int64_t parts : {2, 4, 6}) {
-    config.optimization.accumulate = parts;
+    config.optimization.shards = parts;
     const ResolvedConfig resolved(config);
     int64_t in_turn = 0;
     {
@@ -199,7 +199,7 @@ TEST(StepCostTest, MultiplicationsThatDoNotFitAreAUsageError) {
   config.model.d_model = 4096;
   config.model.d_ff = 16384;
   config.model.attention.heads = 16;
-  config.optimization.batch = config.optimization.accumulate = 16'777'216;
+  config.optimization.batch = config.optimization.shards = 16'777'216;
   EXPECT_EQ(testing::MessageOf([&] {
               EstimateStep(ResolvedConfig(config), {kBaseVocabulary, {}});
             }),
