@@ -17,6 +17,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/file_calls.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {
@@ -83,9 +84,15 @@ bool CreateNew(const std::string& path, TemporaryPlace::Kind kind) {
   return descriptor >= 0;
 }
 
+// The system would end it at a NUL.
+void CheckWhole(const std::string& path) {
+  CROSSTALK_CHECK(path.find('\0') == std::string::npos, Quoted(path), ": has a NUL character in it");
+}
+
 // Where a file named `path` is to be put: its symbolic links are followed. Renaming over a device or a pipe would
 // replace it by a file, so these are refused.
 std::string ReplaceableFile(const std::string& path) {
+  CheckWhole(path);
   struct stat status;
   if (RetryInterrupted([&] { return stat(path.c_str(), &status); }) != 0) {
     if (errno == ENOENT) return path;  // also a link to nothing, which then is replaced itself
@@ -113,6 +120,7 @@ bool Rename(const std::string& from, const std::string& to) {
 }  // namespace
 
 FileReader::FileReader(std::string path) : path_(std::move(path)) {
+  CheckWhole(path_);
   // Not blocking: opening a pipe must not wait for a writer.
   descriptor_ = OpenFile(path_, O_RDONLY | O_NONBLOCK);
   if (descriptor_ < 0) FailReading("open", path_, errno);
@@ -237,6 +245,7 @@ void SyncDirectory(const std::string& path) {
 }
 
 PathKind KindOf(const std::string& path) {
+  CheckWhole(path);
   struct stat status;
   if (RetryInterrupted([&] { return stat(path.c_str(), &status); }) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return PathKind::kNothing;

@@ -27,6 +27,10 @@ void CheckChoice(const std::string& key, const std::string& value, const std::ve
   FailField(ErrorKind::kUsage, key, Quoted(value), " is none of ", Join(choices, ", "), DidYouMean(value, choices));
 }
 
+void CheckText(const std::string& key, const std::string& value) {
+  CROSSTALK_CHECK_FIELD(value.find('\0') == std::string::npos, key, Quoted(value), " has a NUL character in it");
+}
+
 void CheckKept(const std::string& key, const std::string& value) {
   constexpr size_t kLongest = 4096;  // as a path is
   CROSSTALK_CHECK_FIELD(value.size() <= kLongest, key, Quoted(value), " is longer than ", kLongest, " bytes");

@@ -147,6 +147,8 @@ constexpr FieldType TypeOf() {
 
 void CheckNumber(const std::string& key, double value, const FieldRange& range);
 void CheckChoice(const std::string& key, const std::string& value, const std::vector<std::string>& choices);
+// No NUL: the system would end a path there, and C a text.
+void CheckText(const std::string& key, const std::string& value);
 // Whether a file can keep it: UTF-8, and no longer than a path is.
 void CheckKept(const std::string& key, const std::string& value);
 // Error(kUsage): "d_model: must be an integer, but is a string".
@@ -177,6 +179,7 @@ T FromFieldJson(const std::string& key, const Json& json, const FieldOptions& op
     return json.AsDouble();
   } else {
     if (!options.choices.empty()) CheckChoice(key, json.AsString(), options.choices);
+    CheckText(key, json.AsString());
     return json.AsString();
   }
 }

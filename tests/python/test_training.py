@@ -79,6 +79,17 @@ class TrainingTest(unittest.TestCase):
         with self.assertRaises(crosstalk.DataError):
             crosstalk.Training(self.folder / "run", data=str(self.folder / "nothing.txt"))
 
+    def test_a_path_is_not_cut_at_a_nul(self):
+        one = str(self.folder / "one")
+        for refused in (lambda: crosstalk.Training(one + "\0two", **TINY), lambda: crosstalk.Model(one + "\0two"),
+                        lambda: crosstalk.Training(one, resume="auto\0two", **TINY),
+                        lambda: crosstalk.Training(one, data=one + "\0two")):
+            with self.assertRaisesRegex(crosstalk.UsageError, "NUL"):
+                refused()
+        self.assertEqual(list(self.folder.iterdir()), [])
+        model = crosstalk.Training(self.folder / "run", **TINY, shards=2).model
+        self.assertEqual(model.decode(model.encode("one\0two")), "one\0two")  # a text may hold one
+
     def test_its_model_can_be_asked_between_steps(self):
         training = crosstalk.Training(self.folder / "run", **TINY)
         model = training.model

@@ -130,6 +130,11 @@ TEST(CTrainingTest, AConfigurationThatDoesNotFitNamesItsField) {
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"steps": 0})", nullptr, nullptr, &training), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "steps");
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"data": "no/such/file.txt"})", nullptr, nullptr, &training), CT_DATA);
+  for (const char* field : {"data", "validation", "tokenizer", "init_from", "task_data"}) {
+    const std::string cut = StrCat(R"({")", field, R"(": "one\u0000two"})");
+    EXPECT_EQ(ct_training_open(run.c_str(), cut.c_str(), nullptr, nullptr, &training), CT_USAGE);
+    EXPECT_STREQ(ct_last_error_field(), field);
+  }
   EXPECT_EQ(ct_training_open(run.c_str(), R"({"shards": 2, "accumulate": 2})", nullptr, nullptr, &training), CT_USAGE);
   EXPECT_STREQ(ct_last_error_field(), "shards");
   EXPECT_EQ(ct_training_open("", nullptr, nullptr, nullptr, &training), CT_USAGE);

@@ -33,6 +33,10 @@ class Observer(ctypes.Structure):
     _fields_ = [("context", c_void_p), ("message", OnMessage), ("evaluation", OnMessage), ("stop", Stop)]
 
 
+class _Ended(c_char_p):
+    """Bytes that end at their first 0; c_char_p are those whose length is the next argument."""
+
+
 _TEXT = POINTER(c_void_p)  # not c_char_p, which would copy up to the first 0
 _SIGNATURES = {
     "set_threads": [c_int],
@@ -44,21 +48,21 @@ _SIGNATURES = {
     "tensor_from_dlpack": [c_void_p, c_int, POINTER(c_void_p)],
     "tensor_to_dlpack": [c_void_p, c_int, POINTER(c_void_p)],
     "tensors_create": [POINTER(c_void_p)],
-    "tensors_add": [c_void_p, c_char_p, c_void_p],
+    "tensors_add": [c_void_p, _Ended, c_void_p],
     "tensors_size": [c_void_p, POINTER(c_size_t)],
     "tensors_at": [c_void_p, c_size_t, _TEXT, POINTER(c_void_p)],
-    "attention_create": [c_char_p, POINTER(c_void_p)],
-    "attention_forward": [c_void_p, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p)],
+    "attention_create": [_Ended, POINTER(c_void_p)],
+    "attention_forward": [c_void_p, c_void_p, _Ended, POINTER(c_void_p), POINTER(c_void_p)],
     "attention_begin": [c_void_p, c_void_p, POINTER(c_void_p)],
     "attention_step": [c_void_p, c_void_p, c_void_p, POINTER(c_void_p)],
-    "backward": [c_void_p, c_char_p, c_void_p, POINTER(c_void_p)],
-    "model_open": [c_char_p, c_char_p, POINTER(c_void_p)],
-    "model_forward": [c_void_p, c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p)],
-    "model_generate": [c_void_p, c_char_p, c_size_t, c_char_p, OnText, c_void_p, _TEXT, POINTER(c_size_t)],
-    "model_search": [c_void_p, c_void_p, c_char_p, _TEXT],
+    "backward": [c_void_p, _Ended, c_void_p, POINTER(c_void_p)],
+    "model_open": [_Ended, _Ended, POINTER(c_void_p)],
+    "model_forward": [c_void_p, c_void_p, _Ended, POINTER(c_void_p), POINTER(c_void_p)],
+    "model_generate": [c_void_p, c_char_p, c_size_t, _Ended, OnText, c_void_p, _TEXT, POINTER(c_size_t)],
+    "model_search": [c_void_p, c_void_p, _Ended, _TEXT],
     "model_encode": [c_void_p, c_char_p, c_size_t, POINTER(c_void_p)],
     "model_decode": [c_void_p, c_void_p, _TEXT, POINTER(c_size_t)],
-    "training_open": [c_char_p, c_char_p, c_char_p, POINTER(Observer), POINTER(c_void_p)],
+    "training_open": [_Ended, _Ended, _Ended, POINTER(Observer), POINTER(c_void_p)],
     "training_step": [c_void_p, POINTER(c_int)],
     "training_metrics": [c_void_p, _TEXT],
     "training_save": [c_void_p],
@@ -121,6 +125,9 @@ def call(name, *arguments):
 
 def status_of(name, *arguments):
     """ct_NAME(arguments…) as it is. Objects are passed as their handles, and live until it returns."""
+    for argument, kind in zip(arguments, _SIGNATURES[name]):
+        if kind is _Ended and argument is not None and b"\0" in argument:
+            raise _errors.UsageError(f"{argument.decode(errors='replace')!r} has a NUL character in it")
     passed = [argument.handle if isinstance(argument, Handle) else argument for argument in arguments]
     return getattr(_loaded, "ct_" + name)(*passed)
 
