@@ -65,11 +65,17 @@ std::vector<AttentionPlace> PlacesOf(const char* place, const AttentionConfig& o
   return places;
 }
 
+void Model::SetPrecision(Precision precision) {
+  CROSSTALK_CHECK_FIELD(precision == Precision::kFloat32 || dtype() == DType::kFloat32, "precision", Name(precision),
+                        " rounds the operands of float32, and the model computes in ", dtype());
+  precision_ = precision;
+}
+
 std::string AttentionImplementationText(const Model& model) {
   bool fused = false, composed = false;
   for (const AttentionPlace& place : model.AttentionPlaces()) {
     const AttentionImplementation implementation =
-        ImplementationFor(place.config, DType::kFloat32, AttentionOutputs::kOutputOnly);
+        ImplementationFor(place.config, model.dtype(), AttentionOutputs::kOutputOnly);
     (implementation == AttentionImplementation::kFused ? fused : composed) = true;
   }
   if (fused && composed) return "fused and composed";

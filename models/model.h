@@ -82,7 +82,8 @@ class Model : public Module {
 
   // The precision of all the model's computations, its gradients and decoding too, whatever
   // OpContext::precision is outside. kFloat32 unless set: by the run that trains it or trained it, or by a command.
-  void SetPrecision(Precision precision) { precision_ = precision; }
+  // Error(kUsage) of the field "precision" for kBFloat16 where the model computes in double.
+  void SetPrecision(Precision precision);
   Precision precision() const { return precision_; }
 
   // Error(kUsage) if the batch lacks a tensor that the model reads, or its shape does not fit.

@@ -99,9 +99,6 @@ int Forward(const ForwardSettings& settings) {
   AnyModelOptions options;
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.implementation = settings.implementation;
-  if (options.implementation == AttentionImplementation::kFused && options.dtype == DType::kFloat64) {
-    PrintMessage("forward: the fused implementation computes in float only; in double it is the composed one");
-  }
   const AnyModel any = LoadAnyModel(settings.model, options);
   any.model->SetPrecision(settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);

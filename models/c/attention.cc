@@ -41,7 +41,7 @@ FieldTable<LayerStart> StartFields() {
           MakeField("dtype", &LayerStart::dtype, {.choices = {"float32", "float64"}})};
 }
 
-AttentionConfig ReadLayer(Given& given, LayerStart* start) {
+AttentionConfig ReadConfig(Given& given, LayerStart* start) {
   const bool of_model = given.Has("d_model");
   LayerOptions options;
   AttentionConfig config;
@@ -55,12 +55,24 @@ AttentionConfig ReadLayer(Given& given, LayerStart* start) {
   return config;
 }
 
+DType DTypeOf(const LayerStart& start) { return start.dtype == "float64" ? DType::kFloat64 : DType::kFloat32; }
+
+// With the implementation that computes it, which must be the one that was asked for.
+AttentionConfig ReadLayer(Given& given, LayerStart* start) {
+  AttentionConfig config = ReadConfig(given, start);
+  const AttentionImplementation used = ImplementationFor(config, DTypeOf(*start), AttentionOutputs::kOutputOnly);
+  CROSSTALK_CHECK_FIELD(!given.Has("implementation") || used == config.implementation, "implementation",
+                        Name(config.implementation), " does not compute this layer in ", start->dtype, "; ", Name(used),
+                        " does");
+  config.implementation = used;
+  return config;
+}
+
 class AttentionObject : public Object {
  public:
   static constexpr Kind kKind = Kind::kAttention;
   AttentionObject(const AttentionConfig& config, const LayerStart& start)
-      : Object(kKind),
-        layer(config, Initializer(start.seed, start.dtype == "float64" ? DType::kFloat64 : DType::kFloat32)) {}
+      : Object(kKind), layer(config, Initializer(start.seed, DTypeOf(start))) {}
 
   Json Describe() const override {
     return Json::MakeObject({{"description", ToString(layer.config())},

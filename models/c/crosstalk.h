@@ -166,7 +166,7 @@ CT_API ct_status ct_backward(ct_pass* pass, const char* output, const ct_tensor*
 
 /* A model from the folder of a run (its newest good checkpoint), a checkpoint, an imported model, or a published
  * model's folder. {"dtype": "float32", "precision": "fp32", "implementation": "fused"}; by default float32, and as the
- * model was trained. */
+ * model was trained. In float64 there is neither "bf16" nor "fused": CT_USAGE. */
 CT_API ct_status ct_model_open(const char* path, const char* options, ct_model** model);
 /* Inputs and outputs have the names that Hugging Face gives them, as `crosstalk forward` has; ids int32 or int64:
  *   input_ids[b, n]; attention_mask[b, n]; labels, of which -100 counts nothing; …

@@ -8,6 +8,7 @@
 #include "crosstalk/models/training/checkpoint_config.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"
+#include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
@@ -29,9 +30,7 @@ AnyModel FromCheckpoint(const Checkpoint& checkpoint, const AnyModelOptions& opt
   return any;
 }
 
-}  // namespace
-
-AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
+AnyModel Load(const std::string& path, const AnyModelOptions& options) {
   AnyModel any;
   if (KindOf(path) == PathKind::kDirectory && RunFolder(path).HoldsRun()) {
     std::vector<std::string> skipped = UseCheckpoint(path, WhichCheckpoint::kNewest, [&](const Checkpoint& checkpoint) {
@@ -55,6 +54,22 @@ AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
   any.form = published.form;
   any.imported = ImportedFiles{std::move(published.record), {}};
   any.source = folder->path();
+  return any;
+}
+
+}  // namespace
+
+AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options) {
+  const bool fused = options.implementation == AttentionImplementation::kFused;
+  CROSSTALK_CHECK_FIELD(!fused || options.dtype == DType::kFloat32, "implementation",
+                        "fused computes in float32, and not in ", options.dtype, "; composed does");
+  AnyModel any = Load(path, options);
+  for (const AttentionPlace& place : any.model->AttentionPlaces()) {
+    CROSSTALK_CHECK_FIELD(!fused || ImplementationFor(place.config, options.dtype, AttentionOutputs::kOutputOnly) ==
+                                        AttentionImplementation::kFused,
+                          "implementation", "fused has no kernel for the ", place.name, " of ", any.source,
+                          "; composed computes it");
+  }
   return any;
 }
 

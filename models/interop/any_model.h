@@ -21,7 +21,7 @@ struct AnyModelOptions {
 };
 
 struct AnyModel {
-  std::unique_ptr<Model> model;         // in the precision that it was trained in
+  std::unique_ptr<Model> model;         // in double, or in the precision that it was trained in
   const PublishedForm* form = nullptr;  // null: of this kind nobody publishes models
   std::optional<ImportedFiles> imported;
   std::shared_ptr<const Tokenizer> tokenizer;  // null where there is none
@@ -30,7 +30,8 @@ struct AnyModel {
   std::vector<std::string> skipped;            // why newer checkpoints were passed over: damaged ones
 };
 
-// Error(kData) where the path holds none of them.
+// Error(kData) where the path holds none of them. Error(kUsage) of the field "implementation" where it is to be the
+// fused one, and that does not compute all of the model's layers in the type.
 AnyModel LoadAnyModel(const std::string& path, const AnyModelOptions& options);
 
 // The tokenizer of a model of that path, also that of a published folder, which is opened for it; null where there is

@@ -35,7 +35,7 @@ std::unique_ptr<Model> ReadModel(const Checkpoint& checkpoint, const CheckpointC
   if (options.implementation) model_config->SetImplementation(*options.implementation);
   std::unique_ptr<Model> model =
       LoadModel(*model_config, source, ReadSafetensors(checkpoint.FilePath(kModelName)), options.dtype);
-  model->SetPrecision(config.training.optimization.precision);
+  if (options.dtype == DType::kFloat32) model->SetPrecision(config.training.optimization.precision);
   return model;
 }
 

@@ -92,6 +92,9 @@ class AttentionTest(unittest.TestCase):
         with self.assertRaises(crosstalk.UsageError) as raised:
             crosstalk.Attention(d_model=8, heads=2, head_count=3)
         self.assertEqual(raised.exception.field, "head_count")
+        with self.assertRaises(crosstalk.UsageError) as raised:
+            crosstalk.Attention(d_model=8, heads=2, dtype="float64", implementation="fused")
+        self.assertEqual(raised.exception.field, "implementation")
         with self.assertRaisesRegex(crosstalk.UsageError, "NUL"):
             layer.forward(some(2, 5, 8), some(2, 4, 6)).backward("Y\0")
 

@@ -171,6 +171,17 @@ TEST(CAttentionTest, ItsDescriptionIsAConfigurationOfTheSameLayer) {
   const Owned<ct_attention> again = Layer(configuration.Dump().c_str());
   ASSERT_CT(ct_describe(again, &json));
   EXPECT_EQ(described, json);
+
+  // In double the composed implementation computes, and no other is accepted.
+  ct_attention* none = nullptr;
+  EXPECT_EQ(ct_attention_create(R"({"d_model": 8, "heads": 2, "dtype": "float64", "implementation": "fused"})", &none),
+            CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "implementation");
+  const Owned<ct_attention> in_double = Layer(R"({"d_model": 8, "heads": 2, "dtype": "float64"})");
+  ASSERT_CT(ct_describe(in_double, &json));
+  const Json of_double = ParseJson(json, "description");
+  EXPECT_EQ(of_double.At("implementation"), Json("composed"));
+  EXPECT_EQ(of_double.At("configuration").At("implementation"), Json("composed"));
 }
 
 TEST(CAttentionTest, WeightsAreGivenWhereAsked) {

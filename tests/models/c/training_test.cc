@@ -394,7 +394,17 @@ TEST_F(CModelTest, WhatHoldsNoModelIsAnErrorOfData) {
   ct_model* none = nullptr;
   EXPECT_EQ(ct_model_open((folder_ / "nothing").c_str(), nullptr, &none), CT_DATA);
   EXPECT_EQ(ct_model_open(run_.c_str(), R"({"dtype": "int32"})", &none), CT_USAGE);
+  // What is not computed so is not accepted either.
+  EXPECT_EQ(ct_model_open(run_.c_str(), R"({"dtype": "float64", "precision": "bf16"})", &none), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "precision");
+  EXPECT_EQ(ct_model_open(run_.c_str(), R"({"dtype": "float64", "implementation": "fused"})", &none), CT_USAGE);
+  EXPECT_STREQ(ct_last_error_field(), "implementation");
   EXPECT_EQ(none, nullptr);
+  Owned<ct_model> in_double;
+  ASSERT_CT(ct_model_open(run_.c_str(), R"({"dtype": "float64"})", &in_double));
+  const char* json = nullptr;
+  ASSERT_CT(ct_describe(in_double, &json));
+  EXPECT_EQ(ParseJson(json, "description").At("implementation"), Json("composed"));
 }
 
 TEST_F(CModelTest, TheModelOfATrainingIsWhatItTrains) {
