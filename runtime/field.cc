@@ -5,7 +5,30 @@
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
 
-namespace crosstalk::internal {
+namespace crosstalk {
+
+namespace {
+
+// ParentOf of file_calls.h gives "." for a file of the working folder, where nothing is to be changed.
+std::string PathFrom(const std::string& folder, const FieldOptions& options, const std::string& path) {
+  const bool is_name = std::find(options.not_paths.begin(), options.not_paths.end(), path) != options.not_paths.end();
+  return is_name || folder == "." || path.empty() || path[0] == '/' ? path : folder + "/" + path;
+}
+
+}  // namespace
+
+Json ValueIn(const std::string& folder, const FieldOptions& options, const Json& value) {
+  if (!options.is_path) return value;
+  if (value.is_string()) return Json(PathFrom(folder, options, value.AsString()));
+  if (!value.is_array()) return value;  // which the row refuses
+  Json paths = Json::MakeArray();
+  for (const Json& one : value.AsArray()) {
+    paths.Append(one.is_string() ? Json(PathFrom(folder, options, one.AsString())) : one);
+  }
+  return paths;
+}
+
+namespace internal {
 
 namespace {
 
@@ -60,4 +83,5 @@ void CheckType(const std::string& key, const Json& value, FieldType type) {
   }
 }
 
-}  // namespace crosstalk::internal
+}  // namespace internal
+}  // namespace crosstalk

@@ -68,6 +68,10 @@ struct FieldOptions {
   bool may_be_missing = false;
   // Set for a row that few configurations need: files leave it out where it has its default, and are read with that.
   bool only_if_set = false;
+  // Set for a text, or a list of texts, that is a path, except where it is one of `not_paths`: a file of options means
+  // it from its own folder (ValueIn).
+  bool is_path = false;
+  std::vector<std::string> not_paths = {};
   // What files of earlier versions call the field.
   const char* former_key = "";
   // Set for what no option says alone: where the options are those of an origin, it stays as that has it (KeepOrigins).
@@ -289,6 +293,10 @@ Json FieldsToJson(const FieldTable<Config>& table, const Config& config) {
   }
   return json;
 }
+
+// A value as a file in `folder` means it: a path that is not absolute, and is none of the row's `not_paths`, from
+// there.
+Json ValueIn(const std::string& folder, const FieldOptions& options, const Json& value);
 
 // Whether a file, or a host's options, mean the field by that key: its own, or a former one.
 template <typename Config>

@@ -53,9 +53,10 @@ FieldTable<AttendSettings> AttendFields() {
   using S = AttendSettings;
   return Joined<S>(
       FieldsOfPart(LayerFields(), &S::layer),
-      {MakeOption("IN", &S::input, "FILE", "Tensors to read: safetensors, .npz or .npy.", {.required = true}),
+      {MakeOption("IN", &S::input, "FILE", "Tensors to read: safetensors, .npz or .npy.",
+                  {.is_path = true, .required = true}),
        MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
-                  {.required = true}),
+                  {.is_path = true, .required = true}),
        MakeOption("--implementation", &S::implementation, "",
                   "fused (one kernel, float only, nothing of size n·m kept; W, which it never holds, then comes from "
                   "the composed one), or composed (the paper's pseudocode in einsum); by default fused in float and "

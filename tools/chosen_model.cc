@@ -59,9 +59,10 @@ bool IsWithin(const std::string& path, const std::string& folder) {
 const FieldTable<ChosenModel>& ChosenModelFields() {
   using S = ChosenModel;
   static const FieldTable<S> table = {
-      MakeOption("--run", &S::run, "FOLDER", "The run."),
+      MakeOption("--run", &S::run, "FOLDER", "The run.", {.is_path = true}),
       MakeOption("--checkpoint", &S::checkpoint, "WHICH",
-                 "last, best, or a checkpoint's path; by default the best of a run on tasks, else the last."),
+                 "last, best, or a checkpoint's path; by default the best of a run on tasks, else the last.",
+                 {.is_path = true, .not_paths = {"last", "best"}}),
       PrecisionField(&S::precision)};
   return table;
 }

@@ -51,7 +51,7 @@ FieldTable<CompareSettings> ComparisonFields() {
                   "Values of an option of train to compare instead, as in heads=2,4,8 or learning_rate=0.001,0.003."),
        MakeOption("--seeds", &S::seeds, "LIST", "Seeds: each kind or value is trained once with each.",
                   {.range = kSeedRange}),
-       MakeOption("--out", &S::out, "FOLDER", "Folder of the table; its cells/ has the runs."),
+       MakeOption("--out", &S::out, "FOLDER", "Folder of the table; its cells/ has the runs.", {.is_path = true}),
        MakeOption("--dry-run", &S::dry_run, "", "Only print time, disk and memory."),
        MakeOption("--status", &S::status, "", "Print each run's progress, and where it runs."),
        MakeOption("--json", &S::json, "", "The table as one JSON object on standard output.")});

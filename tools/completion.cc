@@ -18,15 +18,11 @@ struct Completed {
   Value value;
 };
 
-// The placeholder says of what has no fixed choices whether it may be a path: --tokenizer KIND, --checkpoint WHICH.
 Value ValueOf(const OptionTable::Row& row) {
   if (row.flag()) return Value::kNone;
   if (!row.choices.empty()) return Value::kChoices;
-  if (row.placeholder == "FOLDER") return Value::kFolders;
-  for (const char* path : {"FILE", "PATH", "RUN", "MODEL", "KIND", "WHICH", "WHAT"}) {
-    if (row.placeholder == path) return Value::kPaths;
-  }
-  return Value::kUnknown;
+  if (!row.is_path) return Value::kUnknown;
+  return row.placeholder == "FOLDER" ? Value::kFolders : Value::kPaths;
 }
 
 struct CompletedCommand {

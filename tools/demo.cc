@@ -34,11 +34,12 @@ struct DemoSettings {
 
 FieldTable<DemoSettings> DemoFields() {
   using S = DemoSettings;
-  return Grouped<S>("Run", {MakeOption("--out", &S::out, "FOLDER",
-                                       "Where both runs and their report go; what is begun there goes on."),
-                            MakeOption("--steps", &S::steps, "N", "Updates of each model.", {.range = AtLeast(1)}),
-                            MakeOption("--seed", &S::seed, "N", "Decides initial values and the order of the text.",
-                                       {.range = kSeedRange})});
+  return Grouped<S>("Run",
+                    {MakeOption("--out", &S::out, "FOLDER",
+                                "Where both runs and their report go; what is begun there goes on.", {.is_path = true}),
+                     MakeOption("--steps", &S::steps, "N", "Updates of each model.", {.range = AtLeast(1)}),
+                     MakeOption("--seed", &S::seed, "N", "Decides initial values and the order of the text.",
+                                {.range = kSeedRange})});
 }
 
 // Many heads with short keys: where multi-head attention loses most, and talking-heads least (paper, table 1).

@@ -32,7 +32,8 @@ FieldTable<EvalSettings> EvalFields() {
   return Joined(FieldsOfPart(ChosenModelFields(), &S::chosen),
                 {MakeOption("--data", &S::data, "PATH",
                             "Text to measure on, completely: a file or folder; the run's held-out part by default. For "
-                            "a run on tasks, a folder with their files."),
+                            "a run on tasks, a folder with their files.",
+                            {.is_path = true}),
                  MakeOption("--batch", &S::batch, "N", "Examples a batch; as in training by default."),
                  MakeOption("--eval-batches", &S::eval_batches, "N",
                             "Most batches; by default as in training, or all of --data."),

@@ -21,8 +21,10 @@ struct ExportSettings {
 FieldTable<ExportSettings> ExportFields() {
   using S = ExportSettings;
   return {
-      MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.", {.required = true}),
-      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.", {.required = true}),
+      MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint or an imported model.",
+                 {.is_path = true, .required = true}),
+      MakeOption("--out,-o", &S::out, "FOLDER", "Folder to make; it must not exist, or be empty.",
+                 {.is_path = true, .required = true}),
       MakeOption("--format", &S::format, "",
                  "huggingface: config.json and model.safetensors. mesh: a checkpoint of Mesh TensorFlow, for a T5."),
       MakeOption("--dtype", &S::dtype, "",

@@ -48,7 +48,8 @@ struct FinetuneSettings {
 };
 
 Field<FinetuneSettings> FromField() {
-  return MakeOption("--from", &FinetuneSettings::from, "MODEL", "A run's folder, a checkpoint or an imported model.");
+  return MakeOption("--from", &FinetuneSettings::from, "MODEL", "A run's folder, a checkpoint or an imported model.",
+                    {.is_path = true});
 }
 
 FieldTable<FinetuneSettings> FinetuneRunFields() {
@@ -59,7 +60,8 @@ FieldTable<FinetuneSettings> FinetuneRunFields() {
            "--epochs", &S::epochs, "X",
            "Passes over the examples; as published for the model and the task by default. --steps sets the length too.",
            {.range = {1e-9, 1e6}}),
-       MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default."),
+       MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/TASK-MODEL-1, -2, … by default.",
+                  {.is_path = true}),
        MakeOption("--seeds", &S::seeds, "LIST",
                   "Seeds: a run for each, in --out/seed-N; --out/scores.json has the mean and spread over all runs of "
                   "the folder.",

@@ -31,10 +31,12 @@ struct ForwardSettings {
 FieldTable<ForwardSettings> ForwardFields() {
   using S = ForwardSettings;
   return {
-      MakeOption("MODEL", &S::model, "MODEL", "A published model's folder, a run or a checkpoint.", {.required = true}),
-      MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.", {.required = true}),
+      MakeOption("MODEL", &S::model, "MODEL", "A published model's folder, a run or a checkpoint.",
+                 {.is_path = true, .required = true}),
+      MakeOption("--inputs,-i", &S::inputs, "FILE", "Tensors to read: safetensors, .npz or .npy.",
+                 {.is_path = true, .required = true}),
       MakeOption("--output,-o", &S::output, "FILE", "File to write: .npz, .npy of one result, else safetensors.",
-                 {.required = true}),
+                 {.is_path = true, .required = true}),
       MakeOption("--precision", &S::precision, "",
                  "Arithmetic; float is fp32. bf16: operands of matrix products are rounded to bfloat16. double: also "
                  "the results' type, and by the composed implementation of attention.",

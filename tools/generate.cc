@@ -46,8 +46,8 @@ FieldTable<GenerateSettings> GenerateFields() {
     return [member](S& settings) -> decltype(auto) { return (settings.search.*member); };
   };
   return Joined(
-      {MakeOption("MODEL", &S::model, "MODEL",
-                  "A run, a checkpoint, an imported model, or a published model's folder.")},
+      {MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint, an imported model, or a published model's folder.",
+                  {.is_path = true})},
       FieldsOfPart(ChosenModelFields(), &S::chosen),
       Grouped<S>(
           "What to write for",
@@ -55,11 +55,13 @@ FieldTable<GenerateSettings> GenerateFields() {
                       "One text; - reads it from standard input. Without one, a language model writes its own."),
            MakeOption("--texts", &S::texts, "FILE",
                       "A text per line; - reads standard input. For an empty line a language model writes its "
-                      "own text, and a T5 refuses it."),
+                      "own text, and a T5 refuses it.",
+                      {.is_path = true, .not_paths = {"-"}}),
            MakeOption(
                "--inputs", &S::inputs, "FILE",
                "Tensors (safetensors, .npz or .npy): input_ids[b, n], I32 or I64, and attention_mask[b, n], 1 = read; "
-               "all except padding by default.")}),
+               "all except padding by default.",
+               {.is_path = true})}),
       Grouped<S>(
           "How",
           {MakeOption("--max-length", &S::max_length, "N",

@@ -25,13 +25,15 @@ FieldTable<ImportSettings> ImportFields() {
   return {
       MakeOption("FOLDER", &S::folder, "FOLDER",
                  "The published model's folder; or of a checkpoint of TensorFlow its path up to .index.",
-                 {.required = true}),
-      MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not exist, or be empty.", {.required = true}),
+                 {.is_path = true, .required = true}),
+      MakeOption("--out,-o", &S::out, "MODEL", "Folder to make; it must not exist, or be empty.",
+                 {.is_path = true, .required = true}),
       MakeOption("--attention", &S::attention, "",
                  "Adds P_l and P_w, P_l, or P_w as the identity to every layer: the same function, to finetune from.",
                  {.choices = {"multihead", "talking", "logits", "weights"}}),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
-                 "The model's tokenizer, a file or a folder with one, or none. By default the one in FOLDER."),
+                 "The model's tokenizer, a file or a folder with one, or none. By default the one in FOLDER.",
+                 {.is_path = true, .not_paths = {kNoTokenizer}}),
       MakeOption<S>(
           "--feed-forward", [](auto& s) -> auto& { return s.mesh.feed_forward; }, "",
           "Of a checkpoint of Mesh TensorFlow whose operative_config.gin does not say it: relu in T5 1.0, "

@@ -45,7 +45,7 @@ FieldTable<InspectSettings> InspectFields() {
   using S = InspectSettings;
   return Joined(
       {MakeOption("MODEL", &S::model, "MODEL", "A run, a checkpoint, an imported model, or a published model's folder.",
-                  {.required = true})},
+                  {.is_path = true, .required = true})},
       Grouped<S>("What to look at",
                  {MakeOption("--text", &S::text, "TEXT", "The text that the model reads; - reads standard input."),
                   MakeOption("--second", &S::second, "TEXT", "The second segment of a BERT or an ALBERT."),
@@ -56,11 +56,12 @@ FieldTable<InspectSettings> InspectFields() {
                   MakeOption("--max-heads", &S::max_heads, "N", "Heads of a layer in the page, at most.",
                              {.range = AtLeast(1)}),
                   PrecisionField(&S::precision)}),
-      Grouped<S>("What is written",
-                 {MakeOption("--out,-o", &S::out, "FILE", "HTML page."),
-                  MakeOption("--tensors", &S::tensors, "FILE", "File of the maps: .npz, else safetensors."),
-                  MakeOption("--json", &S::json, "",
-                             "The numbers of the head projections as one JSON object on standard output.")}));
+      Grouped<S>(
+          "What is written",
+          {MakeOption("--out,-o", &S::out, "FILE", "HTML page.", {.is_path = true}),
+           MakeOption("--tensors", &S::tensors, "FILE", "File of the maps: .npz, else safetensors.", {.is_path = true}),
+           MakeOption("--json", &S::json, "",
+                      "The numbers of the head projections as one JSON object on standard output.")}));
 }
 
 AnyModel Load(const InspectSettings& settings) {

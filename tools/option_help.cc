@@ -76,7 +76,7 @@ std::vector<OptionTable::Row> OptionTable::Rows() const {
   for (const Entry& entry : entries_) {
     if (entry.hidden) continue;
     rows.push_back({entry.names, entry.group, entry.placeholder, entry.help, entry.default_text, entry.type, entry.list,
-                    entry.choices, entry.required});
+                    entry.choices, entry.required, entry.options.is_path});
   }
   return rows;
 }

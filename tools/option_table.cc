@@ -10,6 +10,7 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/file_calls.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
 
@@ -36,7 +37,9 @@ const FieldTable<CommonSettings>& CommonFields() {
           "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4 or SCALAR, in any case; the CPU's best "
           "by default. AVX2 and AVX3 fuse multiply-adds and give the same bits; so do the other two among themselves."),
       MakeOption("--config", &S::config, "FILE",
-                 "JSON object of options by name (d_model for --d-model); the command line overrides it.")};
+                 "JSON object of options by name (d_model for --d-model); its paths are relative to its folder; the "
+                 "command line overrides it.",
+                 {.is_path = true})};
   return table;
 }
 
@@ -102,6 +105,7 @@ void OptionTable::AddEntry(Entry entry, const std::vector<std::string>& choices,
   entry.group = group_;
   entry.placeholder = options.placeholder;
   entry.help = options.help;
+  entry.options = options;
   entry.required = options.required;
   entry.choices = choices;
   const bool flag = entry.type == FieldType::kBool;
@@ -217,12 +221,13 @@ void OptionTable::ReadConfigFile(const std::string& path) {
     if (entry.key != "config") keys.push_back(entry.key);
   }
   std::set<const Entry*> from_file;
-  for (const auto& [key, value] : file.AsObject()) {
+  for (const auto& [key, given] : file.AsObject()) {
     const auto found =
         std::find_if(entries_.begin(), entries_.end(), [&key = key](const Entry& one) { return one.HasKey(key); });
     if (found == entries_.end()) reader.FailAt(key, "there is no such option", DidYouMean(key, keys));
     Entry& entry = *found;
-    if (value.is_null()) continue;  // as if it were not there
+    if (given.is_null()) continue;  // as if it were not there
+    const Json value = ValueIn(ParentOf(path), entry.options, given);
     CROSSTALK_CHECK(from_file.insert(&entry).second, path, ": ", key, ": is there twice, by another name too");
     if (!entry.texts.empty()) continue;  // the command line has the last word
     try {

@@ -71,7 +71,8 @@ class OptionTable {
   // "--threads N" and "--simd NAME", of every command that computes: applied before it runs. Not given: all processors,
   // and the environment's CROSSTALK_SIMD or the CPU's best.
   void AddThreads();
-  // "--config FILE", which parsing adds to every command that has none of its own.
+  // "--config FILE", which parsing adds to every command that has none of its own. Paths in the file are relative to
+  // its folder.
   void AddConfig();
 
   // The options that one needs: --help shows these alone, and --help=all every one. Without, there is one length.
@@ -100,6 +101,7 @@ class OptionTable {
     bool list;
     std::vector<std::string> choices;
     bool required;
+    bool is_path;
 
     bool positional() const { return names[0][0] != '-'; }
     bool flag() const { return placeholder.empty(); }
@@ -124,6 +126,7 @@ class OptionTable {
     std::string help = {};
     std::string default_text = {};
     std::vector<std::string> choices = {};
+    FieldOptions options = {};
     bool required = false;
     bool first = true;  // --help shows it, and not only --help=all
     bool hidden = false;

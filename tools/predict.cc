@@ -35,13 +35,13 @@ FieldTable<PredictSettings> PredictFields() {
   return Joined(
       FieldsOfPart(ChosenModelFields(), &S::chosen),
       {MakeOption("--task", &S::task, "NAMES", "Tasks; those of the finetuning by default."),
-       MakeOption("--task-data", &S::task_data, "FOLDER",
-                  "Folder with their files; that of the finetuning by default."),
+       MakeOption("--task-data", &S::task_data, "FOLDER", "Folder with their files; that of the finetuning by default.",
+                  {.is_path = true}),
        MakeOption("--split", &S::split, "", "Which rows."),
        MakeOption(
            "--no-answer-threshold", &S::no_answer_threshold, "X",
            "SQuAD 2.0: threshold for no answer; by default the best one for rows with answers, and 0.5 for others."),
-       MakeOption("--out", &S::out, "FOLDER", "Folder of the answers."),
+       MakeOption("--out", &S::out, "FOLDER", "Folder of the answers.", {.is_path = true}),
        MakeOption("--json", &S::json, "", "Files and measures as one JSON object on standard output.")});
 }
 

@@ -25,8 +25,10 @@ struct ReportSettings {
 
 FieldTable<ReportSettings> ReportFields() {
   using S = ReportSettings;
-  return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, a folder of runs, or a table.", {.required = true}),
-          MakeOption("--out", &S::out, "FILE", "The page; RUN/report.html by default, and report.html of several."),
+  return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, a folder of runs, or a table.",
+                     {.is_path = true, .required = true}),
+          MakeOption("--out", &S::out, "FILE", "The page; RUN/report.html by default, and report.html of several.",
+                     {.is_path = true}),
           MakeOption("--samples", &S::samples, "N", "Text samples of each run's model; 0: none.", {.range = {0, 20}})};
 }
 

@@ -35,8 +35,9 @@ struct ShowSettings {
 
 FieldTable<ShowSettings> ShowFields() {
   using S = ShowSettings;
-  return {MakeOption("RUN", &S::runs, "RUN", "A run's folder, or a folder of runs.", {.required = true}),
-          MakeOption("--json", &S::json, "", "One JSON object a run and line.")};
+  return {
+      MakeOption("RUN", &S::runs, "RUN", "A run's folder, or a folder of runs.", {.is_path = true, .required = true}),
+      MakeOption("--json", &S::json, "", "One JSON object a run and line.")};
 }
 
 size_t SparklineWidth() {

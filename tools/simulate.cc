@@ -38,15 +38,18 @@ FieldTable<SimulateSettings> SimulateFields() {
   using S = SimulateSettings;
   return Grouped<S>(
       "Simulation",
-      {MakeOption("--record", &S::record, "FILE", "Write the measurements of the step to FILE, as JSON."),
-       MakeOption("--recording", &S::recording, "FILE", "Read it from FILE instead of measuring a step."),
+      {MakeOption("--record", &S::record, "FILE", "Write the measurements of the step to FILE, as JSON.",
+                  {.is_path = true}),
+       MakeOption("--recording", &S::recording, "FILE", "Read it from FILE instead of measuring a step.",
+                  {.is_path = true}),
        MakeOption("--repetitions", &S::repetitions, "N", "Measured steps, after a few for warm-up.",
                   {.range = {1, 100'000}}),
        MakeOption("--ranks", &S::ranks, "LIST", "Numbers of ranks.", {.range = {1, 512}}),
        MakeOption("--network", &S::network, "LIST",
                   "1GbE, 10GbE, 25GbE, 100GbE, or BANDWIDTH/LATENCY[/OVERHEAD]: GB/s, µs, and µs of overhead for which "
                   "a message keeps a link busy (5): 1.1/50."),
-       MakeOption("--out,-o", &S::out, "FILE", "Picture and tables as an HTML page, or the picture as FILE.svg."),
+       MakeOption("--out,-o", &S::out, "FILE", "Picture and tables as an HTML page, or the picture as FILE.svg.",
+                  {.is_path = true}),
        MakeOption("--json", &S::json, "", "Points, networks and recording as one JSON object on standard output.")});
 }
 

@@ -40,10 +40,11 @@ struct TokenizeSettings {
 FieldTable<TokenizeSettings> TokenizeFields() {
   using S = TokenizeSettings;
   return {
-      MakeOption("input", &S::input, "FILE", "The lines; - is standard input."),
+      MakeOption("input", &S::input, "FILE", "The lines; - is standard input.", {.is_path = true, .not_paths = {"-"}}),
       MakeOption("--tokenizer", &S::tokenizer, "PATH",
                  "bytes; a vocab.txt, tokenizer.json or .model; or a folder that holds one: a published model's, a "
-                 "run's or a checkpoint's."),
+                 "run's or a checkpoint's.",
+                 {.is_path = true, .not_paths = {"bytes"}}),
       MakeOption("--pair", &S::pair, "", "Each line has two texts, with a tab between them."),
       MakeOption("--special", &S::special, "",
                  "Add the special tokens around a text: [CLS] A [SEP] B [SEP], or A </s> B </s>."),

@@ -44,7 +44,7 @@ FieldTable<TraceSettings> TraceFields() {
   return Grouped<S>(
       "Trace", {MakeOption("--repetitions", &S::repetitions, "N", "Traced steps, after a few for warm-up.",
                            {.range = {1, 100'000}}),
-                MakeOption("--out,-o", &S::out, "FILE", "HTML page, with a bar for each operation."),
+                MakeOption("--out,-o", &S::out, "FILE", "HTML page, with a bar for each operation.", {.is_path = true}),
                 MakeOption("--json", &S::json, "", "Sums and every operation as one JSON object on standard output.")});
 }
 

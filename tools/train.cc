@@ -45,9 +45,11 @@ struct TrainSettings {
 FieldTable<TrainSettings> TrainSettingsFields() {
   using S = TrainSettings;
   return Grouped<S>(
-      "Run", {MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default."),
+      "Run", {MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.",
+                         {.is_path = true}),
               MakeOption("--resume", &S::resume, "WHAT",
-                         "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none."),
+                         "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.",
+                         {.is_path = true, .not_paths = {"none", "auto"}}),
               MakeOption("--dry-run", &S::dry_run, "",
                          "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
               MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});

@@ -53,7 +53,8 @@ const FieldTable<ObjectiveConfig>& ObjectiveFields() {
                      {.placeholder = "FOLDER",
                       .help = "Folder with the tasks' published files, or one task's own.",
                       .affects_result = AffectsResult::kNo,  // compared by content
-                      .may_be_missing = true}),
+                      .may_be_missing = true,
+                      .is_path = true}),
            MakeField("target_length", &Config::target_length,
                      {.placeholder = "N",
                       .help = "Most tokens of an answer, including the end token; longer ones are cut.",

@@ -5,6 +5,7 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
+#include "crosstalk/models/training/data.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -32,11 +33,13 @@ FieldTable<DataConfig> DataFields() {
                  {.placeholder = "PATH",
                   .help = "Text to train on: a UTF-8 file, a .jsonl file with a text field, or a folder of .txt and "
                           ".jsonl files, also in folders within it, all as .gz too; the built-in corpus by default.",
-                  .affects_result = kNoEffect}),  // compared by content
+                  .affects_result = kNoEffect,  // compared by content
+                  .is_path = true}),
        MakeField("validation", &Config::validation,
                  {.placeholder = "PATH",
                   .help = "Text to measure on; held out of the data by default.",
-                  .affects_result = kNoEffect}),
+                  .affects_result = kNoEffect,
+                  .is_path = true}),
        MakeField("corpus", &Config::corpus,
                  {.help = "Which built-in corpus, where no text is given: stories, or puzzles, where a language "
                           "model learns only the answers.",
@@ -44,7 +47,9 @@ FieldTable<DataConfig> DataFields() {
        MakeField("tokenizer", &Config::tokenizer,
                  {.placeholder = "KIND",
                   .help = "bytes; characters or sentencepiece, made from the training part; or a file: a "
-                          "vocab.txt, tokenizer.json or .model, or a folder that holds one."}),
+                          "vocab.txt, tokenizer.json or .model, or a folder that holds one.",
+                  .is_path = true,
+                  .not_paths = NamedTokenizers()}),
        MakeField("vocabulary", &Config::vocabulary,
                  {.placeholder = "N",
                   .help = "Most pieces or characters of a tokenizer trained here; little text gives fewer. Span "
@@ -62,7 +67,8 @@ FieldTable<OptimizationConfig> OptimizationFields() {
                           "model, tokenizer, objective and lengths are inherited; data, optimizer, schedule and steps "
                           "are this run's own.",
                   .affects_result = kNoEffect,  // compared by the weights
-                  .may_be_missing = true}),
+                  .may_be_missing = true,
+                  .is_path = true}),
        MakeField("optimizer_start", &Config::optimizer_start,
                  {.help = "Optimizer state at the start: fresh: zero; carried: that run's, which needs the same "
                           "optimizer and the same parameters. finetune carries a "

@@ -5,7 +5,6 @@
 #include <system_error>
 #include <vector>
 
-#include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/origin.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
@@ -56,13 +55,13 @@ std::string AbsolutePath(const char* field, const std::string& path) {
 }
 
 void MakePathsAbsolute(TrainingConfig* config) {
-  config->data.text = AbsolutePath("data", config->data.text);
-  config->data.validation = AbsolutePath("validation", config->data.validation);
-  config->objective.task_data = AbsolutePath("task_data", config->objective.task_data);
-  config->optimization.init_from = AbsolutePath("init_from", config->optimization.init_from);
-  const std::vector<std::string>& named = NamedTokenizers();
-  if (std::find(named.begin(), named.end(), config->data.tokenizer) == named.end()) {
-    config->data.tokenizer = AbsolutePath("tokenizer", config->data.tokenizer);
+  for (const Field<TrainingConfig>& field : TrainingFields()) {
+    const std::vector<std::string>& names = field.options.not_paths;
+    if (!field.options.is_path) continue;
+    const std::string value = field.get(*config).AsString();
+    if (std::find(names.begin(), names.end(), value) == names.end()) {
+      field.set(*config, AbsolutePath(field.key.c_str(), value));
+    }
   }
 }
 

@@ -26,6 +26,13 @@ namespace command_line_test {
 
 using testing::Contains;
 
+// The words without an option and its value.
+std::vector<std::string> Without(const std::string& option, std::vector<std::string> words) {
+  const auto at = std::find(words.begin(), words.end(), option);
+  words.erase(at, at + 2);
+  return words;
+}
+
 TEST(CommandLineTest, EverySubcommandHasHelpOnStandardOutput) {
   const CommandResult overview = Succeeded(RunCommand({"--help"}));
   for (const Command& command : AllCommands()) {
@@ -321,6 +328,60 @@ TEST(CommandLineTest, AConfigurationFileSaysAListAsOneOrAsTheCommandLineWould) {
   }
 }
 
+// As in other tools' files: what the file stands beside is found from anywhere.
+TEST(CommandLineTest, PathsOfAConfigurationFileAreRelativeToIt) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "some/folder");
+  for (const char* name : {"some/text.txt", "some/folder/held_out.txt"}) {
+    WriteBytes(dir / name, std::string(2000, 'a') + "\n");
+  }
+  WriteBytes(dir / "some/folder/c.json", StrCat(R"({"data": "../text.txt", "validation": "held_out.txt",
+      "tokenizer": "bytes", "out": "run", "init_from": ")",
+                                                dir / "some/origin", R"("})"));
+  Succeeded(RunCommand(TinyTrain({"--data", dir / "some/text.txt", "--out", dir / "some/origin"})));
+  const std::vector<std::string> tiny = Without("--tokenizer", TinyTrain({"--config", dir / "some/folder/c.json"}));
+  Succeeded(RunCommand(tiny));
+  const Json run = ParseJson(ReadBytes(dir / "some/folder/run/run.json"), "run.json");
+  EXPECT_EQ(run.At("configuration").At("data").AsString(), dir / "some/folder/../text.txt");
+  EXPECT_EQ(run.At("configuration").At("validation").AsString(), dir / "some/folder/held_out.txt");
+  EXPECT_EQ(run.At("configuration").At("tokenizer").AsString(), "bytes");
+  // What the command line says is relative to the working folder, also where the file says another.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir / "some");
+  const CommandResult there = RunCommand(Joined(tiny, {"--out", "run", "--data", "text.txt"}));
+  // Other commands' too: lists, and what is a word and no path.
+  WriteBytes(dir / "some/folder/show.json", R"({"RUN": ["run", "../run"], "json": true})");
+  const CommandResult shown = RunCommand({"show", "--config", "folder/show.json"});
+  WriteBytes(dir / "some/folder/again.json", R"({"out": "run", "resume": "auto"})");
+  const CommandResult again = RunCommand({"train", "--config", "folder/again.json"});
+  WriteBytes(dir / "some/folder/tokens.json", R"({"tokenizer": "bytes", "input": "held_out.txt"})");
+  const CommandResult tokens = RunCommand({"tokenize", "--config", "folder/tokens.json"});
+  std::filesystem::current_path(before);
+  ExpectExit(there, 0);
+  EXPECT_TRUE(std::filesystem::exists(dir / "some/run/model.safetensors"));
+  ExpectExit(shown, 0);
+  EXPECT_EQ(std::count(shown.output.begin(), shown.output.end(), '\n'), 2) << shown.output;
+  ExpectExit(again, 0, {"finished: 8 steps"});
+  ExpectExit(tokens, 0);
+  ExpectExit(RunCommand({"train", "--dry-run", "--config", dir / "some/folder/c.json", "--init-from", "origin"}), 2,
+             {R"("origin")"});
+}
+
+// A path that a row does not call one would be relative to the working folder in a configuration file.
+TEST(CommandLineTest, EveryOptionThatNamesAPlaceSaysSo) {
+  for (const Command& command : AllCommands()) {
+    OptionTable options;
+    command.declare(options);
+    options.AddConfig();
+    for (const OptionTable::Row& row : options.Rows()) {
+      const std::vector<std::string> places = {"FILE", "PATH", "FOLDER", "RUN", "MODEL", "WHICH", "WHAT", "KIND"};
+      const bool place =
+          row.choices.empty() && std::find(places.begin(), places.end(), row.placeholder) != places.end();
+      EXPECT_TRUE(row.is_path == place || row.names[0] == "--scale") << command.name << " " << row.names[0];
+    }
+  }
+}
+
 TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
   const TempDir dir;
   const std::vector<std::pair<std::string, std::string>> cases = {
@@ -331,6 +392,8 @@ TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
       {R"([1, 2])", "c.json"},
       {R"({"d_model": 32)", "c.json"},
       {R"({"threads": 5000})", "c.json: threads: 5000 is more than 4096"},
+      {R"({"data": "one\u0000two"})", "c.json: data: "},
+      {R"({"shards": 2, "accumulate": 2})", "c.json: accumulate: is there twice"},
   };
   for (const auto& [text, says] : cases) {
     WriteBytes(dir / "c.json", text);

@@ -45,7 +45,8 @@ FieldTable<Settings> BenchFields() {
                              "there is a goal for it or --filter has its name.")}),
       Grouped<S>("Output",
                  {MakeOption("--json", &S::json, "FILE",
-                             "Rewrite the list of results here after each benchmark, in addition to the table.")}),
+                             "Rewrite the list of results here after each benchmark, in addition to the table.",
+                             {.is_path = true})}),
       FieldsOfPart(
           Joined(
               Grouped<B>(

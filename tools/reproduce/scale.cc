@@ -9,6 +9,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/file_calls.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
@@ -54,38 +55,44 @@ bool IsOfRows(const std::string& key) {
   return std::find(std::begin(kFieldsOfRows), std::end(kFieldsOfRows), key) != std::end(kFieldsOfRows);
 }
 
-void SetField(const std::string& key, const Json& value, TrainingConfig* config) {
+const Field<TrainingConfig>& FieldOf(const std::string& key) {
   std::vector<std::string> keys;
   for (const Field<TrainingConfig>& field : TrainingFields()) {
-    if (field.key == key) return field.set(*config, value);
+    if (IsKeyOf(field, key)) return field;
     keys.push_back(field.key);
   }
   Fail(ErrorKind::kUsage, Quoted(key), " is not a field of a training configuration", DidYouMean(key, keys));
 }
 
-// The members of an object, each a field that a scale may decide.
-void SetFields(const JsonReader& reader, const char* key, TrainingConfig* config) {
+// The members of an object, each a field that a scale may decide, as a scale in `folder` means them.
+Json FieldsIn(const std::string& folder, const JsonReader& reader, const char* key) {
+  TrainingConfig checked;
+  Json fields = Json::MakeObject();
   for (const auto& [name, value] : reader.Value(key).AsObject()) {
     if (IsOfRows(name)) reader.FailAt(key, Quoted(name), " is decided by the rows of the tables and their cells");
     try {
-      SetField(name, value, config);
+      const Field<TrainingConfig>& field = FieldOf(name);
+      field.set(checked, value);
+      CROSSTALK_CHECK_FIELD(fields.Find(field.key) == nullptr, field.key, "is there twice, by its former name too");
+      fields.Set(field.key, ValueIn(folder, field.options, value));
     } catch (const Error& error) {
       reader.FailAt(key, error.what());
     }
   }
+  return fields;
 }
 
 // Fields that a finetuning inherits from the pretraining.
-void CheckFieldsOfFinetuning(const JsonReader& reader, const char* key) {
+void CheckFieldsOfFinetuning(const Json& fields, const JsonReader& reader, const char* key) {
   std::vector<std::string> taken = {"tokenizer", "vocabulary"};
   for (const Field<TrainingConfig>& field : ModelFieldsThatBind()) taken.push_back(field.key);
-  for (const auto& [name, value] : reader.Value(key).AsObject()) {
+  for (const auto& [name, value] : fields.AsObject()) {
     if (std::find(taken.begin(), taken.end(), name) == taken.end()) continue;
     reader.FailAt(key, Quoted(name), " is that of the pretraining, whose model is finetuned");
   }
 }
 
-CellFinetuning FinetuningFrom(const Json& json, const std::string& source) {
+CellFinetuning FinetuningFrom(const Json& json, const std::string& source, const std::string& folder) {
   const JsonReader reader(json, source);
   CellFinetuning finetuning = {.tasks = reader.String("task"), .epochs = {}, .config = Json::MakeObject()};
   try {
@@ -98,19 +105,19 @@ CellFinetuning FinetuningFrom(const Json& json, const std::string& source) {
     if (!(*finetuning.epochs > 0 && *finetuning.epochs <= 1e6)) reader.FailAt("epochs", "must be above 0, at most 1e6");
   }
   if (reader.Has("config")) {
-    TrainingConfig checked;
-    SetFields(reader, "config", &checked);
-    CheckFieldsOfFinetuning(reader, "config");
-    finetuning.config = reader.Value("config");
+    finetuning.config = FieldsIn(folder, reader, "config");
+    CheckFieldsOfFinetuning(finetuning.config, reader, "config");
   }
   reader.RejectUnread();
   return finetuning;
 }
 
-ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source) {
+ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const std::string& source,
+                     const std::string& folder) {
   ScaleModel model;
   model.pretraining.model.name = name.substr(0, name.find('.'));
-  SetFields(reader, "pretraining", &model.pretraining);
+  const Json fields = FieldsIn(folder, reader, "pretraining");
+  for (const auto& [key, value] : fields.AsObject()) FieldOf(key).set(model.pretraining, value);
   if (reader.Has("heads_ratio")) {
     model.heads_ratio = reader.Double("heads_ratio");
     if (!(*model.heads_ratio > 0 && *model.heads_ratio <= 1000))
@@ -119,7 +126,7 @@ ScaleModel ModelFrom(const std::string& name, const JsonReader& reader, const st
   if (reader.Has("seeds")) model.seeds = reader.Int("seeds", 1, 10000);
   for (const Json& one : reader.Array("finetuning")) {
     const std::string place = StrCat(source, ": models.", name, ".finetuning[", model.finetunings.size(), "]");
-    CellFinetuning finetuning = FinetuningFrom(one, place);
+    CellFinetuning finetuning = FinetuningFrom(one, place, folder);
     for (const CellFinetuning& other : model.finetunings) {
       if (other.FolderName() == finetuning.FolderName()) Fail(ErrorKind::kData, place, ": task: stands there twice");
     }
@@ -161,7 +168,7 @@ std::string ScaleText(const std::string& name) {
   return scale->text;
 }
 
-Scale ScaleFromJson(const Json& json, const std::string& source) {
+Scale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder) {
   const JsonReader reader(json, source);
   Scale scale;
   scale.name = reader.String("name");
@@ -173,7 +180,7 @@ Scale ScaleFromJson(const Json& json, const std::string& source) {
   const JsonReader models = reader.Object("models");
   for (const auto& [name, value] : reader.Value("models").AsObject()) {
     try {
-      scale.models[name] = ModelFrom(name, models.Object(name), source);
+      scale.models[name] = ModelFrom(name, models.Object(name), source, folder);
     } catch (const Error& error) {
       const std::string message = error.what();
       Fail(ErrorKind::kData, message.starts_with(source) ? "" : source + ": ", message);
@@ -191,7 +198,7 @@ Scale LoadScale(const std::string& name_or_path) {
     Fail(ErrorKind::kUsage, "--scale: ", Quoted(name_or_path), " is neither a file nor one of ",
          Join(ScaleNames(), ", "), DidYouMean(name_or_path, ScaleNames()));
   }
-  return ScaleFromJson(ReadJsonFile(name_or_path), name_or_path);
+  return ScaleFromJson(ReadJsonFile(name_or_path), name_or_path, ParentOf(name_or_path));
 }
 
 int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
@@ -217,7 +224,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRo
   TrainingConfig config = settings->pretraining;
   const int64_t width = config.model.d_model;
   const double ratio = settings->heads_ratio.value_or(static_cast<double>(width) / static_cast<double>(table.width));
-  for (const auto& [key, value] : row.config.AsObject()) SetField(key, value, &config);
+  for (const auto& [key, value] : row.config.AsObject()) FieldOf(key).set(config, value);
   if (row.config.Find("corpus") != nullptr) config.data.text = config.data.validation = "";
   const int64_t h = row.config.At("heads").AsInt();
   const int64_t h_k = IntOf(row.config, "key_heads", h), h_v = IntOf(row.config, "value_heads", h);

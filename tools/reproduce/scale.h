@@ -39,7 +39,7 @@ std::vector<std::string> ScaleNames();
 std::string ScaleText(const std::string& name);
 // One of them, or a file. Error(kData) that names the file and the key for what is not a scale.
 Scale LoadScale(const std::string& name_or_path);
-Scale ScaleFromJson(const Json& json, const std::string& source);
+Scale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder = ".");
 
 // Nearest to heads·ratio (the larger of two that are as near) among the numbers of heads that divide `product`, which
 // is all heads' keys together.

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "crosstalk/models/training/step_cost.h"
 #include "tests/support/messages.h"
+#include "tests/support/temp_dir.h"
 #include "tools/reproduce/tables.h"
 
 namespace crosstalk {
@@ -165,6 +167,28 @@ TEST(ScaleTest, EveryScaleHasEveryTable) {
       for (const TrainingConfig& config : ConfigsOfRows(scale, table)) ResolvedConfig checked(config);
     }
   }
+}
+
+// The text of a scale is found beside its file, from wherever that is used.
+TEST(ScaleTest, PathsAreRelativeToTheFile) {
+  const auto of = [](const char* validation) {
+    const std::string text = StrCat(
+        R"({"name": "a", "about": "", "seeds": 1, "models": {"t5": {"pretraining": {"data": "text/a.txt", "validation": ")",
+        validation, R"(", "tokenizer": "characters", "accumulate": 2},
+        "finetuning": [{"task": "rte", "config": {"task_data": "../glue", "steps": 7}}]}}})");
+    return ScaleFromJson(ParseJson(text, "a.json"), "a.json", "some/folder").models.at("t5");
+  };
+  const ScaleModel model = of("/b.txt");
+  EXPECT_EQ(model.pretraining.data.text, "some/folder/text/a.txt");
+  EXPECT_EQ(model.pretraining.data.validation, "/b.txt");
+  EXPECT_EQ(model.pretraining.data.tokenizer, "characters");
+  EXPECT_EQ(model.pretraining.optimization.shards, 2);
+  EXPECT_EQ(model.finetunings.at(0).config, Json::MakeObject({{"task_data", "some/folder/../glue"}, {"steps", 7}}));
+  const TempDir dir;
+  std::ofstream(dir / "a.json")
+      << R"({"name": "a", "about": "", "seeds": 1, "models": {"t5": {"pretraining": {"data": "a.txt"},
+      "finetuning": []}}})";
+  EXPECT_EQ(LoadScale(dir / "a.json").models.at("t5").pretraining.data.text, dir / "a.txt");
 }
 
 Scale WithT5(const std::string& members) {
