@@ -142,7 +142,8 @@ std::vector<std::string> ListDirectory(const std::string& path);
 // The treatment of a non-empty directory of the same name.
 enum class OldDirectory { kReplaced, kKept };
 
-// Error(kUsage) unless there is nothing at the path, or an empty directory.
+// Error(kUsage) unless there is nothing at the path, or an empty directory; and the error of making one, where the
+// folder that it would be in refuses that.
 void CheckNewDirectory(const std::string& path);
 
 // A directory that appears whole: fill temporary_path(), then Commit(). Until then `path` is untouched; without

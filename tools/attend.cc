@@ -82,6 +82,7 @@ int RunAttend(const AttendSettings& settings) {
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.input, settings.output, ignored), "--output: ", settings.output,
                   " is the file to read; name another");
+  CheckOutput("--output", settings.output);
   const ContextScope products(&OpContext::precision,
                               settings.precision == "bf16" ? Precision::kBFloat16 : Precision::kFloat32);
   const AttentionEvaluation evaluation = EvaluateAttention(ReadTensors(settings.input), options);

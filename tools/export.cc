@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "crosstalk/runtime/atomic_file.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/signals.h"
@@ -35,6 +36,7 @@ FieldTable<ExportSettings> ExportFields() {
 
 int Export(const ExportSettings& settings) {
   const StopSignals signals;
+  CheckNewDirectory(settings.out);
   const AnyModel any = LoadAnyModel(settings.model, {});
   for (const std::string& reason : any.skipped) PrintMessage("skipped a damaged checkpoint: ", reason);
   ExportOptions options;

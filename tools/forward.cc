@@ -98,6 +98,7 @@ int Forward(const ForwardSettings& settings) {
   std::error_code ignored;
   CROSSTALK_CHECK(!std::filesystem::equivalent(settings.inputs, settings.output, ignored),
                   "--output: ", settings.output, " is the file to read; name another");
+  CheckOutput("--output", settings.output);
   AnyModelOptions options;
   options.dtype = settings.precision == "double" ? DType::kFloat64 : DType::kFloat32;
   options.implementation = settings.implementation;

@@ -134,7 +134,8 @@ int Inspect(const InspectSettings& settings) {
   CROSSTALK_CHECK(settings.text || !settings.tensors, "--tensors needs --text: maps are of a text");
   CROSSTALK_CHECK(settings.text || (!settings.second && !settings.target), "--second and --target belong to a --text");
   CROSSTALK_CHECK(!settings.out || settings.out != settings.tensors, "--out and --tensors both name ", *settings.out);
-  if (settings.out) CheckReplaceablePage(*settings.out);
+  if (settings.out) CheckOutput("--out", *settings.out, kPageBegin);
+  if (settings.tensors) CheckOutput("--tensors", *settings.tensors);
   const AnyModel any = Load(settings);
   // Weights are not rounded: the projections are shown as they were trained.
   if (settings.precision) any.model->SetPrecision(*settings.precision);

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/file_calls.h"
+
 namespace crosstalk {
 
 namespace {
@@ -119,6 +122,29 @@ void PrintError(const char* message, const char* rest) {
   for (const char* part : {message, rest}) PutMessage(part);
   std::fputc('\n', stderr);
   std::fflush(stderr);
+}
+
+void CheckOutput(const char* option, const std::string& path, std::string_view begin) {
+  const PathKind kind = KindOf(path);
+  if (kind == PathKind::kNothing) {
+    const std::string folder = ParentOf(path);
+    CROSSTALK_CHECK(KindOf(folder) == PathKind::kDirectory, option, " ", path, ": there is no folder ", folder,
+                    "; make it, or choose another place");
+  } else {
+    CROSSTALK_CHECK(kind == PathKind::kFile, option, " ", path, ": is not a file; choose another name");
+    if (!begin.empty()) {
+      const FileReader file(path);
+      std::string found(std::min<uint64_t>(file.size(), begin.size()), '\0');
+      file.ReadAt(0, found.data(), found.size());
+      CROSSTALK_CHECK(found.empty() || found == begin, option, " ", path,
+                      ": is there, and nothing that this command has written; choose another name");
+    }
+  }
+  try {
+    const AtomicFile probe(path);
+  } catch (const Error& error) {
+    Fail(error.kind(), option, " ", error.what());
+  }
 }
 
 void PrintResult(const std::string& text) {

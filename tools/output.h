@@ -42,6 +42,12 @@ void PrintError(const char* message, const char* rest);
 // code of a signal SIGPIPE.
 struct ReaderIsGone {};
 
+// Before the work whose result is to be the file `path`, which the option names: an error where it could not be put
+// there at the end, for want of the folder or of permission, or since something else than a file is there. `begin`:
+// Error(kUsage) also where the file that is there begins otherwise and is not empty, for a name that is mistyped must
+// not cost a file.
+void CheckOutput(const char* option, const std::string& path, std::string_view begin = {});
+
 // To standard output. If it cannot be written whole, ReaderIsGone of a pipe, Error(kResource) for a full disk under a
 // redirection, and Error(kFailure) for a closed one.
 void PrintResult(const std::string& text);

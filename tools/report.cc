@@ -47,7 +47,7 @@ int ReportTable(const std::string& folder, const std::string& out) {
     Fail(ErrorKind::kData, page, ": is missing; crosstalk reproduce --assemble makes it of the cells that are there");
   }
   if (!out.empty()) {
-    CheckReplaceablePage(out);
+    CheckOutput("--out", out, kPageBegin);
     WriteFileAtomically(out, ReadFile(page, kMostPageBytes));
   }
   PrintMessage("written: ", out.empty() ? page : out);
@@ -66,7 +66,7 @@ int Report(const ReportSettings& settings) {
                   " that a report can show on each other");
   const std::string beside = settings.runs.size() == 1 ? StrCat(settings.runs[0], "/", kReportName) : kReportName;
   const std::string& out = settings.out.empty() ? beside : settings.out;
-  CheckReplaceablePage(out);
+  CheckOutput("--out", out, kPageBegin);
   Progress progress;
   std::vector<RunInside> insides;
   for (const RunRecord& run : runs) {

@@ -55,17 +55,6 @@ FieldTable<SimulateSettings> SimulateFields() {
 
 bool IsSvg(const std::string& path) { return path.ends_with(".svg"); }
 
-// A name that is mistyped must not cost a file: only one that begins as what is written there may be replaced.
-void CheckReplaceable(const char* option, const std::string& path, const std::string& begin) {
-  if (KindOf(path) == PathKind::kNothing) return;
-  CROSSTALK_CHECK(KindOf(path) == PathKind::kFile, option, " ", path, ": is not a file");
-  const FileReader file(path);
-  std::string found(std::min<uint64_t>(file.size(), begin.size()), '\0');
-  file.ReadAt(0, found.data(), found.size());
-  CROSSTALK_CHECK(found.empty() || found == begin, option, " ", path,
-                  ": is there, and nothing that this command has written; choose another name");
-}
-
 StepRecording Record(const OptionTable& options, const SimulateSettings& settings, const StopSignals& signals) {
   TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
   CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
@@ -97,12 +86,8 @@ int Simulate(const OptionTable& options) {
   CheckDistinct("--network", settings.network);
   std::vector<Network> networks;
   for (const std::string& text : settings.network) networks.push_back(ParseNetwork(text));
-  if (settings.out && IsSvg(*settings.out)) {
-    CheckReplaceable("--out", *settings.out, "<svg ");
-  } else if (settings.out) {
-    CheckReplaceablePage(*settings.out);
-  }
-  if (settings.record) CheckReplaceable("--record", *settings.record, RecordingBegin());
+  if (settings.out) CheckOutput("--out", *settings.out, IsSvg(*settings.out) ? "<svg " : kPageBegin);
+  if (settings.record) CheckOutput("--record", *settings.record, RecordingBegin());
   const StopSignals signals;
   const StepRecording recording =
       settings.recording ? Read(options, *settings.recording) : Record(options, settings, signals);

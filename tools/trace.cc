@@ -70,7 +70,7 @@ std::vector<TraceEvent> TraceMedianStep(Loop& loop, int64_t repetitions, const S
 
 int TraceStep(const OptionTable& options, RankGroup* ranks) {
   const TraceSettings settings = options.Over(TraceFields());
-  if (settings.out) CheckReplaceablePage(*settings.out);
+  if (settings.out) CheckOutput("--out", *settings.out, kPageBegin);
   TrainingConfig chosen = options.Over(TrainingFields(), TrainingConfig());
   CROSSTALK_CHECK_FIELD(chosen.optimization.init_from.empty(), "init_from", chosen.optimization.init_from,
                         ": a step takes as long with the first weights; leave it out");

@@ -382,6 +382,42 @@ TEST(CommandLineTest, EveryOptionThatNamesAPlaceSaysSo) {
   }
 }
 
+// Before the work, not after it: of the training, of the model that is not there, of the benchmark.
+TEST(CommandLineTest, APlaceThatCannotBeWrittenIsSaidAtOnce) {
+  const TempDir dir;
+  WriteBytes(dir / "file", "text");
+  std::filesystem::create_directory(dir / "folder");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"trace"}, "--out"},
+      {{"simulate"}, "--out"},
+      {{"simulate"}, "--record"},
+      {{"simulate", "--recording", dir / "none.json"}, "--out"},
+      {{"inspect", dir / "none"}, "--out"},
+      {{"inspect", dir / "none", "--text", "a"}, "--tensors"},
+      {{"attend", dir / "none"}, "--output"},
+      {{"forward", dir / "none", "--inputs", dir / "none"}, "--output"},
+      {{"bench", "--filter", "memory-8192"}, "--json"},
+      {{"export", dir / "none"}, "--out"},
+      {{"import", dir / "none"}, "--out"},
+      {{"train"}, "--out"},
+      {{"compare"}, "--out"},
+      {{"reproduce", "--table", "1"}, "--out"}};
+  for (const auto& [words, option] : commands) {
+    const bool folder = words[0] == "export" || words[0] == "import" || words[0] == "train" || words[0] == "compare" ||
+                        words[0] == "reproduce";
+    std::vector<std::string> places = {dir / "file/within/deep"};
+    if (!folder) places.insert(places.end(), {dir / "missing/deep", dir / "folder"});
+    for (const std::string& place : places) {
+      const CommandResult result = RunCommand(Joined(words, {option, place}), {.most_seconds = 20});
+      EXPECT_TRUE(result.exit_code == 1 || result.exit_code == 2) << words[0] << ": " << result.exit_code;
+      EXPECT_TRUE(Contains(result.errors, folder ? dir / "file" : place)) << words[0] << ": " << result.errors;
+      EXPECT_FALSE(Contains(result.errors, "[1/")) << result.errors;  // the first run of several
+    }
+  }
+  EXPECT_EQ(ReadBytes(dir / "file"), "text");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2);
+}
+
 TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {
   const TempDir dir;
   const std::vector<std::pair<std::string, std::string>> cases = {

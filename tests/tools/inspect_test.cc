@@ -174,7 +174,7 @@ TEST(InspectTest, MistakesAreNamed) {
   refused({"--text", "a", "--out", dir / "p", "--max-tokens", "100000"}, "--max-tokens: 100000 is not between 1 and");
   refused({"--text", "a", "--out", dir / "p", "--tensors", dir / "p"}, "--out and --tensors both name");
   const std::string run = ReadBytes(dir / "run/run.json");
-  refused({"--out", dir / "run/run.json"}, "no page of Crosstalk");
+  refused({"--out", dir / "run/run.json"}, "nothing that this command has written");
   EXPECT_EQ(ReadBytes(dir / "run/run.json"), run);
   const CommandResult none = RunCommand({"inspect", dir / "nothing", "--out", dir / "p"});
   EXPECT_NE(none.exit_code, 0);

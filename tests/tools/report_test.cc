@@ -237,7 +237,7 @@ TEST_F(ReportTest, ReplacesNothingButAReport) {
   ExpectExit(RunCommand({"report", Run(), "--out", Run() + "/run.json"}), 2);
   EXPECT_EQ(ReadBytes(Run() + "/run.json"), run);
   Succeeded(RunCommand({"report", Run()}));
-  EXPECT_EQ(RunCommand({"report", Run(), "--out", dir_ / "no/such/page.html"}).exit_code, 1);
+  EXPECT_EQ(RunCommand({"report", Run(), "--out", dir_ / "no/such/page.html"}).exit_code, 2);
 }
 
 TEST_F(ReportTest, OfATableItIsThePageThatWasMadeWithIt) {

@@ -230,6 +230,7 @@ int Run(const Settings& settings) {
     }
     return 0;
   }
+  if (settings.json) CheckOutput("--json", *settings.json);
   const std::string& warning = kernels::GetOpenBlas().warning;
   if (!warning.empty()) PrintMessage(warning);
   PrintResult(PlatformLine());

@@ -51,6 +51,7 @@ void WriteTables(const std::vector<Experiment>& experiments, bool json) {
 
 int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>& cells, bool json,
              const StopSignals& signals, RankGroup* ranks) {
+  for (const Experiment& experiment : experiments) CreateOutFolder(experiment.out);  // before what takes long
   std::vector<std::string> failed, locked;
   bool stopped = false;
   for (size_t i = 0; i < cells.size() && !stopped; ++i) {

@@ -1,6 +1,5 @@
 #include "tools/report/page.h"
 
-#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/utf8.h"
@@ -73,20 +72,21 @@ void Page::AddSection(const std::string& heading, const std::string& html) {
 }
 
 std::string Page::Html() const {
-  std::string html = StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"",
-      kPolicy,
-      "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
-      EscapeHtml(title_), "</title>\n<style>\n", kLightStyle,
-      "</style>\n<style id=\"dark\" media=\"screen and (prefers-color-scheme: dark)\">\n", kDarkStyle,
-      "</style>\n<style>\n", kChartStyle, kPageStyle,
-      "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
-      "<header class=\"page-head\">\n<p class=\"kind\">", EscapeHtml(kind_),
-      "</p>\n<button class=\"scheme\" id=\"scheme\" type=\"button\" hidden>Dark colours</button>\n"
-      "<h1>",
-      EscapeHtml(title_), "</h1>\n");
+  std::string html =
+      StrCat(kPageBegin,
+             "\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"",
+             kPolicy,
+             "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+             "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+             EscapeHtml(title_), "</title>\n<style>\n", kLightStyle,
+             "</style>\n<style id=\"dark\" media=\"screen and (prefers-color-scheme: dark)\">\n", kDarkStyle,
+             "</style>\n<style>\n", kChartStyle, kPageStyle,
+             "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n",
+             "<header class=\"page-head\">\n<p class=\"kind\">", EscapeHtml(kind_),
+             "</p>\n<button class=\"scheme\" id=\"scheme\" type=\"button\" hidden>Dark colours</button>\n"
+             "<h1>",
+             EscapeHtml(title_), "</h1>\n");
   if (!lead_.empty()) html += StrCat("<p class=\"lead\">", EscapeHtml(lead_), "</p>\n");
   html += "</header>\n<nav class=\"contents\" aria-label=\"Contents\">\n<ol>\n";
   for (const Section& one : sections_) {
@@ -111,16 +111,6 @@ std::string FactList(const std::vector<Fact>& facts) {
     html += "</dd></div>\n";
   }
   return html + "</dl>\n";
-}
-
-void CheckReplaceablePage(const std::string& path) {
-  if (KindOf(path) == PathKind::kNothing) return;
-  CROSSTALK_CHECK(KindOf(path) == PathKind::kFile, "--out ", path, ": is not a file");
-  const FileReader file(path);
-  std::string begin(std::min<uint64_t>(file.size(), 15), '\0');
-  file.ReadAt(0, begin.data(), begin.size());
-  CROSSTALK_CHECK(begin.empty() || begin == "<!DOCTYPE html>", "--out ", path,
-                  ": is there, and no page of Crosstalk; choose another name");
 }
 
 }  // namespace crosstalk

@@ -42,9 +42,8 @@ class Page {
   std::vector<Section> sections_;
 };
 
-// Error(kUsage) where `path`, an --out, is something else than a page or an empty file: a name that is mistyped must
-// not cost a file.
-void CheckReplaceablePage(const std::string& path);
+// How a page's file begins: for CheckOutput.
+inline constexpr std::string_view kPageBegin = "<!DOCTYPE html>";
 
 // <dl> of a few numbers that matter; `detail` may be empty. Plain text.
 struct Fact {
