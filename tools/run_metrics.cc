@@ -1,10 +1,21 @@
 #include "tools/run_metrics.h"
 
+#include <cmath>
 #include <utility>
 
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
+
+void CheckMeasures(const Json& line, const std::string& source) {
+  for (const auto& [key, value] : line.AsObject()) {
+    if (value.is_object()) CheckMeasures(value, source);
+    if (!value.is_number() || std::abs(value.AsDouble()) <= kMostMeasure) continue;
+    Fail(ErrorKind::kData, source, ": ", Excerpt(key), ": is not between ", -kMostMeasure, " and ", kMostMeasure);
+  }
+}
 
 std::optional<double> MedianOfKnown(std::vector<double> values) {
   return values.empty() ? std::nullopt : std::optional<double>(Median(std::move(values)));

@@ -3,11 +3,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
+
+// The largest loss, score, time or energy that is read of a file: no run comes near it, and the squares of sums of such
+// numbers are finite.
+inline constexpr double kMostMeasure = 1e100;
+// Error(kData) with `source` and the key where a number of a line of metrics.jsonl is larger, or as far below 0.
+void CheckMeasures(const Json& line, const std::string& source);
 
 // The median; none of none.
 std::optional<double> MedianOfKnown(std::vector<double> values);

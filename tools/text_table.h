@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace crosstalk {
@@ -12,6 +13,11 @@ struct TextTable {
   std::vector<std::vector<std::string>> rows;
 };
 
+// The cells are plain text.
 std::string MarkdownTable(const TextTable& table);
+
+// Plain text as it stands in a line of Markdown: what Markdown or the HTML within it would read as its own is escaped,
+// and line ends are spaces.
+std::string EscapeMarkdown(std::string_view text);
 
 }  // namespace crosstalk

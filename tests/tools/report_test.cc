@@ -187,6 +187,26 @@ TEST_F(ReportTest, NumbersThatAreNoneAreLeftOut) {
   EXPECT_TRUE(Contains(Report({Run(), "--samples", "0"}), "tokens per second"));
 }
 
+TEST_F(ReportTest, MeasuresThatNoRunComesNearAreDamage) {
+  WriteBytes(Run() + "/metrics.jsonl",
+             R"({"event": "train", "step": 1, "loss": 1e308, "seconds": 0.1}
+{"event": "train", "step": 1, "loss": 3, "seconds": 1e99}
+{"event": "eval", "step": 1, "ln_ppl": 1e308}
+{"event": "eval", "step": 2, "ln_ppl": -1e308}
+{"event": "eval", "step": 2, "ln_ppl": 3, "constant_guess": {"ln_ppl": 1e308}}
+{"event": "eval", "step": 2, "ln_ppl": -1e99}
+{"event": "eval", "step": 3, "ln_ppl": 1e99}
+)");
+  const std::string page = Report({Run(), "--samples", "0"}), story = Show({Run()});
+  EXPECT_TRUE(Contains(page, "4 lines are damaged and left out, the first is line 1")) << page;
+  EXPECT_TRUE(Contains(story, "1.00000e+99")) << story;
+  for (const std::string& text : {page, story}) {
+    for (const char* none : {"-nan", "nanL", "\"inf\"", "-inf", "inf ms", "00000000000000000"}) {
+      EXPECT_FALSE(Contains(text, none)) << none << "\n" << text;
+    }
+  }
+}
+
 TEST_F(ReportTest, WhatCannotBeReadIsMissing) {
   std::filesystem::remove(Run() + "/metrics.jsonl");
   std::filesystem::create_directory(Run() + "/metrics.jsonl");

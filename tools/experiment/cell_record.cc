@@ -41,11 +41,20 @@ Json Numbers(const std::map<std::string, double>& values) {
   return json;
 }
 
+double Measured(const JsonReader& reader, const std::string& key, const Json& value) {
+  if (!value.is_number()) reader.FailAt(key, "must be a number, but is ", Name(value.type()));
+  if (!(std::abs(value.AsDouble()) <= kMostMeasure)) {
+    reader.FailAt(key, "is not between ", -kMostMeasure, " and ", kMostMeasure);
+  }
+  return value.AsDouble();
+}
+double Measured(const JsonReader& reader, const std::string& key) { return Measured(reader, key, reader.Value(key)); }
+
 // Members that are numbers; JSON has no form for others than finite ones.
-std::map<std::string, double> NumbersOf(const Json& json) {
+std::map<std::string, double> NumbersOf(const JsonReader& reader, const Json& json) {
   std::map<std::string, double> values;
   for (const auto& [name, value] : json.AsObject()) {
-    if (value.is_number()) values[name] = value.AsDouble();
+    if (value.is_number()) values[name] = Measured(reader, name, value);
   }
   return values;
 }
@@ -109,17 +118,17 @@ class RecordReader {
 
   PretrainingRecord Pretraining(const JsonReader& reader) const {
     PretrainingRecord record;
-    record.values = FiniteNumbers(reader, "values");
+    record.values = Measures(reader, "values");
     if (record.values.count("ln_ppl") == 0) reader.FailAt("values", "has no ln_ppl");
     if (!reader.Value("step_seconds").is_null()) {
-      record.step_seconds = Finite(reader, "step_seconds", reader.Value("step_seconds"));
+      record.step_seconds = Measured(reader, "step_seconds");
       constexpr double kMostSeconds = 1e9;
       if (!(*record.step_seconds >= 0 && *record.step_seconds <= kMostSeconds)) {
         reader.FailAt("step_seconds", "is not between 0 and ", kMostSeconds);
       }
     }
     if (reader.Has("joules")) {
-      record.joules = Finite(reader, "joules", reader.Value("joules"));
+      record.joules = Measured(reader, "joules");
       if (*record.joules < 0) reader.FailAt("joules", "is less than 0");
     }
     record.parameters = reader.Int("parameters", 1, int64_t{1} << 50);
@@ -145,7 +154,7 @@ class RecordReader {
     FinetuningRecord record;
     const JsonReader scores = reader.Object("scores");
     for (const auto& [task, values] : reader.Value("scores").AsObject()) {
-      record.scores[task] = FiniteNumbers(scores, task);
+      record.scores[task] = Measures(scores, task);
     }
     record.data_fingerprint = Text(reader, "data_fingerprint");
     record.model_sha256 = ModelDigest(reader);
@@ -173,17 +182,10 @@ class RecordReader {
     return digest;
   }
 
-  static double Finite(const JsonReader& reader, const std::string& key, const Json& value) {
-    if (!value.is_number()) reader.FailAt(key, "must be a number, but is ", Name(value.type()));
-    if (!std::isfinite(value.AsDouble())) reader.FailAt(key, "is not finite");
-    return value.AsDouble();
-  }
-
-  static std::map<std::string, double> FiniteNumbers(const JsonReader& reader, const std::string& key) {
+  static std::map<std::string, double> Measures(const JsonReader& reader, const std::string& key) {
     const JsonReader numbers = reader.Object(key);
     std::map<std::string, double> values;
-    for (const auto& [name, value] : reader.Value(key).AsObject())
-      values[name] = Finite(numbers, name, numbers.Value(name));
+    for (const auto& [name, value] : reader.Value(key).AsObject()) values[name] = Measured(numbers, name);
     return values;
   }
 
@@ -210,7 +212,7 @@ class RecordReader {
   static std::vector<double> Doubles(const JsonReader& reader, const std::string& key) {
     std::vector<double> values;
     for (const Json& value : reader.Array(key)) {
-      values.push_back(Finite(reader, key, value));
+      values.push_back(Measured(reader, key, value));
     }
     return values;
   }
@@ -226,6 +228,7 @@ PretrainingRecord ReadPretraining(const std::string& run_folder) {
   PretrainingRecord record;
   const std::vector<Json> lines = ReadMetrics(folder.MetricsFile());
   for (const Json& line : lines) {
+    CheckMeasures(line, folder.MetricsFile());
     if (line.At("event").AsString() != "eval") continue;
     const JsonReader reader(line, folder.MetricsFile());
     if (reader.Has("joules")) record.joules = record.joules.value_or(0) + reader.Double("joules");
@@ -271,7 +274,7 @@ FinetuningRecord ReadFinetuning(const std::string& run_folder, const std::option
   const JsonReader reader(scores, folder.ScoresFile());
   const JsonReader tasks = reader.Object("tasks");
   for (const auto& [task, values] : reader.Value("tasks").AsObject())
-    record.scores[task] = NumbersOf(tasks.Value(task));
+    record.scores[task] = NumbersOf(tasks, tasks.Value(task));
   return record;
 }
 

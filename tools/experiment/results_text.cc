@@ -223,7 +223,7 @@ std::string ClaimsNote() {
 std::string Markdown(const TableResult& result) {
   const Table& table = *result.table;
   std::string text = StrCat("# ", table.Heading(), "\n\n");
-  for (const std::string& note : RunNotes(result)) text += note + "\n";
+  for (const std::string& note : RunNotes(result)) text += EscapeMarkdown(note) + "\n";
   text += "\n" + MarkdownTable(MeasuresTable(result));
   if (!table.note.empty()) text += "\n" + table.note + "\n";
   text += "\n## Cost\n\n" + MarkdownTable(CostsTable(result));
@@ -241,7 +241,8 @@ std::string Markdown(const TableResult& result) {
   if (!not_measured.empty()) text += "\nNot measured:\n\n";
   for (const std::string& claim : not_measured) text += "- " + claim + "\n";
   if (!result.missing.empty()) text += "\n## Missing\n\n";
-  for (const MissingCell& cell : result.missing) text += StrCat("- ", cell.title, ": ", cell.reason, "\n");
+  for (const MissingCell& cell : result.missing)
+    text += EscapeMarkdown(StrCat("- ", cell.title, ": ", cell.reason)) + "\n";
   return text;
 }
 

@@ -13,6 +13,7 @@
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
+#include "tools/run_metrics.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {
@@ -59,6 +60,7 @@ void AddMeasures(const Json& line, double step, const std::string_view (&none)[k
 }
 
 void AddLine(const Json& line, RunRecord& record) {
+  CheckMeasures(line, "line");
   const int64_t step = IntOr(line, "step", -1);
   const std::string event = StringOr(line, "event", "");
   if (step < 0 || step > kMostSteps) return;

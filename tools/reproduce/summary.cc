@@ -39,7 +39,7 @@ std::string Methodology(const TableResult& result) {
   int64_t runs = 0;
   for (const RowResult& row : result.rows) runs += static_cast<int64_t>(row.cells.size());
   std::string text;
-  for (const std::string& note : RunNotes(result)) text += StrCat("- ", note, "\n");
+  for (const std::string& note : RunNotes(result)) text += StrCat("- ", EscapeMarkdown(note), "\n");
   text += StrCat("- ", runs, runs == 1 ? " run" : " runs", " of ", result.rows.size(), " rows");
   if (const double seconds = SecondsOfSteps(result); seconds > 0) {
     text +=
@@ -91,7 +91,8 @@ std::string Hard(const TableResult& result) {
       undecided.insert(StrCat(claim.claim->text, " (", claim.measure.label, ")"));
   }
   for (const std::string& claim : undecided) text += StrCat("- Not decided: ", claim, "\n");
-  for (const MissingCell& cell : result.missing) text += StrCat("- Missing: ", cell.title, ": ", cell.reason, "\n");
+  for (const MissingCell& cell : result.missing)
+    text += StrCat("- Missing: ", EscapeMarkdown(StrCat(cell.title, ": ", cell.reason)), "\n");
   if (result.processors.size() > 1) text += "- Step times come from several kinds of machine and say little.\n";
   return text.empty() ? "Nothing is missing, and every claim that was measured is decided.\n" : text;
 }

@@ -10,7 +10,7 @@ constexpr char kFormat[] = "crosstalk step recording";
 constexpr int64_t kFormatVersion = 1;
 
 // Bounds of what is simulated, far from overflow.
-constexpr double kMostSeconds = 1e6;
+constexpr double kMostSeconds = 1e6, kLeastSeconds = 1e-9;  // the least of what others are divided by
 constexpr int64_t kMostParameters = 100'000, kMostElements = int64_t{1} << 40, kMostParts = 4096;
 
 double Seconds(const JsonReader& reader, const char* key) {
@@ -93,6 +93,7 @@ StepRecording RecordingFromJson(const Json& json, const std::string& source) {
   if (recording.parts > recording.batch) reader.FailAt("parts", "is more than the rows of batch");
   recording.steps = reader.Int("steps", 1, kMostElements);
   recording.step_seconds = Seconds(reader, "step_seconds");
+  if (recording.step_seconds < kLeastSeconds) reader.FailAt("step_seconds", "is too short to be compared with");
   recording.batch_seconds = Seconds(reader, "batch_seconds");
   recording.forward_seconds = Seconds(reader, "forward_seconds");
   recording.backward_seconds = Seconds(reader, "backward_seconds");
@@ -114,7 +115,7 @@ StepRecording RecordingFromJson(const Json& json, const std::string& source) {
   }
   if (recording.TrainableBytes() == 0) reader.FailAt("parameters", "none is trainable");
   const double compute = recording.batch_seconds + recording.forward_seconds + recording.backward_seconds;
-  if (compute == 0) reader.FailAt("backward_seconds", "a part that takes no time at all cannot be compared with");
+  if (compute < kLeastSeconds) reader.FailAt("backward_seconds", "a part that takes no time cannot be compared with");
   reader.RejectUnread();
   return recording;
 }

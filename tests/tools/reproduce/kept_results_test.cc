@@ -67,6 +67,8 @@ TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
       {with("parameters", -1), "parameters"},
       {with("curve", Json::MakeArray({1.0})), "curve: is not as long"},
       {with("curve_steps", Json::MakeArray({8.0, 4.0})), "curve_steps: descends"},
+      {with("values", Json::MakeObject({{"ln_ppl", 1e308}})), "ln_ppl: is not between -1e+100 and 1e+100"},
+      {with("joules", -1e308), "joules: is not between"},
       {with("data", "a\nb"), "data: has a control character"},
       {with("data", std::string(5000, 'a')), "data: is longer"},
       {with("configuration", Json::MakeObject({{"steps", 8}})), "configuration of pretraining"},
@@ -135,6 +137,29 @@ TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
   fs::rename(dir_ / "my table/cells", cells);
   ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9", "--cells", cells})), 2, {"choose another --out"});
   EXPECT_TRUE(fs::exists(cells + "/t5-" + kRows[0] + "/seed-1/result.json"));
+}
+
+// What a result says goes into a table's Markdown as text.
+TEST_F(ReproduceTest, AResultsTextIsNoMarkdown) {
+  Succeeded(RunCommand(Table({"--seeds", "1", "--cell", "1"})));
+  const std::string file = CellFolder(kRows[0], 1) + "/result.json";
+  const Json good = ParseJson(ReadBytes(file), "good");
+  const std::string evil = "<script>alert(1)</script> | [a](javascript:b) `c` *d* &lt; \\";
+  Json pretraining = good.At("pretraining");
+  for (const char* key : {"data", "simd_bits"}) pretraining.Set(key, evil);
+  for (const char* key : {"versions", "processors"}) pretraining.Set(key, Json::MakeArray({evil}));
+  WriteBytes(file, Json(good).Set("pretraining", pretraining).Dump());
+  const CommandResult result = Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
+  const std::string safe =
+      "&lt;script&gt;alert(1)&lt;/script&gt; \\| \\[a\\](javascript:b) \\`c\\` \\*d\\* &amp;lt; \\\\";
+  EXPECT_EQ(ReadBytes(dir_ / "my table/table.md"), result.output);
+  size_t count = 0;
+  for (size_t at = result.output.find(safe); at != std::string::npos; at = result.output.find(safe, at + 1)) ++count;
+  EXPECT_EQ(count, 4u) << result.output;
+  EXPECT_FALSE(Contains(result.output, "<script") ||
+               Contains(ReadBytes(dir_ / "my table/report.html"), "<script>alert"));
+  const CommandResult summary = Succeeded(RunCommand(Table({"--seeds", "1", "--summary"})));
+  EXPECT_TRUE(Contains(summary.output, safe) && !Contains(summary.output, "<script")) << summary.output;
 }
 
 }  // namespace reproduce_test

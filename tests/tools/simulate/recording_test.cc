@@ -38,6 +38,7 @@ StepRecording SomeRecording() {
   recording.configuration = ToJson(*ResolvedConfig(TrainingConfig()));
   recording.batch = 4;
   recording.parts = 2;
+  recording.step_seconds = 1;
   recording.forward_seconds = 0.1;
   recording.backward_seconds = 1.0 / 3;
   recording.parameters = {{.name = "a", .elements = 3, .bytes = 12, .seconds = 0.3},
@@ -55,6 +56,13 @@ TEST(RecordingTest, RefusesWhatCannotBe) {
   const std::vector<std::pair<const char*, Change>> changes = {
       {"backward_seconds", [](StepRecording& r) { r.backward_seconds = -1; }},
       {"forward_seconds", [](StepRecording& r) { r.forward_seconds = 1e300; }},
+      {"step_seconds", [](StepRecording& r) { r.step_seconds = 0; }},
+      {"step_seconds", [](StepRecording& r) { r.step_seconds = 1e-320; }},
+      {"backward_seconds",
+       [](StepRecording& r) {
+         r.forward_seconds = 0;
+         r.backward_seconds = r.parameters[0].seconds = 1e-320;
+       }},
       {"parameters[0]: seconds", [](StepRecording& r) { r.parameters[0].seconds = 0.4; }},
       {"parameters[1]: bytes", [](StepRecording& r) { r.parameters[1].bytes = 400; }},
       {"parameters[0]: elements", [](StepRecording& r) { r.parameters[0].elements = -1; }},
