@@ -80,11 +80,14 @@ FieldTable<ReproduceSettings> ReproduceFields() {
            MakeOption("--status", &S::status, "", "Print each cell's progress, and where it runs."),
            MakeOption("--list", &S::list, "", "Print a command for each cell, one a line."),
            MakeOption("--cell", &S::cell, "K", "Only the cell of that line."),
-           MakeOption("--assemble", &S::assemble, "", "Train nothing: make the table of the existing cells."),
+           MakeOption(
+               "--assemble", &S::assemble, "",
+               "Train nothing: make the table of the existing cells. Exit code 3 where one of them cannot be read."),
            MakeOption("--summary", &S::summary, "",
                       "Train nothing: print claims, methods and results under the headings of reproducibility venues."),
            MakeOption("--verify", &S::verify, "N",
-                      "Recompute N of the finished cells in --out/verification, and compare them to the bit.",
+                      "Recompute N of the finished cells in --out/verification, and compare them to the bit. Exit "
+                      "code 1 where one differs, 3 where one cannot be verified.",
                       {.range = {1, 1'000'000}}),
            MakeOption("--verify-seed", &S::verify_seed, "SEED", "Which cells --verify draws.",
                       {.range = {0, 1'000'000'000}}),
@@ -171,34 +174,38 @@ std::string CommandLines(const OptionTable& options, const ReproduceSettings& se
   return lines;
 }
 
+// 1 where a recomputed cell differs, else 3 where one could not be verified.
 int VerifyCells(const ReproduceSettings& settings, const Call& call, const StopSignals& signals) {
   for (const Experiment& experiment : call.experiments) KeepRecords(experiment);
-  const std::vector<Cell> chosen =
-      CellsToVerify(call.cells, *settings.verify, static_cast<uint64_t>(settings.verify_seed));
-  CROSSTALK_CHECK(!chosen.empty(), "--verify: ", call.cells_folder, " holds no finished cell of this scale");
-  if (static_cast<int64_t>(chosen.size()) < *settings.verify) {
-    PrintMessage("only ", chosen.size(), chosen.size() == 1 ? " cell is" : " cells are", " finished: all of them");
+  const DrawnCells drawn = CellsToVerify(call.cells, *settings.verify, static_cast<uint64_t>(settings.verify_seed));
+  const size_t chosen = drawn.cells.size(), others = drawn.others.size();
+  CROSSTALK_CHECK(chosen + others > 0, "--verify: ", call.cells_folder, " holds no finished cell of this scale");
+  if (static_cast<int64_t>(chosen) < *settings.verify) {
+    PrintMessage("only ", chosen, chosen == 1 ? " cell is" : " cells are", " finished: all of them");
   }
   const std::string folder = AbsolutePath("out", call.out) + "/verification";
   const RunLock lock(folder);
   std::vector<Verification> verified;
-  bool same = true;
-  for (const Cell& cell : chosen) {
-    PrintMessage(Bold(StrCat("[", verified.size() + 1, "/", chosen.size(), "] ", cell.Title())));
+  size_t same = 0;
+  for (const Cell& cell : drawn.cells) {
+    PrintMessage(Bold(StrCat("[", verified.size() + 1, "/", chosen, "] ", cell.Title())));
     Verification& one = verified.emplace_back();
     if (!Verify(cell, folder, signals, &one)) {
       PrintMessage("interrupted");
       return 128 + signals.Received();
     }
-    same = same && one.differences.empty();
+    same += one.differences.empty() ? 1 : 0;
     PrintMessage(cell.Title(), ": ", VerdictText(one));
   }
   if (settings.json) {
-    PrintResult(Json::MakeObject({{"verified", ToJson(verified)}}));
+    PrintResult(VerificationJson(verified, drawn.others));
   } else {
-    PrintResult(VerificationText(verified));
+    PrintResult(VerificationText(verified, drawn.others));
   }
-  return same ? 0 : static_cast<int>(ErrorKind::kFailure);
+  PrintMessage(same, " of ", chosen, chosen == 1 ? " cell was" : " cells were", " the same when recomputed",
+               others == 0 ? "" : StrCat("; ", others, " could not be verified"));
+  if (same < chosen) return static_cast<int>(ErrorKind::kFailure);
+  return others == 0 ? 0 : static_cast<int>(ErrorKind::kData);
 }
 
 int Reproduce(const OptionTable& options, const ReproduceSettings& settings, RankGroup* ranks) {
@@ -228,8 +235,7 @@ int Reproduce(const OptionTable& options, const ReproduceSettings& settings, Ran
     return 0;
   }
   if (settings.assemble) {
-    WriteTables(call.experiments, settings.json);
-    return 0;
+    return WriteTables(call.experiments, settings.json) == 0 ? 0 : static_cast<int>(ErrorKind::kData);
   }
   if (settings.summary) {
     for (const Experiment& one : call.experiments) PrintResult(ReproducibilitySummary(CollectTable(one)));

@@ -1,5 +1,6 @@
 #include "tools/experiment/driver.h"
 
+#include <set>
 #include <string>
 
 #include "crosstalk/runtime/atomic_file.h"
@@ -15,12 +16,16 @@
 
 namespace crosstalk {
 
-void WriteTables(const std::vector<Experiment>& experiments, bool json) {
+int64_t WriteTables(const std::vector<Experiment>& experiments, bool json) {
   Json all = Json::MakeArray();
   std::string text;
+  std::set<std::string> unreadable;  // which several tables may share
   for (const Experiment& experiment : experiments) {
     KeepRecords(experiment);
     const TableResult result = CollectTable(experiment);
+    for (const MissingCell& cell : result.missing) {
+      if (cell.unreadable) unreadable.insert(cell.title);
+    }
     const std::string& folder = experiment.out;
     CreateOutFolder(folder);
     const Json of_table = ToJson(result);
@@ -47,6 +52,12 @@ void WriteTables(const std::vector<Experiment>& experiments, bool json) {
   } else {
     PrintResult(text);
   }
+  const size_t count = unreadable.size();
+  if (count > 0) {
+    PrintMessage(count, count == 1 ? " cell cannot be read: " : " cells cannot be read: ",
+                 Join({unreadable.begin(), unreadable.end()}, "; "), "; the table says why under Missing");
+  }
+  return static_cast<int64_t>(count);
 }
 
 int RunCells(const std::vector<Experiment>& experiments, const std::vector<Cell>& cells, bool json,

@@ -2,6 +2,7 @@
 // writes their tables.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
@@ -12,8 +13,8 @@
 namespace crosstalk {
 
 // Writes table.md, table.csv, curves.csv, table.json, report.html and figure.svg of the cells that are there into each
-// experiment's `out`, and prints the tables.
-void WriteTables(const std::vector<Experiment>& experiments, bool json);
+// experiment's `out`, and prints the tables. Returns how many cells could not be read, and says so in its last line.
+int64_t WriteTables(const std::vector<Experiment>& experiments, bool json);
 
 // Computes the cells that are not finished, one after the other, and writes the tables. What fails is told at the end,
 // and stops no other cell; what another process computes is left out. Returns the exit code.

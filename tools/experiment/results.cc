@@ -112,6 +112,9 @@ class Collector {
 
  private:
   void Miss(const Cell& cell, const std::string& reason) { result_.missing.push_back({cell.Title(), reason}); }
+  void MissUnreadable(const Cell& cell, const std::string& what) {
+    result_.missing.push_back({.title = cell.Title(), .reason = what, .unreadable = true});
+  }
 
   std::optional<CellResult> Read(const Cell& cell) {
     CellResult result = {.seed = cell.pretraining.optimization.seed};
@@ -132,11 +135,11 @@ class Collector {
         try {
           CollectFinetuning(cell, kept, finetuning, &result);
         } catch (const Error& error) {
-          Miss(cell, StrCat(finetuning.tasks, ": cannot be read: ", error.what()));
+          MissUnreadable(cell, StrCat(finetuning.tasks, ": cannot be read: ", error.what()));
         }
       }
     } catch (const Error& error) {
-      Miss(cell, StrCat("cannot be read: ", error.what()));
+      MissUnreadable(cell, StrCat("cannot be read: ", error.what()));
       return std::nullopt;
     }
     return result;

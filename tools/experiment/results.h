@@ -42,6 +42,7 @@ struct RowResult {
 // A cell of which something is not measured, and why.
 struct MissingCell {
   std::string title, reason;
+  bool unreadable = false;  // its files are there
 };
 
 struct TableResult {

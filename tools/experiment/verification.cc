@@ -28,6 +28,16 @@ class Comparison {
   void Digests(const std::string& of, const std::string& there, const std::string& here) {
     if (!there.empty() && !here.empty()) Texts(of, there, here);
   }
+  // Paths stand in no record; how often a run is measured and saved only changes what of it is there.
+  void Configurations(const std::string& of, const TrainingConfig& config_there, const TrainingConfig& config_here) {
+    const TrainingConfig a = *ResolvedConfig(config_there), b = *ResolvedConfig(config_here);
+    for (const Field<TrainingConfig>& field : TrainingFields()) {
+      if (field.options.affects_result == AffectsResult::kNo && !field.options.is_path) continue;
+      const Json here = field.get(b), there = field.get(a);
+      if (here != there) Differ(of + field.key, Excerpt(there.Dump()), Excerpt(here.Dump()));
+    }
+    Texts(of + "eval_batches", StrCat(a.run.eval_batches), StrCat(b.run.eval_batches));
+  }
   void Values(const std::string& of, const std::map<std::string, double>& there,
               const std::map<std::string, double>& here) {
     for (const auto& [name, value] : there) {
@@ -63,7 +73,8 @@ class Comparison {
 std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRecord& here) {
   Comparison compare;
   const PretrainingRecord &a = there.pretraining, &b = here.pretraining;
-  compare.Texts("data", a.data_fingerprint, b.data_fingerprint);
+  compare.Configurations("", a.config, b.config);
+  compare.Texts("fingerprint of the data", a.data_fingerprint, b.data_fingerprint);
   compare.Texts("parameters", StrCat(a.parameters), StrCat(b.parameters));
   compare.Texts("rounding", a.simd_bits, b.simd_bits);
   compare.Digests("model_sha256", a.model_sha256, b.model_sha256);
@@ -75,7 +86,8 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
       compare.Texts(tasks, "finetuned", "not finetuned");
       continue;
     }
-    compare.Texts(tasks + ", data", finetuning.data_fingerprint, other->second.data_fingerprint);
+    compare.Configurations(tasks + ", ", finetuning.config, other->second.config);
+    compare.Texts(tasks + ", fingerprint of the data", finetuning.data_fingerprint, other->second.data_fingerprint);
     compare.Digests(tasks + ", model_sha256", finetuning.model_sha256, other->second.model_sha256);
     for (const auto& [task, scores] : finetuning.scores) {
       const auto own = other->second.scores.find(task);
@@ -86,13 +98,34 @@ std::vector<std::string> RecordDifferences(const CellRecord& there, const CellRe
   return std::move(compare.differences);
 }
 
-std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed) {
+namespace {
+
+// Why a cell whose result is there, or could be, cannot be verified; empty where it can, or has none.
+std::string WhyNotVerifiable(const Cell& cell, bool* has_result) {
+  try {
+    *has_result = KeptRecord(cell).has_value();
+    // A finished run from which no result could be made: its reader says why.
+    if (!*has_result && IsFinished(cell.PretrainingFolder(), false)) ReadPretraining(cell.PretrainingFolder());
+    const std::string another = *has_result ? WhyAnother(cell) : "";
+    return another.empty() ? "" : "it is a run of another configuration: " + another;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+DrawnCells CellsToVerify(const std::vector<Cell>& cells, int64_t count, uint64_t seed) {
+  DrawnCells drawn;
   std::vector<const Cell*> there;
   for (const Cell& cell : cells) {
-    try {
-      if (KeptRecord(cell) && WhyAnother(cell).empty()) there.push_back(&cell);
-    } catch (const Error& error) {
-      PrintMessage("not verified: ", error.what());
+    bool has_result = false;
+    const std::string why_not = WhyNotVerifiable(cell, &has_result);
+    if (!why_not.empty()) {
+      drawn.others.push_back({cell.Title(), why_not});
+      PrintMessage("not verified: ", cell.Title(), ": ", why_not);
+    } else if (has_result) {
+      there.push_back(&cell);
     }
   }
   // Each cell's place in the draw is a random number of its own, so that one more cell displaces at most one.
@@ -105,9 +138,8 @@ std::vector<Cell> CellsToVerify(const std::vector<Cell>& cells, int64_t count, u
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(*there[a]) < place(*there[b]); });
   order.resize(std::min(order.size(), static_cast<size_t>(count)));
   std::sort(order.begin(), order.end());
-  std::vector<Cell> chosen;
-  for (const size_t i : order) chosen.push_back(*there[i]);
-  return chosen;
+  for (const size_t i : order) drawn.cells.push_back(*there[i]);
+  return drawn;
 }
 
 bool Verify(const Cell& cell, const std::string& folder, const StopSignals& signals, Verification* verification) {
@@ -138,17 +170,18 @@ std::string VerdictText(const Verification& verification) {
   return verification.has_digest ? "the same to the bit" : "the same values; its result has no digest of the model";
 }
 
-std::string VerificationText(const std::vector<Verification>& verified) {
+std::string VerificationText(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
   TextTable table = {{"cell", "recomputed", "sha256 of the model"}, {}};
   for (const Verification& one : verified) {
     table.rows.push_back(
         {one.cell, one.differences.empty() ? "the same to the bit" : Join(one.differences, "; "), one.model_sha256});
   }
+  for (const Unverifiable& one : others) table.rows.push_back({one.cell, "not verified: " + one.reason, ""});
   return MarkdownTable(table);
 }
 
-Json ToJson(const std::vector<Verification>& verified) {
-  Json list = Json::MakeArray();
+Json VerificationJson(const std::vector<Verification>& verified, const std::vector<Unverifiable>& others) {
+  Json list = Json::MakeArray(), rest = Json::MakeArray();
   for (const Verification& one : verified) {
     Json differences = Json::MakeArray();
     for (const std::string& difference : one.differences) differences.Append(difference);
@@ -157,7 +190,8 @@ Json ToJson(const std::vector<Verification>& verified) {
                                   {"model_sha256", one.model_sha256},
                                   {"differences", differences}}));
   }
-  return list;
+  for (const Unverifiable& one : others) rest.Append(Json::MakeObject({{"cell", one.cell}, {"reason", one.reason}}));
+  return Json::MakeObject({{"verified", list}, {"not_verified", rest}});
 }
 
 }  // namespace crosstalk

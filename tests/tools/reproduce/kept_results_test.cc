@@ -1,5 +1,6 @@
 // Results that outlive their runs: what they hold, what damage costs, and cells that are recomputed beside them.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "crosstalk/runtime/json.h"
 #include "tests/tools/reproduce/reproduce_fixture.h"
+#include "tools/experiment/verification.h"
 
 namespace crosstalk {
 namespace reproduce_test {
@@ -75,7 +77,8 @@ TEST_F(ReproduceTest, ADamagedResultCostsItsCellAlone) {
       {std::string(2 << 20, ' '), "result.json"}};
   for (const auto& [bytes, expected] : cases) {
     WriteBytes(file, bytes);
-    Succeeded(RunCommand(Table({"--seeds", "1", "--assemble"})));
+    ExpectExit(RunCommand(Table({"--seeds", "1", "--assemble"})), 3,
+               {StrCat("1 cell cannot be read: t5-", kRows[1], ", seed 1; the table says why under Missing\n")});
     ASSERT_EQ(Result().At("missing").AsArray().size(), 1u) << expected;
     EXPECT_TRUE(Contains(ReasonOfMissing(0), "result.json") && Contains(ReasonOfMissing(0), expected))
         << ReasonOfMissing(0);
@@ -127,16 +130,73 @@ TEST_F(ReproduceTest, CellsThatAreComputedAnewAreTheSameToTheBit) {
   WriteBytes(file, record);
   ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 1,
              {"only 3 cells are finished", kRows[1], "model_sha256: " + record.substr(digest, 64) + " there, "});
-  // One that cannot be read costs itself alone.
+  // One that cannot be read costs itself alone, and is counted.
   WriteBytes(file, "{}");
-  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 0,
-             {"not verified: " + file, "only 2 cells are finished"});
+  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9"})), 3,
+             {StrCat("not verified: t5-", kRows[1], ", seed 1: ", file), "only 2 cells are finished",
+              "2 of 2 cells were the same when recomputed; 1 could not be verified\n"});
+  for (const std::string& bytes : {std::string(R"({"format": 2})"), record.substr(0, 500), std::string()}) {
+    fs::remove(file);
+    if (bytes.empty()) {
+      ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+    } else {
+      WriteBytes(file, bytes);
+    }
+    const CommandResult other = ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "1", "--json"})), 3);
+    const Json rest = ParseJson(other.output, "verified").At("not_verified");
+    ASSERT_EQ(rest.AsArray().size(), 1u) << bytes;
+    EXPECT_TRUE(Contains(rest.AsArray()[0].At("reason").AsString(), file)) << rest.Dump();
+  }
+  fs::remove(file);
+  // So is a finished run from which no result can be made.
+  const std::string run = CellFolder(kRows[1], 1) + "/pretraining";
+  fs::create_directories(run);
+  for (const char* name : {"/model.safetensors", "/run.json", "/metrics.jsonl"}) WriteBytes(run + name, "{}");
+  ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "1"})), 3,
+             {"not verified: ", run, "1 could not be verified"});
   // What is there is never overwritten by what is recomputed.
   const std::string cells = dir_ / "my table/verification";
   fs::remove_all(cells);
   fs::rename(dir_ / "my table/cells", cells);
   ExpectExit(RunCommand(Table({"--seeds", "1", "--verify", "9", "--cells", cells})), 2, {"choose another --out"});
   EXPECT_TRUE(fs::exists(cells + "/t5-" + kRows[0] + "/seed-1/result.json"));
+}
+
+// Whatever of a result affects it is compared, also what stands in no record of ours.
+TEST_F(ReproduceTest, EveryFieldThatAffectsAResultIsCompared) {
+  Succeeded(RunCommand(Table({"--seeds", "1", "--cell", "1"})));
+  const Json good = ParseJson(ReadBytes(CellFolder(kRows[0], 1) + "/result.json"), "good");
+  const CellRecord here = CellRecordFromJson(good, "here");
+  EXPECT_EQ(RecordDifferences(here, here), std::vector<std::string>());
+  const auto with = [](const Json& object, const char* key, const Json& value) { return Json(object).Set(key, value); };
+  const Json &pretraining = good.At("pretraining"), &finetunings = good.At("finetunings");
+  struct Case {
+    bool finetuning;
+    const char* key;
+    Json value;
+  };
+  for (const auto& [finetuning, key, value] :
+       {Case{false, "data", "other.txt"}, Case{false, "validation", "/other.txt"}, Case{false, "init_from", "/run"},
+        Case{false, "eval_batches", 7}, Case{false, "steps", 9}, Case{false, "shards", 2}, Case{false, "accumulate", 3},
+        Case{true, "task", "rte"}, Case{true, "task_data", "/tasks"}, Case{true, "init_from", "/run"},
+        Case{true, "seed", 5}, Case{true, "accumulate", 2}}) {
+    const Json& of = finetuning ? finetunings.At("stories") : pretraining;
+    Json configuration = of.At("configuration");
+    if (std::string(key) == "accumulate") {  // a name of earlier versions
+      Json::Object members = configuration.AsObject();
+      std::erase_if(members, [](const auto& member) { return member.first == "shards"; });
+      configuration = Json(members);
+    }
+    const Json changed = with(of, "configuration", with(configuration, key, value));
+    const Json forged = finetuning ? with(good, "finetunings", with(finetunings, "stories", changed))
+                                   : with(good, "pretraining", changed);
+    const std::vector<std::string> found = RecordDifferences(CellRecordFromJson(forged, "there"), here);
+    ASSERT_GE(found.size(), 1u) << key;  // what a finetuning does not say is as in the pretraining
+    const std::string named = std::string(key) == "accumulate" ? "shards" : key;
+    EXPECT_TRUE(Contains(found[0], named + ": ")) << found[0];
+  }
+  const Json forged = with(good, "pretraining", with(pretraining, "data_fingerprint", "x"));
+  EXPECT_EQ(RecordDifferences(CellRecordFromJson(forged, "there"), here).size(), 1u);
 }
 
 // What a result says goes into a table's Markdown as text.
