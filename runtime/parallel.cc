@@ -267,14 +267,6 @@ ThreadPool& GetThreadPool() {
 
 }  // namespace
 
-int AvailableProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int own = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  // OpenMP counts what the process may use, also where it has bound this thread to a part of it.
-  return std::max({1, own, omp_get_num_procs()});
-}
-
 int NumThreads() {
   int threads = g_threads.load(std::memory_order_relaxed);
   if (threads == 0) {

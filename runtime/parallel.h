@@ -10,7 +10,8 @@
 
 namespace CROSSTALK_PUBLIC crosstalk {
 
-// The processors that this process may use, also where OpenMP has bound the calling thread to some of them.
+// The processors that this process may use: those of its affinity mask, or the quota of its control groups, rounded up,
+// where that is less.
 int AvailableProcessors();
 
 // The number of threads that ParallelFor uses, counting the caller: all processors available to this process unless

@@ -17,7 +17,7 @@ const char* Version();
 struct PlatformInfo {
   std::string version;           // Version()
   std::string cpu_name;          // "AMD EPYC 9B45", "unknown" where the system does not tell
-  int processors;                // that this process may run on (its affinity mask)
+  int processors;                // that this process may use: AvailableProcessors()
   int64_t total_memory_bytes;    // physical
   std::string operating_system;  // "Linux 6.1.0-18-amd64 x86_64"
   std::string compiler;          // "g++ 12.2.0"

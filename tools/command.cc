@@ -14,6 +14,7 @@
 #include "crosstalk/runtime/text.h"
 #include "tools/mpi_transport.h"
 #include "tools/output.h"
+#include "tools/ranks.h"
 #include "tools/signals.h"
 
 namespace crosstalk {
@@ -86,6 +87,7 @@ int Dispatch(const std::vector<Command>& commands, std::vector<std::string> argu
     if (outcome == OptionTable::Outcome::kRun) {
       CROSSTALK_CHECK(!StartedByMpi() || options.Has("--rank-timeout"), command.name,
                       " is computed by one process; start it without mpirun");
+      if (!StartedByMpi() && options.Has("--threads")) SettleThreads(options, 1, Warn::kYes);
       return run();
     }
     const bool all = outcome == OptionTable::Outcome::kHelpAll;

@@ -30,8 +30,11 @@ struct CommonSettings {
 const FieldTable<CommonSettings>& CommonFields() {
   using S = CommonSettings;
   static const FieldTable<S> table = {
-      MakeOption("--threads", &S::threads, "N",
-                 "Threads to compute with; all processors by default. Never changes a bit.", {.range = {1, 4096}}),
+      MakeOption(
+          "--threads", &S::threads, "N",
+          "Threads to compute with; by default the processors that this process may use, by its affinity mask and the "
+          "quota of its control group. Never changes a bit.",
+          {.range = {1, 4096}}),
       MakeOption(
           "--simd", &S::simd, "NAME",
           "Instruction set to compute with: AVX3 (AVX-512), AVX2, SSE4 or SCALAR, in any case; the CPU's best "

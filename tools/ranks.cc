@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "crosstalk/runtime/observer.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
+#include "crosstalk/runtime/processors.h"
 #include "tools/mpi_transport.h"
 #include "tools/output.h"
 #include "tools/signals.h"
@@ -95,11 +98,24 @@ int Help(RankGroup& group, const OptionTable& options) {
   }
 }
 
-// Of ranks that share a machine's processors, each takes its share, unless it is told or bound otherwise.
-void SettleThreads(const OptionTable& options, int ranks_here) {
-  if (options.Given("--threads") != nullptr) return;
-  const bool bound = int64_t{NumThreads()} * ranks_here <= sysconf(_SC_NPROCESSORS_ONLN);
-  if (!bound) SetNumThreads(std::max(1, NumThreads() / ranks_here));
+// Of the processors that this process may use, the share of each of so many ranks on the machine: all, where each is
+// bound to its own. A control group's quota is for all of them.
+int ShareOfProcessors(int ranks_here) {
+  const int of_mask = ProcessorsOfMask();
+  const bool bound = int64_t{of_mask} * ranks_here <= sysconf(_SC_NPROCESSORS_ONLN);
+  const int share = bound ? of_mask : of_mask / ranks_here;
+  const std::optional<double> quota = ProcessorQuota();
+  const double of_quota = quota ? std::ceil(*quota / ranks_here) : share;
+  return std::max(1, std::min(share, static_cast<int>(of_quota)));
+}
+
+void SayThatThreadsAreTooMany(int share, int ranks_here) {
+  const std::optional<double> quota = ProcessorQuota();
+  const bool by_quota = quota && *quota < ProcessorsOfMask();
+  PrintMessage("warning: --threads ", NumThreads(), ": ", ranks_here == 1 ? "this process" : "a rank", " may use ",
+               share, share == 1 ? " processor" : " processors",
+               by_quota ? StrCat(" (its control group has a quota of ", *quota, ")") : "",
+               ", on which more threads are slower");
 }
 
 }  // namespace
@@ -108,11 +124,20 @@ void AddRankOptions(OptionTable& options) { options.AddFields(RankFields()); }
 
 std::string RanksText(const RankGroup* ranks) { return ranks == nullptr ? "" : StrCat(ranks->size(), " ranks of "); }
 
+void SettleThreads(const OptionTable& options, int ranks_here, Warn warn) {
+  const int share = ShareOfProcessors(ranks_here);
+  if (options.Given("--threads") == nullptr) {
+    SetNumThreads(share);
+  } else if (warn == Warn::kYes && NumThreads() > share) {
+    SayThatThreadsAreTooMany(share, ranks_here);
+  }
+}
+
 int WithRanks(const OptionTable& options, const std::function<int(RankGroup* ranks)>& lead) {
   if (!StartedByMpi()) return lead(nullptr);
   const std::unique_ptr<MpiTransport> transport = OpenMpiTransport(options.Over(RankFields()).timeout);
-  SettleThreads(options, transport->local_size());
   RankGroup group(*transport);
+  SettleThreads(options, transport->local_size(), group.leads() ? Warn::kYes : Warn::kNo);
   CheckSameCommand(group, options);
   return group.leads() ? Lead(group, options, lead) : Help(group, options);
 }

@@ -12,6 +12,11 @@ namespace crosstalk {
 // "--rank-timeout".
 void AddRankOptions(OptionTable& options);
 
+enum class Warn { kNo, kYes };
+// The threads of a command that computes, on each of so many ranks of this machine: its share of the processors that
+// the process may use, unless --threads says more or less. More than that are slower: a line of warning.
+void SettleThreads(const OptionTable& options, int ranks_here, Warn warn);
+
 // Alone lead(nullptr). Of several ranks, rank 0 returns lead(group), and each other takes part in what that asks for
 // until it ends, and returns 0. Error(kUsage) where the ranks were given different options or are of different
 // versions. An error that cuts off what ranks do together ends the processes of all, with its exit code.

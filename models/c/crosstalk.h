@@ -62,8 +62,8 @@ CT_API const char* ct_last_error(void);
 CT_API ct_status ct_last_status(void);
 /* The configuration field at fault ("d_model"), or "". */
 CT_API const char* ct_last_error_field(void);
-/* Threads that the library computes with, 1 to 4096; by default the processors of this process. Changes no bit. Not
- * while another thread computes. */
+/* Threads that the library computes with, 1 to 4096; by default the processors that this process may use, by its
+ * affinity mask and the quota of its control group. Changes no bit. Not while another thread computes. */
 CT_API ct_status ct_set_threads(int threads);
 /* Gives a handle of any kind back; NULL is none. Frees the object when no call and no other object uses it any more. A
  * training loses the steps since its last checkpoint. */

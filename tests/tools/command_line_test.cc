@@ -13,6 +13,7 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/processors.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/decimal_comma.h"
 #include "tests/support/failing_allocations.h"
@@ -416,6 +417,39 @@ TEST(CommandLineTest, APlaceThatCannotBeWrittenIsSaidAtOnce) {
   }
   EXPECT_EQ(ReadBytes(dir / "file"), "text");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2);
+}
+
+// Where this process may make a control group: as root outside of most containers.
+TEST(CommandLineTest, ThreadsFollowTheQuotaOfTheControlGroup) {
+  const TempDir dir;
+  const std::string name = "crosstalk-test-" + std::to_string(getpid());
+  const std::string script = dir / "in_group.sh";
+  WriteBytes(script, StrCat(R"(set -e
+if [ -f /sys/fs/cgroup/cpu/cpu.cfs_quota_us ]; then
+  group=/sys/fs/cgroup/cpu/)",
+                            name, R"(
+  mkdir $group $group/child
+  echo 100000 > $group/cpu.cfs_period_us; echo 150000 > $group/cpu.cfs_quota_us
+else
+  group=/sys/fs/cgroup/)",
+                            name, R"(
+  mkdir $group; echo +cpu > $group/cgroup.subtree_control; mkdir $group/child
+  echo 150000 100000 > $group/cpu.max
+fi
+trap 'rmdir $group/child $group' EXIT
+sh -c "echo \$\$ > $group/child/cgroup.procs; exec \"\$@\"" sh "$@"
+)"));
+  CommandOptions in_group;
+  in_group.program = "/bin/sh";
+  if (RunCommand({script, "true"}, in_group).exit_code != 0) GTEST_SKIP() << "no control group of one's own here";
+  const std::vector<std::string> tiny =
+      Joined({script, CrosstalkBinary()}, Without("--threads", TinyTrain({"--steps", "1"})));
+  const CommandResult result = RunCommand(Joined(tiny, {"--out", dir / "run"}), in_group);
+  const int most = std::min(2, ProcessorsOfMask());
+  ExpectExit(result, 0, {StrCat(", ", most, most == 1 ? " thread," : " threads,")});
+  EXPECT_FALSE(Contains(result.errors, "warning")) << result.errors;
+  ExpectExit(RunCommand(Joined(tiny, {"--out", dir / "more", "--threads", "64"}), in_group), 0,
+             {StrCat("warning: --threads 64: this process may use ", most), "a quota of 1.5", ", 64 threads,"});
 }
 
 TEST(CommandLineTest, FaultsOfAConfigurationFileNameFileAndKey) {

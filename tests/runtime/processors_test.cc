@@ -1,0 +1,113 @@
+#include "crosstalk/runtime/processors.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosstalk/runtime/parallel.h"
+#include "tests/support/temp_dir.h"
+
+namespace crosstalk {
+namespace processors_test {
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+// Of a system whose root folder holds these files.
+std::optional<double> QuotaOf(const std::string& groups, const std::string& mounts, const Files& files) {
+  const TempDir root;
+  const auto write = [&](const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root.path() + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  write("/proc/self/cgroup", groups);
+  write("/proc/self/mountinfo", mounts);
+  for (const auto& [path, text] : files) write(path, text);
+  return ProcessorQuota(root.path());
+}
+
+constexpr char kTwo[] = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+constexpr char kOne[] =
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "33 31 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct\n"
+    "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+TEST(ProcessorQuotaTest, IsTheLeastOfTheGroupsAndThoseAboveIt) {
+  const std::string top = "/sys/fs/cgroup";
+  const std::string one = top + "/cpu,cpuacct";
+  const auto one_files = [&](const std::string& group, const std::string& quota) {
+    return Files{{one + group + "/cpu.cfs_quota_us", quota + "\n"}, {one + group + "/cpu.cfs_period_us", "100000\n"}};
+  };
+  struct Case {
+    const char* of;
+    std::string groups, mounts;
+    Files files;
+    std::optional<double> quota;
+  };
+  Files one_of_both = one_files("/a", "400000");
+  one_of_both.push_back({top + "/unified/a/cpu.max", "50000 100000\n"});
+  const std::vector<Case> cases = {
+      {"a container of version 2", "0::/\n", kTwo, {{top + "/cpu.max", "150000 100000\n"}}, 1.5},
+      {"no limit", "0::/\n", kTwo, {{top + "/cpu.max", "max 100000\n"}}, std::nullopt},
+      {"the top of a machine, which has no file", "0::/\n", kTwo, {}, std::nullopt},
+      {"a service",
+       "0::/system.slice/a.service\n",
+       kTwo,
+       {{top + "/system.slice/a.service/cpu.max", "20000 10000"}},
+       2},
+      {"a group above it",
+       "0::/a/b/c\n",
+       kTwo,
+       {{top + "/a/cpu.max", "250000 100000\n"}, {top + "/a/b/c/cpu.max", "max 100000\n"}},
+       2.5},
+      {"the lesser of two",
+       "0::/a/b\n",
+       kTwo,
+       {{top + "/a/cpu.max", "100000 100000\n"}, {top + "/a/b/cpu.max", "300000 100000\n"}},
+       1},
+      {"its own, below a larger one",
+       "0::/a/b\n",
+       kTwo,
+       {{top + "/a/cpu.max", "400000 100000\n"}, {top + "/a/b/cpu.max", "200000 100000\n"}},
+       2},
+      {"another group's", "0::/a\n", kTwo, {{top + "/ab/cpu.max", "100000 100000\n"}}, std::nullopt},
+      {"version 1", "4:memory:/\n3:cpu,cpuacct:/a:b\n0::/\n", kOne, one_files("/a:b", "350000"), 3.5},
+      {"version 1 without a limit", "3:cpu,cpuacct:/a\n", kOne, one_files("/a", "-1"), std::nullopt},
+      {"version 1, a group above it", "3:cpu,cpuacct:/a/b\n", kOne, one_files("", "700000"), 7},
+      {"cpuset is another controller", "3:cpuset:/a\n", kOne, one_files("/a", "100000"), std::nullopt},
+      {"both versions", "3:cpu,cpuacct:/a\n0::/a\n", kOne, one_of_both, 0.5},
+      {"a mount of the container's own group", "3:cpu,cpuacct:/docker/12/in\n",
+       "9 8 0:29 /docker/12 /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpuacct,cpu\n", one_files("/in", "200000"),
+       2},
+      {"of which the group's path says nothing",
+       "0::/../../kubepods/pod1\n",
+       "9 8 0:29 /../.. /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
+       {{top + "/cpu.max", "50000 100000\n"}},
+       0.5},
+      {"a mount with a blank in its path",
+       "0::/a\\b\n",
+       "9 8 0:29 / /my\\040groups rw - cgroup2 none rw\n",
+       {{"/my groups/a\\b/cpu.max", "100000 50000\n"}},
+       2},
+      {"what is not understood", "0::/\nx\n:\n", kTwo, {{top + "/cpu.max", "-5 x 7\n"}}, std::nullopt},
+      {"nor this", "::::\n0::a\n", std::string("1 2\n - \n") + kTwo, {{top + "/cpu.max", "5e4 100000"}}, std::nullopt},
+      {"an empty /proc", "", "", {{top + "/cpu.max", "100000 100000\n"}}, std::nullopt},
+  };
+  for (const Case& one_case : cases) {
+    EXPECT_EQ(QuotaOf(one_case.groups, one_case.mounts, one_case.files), one_case.quota) << one_case.of;
+  }
+  EXPECT_EQ(ProcessorQuota("/no/such/folder"), std::nullopt);
+}
+
+TEST(AvailableProcessorsTest, AreAtMostThoseOfTheMask) {
+  EXPECT_GE(AvailableProcessors(), 1);
+  EXPECT_LE(AvailableProcessors(), ProcessorsOfMask());
+}
+
+}  // namespace processors_test
+}  // namespace crosstalk
