@@ -48,8 +48,9 @@ FieldTable<TrainSettings> TrainSettingsFields() {
       "Run", {MakeOption("--out", &S::out, "FOLDER", "The run folder; runs/MODEL-ATTENTION-1, -2, … by default.",
                          {.is_path = true}),
               MakeOption("--resume", &S::resume, "WHAT",
-                         "auto: the newest good checkpoint of --out; a run folder; a checkpoint; or none.",
-                         {.is_path = true, .not_paths = {"none", "auto"}}),
+                         "auto: the newest good checkpoint of --out, which must hold a run; if-any: the same, or a new "
+                         "run where it holds none; a run folder; a checkpoint; or none.",
+                         {.is_path = true, .not_paths = {"none", "auto", "if-any"}}),
               MakeOption("--dry-run", &S::dry_run, "",
                          "Print the resolved configuration, parameters, memory and multiplications; train nothing."),
               MakeOption("--json", &S::json, "", "Result as one JSON object on standard output.")});
@@ -58,9 +59,16 @@ FieldTable<TrainSettings> TrainSettingsFields() {
 ResumeOptions MakeResumeOptions(TrainSettings& settings) {
   ResumeOptions resume;
   if (settings.resume == "none") return resume;
-  if (settings.resume == "auto") {
-    CROSSTALK_CHECK(!settings.out.empty(), "--resume auto needs --out RUN: the run to go on with");
-    resume.from = ResumeOptions::From::kNewest;
+  if (settings.resume == "auto" || settings.resume == "if-any") {
+    CROSSTALK_CHECK(!settings.out.empty(), "--resume ", settings.resume, " needs --out RUN: the run to go on with");
+    const bool is_there = RunFolder(settings.out).HoldsRun();
+    CROSSTALK_CHECK(is_there || settings.resume == "if-any", "--resume auto: there is no run in --out ", settings.out,
+                    " to go on with; a new one begins without --resume, or with --resume if-any");
+    if (is_there) {
+      resume.from = ResumeOptions::From::kNewest;
+    } else {
+      PrintMessage("there is no run in ", settings.out, ": a new one begins");
+    }
     return resume;
   }
   if (RunFolder(settings.resume).HoldsRun()) {  // a run folder: the same as --out RUN --resume auto
@@ -136,9 +144,6 @@ int Train(const OptionTable& options, RankGroup* ranks) {
   TrainSettings settings = options.Over(TrainSettingsFields());
   const ResumeOptions resume = MakeResumeOptions(settings);
   const auto over = [&options](const TrainingConfig& config) { return options.Over(TrainingFields(), config); };
-  CROSSTALK_CHECK(resume.from != ResumeOptions::From::kNewest || RunFolder(settings.out).HoldsRun(),
-                  "--resume auto: there is no run in --out ", settings.out,
-                  " to go on with; a new one begins without --resume");
   TrainingConfig chosen =
       resume.from == ResumeOptions::From::kNothing ? ConfigToBegin(over) : ConfigToResume(over, resume, settings.out);
   MakePathsAbsolute(&chosen);

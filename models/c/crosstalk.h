@@ -206,9 +206,9 @@ typedef struct ct_observer {
 
 /* A run in `folder`, as `crosstalk train --out` makes it, from the same configuration: {"data": "novels/", "steps":
  * 2000, "attention": "talking", …}; what is not given has its default, or where a run is resumed, is as in that.
- * `resume` is NULL or "none" for a new run, "auto" for the newest checkpoint of the run in the folder, or a new
- * one where there is none, or the path of a checkpoint. Nothing of the run depends on who drives it: its bits are the
- * command's. `observer` is copied, and may be NULL. */
+ * `resume` is NULL or "none" for a new run, "auto" or "if-any" for the newest checkpoint of the run in the folder, or a
+ * new one where there is none, or the path of a checkpoint. Nothing of the run depends on who drives it: its bits are
+ * the command's. `observer` is copied, and may be NULL. */
 CT_API ct_status ct_training_open(const char* folder, const char* configuration, const char* resume,
                                   const ct_observer* observer, ct_training** training);
 /* The next step, with the evaluation and the checkpoint that are due after it: *more is 1. Where all are done it ends

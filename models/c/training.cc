@@ -32,7 +32,7 @@ TrainingObserver ObserverOf(const ct_observer* given) {
 
 ResumeOptions ResumeFrom(const std::string& resume, const std::string& folder) {
   if (resume == "none") return {};
-  if (resume != "auto") return {.from = ResumeOptions::From::kPath, .path = resume};
+  if (resume != "auto" && resume != "if-any") return {.from = ResumeOptions::From::kPath, .path = resume};
   if (!RunFolder(folder).HoldsRun()) return {};
   return {.from = ResumeOptions::From::kNewest, .path = {}};
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/runtime/json.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
@@ -253,6 +254,34 @@ TEST(TrainFolderTest, ResumingWhereThereIsNoRunIsAnError) {
                                         {"there is no run in --out " + (dir / "none")});
   ExpectExit(RunCommand(TinyTrain({"--resume", dir / "none"})), 2, {dir / "none: there is no run or checkpoint"});
   EXPECT_TRUE(Names(dir.path()).empty());
+}
+
+// What a job scheduler does: the same command until the run is at its end.
+TEST(TrainFolderTest, ACommandThatIsRepeatedBeginsOnceAndGoesOn) {
+  const TempDir dir;
+  Succeeded(RunCommand(TinyTrain({"--out", dir / "origin"})));
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--init-from", dir / "origin"}}) {
+    const std::string name = more.empty() ? "run" : "begun";
+    const std::string says = StrCat("there is no run in ", dir / name, ": a new one begins\n");
+    const std::vector<std::string> command = TinyTrain(
+        Joined({"--steps", "400", "--resume", "if-any", "--checkpoint-every", "50", "--out", dir / name}, more));
+    RunningCommand first(command);
+    while (first.Running() && CheckpointStore(dir / (name + "/checkpoints")).Steps().size() < 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    first.Signal(SIGKILL);
+    EXPECT_TRUE(Contains(first.Wait().errors, says));
+    const CommandResult second = ExpectExit(RunCommand(command), 0, {"finished: 400 steps"});
+    EXPECT_FALSE(Contains(second.errors, "a new one begins")) << second.errors;
+    EXPECT_GE(ParseJson(ReadBytes(dir / (name + "/run.json")), "run").At("sessions").AsArray().size(), 2u);
+    const CommandResult third = ExpectExit(RunCommand(command), 0, {"finished: 400 steps"});
+    std::vector<std::string> whole = command;
+    whole.insert(whole.end(), {"--out", dir / (name + "-whole")});
+    whole.erase(std::find(whole.begin(), whole.end(), "--out"), std::find(whole.begin(), whole.end(), "--out") + 2);
+    Succeeded(RunCommand(whole));
+    EXPECT_EQ(ReadBytes(dir / (name + "/model.safetensors")), ReadBytes(dir / (name + "-whole/model.safetensors")));
+  }
+  ExpectExit(RunCommand(TinyTrain({"--resume", "if-any"})), 2, {"--resume if-any needs --out RUN"});
 }
 
 // A checkpoint is gone at almost every look: the one that is then the newest is measured.

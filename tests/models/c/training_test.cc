@@ -147,7 +147,7 @@ TEST(CTrainingTest, ThePartsOfAStepHaveTheNameOfTheirOption) {
   for (const char* key : {"shards", "accumulate"}) {
     std::string configuration = kTiny;
     configuration.insert(1, StrCat("\"", key, "\": 2, "));
-    const Owned<ct_training> training = Open(folder / key, configuration.c_str(), "auto");
+    const Owned<ct_training> training = Open(folder / key, configuration.c_str(), "if-any");
     const char* json = nullptr;
     ASSERT_CT(ct_describe(training, &json));
     EXPECT_EQ(ParseJson(json, "description").At("configuration").At("shards"), Json(2));

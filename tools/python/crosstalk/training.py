@@ -15,10 +15,10 @@ class Training(Handle):
             for metrics in training:
                 print(metrics["step"], metrics["loss"])
 
-    Options are those of `crosstalk train`; a `resume` of "auto" goes on with the folder's run where it holds one, and
-    then what is not given is as in that. on_message(sentence) and on_evaluation(metrics) are told what happens; a stop()
-    that gives a true value ends the run with a checkpoint, and raises Stopped. A `with` saves the steps done when it is
-    left, by Ctrl-C too; without one, what was not saved is lost.
+    Options are those of `crosstalk train`; a `resume` of "if-any" (or "auto") goes on with the folder's run where it
+    holds one, and then what is not given is as in that. on_message(sentence) and on_evaluation(metrics) are told what
+    happens; a stop() that gives a true value ends the run with a checkpoint, and raises Stopped. A `with` saves the
+    steps done when it is left, by Ctrl-C too; without one, what was not saved is lost.
     """
 
     def __init__(self, folder, *, resume="none", on_message=None, on_evaluation=None, stop=None, **options):
