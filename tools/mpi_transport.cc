@@ -98,8 +98,9 @@ std::unique_ptr<MpiTransport> OpenMpiTransport(double timeout_seconds, size_t pi
   CROSSTALK_CHECK(open != nullptr, path, " is not a plug-in of crosstalk; `make mpi` builds it");
   const CrosstalkMpiOptions options = {CROSSTALK_MPI_VERSION, timeout_seconds, piece_bytes};
   char error[512] = "";
-  const CrosstalkMpi* mpi = open(&options, error, sizeof error);
-  if (mpi == nullptr) Fail(ErrorKind::kFailure, path, ": ", error);
+  int code = 0;
+  const CrosstalkMpi* mpi = open(&options, error, sizeof error, &code);
+  if (mpi == nullptr) Fail(code == 5 ? ErrorKind::kResource : ErrorKind::kFailure, path, ": ", error);
   auto transport = std::make_unique<MpiTransport>(*mpi);
   if (const int size = MpiSizeFromEnvironment(); transport->size() != size) {
     Fail(ErrorKind::kFailure, "this process was started as one of ", size, ", but MPI knows of ", transport->size(),

@@ -198,6 +198,46 @@ TEST_F(MpiTest, RanksWithDifferentTextAreRefused) {
   EXPECT_FALSE(std::ifstream(dir_ / "run/run.json").good());
 }
 
+// As under a limit on processes or memory: the first threads of rank 1 start, and no other; not even one that would see
+// to it that the rank ends.
+TEST_F(MpiTest, ARankThatCannotStartAThreadEndsAllWithALine) {
+  WriteBytes(dir_ / "limit.c", R"(#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+static atomic_int started;
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+  int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) = dlsym(RTLD_NEXT, "pthread_create");
+  const char* most = getenv("CROSSTALK_TEST_THREADS");
+  if (most != NULL && atomic_fetch_add(&started, 1) >= atoi(most)) return EAGAIN;
+  return create(thread, attributes, start, argument);
+}
+)");
+  const std::string library = dir_ / "limit.so", script = dir_ / "rank.sh";
+  ExpectExit(RunCommand({"gcc", "-shared", "-fPIC", dir_ / "limit.c", "-o", library}, WithMpirun()), 0);
+  WriteBytes(script, StrCat("#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = 1 ]; then export LD_PRELOAD=", library,
+                            " CROSSTALK_TEST_THREADS=$MOST; fi\nexec \"$@\"\n"));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  int named = 0;
+  // MPI starts a number of its own, and where it cannot it ends, or never gets on.
+  for (int most = 0; most <= 8; ++most) {
+    CommandOptions options = WithMpirun();
+    options.environment.push_back(StrCat("MOST=", most));
+    const Words words = {"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "2", script, CrosstalkBinary()};
+    const std::string folder = dir_ / StrCat("run-", most);
+    const CommandResult result =
+        RunCommand(Joined(words, Sharded(folder, {"--threads", "3", "--rank-timeout", "3"})), options);
+    EXPECT_FALSE(Contains(result.errors, "terminate called")) << most << "\n" << result.errors;
+    const bool by_us = Contains(result.errors, "cannot start a thread") || Contains(result.errors, "the system gave ");
+    EXPECT_EQ(by_us, result.exit_code == 5) << most << ": " << result.exit_code << "\n" << result.errors;
+    named += by_us ? 1 : 0;
+    EXPECT_TRUE(AllHaveEnded(folder)) << most;
+  }
+  EXPECT_GE(named, 3);
+}
+
 TEST_F(MpiTest, ARankThatIsKilledOrStoppedEndsAllAndTheRunGoesOnToTheSameBits) {
   const char* const asked = std::getenv("CROSSTALK_MPI_KILLS");
   const int kills = 3 * (asked == nullptr ? 2 : std::atoi(asked));

@@ -43,8 +43,9 @@ const CrosstalkMpi kFunctions = {
 }  // namespace crosstalk::mpi
 
 extern "C" __attribute__((visibility("default"))) const CrosstalkMpi* crosstalk_mpi_open(
-    const CrosstalkMpiOptions* options, char* error, size_t error_size) {
+    const CrosstalkMpiOptions* options, char* error, size_t error_size, int* code) {
   using namespace crosstalk::mpi;  // NOLINT: the function stands in no namespace
+  *code = 1;
   if (options->version != CROSSTALK_MPI_VERSION) {
     std::snprintf(error, error_size, "it is of interface %d, not %d", CROSSTALK_MPI_VERSION, options->version);
     return nullptr;
@@ -58,6 +59,7 @@ extern "C" __attribute__((visibility("default"))) const CrosstalkMpi* crosstalk_
     return &kFunctions;
   } catch (const std::exception& failure) {
     std::snprintf(error, error_size, "%s", failure.what());
+    *code = CodeOf(failure);
     return nullptr;
   }
 }

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* Changes with each change of this file. */
-#define CROSSTALK_MPI_VERSION 1
+#define CROSSTALK_MPI_VERSION 2
 
 struct CrosstalkMpiOptions {
   int version;            /* CROSSTALK_MPI_VERSION */
@@ -44,9 +44,10 @@ struct CrosstalkMpi {
   void (*close)(void);
 };
 
-/* Starts MPI, once in a process. NULL and a text in error[error_size]: it cannot. */
-const struct CrosstalkMpi* crosstalk_mpi_open(const struct CrosstalkMpiOptions* options, char* error,
-                                              size_t error_size);
+/* Starts MPI, once in a process. NULL, a text in error[error_size] and an exit code: it cannot; the code is 5 where
+ * there is no memory or no thread, else 1. */
+const struct CrosstalkMpi* crosstalk_mpi_open(const struct CrosstalkMpiOptions* options, char* error, size_t error_size,
+                                              int* code);
 
 #ifdef __cplusplus
 }

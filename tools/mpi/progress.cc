@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +13,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <iterator>
 #include <map>
+#include <new>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -70,11 +76,42 @@ __attribute__((format(printf, 1, 2))) void PrintLine(const char* format, ...) {
   std::fprintf(stderr, "crosstalk: %s\n", text);  // unbuffered, but glibc writes a whole call at once
 }
 
+// Ends this process with a line and an exit code when its time is over, unless it is cancelled before. By a signal, not
+// by a thread: what a process ends of may be that the system has no thread to give.
+class Deadline {
+ public:
+  static void Set(std::chrono::duration<double> time, int code, std::string_view line) {
+    code_ = code;
+    length_ = std::min(line.size(), sizeof line_);
+    std::copy_n(line.data(), length_, line_);
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line_, length_);
+      _exit(code_);
+    };
+    sigaction(SIGALRM, &action, nullptr);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
+    Arm(std::max<int64_t>(1, std::chrono::duration_cast<microseconds>(time).count()));
+  }
+  static void Cancel() { Arm(0); }
+
+ private:
+  static void Arm(int64_t micros) {
+    itimerval timer = {};
+    timer.it_value = {.tv_sec = micros / 1'000'000, .tv_usec = micros % 1'000'000};
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+
+  static inline int code_ = 1;
+  static inline size_t length_ = 0;
+  static inline char line_[512];
+};
+
 [[noreturn]] void EndAllRanks(int code) {
-  std::thread([code] {
-    std::this_thread::sleep_for(kAbortTime);
-    _exit(code);
-  }).detach();
+  Deadline::Set(kAbortTime, code, "");
   MPI_Abort(MPI_COMM_WORLD, code);
   _exit(code);
 }
@@ -416,14 +453,28 @@ void Progress::Thread::SayGoodbye() {
 
 // ---- The thread's life ----
 
+int CodeOf(const std::exception& error) {
+  const auto* const system = dynamic_cast<const std::system_error*>(&error);
+  const bool no_resource = dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+                           (system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
+                                                  system->code() == std::errc::not_enough_memory));
+  return no_resource ? 5 : 1;
+}
+
 Progress* Progress::Start(const ProgressOptions& options) {
   auto* progress = new Progress(options);  // the thread may outlive the program's statics
   // Signals are the program's: neither this thread nor those of MPI take any.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([progress] { progress->Run(); }).detach();
+  std::optional<std::system_error> refused;
+  try {
+    std::thread([progress] { progress->Run(); }).detach();
+  } catch (const std::system_error& error) {
+    refused.emplace(error.code(), "cannot start a thread");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (refused) throw *refused;
   std::unique_lock lock(progress->mutex_);
   const auto is_started = [&] { return progress->state_ != State::kStarting; };
   if (options.timeout_seconds <= 0) {
@@ -434,7 +485,7 @@ Progress* Progress::Start(const ProgressOptions& options) {
                  options.timeout_seconds);
     std::_Exit(1);
   }
-  if (progress->state_ == State::kFailed) throw std::runtime_error(progress->error_);
+  if (progress->state_ == State::kFailed) std::rethrow_exception(progress->error_);
   return progress;
 }
 
@@ -462,35 +513,33 @@ void Progress::Run() {
     Thread thread(*this);
     SetState(State::kRunning);
     thread.Work();
-    GuardEnd();
-    MPI_Finalize();
+    Finalize();
     SetState(State::kClosed);
   } catch (const std::exception& error) {
-    error_ = error.what();
     {
       const std::lock_guard lock(mutex_);
       if (state_ == State::kStarting) {
+        error_ = std::current_exception();
         state_ = State::kFailed;
         changed_.notify_all();
         return;
       }
     }
     PrintLine("rank %d (%s): MPI: %s; ending all ranks", rank_, host(rank_).c_str(), error.what());
-    EndAllRanks(1);
+    EndAllRanks(CodeOf(error));
   }
 }
 
-// MPI_Finalize waits for the others, which nobody watches any more.
-void Progress::GuardEnd() {
-  if (options_.timeout_seconds <= 0) return;
-  std::thread([this] {
-    std::unique_lock lock(mutex_);
-    const std::chrono::duration<double> timeout(options_.timeout_seconds);
-    if (changed_.wait_for(lock, timeout, [&] { return state_ == State::kClosed; })) return;
-    PrintLine("rank %d (%s) has waited %g s for the end of the others; ending it", rank_, host(rank_).c_str(),
-              options_.timeout_seconds);
-    _exit(1);
-  }).detach();
+// Waits for the others, which nobody watches any more.
+void Progress::Finalize() {
+  char line[512];
+  std::snprintf(line, sizeof line, "crosstalk: rank %d (%s) has waited %g s for the end of the others; ending it\n",
+                rank_, host(rank_).c_str(), options_.timeout_seconds);
+  if (options_.timeout_seconds > 0) {
+    Deadline::Set(std::chrono::duration<double>(options_.timeout_seconds), 1, line);
+  }
+  MPI_Finalize();
+  Deadline::Cancel();
 }
 
 void Progress::SetState(State state) {

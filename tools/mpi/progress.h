@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -21,9 +22,13 @@ struct ProgressOptions {
   size_t piece_bytes;
 };
 
+// The exit code that says what kind of error it is, as the command's: 5 where there is no memory or thread, else 1.
+int CodeOf(const std::exception& error);
+
 class Progress {
  public:
-  // Starts the thread and MPI, and returns once both run; the object is never destroyed. Throws std::runtime_error.
+  // Starts the thread and MPI, and returns once both run; the object is never destroyed. Throws std::runtime_error,
+  // std::bad_alloc, or std::system_error where the system has no thread to give.
   static Progress* Start(const ProgressOptions& options);
 
   RequestTable& requests() { return requests_; }
@@ -42,7 +47,7 @@ class Progress {
 
   explicit Progress(const ProgressOptions& options) : options_(options) {}
   void Run();
-  void GuardEnd();
+  void Finalize();
 
   enum class State { kStarting, kRunning, kFailed, kClosed };
   void SetState(State state);
@@ -55,7 +60,7 @@ class Progress {
   int local_size_ = 1;
   int largest_tag_ = 0;
   std::vector<std::string> hosts_;
-  std::string error_;  // of kFailed
+  std::exception_ptr error_;  // of kFailed
 
   std::mutex mutex_;
   std::condition_variable changed_;
