@@ -20,9 +20,9 @@ inline constexpr int kDefaultSentinels = 100;
 inline constexpr int kMaxSentinels = 1'000'000;
 
 // How published tokenizers write sentinel k: "<extra_id_0>".
-std::string SentinelText(int k);
+CROSSTALK_LOCAL std::string SentinelText(int k);
 // The inverse, which takes T5's "\u2581<extra_id_0>" too; -1 of any other text.
-int SentinelNumberOf(std::string_view text);
+CROSSTALK_LOCAL int SentinelNumberOf(std::string_view text);
 
 // The treatment of line ends in a trained SentencePiece tokenizer.
 enum class LineEnds {
@@ -159,6 +159,6 @@ std::unique_ptr<Tokenizer> LoadTokenizerFile(const std::string& path, int num_se
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels = kDefaultSentinels,
                                          std::vector<std::string>* remarks = nullptr);
 // Whether a folder has a file that OpenTokenizer reads.
-bool HoldsTokenizer(const std::string& folder);
+CROSSTALK_LOCAL bool HoldsTokenizer(const std::string& folder);
 
 }  // namespace crosstalk
