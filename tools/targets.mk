@@ -134,6 +134,14 @@ PUBLISHED_BITS := $(BUILD)/tests/tools/published_bits_test
 published-bits: $(PUBLISHED_BITS)  ## rewrite tests/tools/published_bits.txt, after an intended change of bits
 	@CROSSTALK_SOURCE='$(CURDIR)' CROSSTALK_PUBLISH_BITS=1 $(PUBLISHED_BITS) --gtest_brief=1
 
+# Everything that is printed and written of fixtures, the symbols, and the bits: a change that means none shows none.
+.PHONY: net net-accept
+net: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## check in half a minute that outputs, files, symbols and bits are as before
+	@sh tests/net/net.sh $(BUILD)
+	@$(MAKE) --no-print-directory test ONLY='tools/published_bits tools/earlier_runs models/training/rank_session'
+net-accept: $(COMMAND) $(BUILD)/lib/libcrosstalk.so  ## take the outputs of now as tests/net/expected.sha256, after an intended change
+	@sh tests/net/net.sh $(BUILD) --accept
+
 # Pages as a reader has them. The pictures are for looking at.
 BROWSER_TEST := $(BUILD)/tests/tools/report_browser_test
 .PHONY: test-browser
