@@ -196,7 +196,7 @@ std::string PublishedJson(const UnigramModel& model, const std::vector<Vocabular
     added.Append(AddedTokenRow(token, special));
   }
   std::vector<Rewrite> rewrites = rules.rewrites;
-  // White space that becomes spaces last is what WhitespaceSplit does.
+  // WhitespaceSplit makes white space spaces, after all else.
   bool splits = false;
   for (; !rules.space_after && !rewrites.empty() && MakesSpaces(rewrites.back()); rewrites.pop_back()) splits = true;
   const bool first = rules.space_before == SpaceBefore::kStart;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # net.sh BUILD [--accept]: everything that the command prints and writes of fixtures, and the library's symbols, into
-# BUILD/net; compared with tests/net/expected.sha256, which has a line for each. With --accept the lines are written
-# anew: a change that means to change an output does so in its commit. `make net` runs the tests of published bits too.
+# BUILD/net; compared with tests/net/expected.sha256, which has a line for each. With --accept the lines are
+# rewritten: a change that means to change an output does so in its commit. `make net` runs the tests of published bits too.
 set -eu
 build=$1
 accept=${2:-}
