@@ -97,7 +97,7 @@ FieldTable<ReproduceSettings> ReproduceFields() {
 
 // A call: what its options mean together.
 struct Call {
-  Scale scale;
+  TableScale scale;
   int64_t seeds = 1;
   std::string out;
   std::string cells_folder, data, task_data;

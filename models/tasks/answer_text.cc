@@ -8,7 +8,7 @@ namespace crosstalk {
 namespace {
 
 // string.punctuation, of which utf8proc's categories and ours are no part.
-bool IsAsciiPunctuation(char32_t code) { return code < 0x80 && IsPunctuation(code); }
+bool IsAsciiPunctuationCode(char32_t code) { return code < 0x80 && IsPunctuation(code); }
 
 // str.split() also parts at the ASCII separators.
 bool IsPythonSpace(char32_t code) { return IsWhiteSpace(code) || (code >= 0x1C && code <= 0x1F); }
@@ -50,7 +50,7 @@ AnswerMatch Match(const std::vector<std::string>& answer, const std::vector<std:
 
 std::vector<std::string> AnswerWords(std::string_view text) {
   std::u32string kept = LowerCaseOf(ToUtf32(text));
-  std::erase_if(kept, IsAsciiPunctuation);
+  std::erase_if(kept, IsAsciiPunctuationCode);
   for (size_t begin = 0; begin < kept.size();) {
     size_t end = begin;
     while (end < kept.size() && IsWordCharacter(kept[end])) ++end;

@@ -86,11 +86,11 @@ std::string SpanText(std::string_view passage, std::span<const TokenSpan> tokens
   while (begin > 0 && begin < size && IsUtf8Continuation(passage[begin])) --begin;
   while (end < size && IsUtf8Continuation(passage[end])) ++end;
   const int64_t next = span.end < std::ssize(tokens) ? std::max(end, tokens[span.end].begin) : size;
-  for (const TracedCharacter& character : Trace(passage, end, next)) {
+  for (const TracedCharacter& character : TraceText(passage, end, next)) {
     if (!IsMark(character)) break;
     end = character.end;
   }
-  const TracedText text = Trace(passage, begin, end);
+  const TracedText text = TraceText(passage, begin, end);
   const auto is_text = [](const TracedCharacter& character) { return !IsWhiteSpace(character.code); };
   const auto first = std::find_if(text.begin(), text.end(), is_text);
   if (first == text.end()) return "";

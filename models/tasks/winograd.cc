@@ -31,7 +31,7 @@ std::vector<std::string> CleanWords(std::string_view text) {
                                                          "many",  "much",  "my",   "our",   "some",  "that",  "the",
                                                          "their", "these", "this", "those", "which", "whose", "your"};
   text = Trimmed(text);
-  TracedText traced = Trace(text, 0, std::ssize(text));
+  TracedText traced = TraceText(text, 0, std::ssize(text));
   Apply({.kind = RewriteKind::kLowerCase}, &traced);
   std::vector<std::string> words = Split(ToUtf8(traced).text, ' ');
   std::erase_if(words, [](const std::string& word) { return determiners.count(word) > 0; });

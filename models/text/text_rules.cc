@@ -102,7 +102,7 @@ RuledText::RuledText(TextRules rules) : rules_(std::move(rules)) {
       original.push_back(token);
       continue;
     }
-    TracedText text = Trace(token.text, 0, static_cast<int64_t>(token.text.size()));
+    TracedText text = TraceText(token.text, 0, static_cast<int64_t>(token.text.size()));
     Rewrite(&text);
     LiteralToken changed = token;
     changed.text = ToUtf8(text).text;
@@ -123,7 +123,7 @@ std::vector<RuledText::Part> RuledText::Parts(std::string_view text) const {
       parts.push_back({section.id, section.begin, section.end, {}});
       continue;
     }
-    TracedText traced = Trace(text, section.begin, section.end);
+    TracedText traced = TraceText(text, section.begin, section.end);
     Rewrite(&traced);
     if (rewritten_.empty()) {
       parts.push_back({kNoToken, section.begin, section.end, std::move(traced)});

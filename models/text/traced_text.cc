@@ -201,7 +201,7 @@ void Replace(const std::u32string& from, const std::u32string& by, TracedText* t
 
 }  // namespace
 
-TracedText Trace(std::string_view text, int64_t begin, int64_t end) {
+TracedText TraceText(std::string_view text, int64_t begin, int64_t end) {
   TracedText traced;
   traced.reserve(static_cast<size_t>(end - begin));
   const std::string_view part = text.substr(0, static_cast<size_t>(end));
@@ -260,7 +260,7 @@ std::string ToUtf8(std::u32string_view text) {
 
 std::u32string ToUtf32(std::string_view text) {
   std::u32string codes;
-  for (const TracedCharacter& c : Trace(text, 0, static_cast<int64_t>(text.size()))) codes += c.code;
+  for (const TracedCharacter& c : TraceText(text, 0, static_cast<int64_t>(text.size()))) codes += c.code;
   return codes;
 }
 

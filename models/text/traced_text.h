@@ -17,7 +17,7 @@ struct TracedCharacter {
 using TracedText = std::vector<TracedCharacter>;
 
 // The characters of the bytes [begin, end) of `text`; U+FFFD for each byte that is part of none.
-TracedText Trace(std::string_view text, int64_t begin, int64_t end);
+TracedText TraceText(std::string_view text, int64_t begin, int64_t end);
 
 struct Utf8Text {
   std::string text;

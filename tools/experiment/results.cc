@@ -34,7 +34,7 @@ std::set<uint64_t> SeedsOf(const Experiment& experiment, size_t row) {
 }
 
 double InPercent(const std::string& measure, double value) {
-  return DisplayOf({.name = measure, .value = value}).is_share ? 100 * value : value;
+  return crosstalk::DisplayOf({.name = measure, .value = value}).is_share ? 100 * value : value;
 }
 
 // The step at which the curve, straight between its points, first is at `value`; none where it never is. A curve that

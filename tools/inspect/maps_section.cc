@@ -19,7 +19,7 @@ namespace {
 constexpr char kStyle[] =
 #include "embedded/tools/inspect/maps.css.inc"
     ;
-constexpr char kScript[] =
+constexpr char kMapsScript[] =
 #include "embedded/tools/inspect/maps.js.inc"
     ;
 
@@ -31,7 +31,7 @@ constexpr int64_t kLeastHeads = 16;
 
 // A value becomes a byte: 0 … 254 from the least to the largest value of its head, 255 where it is no number. Pairs
 // that are masked have none.
-constexpr int kLevels = 254;
+constexpr int kImageLevels = 254;
 constexpr uint8_t kNoNumber = 255;
 
 // Of each pair of L[h, n, m], whether it is masked, to which all heads agree.
@@ -74,8 +74,9 @@ Json Encoded(const Tensor& values, const std::vector<bool>& masked, int64_t most
     const double range = largest > least ? largest - least : 1;
     for (size_t i = 0; i < masked.size(); ++i) {
       if (masked[i]) continue;
-      const uint8_t level =
-          std::isfinite(own[i]) ? static_cast<uint8_t>(std::lround((own[i] - least) / range * kLevels)) : kNoNumber;
+      const uint8_t level = std::isfinite(own[i])
+                                ? static_cast<uint8_t>(std::lround((own[i] - least) / range * kImageLevels))
+                                : kNoNumber;
       bytes += static_cast<char>(level);
     }
     low.Append(static_cast<double>(static_cast<float>(least)));
@@ -124,7 +125,7 @@ int64_t FirstShown(const AttentionMaps& maps, const std::string& module) {
   return found == maps.layers.end() ? 0 : found - maps.layers.begin();
 }
 
-constexpr char kGuide[] =
+constexpr char kMapsGuide[] =
     "<h3>How to read the maps</h3>\n<ul class=\"note\">\n"
     "<li>Rows are the tokens that ask, columns the tokens that they look at. Each row of W sums to 1.</li>\n"
     "<li>J against L: a head of L that resembles no head of J has been put together from several.</li>\n"
@@ -236,7 +237,7 @@ MapsSection DrawMaps(const AttentionMaps& maps, const MapsOptions& options) {
                                    {"layers", std::move(layers)},
                                    {"first", FirstShown(maps, options.first_module)},
                                    {"head", options.first_head}})),
-      "</script>\n<script>\n", kScript, "</script>\n", kGuide);
+      "</script>\n<script>\n", kMapsScript, "</script>\n", kMapsGuide);
   return section;
 }
 

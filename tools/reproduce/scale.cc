@@ -143,14 +143,14 @@ int64_t IntOf(const Json& config, const char* key, int64_t otherwise) {
 
 }  // namespace
 
-const ScaleModel* Scale::SettingsOf(const Table& table) const {
+const ScaleModel* TableScale::SettingsOf(const Table& table) const {
   for (const std::string& name : {StrCat(table.model, ".", table.name), table.model}) {
     if (const auto found = models.find(name); found != models.end()) return &found->second;
   }
   return nullptr;
 }
 
-int64_t Scale::SeedsOf(const Table& table) const {
+int64_t TableScale::SeedsOf(const Table& table) const {
   const ScaleModel* const settings = SettingsOf(table);
   return settings == nullptr ? seeds : settings->seeds.value_or(seeds);
 }
@@ -168,9 +168,9 @@ std::string ScaleText(const std::string& name) {
   return scale->text;
 }
 
-Scale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder) {
+TableScale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder) {
   const JsonReader reader(json, source);
-  Scale scale;
+  TableScale scale;
   scale.name = reader.String("name");
   const bool plain = !scale.name.empty() && scale.name.size() <= 60 &&
                      scale.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
@@ -191,7 +191,7 @@ Scale ScaleFromJson(const Json& json, const std::string& source, const std::stri
   return scale;
 }
 
-Scale LoadScale(const std::string& name_or_path) {
+TableScale LoadScale(const std::string& name_or_path) {
   const NamedText* named = FindScale(name_or_path);
   if (named != nullptr) return ScaleFromJson(ParseJson(named->text, named->name), StrCat("scale ", named->name));
   if (KindOf(name_or_path) == PathKind::kNothing) {
@@ -217,7 +217,7 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product) {
   return best;
 }
 
-TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row) {
+TrainingConfig ConfigOfRow(const TableScale& scale, const Table& table, const TableRow& row) {
   const ScaleModel* const settings = scale.SettingsOf(table);
   CROSSTALK_CHECK(settings != nullptr, "scale ", scale.name, ": has no ", table.model, ", which table ", table.name,
                   " is of");
@@ -255,7 +255,7 @@ TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRo
   return config;
 }
 
-std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table) {
+std::vector<TrainingConfig> ConfigsOfRows(const TableScale& scale, const Table& table) {
   std::vector<TrainingConfig> configs;
   for (const TableRow& row : table.rows) {
     configs.push_back(ConfigOfRow(scale, table, row));
@@ -269,7 +269,7 @@ std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table
   return configs;
 }
 
-Experiment ExperimentOf(const Scale& scale, const Table& table, int64_t seeds, const std::string& data) {
+Experiment ExperimentOf(const TableScale& scale, const Table& table, int64_t seeds, const std::string& data) {
   Experiment experiment;
   experiment.table = table;
   experiment.configs = ConfigsOfRows(scale, table);

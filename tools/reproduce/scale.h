@@ -22,7 +22,7 @@ struct ScaleModel {
   std::vector<CellFinetuning> finetunings;
 };
 
-struct Scale {
+struct TableScale {
   std::string name, about;
   int64_t seeds = 1;
   std::map<std::string, ScaleModel> models;  // by model, or model and table: "lm", "lm.puzzles"
@@ -38,8 +38,8 @@ std::vector<std::string> ScaleNames();
 // The file of one of them.
 std::string ScaleText(const std::string& name);
 // One of them, or a file. Error(kData) that names the file and the key for what is not a scale.
-Scale LoadScale(const std::string& name_or_path);
-Scale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder = ".");
+TableScale LoadScale(const std::string& name_or_path);
+TableScale ScaleFromJson(const Json& json, const std::string& source, const std::string& folder = ".");
 
 // Nearest to heads·ratio (the larger of two that are as near) among the numbers of heads that divide `product`, which
 // is all heads' keys together.
@@ -48,12 +48,12 @@ int64_t ScaledHeads(int64_t heads, double ratio, int64_t product);
 // A row of a table at a scale: its attention, with heads scaled such that all heads' keys together keep their share of
 // the model's width. Error(kUsage) of the field heads_ratio where they cannot, or the ratio of key heads, softmax heads
 // and value heads would be lost.
-TrainingConfig ConfigOfRow(const Scale& scale, const Table& table, const TableRow& row);
+TrainingConfig ConfigOfRow(const TableScale& scale, const Table& table, const TableRow& row);
 // The same for all rows of a table. Error(kUsage) of heads_ratio where two of them would be the same.
-std::vector<TrainingConfig> ConfigsOfRows(const Scale& scale, const Table& table);
+std::vector<TrainingConfig> ConfigsOfRows(const TableScale& scale, const Table& table);
 
 // The table at the scale, with seeds 1 to `seeds`, on the text `data`; empty: the scale's, or the built-in corpus.
 // Where it goes is left open.
-Experiment ExperimentOf(const Scale& scale, const Table& table, int64_t seeds, const std::string& data);
+Experiment ExperimentOf(const TableScale& scale, const Table& table, int64_t seeds, const std::string& data);
 
 }  // namespace crosstalk

@@ -67,7 +67,7 @@ std::vector<const Table*> TablesOfPaper() {
 }
 
 TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
-  const Scale paper = LoadScale("paper");
+  const TableScale paper = LoadScale("paper");
   int rows = 0;
   for (const Table* table_of_paper : TablesOfPaper()) {
     const Table& table = *table_of_paper;
@@ -88,7 +88,7 @@ TEST(PaperScaleTest, EveryRowHasThePapersParametersAndMultiplications) {
 
 // A step of each on shapes alone: the memory that the estimate says.
 TEST(PaperScaleTest, EveryConfigurationIsComputable) {
-  const Scale paper = LoadScale("paper");
+  const TableScale paper = LoadScale("paper");
   std::map<std::string, StepCost> costs;
   for (const Table* table_of_paper : TablesOfPaper()) {
     const Table& table = *table_of_paper;
@@ -108,7 +108,7 @@ TEST(PaperScaleTest, EveryConfigurationIsComputable) {
 }
 
 TEST(TablesTest, TablesThatShareARowMeanTheSame) {
-  const Scale paper = LoadScale("paper");
+  const TableScale paper = LoadScale("paper");
   std::map<std::string, std::string> configs;
   for (const Table* table_of_paper : TablesOfPaper()) {
     const Table& table = *table_of_paper;
@@ -132,10 +132,10 @@ TEST(ScaledHeadsTest, IsTheNearestNumberThatDivides) {
 
 // At a third of the width, tables 1 and 2 have a third of the heads, with the keys of the paper.
 TEST(ScaleTest, RowsKeepTheirMeaningAtAnotherWidth) {
-  const Scale scale = ScaleFromJson(ParseJson(R"({"name": "third", "about": "", "seeds": 1, "models": {"t5":
+  const TableScale scale = ScaleFromJson(ParseJson(R"({"name": "third", "about": "", "seeds": 1, "models": {"t5":
       {"pretraining": {"d_model": 256}, "finetuning": []}}})",
-                                              "scale"),
-                                    "scale");
+                                                   "scale"),
+                                         "scale");
   const Table& first = Tables()[0];
   const std::vector<std::vector<int64_t>> expected = {{2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},    {8, 8, 8, 32, 32},
                                                       {16, 16, 16, 16, 16}, {2, 2, 2, 128, 128},  {4, 4, 4, 64, 64},
@@ -157,7 +157,7 @@ TEST(ScaleTest, RowsKeepTheirMeaningAtAnotherWidth) {
 
 TEST(ScaleTest, EveryScaleHasEveryTable) {
   for (const std::string& name : ScaleNames()) {
-    const Scale scale = LoadScale(name);
+    const TableScale scale = LoadScale(name);
     EXPECT_EQ(scale.name, name);
     for (const Table& table : Tables()) {
       if (scale.models.count(table.model) == 0) {
@@ -191,7 +191,7 @@ TEST(ScaleTest, PathsAreRelativeToTheFile) {
   EXPECT_EQ(LoadScale(dir / "a.json").models.at("t5").pretraining.data.text, dir / "a.txt");
 }
 
-Scale WithT5(const std::string& members) {
+TableScale WithT5(const std::string& members) {
   return ScaleFromJson(
       ParseJson(R"({"name": "a", "about": "", "seeds": 1, "models": {"t5": {)" + members + "}}}", "a.json"), "a.json");
 }
@@ -203,7 +203,7 @@ TEST(ScaleTest, AModelMayHaveItsOwnNumberOfSeeds) {
 }
 
 TEST(ScaleTest, ATableMayHaveItsOwnSettings) {
-  const Scale scale = LoadScale("small");
+  const TableScale scale = LoadScale("small");
   const auto table = [](const std::string& name) {
     return *std::find_if(Tables().begin(), Tables().end(), [&](const Table& one) { return one.name == name; });
   };
@@ -216,11 +216,11 @@ TEST(ScaleTest, ATableMayHaveItsOwnSettings) {
 }
 
 TEST(ScaleTest, RowsThatWouldBeTheSameAreRefused) {
-  const Scale scale = WithT5(R"("pretraining": {"d_model": 64}, "finetuning": [])");
+  const TableScale scale = WithT5(R"("pretraining": {"d_model": 64}, "finetuning": [])");
   testing::ExpectError([&] { ConfigsOfRows(scale, Tables()[0]); }, ErrorKind::kUsage,
                        {"multihead-6x128 and multihead-12x64"});
   // 6 and 24 heads become 2 and 6, which are not four times as many.
-  const Scale other = WithT5(R"("pretraining": {"d_model": 192}, "finetuning": [])");
+  const TableScale other = WithT5(R"("pretraining": {"d_model": 192}, "finetuning": [])");
   testing::ExpectError([&] { ConfigsOfRows(other, Tables()[1]); }, ErrorKind::kUsage, {"another ratio"});
 }
 
