@@ -101,8 +101,8 @@ keep simulate "$command" simulate --recording "$source/tests/net/step.json" --ou
 keep simulate.json "$command" simulate --recording "$source/tests/net/step.json" --json
 keep simulate.svg.text "$command" simulate --recording "$source/tests/net/step.json" --out simulate.svg
 
-# What a program can link.
-nm -D --defined-only "$source/$build/lib/libcrosstalk.so" | sed -n 's/^[0-9a-f]* [BDRTV] //p' | c++filt | LC_ALL=C sort \
+# What a program can link. Weak symbols are what the compiler made of templates and inline functions, unit by unit.
+nm -D --defined-only "$source/$build/lib/libcrosstalk.so" | sed -n 's/^[0-9a-f]* [BDRT] //p' | c++filt | LC_ALL=C sort \
   > symbols
 
 # No path of this place, and no version: those change without a change of what is said.
