@@ -41,8 +41,8 @@ std::shared_ptr<ModelObject> Open(const std::string& path, const OpenOptions& op
   std::vector<std::string> remarks;
   std::shared_ptr<const Tokenizer> tokenizer = TokenizerOf(any, path, &remarks);
   if (options.precision) any.model->SetPrecision(*options.precision);
-  return std::make_shared<ModelObject>(std::move(any.model), std::move(tokenizer), any.source,
-                                       std::make_shared<Lock>(), std::move(remarks));
+  return std::make_shared<ModelObject>(std::move(any.model), std::move(tokenizer), any.source, std::make_shared<Lock>(),
+                                       std::move(remarks));
 }
 
 void Forward(const std::shared_ptr<ModelObject>& object, const ct_tensors* given, const char* text,

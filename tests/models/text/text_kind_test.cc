@@ -85,7 +85,7 @@ TEST_F(TextKindTest, RowsAreNamedByNameAndByContent) {
     ExpectRefused(name, bytes, {name, says});
     ExpectRefused(name + ".gz"s, Gzip(bytes), {name, says});
   }
-  for (const std::string text :
+  for (const std::string& text :
        {prose, "Romeo, Juliet\nand others\n"s, "one,two\nthree\n"s, "\tan indented line\n\tanother\n\tand one\n"s,
         "[Illustration]\n\nChapter 1\n"s, "[\"Yes,\" he said.]\n\"No.\"\n"s, "{not json}\nat all\n"s,
         "Milk,\nEggs,\nand bread\n"s, "a\tb\nno tab here\nc\td\n"s, "{\"name\": \"x\"}\n"s,
