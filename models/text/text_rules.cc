@@ -81,15 +81,11 @@ std::vector<LiteralTokens::Section> LiteralTokens::Cut(std::string_view text) co
       ++at;
       continue;
     }
-    size_t end = at + token->text.size();
-    if (token->whole_word && (WordEndsAt(text, at) || WordBeginsAt(text, end))) {
-      at = end;
-      continue;
-    }
-    add(token->takes_space_before ? WhiteSpaceBefore(text, done, at) : at, kNoToken);
-    if (token->takes_space_behind) end = WhiteSpaceBehind(text, end);
-    add(end, token->id);
+    const size_t begin = at, end = at + token->text.size();
     at = end;
+    if (token->whole_word && (WordEndsAt(text, begin) || WordBeginsAt(text, end))) continue;
+    add(token->takes_space_before ? std::max(done, WhiteSpaceBefore(text, done, begin)) : begin, kNoToken);
+    add(token->takes_space_behind ? WhiteSpaceBehind(text, end) : end, token->id);
   }
   add(text.size(), kNoToken);
   return sections;

@@ -53,7 +53,8 @@ inline constexpr size_t kMaxRewrites = 16;
 inline constexpr size_t kMaxReplaced = 64;  // characters that one replacement takes
 
 // Finds literal tokens: the leftmost, and of those that begin there the longest. Where that one is no whole word and
-// must be, the search goes on after it.
+// must be, the search goes on after it. A token may begin in the white space that the one before takes: the two
+// sections overlap then.
 class LiteralTokens {
  public:
   LiteralTokens() = default;

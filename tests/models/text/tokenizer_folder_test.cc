@@ -156,6 +156,10 @@ std::vector<FolderCase> Cases() {
                   Token(15, "<r>", R"("rstrip": true)"))}},
        "zz azz zz. _zz  <l>a<r>  b",
        {13, 1, 13, 1, 1, 1, 14, 8, 15, 10}},
+      {"a token that begins in the space that another takes",
+       {{"tokenizer.json", BertJson(Token(13, "<r>", R"("rstrip": true)") + ", " + Token(14, "\u3000"))}},
+       "a<r> \u3000 a",
+       {8, 13, 14, 8}},
       {"a piece without letters", {{"vocab.txt", kVocabulary + "##\n"}}, "a##", {8, 1, 1}},
       // The tokenizers that the library's course trains.
       {"NFD, Lowercase, StripAccents and Whitespace",
