@@ -177,14 +177,13 @@ WordSplit ReadWordSplit(const JsonReader& splitter, const std::string& name) {
   return split;
 }
 
-// Words have no white space, so that none of it at a text's ends is left to be stripped.
 std::vector<Rewrite> WordPieceRewrites(const JsonReader& file, const std::string& name) {
   std::vector<Rewrite> rewrites;
   ForEachStep(file, name, [&](const JsonReader& step, const std::string& type) {
     if (type == "BertNormalizer") {
       for (const Rewrite& rewrite : RewritesOf(ReadBertNormalizer(step))) rewrites.push_back(rewrite);
     } else if (type == "Strip") {
-      ReadStrip(step);
+      AppendStrip(ReadStrip(step), &rewrites);
     } else if (const std::optional<Rewrite> rewrite = ReadRewrite(step, type)) {
       rewrites.push_back(*rewrite);
     } else {

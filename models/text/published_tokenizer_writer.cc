@@ -104,6 +104,10 @@ Json StepJson(const Rewrite& rewrite) {
       return OfType("StripAccents");
     case RewriteKind::kLowerCase:
       return OfType("Lowercase");
+    case RewriteKind::kStripBegin:
+      return OfType("Strip", {{"strip_left", true}, {"strip_right", false}});
+    case RewriteKind::kStripEnd:
+      return OfType("Strip", {{"strip_left", false}, {"strip_right", true}});
     default:
       RefuseToPublish(StrCat("the rule ", Name(rewrite.kind)));
   }
@@ -111,12 +115,14 @@ Json StepJson(const Rewrite& rewrite) {
 
 // SentencePiece's models take white space away where there is more than one of it, and at both ends unless the rules
 // keep it there.
-Json NormalizerJson(const std::vector<Rewrite>& rewrites, const std::string& charsmap, const TextRules& rules) {
+Json NormalizerJson(const std::vector<Rewrite>& rewrites, const UnigramModel& model, const TextRules& rules) {
   Json steps = Json::MakeArray();
   for (const Rewrite& rewrite : rewrites) steps.Append(StepJson(rewrite));
-  if (!charsmap.empty()) steps.Append(OfType("Precompiled", {{"precompiled_charsmap", EncodeBase64(charsmap)}}));
+  if (!model.charsmap.empty()) {
+    steps.Append(OfType("Precompiled", {{"precompiled_charsmap", EncodeBase64(model.charsmap)}}));
+  }
   if (!rules.space_after) {
-    const bool left = rules.space_before == SpaceBefore::kModel;
+    const bool left = rules.space_before == SpaceBefore::kModel && !model.space_before;
     steps.Append(OfType("Strip", {{"strip_left", left}, {"strip_right", true}}));
   }
   steps.Append(OfType("Replace", {{"pattern", Json::MakeObject({{"Regex", " {2,}"}})}, {"content", " "}}));
@@ -200,7 +206,8 @@ std::string PublishedJson(const UnigramModel& model, const std::vector<Vocabular
   bool splits = false;
   for (; !rules.space_after && !rewrites.empty() && MakesSpaces(rewrites.back()); rewrites.pop_back()) splits = true;
   const bool first = rules.space_before == SpaceBefore::kStart;
-  const bool always = rules.space_before == SpaceBefore::kModel && model.space_before;
+  const bool always =
+      rules.space_before == SpaceBefore::kEach || (rules.space_before == SpaceBefore::kModel && model.space_before);
   // Whether words are cut before pieces are looked for: pieces with spaces within are of no use then.
   const bool cut = std::none_of(model.pieces.begin(), model.pieces.end(), [](const VocabularyPiece& piece) {
     return piece.type == kNormal && piece.text.find(kMetaspaceMark, 1) != std::string::npos;
@@ -215,7 +222,7 @@ std::string PublishedJson(const UnigramModel& model, const std::vector<Vocabular
     splitter = OfType("Sequence", {{"pretokenizers", Json::MakeArray({OfType("WhitespaceSplit"), metaspace})}});
   }
   return WholeFile(
-      std::move(added), NormalizerJson(rewrites, model.charsmap, rules), std::move(splitter), metaspace,
+      std::move(added), NormalizerJson(rewrites, model, rules), std::move(splitter), metaspace,
       OfType("Unigram", {{"unk_id", unknown}, {"vocab", std::move(pieces)}, {"byte_fallback", model.byte_fallback}}),
       tokenizer);
 }

@@ -23,7 +23,9 @@ struct Steps {
   std::vector<Rewrite> rewrites;
   std::string charsmap;
   bool has_table = false;
-  bool drops_spaces = false;  // repeated ones
+  bool drops_spaces = false;   // repeated ones
+  bool drops_to_mark = false;  // and puts kSpaceMark there
+  bool by_words = false;       // WhitespaceSplit
   Strip strip = {false, false};
   std::string scheme = "always";  // prepend_scheme
   bool splits = true;             // words are cut before pieces are looked for
@@ -43,6 +45,7 @@ bool ReadSpacesRegex(const JsonReader& step) {
 
 void ReadNormalizer(const JsonReader& file, const std::string& name, Steps* steps) {
   ForEachStep(file, name, [&](const JsonReader& step, const std::string& type) {
+    if (steps->drops_spaces) step.FailAt("type", type, " after Replace of repeated spaces is not understood");
     if (type == "Precompiled") {
       if (steps->has_table) step.FailAt("type", "a second Precompiled is not understood");
       const std::optional<std::string> table = DecodeBase64(step.String("precompiled_charsmap"));
@@ -51,8 +54,11 @@ void ReadNormalizer(const JsonReader& file, const std::string& name, Steps* step
       steps->has_table = true;
     } else if (type == "Replace" && ReadSpacesRegex(step)) {
       steps->drops_spaces = true;
+      steps->drops_to_mark = step.String("content") == kSpaceMark;
     } else if (type == "Strip") {
       const Strip strip = ReadStrip(step);
+      // The model takes spaces away; and other white space is there without a table.
+      if (!steps->has_table) AppendStrip(strip, &steps->rewrites);
       steps->strip = {steps->strip.left || strip.left, steps->strip.right || strip.right};
     } else if (const std::optional<Rewrite> rewrite = ReadRewrite(step, type)) {
       if (steps->has_table) step.FailAt("type", type, " after Precompiled is not understood");
@@ -94,6 +100,8 @@ void ReadPreTokenizer(const JsonReader& splitter, const std::string& name, Steps
   const JsonReader first(list[0], name + ": pre_tokenizer");
   if (first.String("type") != "WhitespaceSplit") RefuseType(first, "WhitespaceSplit before Metaspace");
   first.RejectUnread();
+  if (steps->drops_to_mark) first.FailAt("type", "WhitespaceSplit after Replace by \u2581 is not understood");
+  steps->by_words = true;
   steps->strip = {true, true};
   // White space that the table leaves as it is.
   if (!steps->has_table) {
@@ -111,6 +119,29 @@ void ReadPreTokenizer(const JsonReader& splitter, const std::string& name, Steps
   }
 }
 
+// The library finds rewritten tokens in a text whose spaces the steps have taken away; here the model takes them away
+// later.
+void CheckRewrittenTokens(const Steps& steps, const std::vector<AddedToken>& tokens) {
+  for (const AddedToken& token : tokens) {
+    const std::string& content = token.literal.text;
+    if (!token.literal.rewritten) continue;
+    const auto refuse = [&](const auto&... parts) {
+      Fail(ErrorKind::kData, token.source, ": ", Quoted(content), " with normalized: true ", parts...,
+           " is not understood");
+    };
+    if (steps.strip.left && !steps.by_words) refuse("beside Strip at the left");
+    if (steps.drops_to_mark && (token.literal.takes_space_before || token.literal.takes_space_behind)) {
+      refuse("and lstrip or rstrip beside Replace by \u2581");
+    }
+    TracedText text = Trace(content, 0, std::ssize(content));
+    for (const Rewrite& rewrite : steps.rewrites) Apply(rewrite, &text);
+    ApplyTable(steps.charsmap, &text);
+    const auto is_space = [](const TracedCharacter& c) { return IsWhiteSpace(c.code); };
+    const bool kept = steps.by_words && steps.has_table && !steps.drops_spaces;
+    if (!kept && std::any_of(text.begin(), text.end(), is_space)) refuse("and white space in it");
+  }
+}
+
 // What the steps make of spaces at a text's edges.
 void SetSpaces(const Steps& steps, const JsonReader& file, TextRules* rules, bool* space_before) {
   const bool keeps_left = !steps.strip.left;
@@ -122,6 +153,11 @@ void SetSpaces(const Steps& steps, const JsonReader& file, TextRules* rules, boo
   if (steps.scheme == "first") rules->space_before = SpaceBefore::kStart;
   if (steps.scheme == "never" && keeps_left) rules->space_before = SpaceBefore::kKept;
   rules->space_after = !steps.strip.right;
+  const bool has_rewritten = std::any_of(rules->literal.begin(), rules->literal.end(),
+                                         [](const LiteralToken& token) { return token.rewritten; });
+  if (steps.scheme == "always" && has_rewritten && !rules->space_after && !steps.by_words) {
+    rules->space_before = SpaceBefore::kEach;
+  }
 }
 
 std::vector<VocabularyPiece> ReadScoredPieces(const JsonReader& model) {
@@ -297,6 +333,11 @@ std::optional<Rewrite> ReadRewrite(const JsonReader& step, const std::string& ty
 
 Strip ReadStrip(const JsonReader& step) { return {step.Bool("strip_left"), step.Bool("strip_right")}; }
 
+void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites) {
+  if (strip.left) rewrites->push_back({RewriteKind::kStripBegin});
+  if (strip.right) rewrites->push_back({RewriteKind::kStripEnd});
+}
+
 std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader& model, const std::string& name,
                                        const std::vector<AddedToken>& tokens, int num_sentinels,
                                        const TokenizerSettings& settings) {
@@ -310,14 +351,20 @@ std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader&
   ReadNormalizer(file, name, &steps);
   ReadPreTokenizer(file.Object("pre_tokenizer"), name, &steps);
   unigram.charsmap = steps.charsmap;
-  TextRules rules{.rewrites = steps.rewrites};
-  SetSpaces(steps, file, &rules, &unigram.space_before);
   if (file.Has("decoder") && !file.Value("decoder").is_null()) {
     Steps ignored;
     ReadMetaspace(file.Object("decoder"), &ignored);
   }
 
   LiteralsAndMore resolved = ResolveTokens({}, tokens, TextsOf(unigram.pieces), settings);
+  CheckRewrittenTokens(steps, resolved.tokens);
+  // Else unknown words beside each other would be one.
+  const auto is_mark = [](const VocabularyPiece& piece) { return piece.text == kSpaceMark; };
+  if (steps.splits && std::none_of(unigram.pieces.begin(), unigram.pieces.end(), is_mark)) {
+    model.FailAt("vocab", "has no piece ", Quoted(std::string(kSpaceMark)), ", which words begin with");
+  }
+  TextRules rules{.rewrites = steps.rewrites, .literal = resolved.literal};
+  SetSpaces(steps, file, &rules, &unigram.space_before);
   for (const AddedToken& token : resolved.tokens) {
     const auto id = static_cast<size_t>(token.literal.id);
     if (token.special && id < unigram.pieces.size()) unigram.pieces[id].type = kControl;
@@ -338,7 +385,6 @@ std::unique_ptr<Tokenizer> ReadUnigram(const JsonReader& file, const JsonReader&
   const size_t ids = unigram.pieces.size() + resolved.more.size();
   unigram.pieces.resize(unigram.pieces.size() - in_pieces);
   made.bytes = WriteModel(unigram);
-  rules.literal = resolved.literal;
   made.rules = std::move(rules);
   return Finished(std::move(made), ids, resolved, settings, name, num_sentinels);
 }

@@ -29,5 +29,6 @@ struct Strip {
   bool left, right;
 };
 Strip ReadStrip(const JsonReader& step);
+void AppendStrip(const Strip& strip, std::vector<Rewrite>* rewrites);
 
 }  // namespace crosstalk

@@ -38,6 +38,41 @@ bool IsNumberBeforeComma(std::string_view piece) {
   return codes.size() >= 2 && IsDigit(codes[codes.size() - 2]);
 }
 
+// A rule of a normalisation table: how many bytes it takes, 0 where there is none, and what they become.
+struct TableRule {
+  size_t bytes = 0;
+  std::string_view by = {};
+};
+
+// The longest for whole characters at the beginning of `text`. The table's layout: CheckSentencePieceModel. One that it
+// refuses has no rule here.
+TableRule LongestRule(std::string_view charsmap, std::string_view text) {
+  uint32_t trie_bytes = 0;
+  if (charsmap.size() > 4) std::memcpy(&trie_bytes, charsmap.data(), 4);
+  const size_t units = std::min<size_t>(trie_bytes, charsmap.size() - std::min<size_t>(4, charsmap.size())) / 4;
+  const auto unit_at = [&](size_t i) {
+    uint32_t unit = 0;
+    if (i < units) std::memcpy(&unit, charsmap.data() + 4 + 4 * i, 4);
+    return unit;
+  };
+  const auto base_of = [&](size_t i) {
+    return i ^ static_cast<size_t>(unit_at(i) >> 10) << ((unit_at(i) & (1u << 9)) >> 6);
+  };
+  TableRule longest;
+  size_t at = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    at = base_of(at) ^ byte;
+    if (at >= units || (unit_at(at) & 0x800000FF) != byte) break;
+    const bool is_whole = i + 1 == text.size() || !IsUtf8Continuation(text[i + 1]);
+    if ((unit_at(at) >> 8 & 1) == 0 || !is_whole) continue;
+    const std::string_view texts = charsmap.substr(4 + 4 * units);
+    const size_t begin = std::min<size_t>(unit_at(base_of(at)) & 0x7FFFFFFF, texts.size());
+    longest = {i + 1, texts.substr(begin, texts.find('\0', begin) - begin)};
+  }
+  return longest;
+}
+
 }  // namespace
 
 std::vector<VocabularyPiece> ReadPieces(std::string_view model) {
@@ -64,26 +99,39 @@ std::string WithoutNumbersBeforeCommas(std::string_view model) {
   return changed;
 }
 
-// The table's layout: CheckSentencePieceModel. One that it refuses maps nothing here.
-bool MapsCharacter(std::string_view charsmap, std::string_view character) {
-  uint32_t trie_bytes = 0;
-  if (charsmap.size() > 4) std::memcpy(&trie_bytes, charsmap.data(), 4);
-  const size_t units = std::min<size_t>(trie_bytes, charsmap.size() - std::min<size_t>(4, charsmap.size())) / 4;
-  const auto unit_at = [&](size_t i) {
-    uint32_t unit = 0;
-    if (i < units) std::memcpy(&unit, charsmap.data() + 4 + 4 * i, 4);
-    return unit;
-  };
-  const auto base_of = [&](size_t i) {
-    return i ^ static_cast<size_t>(unit_at(i) >> 10) << ((unit_at(i) & (1u << 9)) >> 6);
-  };
-  size_t at = 0;
-  for (const char c : character) {
-    const auto byte = static_cast<unsigned char>(c);
-    at = base_of(at) ^ byte;
-    if (at >= units || (unit_at(at) & 0x800000FF) != byte) return false;
+std::string CharsmapOf(std::string_view model) {
+  std::string charsmap;
+  for (WireReader reader(model, 0, AnyModel()); reader.Next();) {
+    if (reader.field() != model_proto::kNormalizerSpec) continue;
+    for (WireReader normalizer = reader.AsMessage(); normalizer.Next();) {
+      if (normalizer.field() == normalizer_spec::kPrecompiledCharsmap) charsmap = normalizer.AsBytes();
+    }
   }
-  return (unit_at(at) >> 8 & 1) != 0;
+  return charsmap;
+}
+
+bool MapsCharacter(std::string_view charsmap, std::string_view character) {
+  return LongestRule(charsmap, character).bytes == character.size();
+}
+
+void ApplyTable(std::string_view charsmap, TracedText* text) {
+  if (charsmap.empty()) return;
+  const Utf8Text utf8 = ToUtf8(*text);
+  TracedText rewritten;
+  rewritten.reserve(text->size());
+  for (size_t at = 0; at < utf8.text.size();) {
+    const auto first = static_cast<size_t>(utf8.character[at]);
+    const TableRule rule = LongestRule(charsmap, std::string_view(utf8.text).substr(at));
+    if (rule.bytes == 0) {
+      rewritten.push_back((*text)[first]);
+      at += Utf8Length(utf8.text, at);
+      continue;
+    }
+    at += rule.bytes;
+    const int64_t end = (*text)[static_cast<size_t>(utf8.character[at - 1])].end;
+    for (const char32_t code : ToUtf32(rule.by)) rewritten.push_back({code, (*text)[first].begin, end});
+  }
+  *text = std::move(rewritten);
 }
 
 std::string WithPieces(std::string_view model, const std::vector<VocabularyPiece>& pieces) {
@@ -125,15 +173,12 @@ std::string WriteModel(const UnigramModel& model) {
 std::optional<UnigramModel> ReadUnigramModel(std::string_view bytes) {
   UnigramModel model;
   model.pieces = ReadPieces(bytes);
+  model.charsmap = CharsmapOf(bytes);
   model.space_before = HasSpaceBefore(bytes);
   for (WireReader reader(bytes, 0, AnyModel()); reader.Next();) {
     if (reader.field() == model_proto::kTrainerSpec) {
       for (WireReader trainer = reader.AsMessage(); trainer.Next();) {
         if (trainer.field() == trainer_spec::kByteFallback) model.byte_fallback = trainer.AsVarint() != 0;
-      }
-    } else if (reader.field() == model_proto::kNormalizerSpec) {
-      for (WireReader normalizer = reader.AsMessage(); normalizer.Next();) {
-        if (normalizer.field() == normalizer_spec::kPrecompiledCharsmap) model.charsmap = normalizer.AsBytes();
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/protobuf.h"
 
 namespace crosstalk {
@@ -74,8 +75,12 @@ std::string WithMark(std::string_view model);
 // Whether it puts a space before a text's first word (add_dummy_prefix).
 bool HasSpaceBefore(std::string_view model);
 
-// Whether a normalisation table (precompiled_charsmap) has a rule for the character by itself.
+// The model's normalisation table (precompiled_charsmap); "" where it has none.
+std::string CharsmapOf(std::string_view model);
+// Whether a table has a rule for the character by itself.
 bool MapsCharacter(std::string_view charsmap, std::string_view character);
+// Rewrites a text as the table does, from left to right by its longest rule.
+void ApplyTable(std::string_view charsmap, TracedText* text);
 
 // A unigram model with the normalisation that SentencePiece's models have by default.
 struct UnigramModel {

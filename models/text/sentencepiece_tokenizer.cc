@@ -119,7 +119,7 @@ class SentencePieceTokenizer : public Tokenizer {
         model_(std::move(model)),
         line_ends_(vocabulary.line_ends),
         space_before_(marked_ != nullptr && HasSpaceBefore(model_.bytes)),
-        ruled_(model_.rules.value_or(TextRules())),
+        ruled_(model_.rules.value_or(TextRules()), CharsmapOf(model_.bytes)),
         continues_word_(static_cast<size_t>(vocab_size())) {
     for (int id = 0; id < processor_->GetPieceSize(); ++id) {
       continues_word_[static_cast<size_t>(id)] = PieceContinuesWord(processor_->IdToPiece(id));
@@ -156,7 +156,7 @@ class SentencePieceTokenizer : public Tokenizer {
         continue;
       }
       const Utf8Text utf8 = ToUtf8(part.text);
-      for (const TokenSpan& span : marked_ == nullptr ? ModelSpans(utf8.text) : MarkedSpans(utf8.text, part.begin)) {
+      for (const TokenSpan& span : marked_ == nullptr ? ModelSpans(utf8.text) : MarkedSpans(utf8.text, part)) {
         auto first = static_cast<size_t>(utf8.character[static_cast<size_t>(span.begin)]);
         auto end = static_cast<size_t>(utf8.character[static_cast<size_t>(span.end)]);
         // A character that the model's table makes several of is the library's last token of them alone.
@@ -290,19 +290,24 @@ class SentencePieceTokenizer : public Tokenizer {
     }
     return spans;
   }
-  // Of a part of the text that begins at `at`, whose spaces at its edges the rules keep.
-  std::vector<TokenSpan> MarkedSpans(std::string_view part, int64_t at) const {
+  // Of a part of the text, `letters`, whose spaces at its edges the rules keep.
+  std::vector<TokenSpan> MarkedSpans(std::string_view letters, const RuledText::Part& part) const {
     const TextRules& rules = ruled_.rules();
-    const bool space = rules.space_before == SpaceBefore::kModel ? space_before_
-                                                                 : rules.space_before == SpaceBefore::kStart && at == 0;
+    const bool by_model = rules.space_before == SpaceBefore::kModel;
+    const bool space_before = by_model ? space_before_
+                                       : rules.space_before == SpaceBefore::kEach ||
+                                             (rules.space_before == SpaceBefore::kStart && part.begin == 0);
+    const bool space_after = rules.space_after || (!by_model && part.before_rewritten);
     std::string text(kMark);
-    if (space) text += ' ';
-    const auto begin = static_cast<int64_t>(text.size()), end = static_cast<int64_t>(part.size());
-    text += part;
-    if (rules.space_after) text += kMark;
+    if (space_before) text += ' ';
+    const auto begin = static_cast<int64_t>(text.size()), end = static_cast<int64_t>(letters.size());
+    text += letters;
+    if (space_after) text += kMark;
     std::vector<TokenSpan> spans = LibrarySpans(*marked_, text);
     spans.erase(spans.begin());
-    if (rules.space_after) spans.pop_back();
+    if (space_after) spans.pop_back();
+    // The space before a text that the table takes away.
+    if (spans.size() == 1 && processor_->IdToPiece(spans[0].id) == kSpaceMark && IsNothing(part.text)) spans.clear();
     for (TokenSpan& span : spans) {
       // A mark that the text itself has.
       if (span.id == processor_->GetPieceSize()) span.id = special_tokens().unknown;
@@ -310,6 +315,10 @@ class SentencePieceTokenizer : public Tokenizer {
       span.end = std::clamp<int64_t>(span.end - begin, 0, end);
     }
     return spans;
+  }
+  bool IsNothing(TracedText text) const {
+    ApplyTable(CharsmapOf(model_.bytes), &text);
+    return text.empty();
   }
   static std::vector<TokenSpan> LibrarySpans(const SentencePieceProcessor& processor, std::string_view text) {
     sentencepiece::ImmutableSentencePieceText pieces = processor.EncodeAsImmutableProto(text);

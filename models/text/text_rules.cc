@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/text.h"
 #include "crosstalk/runtime/utf8.h"
@@ -91,7 +92,7 @@ std::vector<LiteralTokens::Section> LiteralTokens::Cut(std::string_view text) co
   return sections;
 }
 
-RuledText::RuledText(TextRules rules) : rules_(std::move(rules)) {
+RuledText::RuledText(TextRules rules, std::string charsmap) : rules_(std::move(rules)), charsmap_(std::move(charsmap)) {
   std::vector<LiteralToken> original, rewritten;
   for (const LiteralToken& token : rules_.literal) {
     if (!token.rewritten) {
@@ -100,6 +101,7 @@ RuledText::RuledText(TextRules rules) : rules_(std::move(rules)) {
     }
     TracedText text = TraceText(token.text, 0, static_cast<int64_t>(token.text.size()));
     Rewrite(&text);
+    ApplyTable(charsmap_, &text);
     LiteralToken changed = token;
     changed.text = ToUtf8(text).text;
     if (!changed.text.empty()) rewritten.push_back(std::move(changed));
@@ -125,13 +127,23 @@ std::vector<RuledText::Part> RuledText::Parts(std::string_view text) const {
       parts.push_back({kNoToken, section.begin, section.end, std::move(traced)});
       continue;
     }
-    const Utf8Text utf8 = ToUtf8(traced);
-    for (const LiteralTokens::Section& within : rewritten_.Cut(utf8.text)) {
+    // The model applies its table itself, and to these parts once more, which changes no text that it has made.
+    TracedText tabled = traced;
+    ApplyTable(charsmap_, &tabled);
+    const Utf8Text utf8 = ToUtf8(tabled);
+    const std::vector<LiteralTokens::Section> sections = rewritten_.Cut(utf8.text);
+    if (sections.size() == 1 && sections[0].id == kNoToken) {
+      parts.push_back({kNoToken, section.begin, section.end, std::move(traced)});
+      continue;
+    }
+    for (size_t i = 0; i < sections.size(); ++i) {
+      const LiteralTokens::Section& within = sections[i];
       const auto first = utf8.character[static_cast<size_t>(within.begin)];
       const auto last = utf8.character[static_cast<size_t>(within.end)];
-      const auto begin = traced.begin() + first, end = traced.begin() + last;
-      parts.push_back({within.id, begin->begin, std::prev(end)->end,
-                       within.id == kNoToken ? TracedText(begin, end) : TracedText()});
+      const auto begin = tabled.begin() + first, end = tabled.begin() + last;
+      const bool is_text = within.id == kNoToken;
+      parts.push_back({within.id, is_text && i == 0 ? section.begin : begin->begin, std::prev(end)->end,
+                       is_text ? TracedText(begin, end) : TracedText(), is_text && i + 1 < sections.size()});
     }
   }
   return parts;

@@ -26,6 +26,8 @@ struct EnumNames<RewriteKind> {
       {RewriteKind::kRemoveMarks, "remove-marks"},
       {RewriteKind::kRemoveCombining, "remove-combining"},
       {RewriteKind::kLowerCase, "lower-case"},
+      {RewriteKind::kStripBegin, "strip-begin"},
+      {RewriteKind::kStripEnd, "strip-end"},
       {RewriteKind::kReplace, "replace"},
   };
 };
@@ -76,16 +78,20 @@ class LiteralTokens {
   std::vector<bool> begins_ = std::vector<bool>(256);  // by first byte
 };
 
-// The space before the first word of a text, or of the part of it after a literal token.
+// The space before the first word of a text, or of the part of it after a literal token. Except with kModel, white
+// space before a rewritten token is a space too.
 enum class SpaceBefore {
   kModel,  // what the SentencePiece model does: it has one before each, or none (add_dummy_prefix)
   kStart,  // one at the start of the text; elsewhere that which is there
   kKept,   // that which is there
+  kEach,   // one before each
 };
 template <>
 struct EnumNames<SpaceBefore> {
-  static constexpr EnumName<SpaceBefore> kTable[] = {
-      {SpaceBefore::kModel, "model"}, {SpaceBefore::kStart, "start"}, {SpaceBefore::kKept, "kept"}};
+  static constexpr EnumName<SpaceBefore> kTable[] = {{SpaceBefore::kModel, "model"},
+                                                     {SpaceBefore::kStart, "start"},
+                                                     {SpaceBefore::kKept, "kept"},
+                                                     {SpaceBefore::kEach, "each"}};
 };
 
 struct TextRules {
@@ -106,13 +112,16 @@ bool SameRules(TextRules a, TextRules b);
 class RuledText {
  public:
   RuledText() = default;
-  explicit RuledText(TextRules rules);
+  // `charsmap` is the table that the SentencePiece model applies to what is left of a text ("": none); rewritten tokens
+  // are found in its result.
+  explicit RuledText(TextRules rules, std::string charsmap = "");
 
   const TextRules& rules() const { return rules_; }
   struct Part {
     int32_t id;          // kNoToken: text
     int64_t begin, end;  // of the token
     TracedText text;
+    bool before_rewritten = false;  // a rewritten token follows
   };
   std::vector<Part> Parts(std::string_view text) const;
   // Whether they only cut literal tokens out of a text as it stands, as Cut does.
@@ -123,6 +132,7 @@ class RuledText {
 
  private:
   TextRules rules_;
+  std::string charsmap_;
   LiteralTokens original_, rewritten_;
 };
 

@@ -72,6 +72,8 @@ bool IsFinalSigma(std::u32string_view text, size_t i) {
   return before > 0 && IsCased(text[before - 1]) && (after == text.size() || !IsCased(text[after]));
 }
 
+bool IsSpace(const TracedCharacter& c) { return IsWhiteSpace(c.code); }
+
 template <typename Remove>
 void RemoveIf(TracedText* text, const Remove& remove) {
   text->erase(std::remove_if(text->begin(), text->end(),
@@ -331,6 +333,12 @@ void Apply(const Rewrite& rewrite, TracedText* text) {
       return RemoveIf(text, [](char32_t code) { return CombiningClass(code) != 0; });
     case RewriteKind::kLowerCase:
       return LowerCaseAll(text);
+    case RewriteKind::kStripBegin:
+      text->erase(text->begin(), std::find_if_not(text->begin(), text->end(), IsSpace));
+      return;
+    case RewriteKind::kStripEnd:
+      text->erase(std::find_if_not(text->rbegin(), text->rend(), IsSpace).base(), text->end());
+      return;
     case RewriteKind::kReplace:
       return Replace(rewrite.from, rewrite.by, text);
   }

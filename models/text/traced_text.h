@@ -49,6 +49,8 @@ enum class RewriteKind {
   kRemoveMarks,            // categories Mn, Mc, Me: "StripAccents" of a tokenizer.json
   kRemoveCombining,        // combining class other than 0: ALBERT's accents
   kLowerCase,              // of each character by itself: Σ is σ at the end of a word too
+  kStripBegin,             // no white space at the beginning
+  kStripEnd,               // none at the end
   kReplace,                // each `from`, from left to right, by `by`
 };
 struct Rewrite {

@@ -41,4 +41,21 @@ inline std::string CharsMap(uint32_t trie_bytes, const std::string& trie, const 
   return ProtoField(2, bytes + trie + texts);
 }
 
+// The table that replaces `letter`, twice of it, … up to `rules` times by `text`. Its last node leads on to node number
+// `on_to`.
+inline std::string NestedTable(char letter, int rules, const std::string& text, int on_to) {
+  const uint32_t value = uint32_t{1} << 31, units = 256 * static_cast<uint32_t>(rules + 2);
+  std::string trie(4 * units, '\0');
+  const auto set = [&](uint32_t i, uint32_t unit) { std::memcpy(trie.data() + 4 * i, &unit, 4); };
+  for (uint32_t i = 0; i < units; ++i) set(i, value);  // of the text at 0; no letter leads there
+  const auto base = [](int node) { return 256 * static_cast<uint32_t>(node + 1); };  // a block of units for each
+  set(0, base(0) << 10);
+  for (int node = 0; node < rules; ++node) {
+    const uint32_t from = base(node) ^ static_cast<unsigned char>(letter),
+                   to = base(node + 1 < rules ? node + 1 : on_to);
+    set(from, (from ^ to) << 10 | 1 << 8 | static_cast<unsigned char>(letter));
+  }
+  return CharsMap(static_cast<uint32_t>(trie.size()), trie, text + '\0');
+}
+
 }  // namespace crosstalk

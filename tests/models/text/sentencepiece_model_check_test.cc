@@ -40,19 +40,8 @@ TEST(SentencePieceModelCheckTest, UserDefinedPiecesMayBeNestedAsDeepAsTheLibrary
   ExpectUsable(SmallModel(pieces));
 }
 
-// The table that replaces "a", "aa", … up to `rules` letters by `text`. Its last node leads on to node number `on_to`.
 std::string NestedRules(int rules, const std::string& text, int on_to) {
-  const uint32_t value = uint32_t{1} << 31, units = 256 * static_cast<uint32_t>(rules + 2);
-  std::string trie(4 * units, '\0');
-  const auto set = [&](uint32_t i, uint32_t unit) { std::memcpy(trie.data() + 4 * i, &unit, 4); };
-  for (uint32_t i = 0; i < units; ++i) set(i, value);  // of the text at 0; no letter leads there
-  const auto base = [](int node) { return 256 * static_cast<uint32_t>(node + 1); };  // a block of units for each
-  set(0, base(0) << 10);
-  for (int node = 0; node < rules; ++node) {
-    const uint32_t from = base(node) ^ 'a', to = base(node + 1 < rules ? node + 1 : on_to);
-    set(from, (from ^ to) << 10 | 1 << 8 | 'a');
-  }
-  return SmallModel("", CharsMap(static_cast<uint32_t>(trie.size()), trie, text + '\0'));
+  return SmallModel("", NestedTable('a', rules, text, on_to));
 }
 
 TEST(SentencePieceModelCheckTest, RulesMayBeNestedAsDeepAsTheLibraryBears) {

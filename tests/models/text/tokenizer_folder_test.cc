@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "crosstalk/models/text/published_tokenizer.h"
+#include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/crafted_model.h"
@@ -53,8 +55,8 @@ std::string BertJson(const std::string& more = "", const std::string& normalizer
 }
 
 // A T5 of 8 pieces: ids 5 "▁a", 6 "▁b", 7 "b".
-std::string T5Model(const std::string& more = "") {
-  return SmallModel(Piece("\u2581a", -1, 1) + Piece("\u2581b", -1, 1) + Piece("b", -1, 1) + more);
+std::string T5Model(const std::string& more = "", const std::string& normalizer = "") {
+  return SmallModel(Piece("\u2581a", -1, 1) + Piece("\u2581b", -1, 1) + Piece("b", -1, 1) + more, normalizer);
 }
 
 // The same as a tokenizer.json; `tokens` are the added tokens above its pieces.
@@ -73,6 +75,7 @@ std::string T5Json(const std::string& tokens, const std::string& metaspace = R"(
 const std::string kSequence =
     R"({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}]})";
 const std::string kT5 = R"({"tokenizer_class": "T5Tokenizer"})";
+const std::string kAlways = R"("prepend_scheme": "always")";
 const std::string kFirst = R"("prepend_scheme": "first", "split": false)";
 const std::string kStripRight = R"({"type": "Strip", "strip_left": false, "strip_right": true}, )";
 
@@ -88,6 +91,9 @@ std::vector<FolderCase> Cases() {
                             R"("single_word": false, "special": false})";
   const std::string one = Token(8, "<extra_id_0>", "", true),
                     sentinels = Token(8, "<extra_id_1>", "", true) + ", " + Token(9, "<extra_id_0>", "", true);
+  const std::string lines = NestedTable('\n', 1, " ", 1);
+  const std::string table = StrCat(R"({"type": "Precompiled", "precompiled_charsmap": ")",
+                                   EncodeBase64(CharsmapOf(SmallModel("", lines))), R"("}, )");
   return {
       {"no integer of a key that is not used stops a file",
        {{"vocab.txt", kVocabulary},
@@ -160,6 +166,18 @@ std::vector<FolderCase> Cases() {
        {{"tokenizer.json", BertJson(Token(13, "<r>", R"("rstrip": true)") + ", " + Token(14, "\u3000"))}},
        "a<r> \u3000 a",
        {8, 13, 14, 8}},
+      {"Strip of a token that is normalized",
+       {{"tokenizer.json", BertJson(Token(13, " x ", R"("normalized": true)"),
+                                    R"({"type": "Strip", "strip_left": true, "strip_right": true})")}},
+       "axa",
+       {8, 13, 8}},
+      {"Strip before a Replace that takes a space",
+       {{"tokenizer.json",
+         BertJson("",
+                  R"({"type": "Sequence", "normalizers": [{"type": "Strip", "strip_left": true, "strip_right": true}, )"
+                  R"({"type": "Replace", "pattern": {"String": " "}, "content": "-"}]})")}},
+       " a a ",
+       {8, 6, 8}},
       {"a piece without letters", {{"vocab.txt", kVocabulary + "##\n"}}, "a##", {8, 1, 1}},
       // The tokenizers that the library's course trains.
       {"NFD, Lowercase, StripAccents and Whitespace",
@@ -213,8 +231,8 @@ std::vector<FolderCase> Cases() {
        "a<extra_id_0>",
        {5, 8}},
       {"a .model beside the tokenizer.json",
-       {{"spiece.model", T5Model()},
-        {"tokenizer.json", T5Json(sentinels)},
+       {{"spiece.model", T5Model("", lines)},
+        {"tokenizer.json", T5Json(sentinels, kAlways, table + kStripRight)},
         {"tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 2})"}},
        "a<extra_id_0>b",
        {5, 9, 6}},
@@ -227,6 +245,30 @@ std::vector<FolderCase> Cases() {
         {"tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "legacy": false})"}},
        "b<extra_id_0>b<extra_id_1> b ",
        {6, 107, 7, 106, 6}},
+      // A token that is normalized is found in the normalized text, whose other spaces stay.
+      {"a normalized token of a T5",
+       {{"tokenizer.json", T5Json(Token(8, "nn", R"("normalized": true)"), kAlways, kStripRight)}},
+       "b nn b nnb ",
+       {6, 4, 8, 6, 4, 8, 6}},
+      {"the same with prepend_scheme first",
+       {{"tokenizer.json", T5Json(Token(8, "nn", R"("normalized": true)"), kFirst, kStripRight)}},
+       "b nn b nnb ",
+       {6, 4, 8, 6, 4, 8, 7}},
+      {"the same by the model's table, which makes c a b",
+       {{"spiece.model", T5Model("", NestedTable('c', 1, "b", 1))},
+        {"tokenizer_config.json", kT5},
+        {"added_tokens.json", R"({"nb": 108})"}},
+       "a nc b",
+       {5, 108, 6}},
+      {"a text that the table takes away",
+       {{"spiece.model", T5Model("", NestedTable('\x7f', 1, "", 1))},
+        {"tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "legacy": false})"}},
+       "\x7f<extra_id_0>b",
+       {107, 7}},
+      {"white space at the end that is no space",
+       {{"tokenizer.json", T5Json("", kAlways, kStripRight)}},
+       "b b\t ",
+       {6, 6}},
       {"spaces at the ends, where nothing strips them",
        {{"tokenizer.json", T5Json("", R"("prepend_scheme": "never")", "")}},
        " b b ",
@@ -297,6 +339,12 @@ TEST(TokenizerFolderTest, WhatIsNotComputedIsRefusedByName) {
       {{{"vocab.txt", kVocabulary}, {"added_tokens.json", R"({"new": 14})"}}, {"\"new\" has the id 14", "13"}},
       {{{"vocab.txt", kVocabulary}, {"added_tokens.json", R"({"new": 5})"}}, {"\"new\" has the id 5", "covid"}},
       {{{"tokenizer.json", T5Json("", kFirst)}}, {"Strip at the left"}},
+      {{{"tokenizer.json", T5Json(Token(8, "nn", R"("normalized": true)"))}},
+       {"\"nn\" with normalized", "at the left"}},
+      {{{"tokenizer.json", T5Json(Token(8, "n n", R"("normalized": true)"), kAlways, kStripRight)}},
+       {"\"n n\" with normalized", "white space"}},
+      {{{"tokenizer.json", T5Json(Token(8, "nn", R"("normalized": true, "lstrip": true)"), kAlways, kStripRight)}},
+       {"\"nn\" with normalized", "lstrip"}},
       // Files that say different things.
       {{{"vocab.txt", kVocabulary}, {"tokenizer.json", BertJson()}, {"added_tokens.json", R"({"[MASK]": 3})"}},
        {"[MASK]", "the id 3", "4"}},
