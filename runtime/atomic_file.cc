@@ -248,8 +248,8 @@ PathKind KindOf(const std::string& path) {
   CheckWhole(path);
   struct stat status;
   if (RetryInterrupted([&] { return stat(path.c_str(), &status); }) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) return PathKind::kNothing;
-    FailReading("examine", path, errno);
+    if (errno != ENOENT && errno != ENOTDIR) FailReading("examine", path, errno);
+    return lstat(path.c_str(), &status) == 0 ? PathKind::kOther : PathKind::kNothing;
   }
   if (S_ISDIR(status.st_mode)) return PathKind::kDirectory;
   return S_ISREG(status.st_mode) ? PathKind::kFile : PathKind::kOther;

@@ -8,6 +8,7 @@
 
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/models/text/tokenizer.h"
+#include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 
@@ -67,8 +68,7 @@ constexpr FamilyName kModelTypes[] = {{"bert", TokenizerFamily::kBert},     {"di
 class SideFile {
  public:
   SideFile(const std::filesystem::path& folder, const char* name) : path_((folder / name).string()) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path_, error)) json_ = ReadJsonFile(path_);
+    if (KindOf(path_) != PathKind::kNothing) json_ = ReadJsonFile(path_);
     if (json_ && !json_->is_object()) Fail(ErrorKind::kData, path_, ": is not an object");
   }
 

@@ -205,6 +205,8 @@ TEST(AtomicFileTest, ThePlaceOfAMissingPathIsFree) {
   EXPECT_EQ(KindOf(dir / "file"), PathKind::kFile);
   EXPECT_EQ(KindOf("/dev/null"), PathKind::kOther);
   EXPECT_EQ(KindOf(dir / "none"), PathKind::kNothing);
+  std::filesystem::create_symlink("none", dir / "link");
+  EXPECT_EQ(KindOf(dir / "link"), PathKind::kOther);
   EXPECT_EQ(KindOf(dir / "file/below"), PathKind::kNothing);
   EXPECT_THROW(KindOf(dir / std::string(300, 'x')), Error);
 }

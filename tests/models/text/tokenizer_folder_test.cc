@@ -1,6 +1,7 @@
 // What the files of one folder say of its tokenizer: each row a folder, a text and its ids, or what is refused.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -363,6 +364,16 @@ TEST(TokenizerFolderTest, WhatIsNotComputedIsRefusedByName) {
     const TempDir dir;
     Write(dir, test.files);
     testing::ExpectError([&] { OpenTokenizer(dir.path(), 0); }, ErrorKind::kData, test.says);
+  }
+}
+
+// As a download that was not finished leaves them.
+TEST(TokenizerFolderTest, ALinkThatLeadsNowhereIsNamed) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}) {
+    const TempDir dir;
+    Write(dir, {{"vocab.txt", kVocabulary}});
+    std::filesystem::create_symlink("none", dir / name);
+    testing::ExpectError([&] { OpenTokenizer(dir.path(), 0); }, ErrorKind::kData, {name, "No such file"});
   }
 }
 
