@@ -38,8 +38,7 @@ constexpr const char* kCompanions[] = {
 std::vector<KeptFile> CompanionsOf(const PublishedFolder& folder) {
   std::vector<KeptFile> files;
   for (const char* name : kCompanions) {
-    std::string contents = folder.Contents(name);
-    if (!contents.empty()) files.push_back({name, std::move(contents)});
+    if (std::optional<std::string> contents = folder.Contents(name)) files.push_back({name, *std::move(contents)});
   }
   return files;
 }

@@ -21,8 +21,8 @@ std::string WithoutSlashes(std::string path) {
 
 PublishedFolder::PublishedFolder(std::string path) : path_(WithoutSlashes(std::move(path))) {}
 
-std::string PublishedFolder::Contents(const std::string& name) const {
-  if (KindOf(FilePath(name)) == PathKind::kNothing) return "";
+std::optional<std::string> PublishedFolder::Contents(const std::string& name) const {
+  if (KindOf(FilePath(name)) == PathKind::kNothing) return std::nullopt;
   return ReadFile(FilePath(name), kMaxOtherBytes);
 }
 

@@ -179,9 +179,9 @@ std::unique_ptr<ModelConfig> ReadConfiguration(const PublishedFolder& folder, co
   TensorShapes shapes;
   for (const auto& [usual, original] : originals) shapes.emplace(usual, folder.tensors().at(original).shape);
   Json generation;
-  if (const std::string text = folder.Contents(kGenerationConfigName); !text.empty()) {
+  if (const std::optional<std::string> text = folder.Contents(kGenerationConfigName)) {
     const std::string path = folder.FilePath(kGenerationConfigName);
-    generation = ParseJson(text, path);
+    generation = ParseJson(*text, path);
     if (!generation.is_object()) Fail(ErrorKind::kData, path, ": is not an object");
     RemarkOnGeneration(generation, path, remarks);
   }

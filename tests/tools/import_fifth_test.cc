@@ -117,6 +117,8 @@ TEST_F(ImportFifthTest, EachOfSeveralEndsEndsAText) {
   }
   WriteFileAtomically(In() + "/generation_config.json", R"({"decoder_start_token_id": 5})");
   ExpectExit(Import(), 3, {"generation_config.json: decoder_start_token_id: is 5, but 0 in config.json"});
+  WriteFileAtomically(In() + "/generation_config.json", "");
+  ExpectExit(Import(), 3, {"generation_config.json: byte 0"});
 }
 
 TEST_F(ImportFifthTest, BuffersAndPrefixesAreNone) {
