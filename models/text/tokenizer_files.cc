@@ -81,6 +81,22 @@ class TokenizerFolder {
 
   const std::vector<std::string>& remarks() const { return settings_.remarks; }
 
+  // By a file that a user names. A tokenizer.json beside it that contradicts it is left out.
+  std::unique_ptr<Tokenizer> FromNamed(const std::string& file, std::vector<std::string>* remarks) {
+    std::string contradiction;
+    try {
+      return FromFile(file);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kData || !json_) throw;
+      contradiction = error.what();
+    }
+    json_.reset();
+    added_.clear();
+    std::unique_ptr<Tokenizer> tokenizer = FromFile(file);
+    remarks->push_back(StrCat(contradiction, "; ", (path_ / kTokenizerJson).string(), " is left out"));
+    return tokenizer;
+  }
+
   std::unique_ptr<Tokenizer> FromFile(const std::string& file) const {
     const std::string contents = ReadFile(file, kMaxTokenizerFileBytes);
     const FileKind kind = KindOfFile(contents, file);
@@ -172,12 +188,12 @@ bool HoldsTokenizer(const std::string& folder) { return !TokenizerFilesIn(folder
 std::unique_ptr<Tokenizer> OpenTokenizer(const std::string& path, int num_sentinels,
                                          std::vector<std::string>* remarks) {
   const bool is_folder = KindOf(path) == PathKind::kDirectory;
-  const TokenizerFolder folder(is_folder ? std::filesystem::path(path) : std::filesystem::path(path).parent_path(),
-                               num_sentinels);
+  TokenizerFolder folder(is_folder ? std::filesystem::path(path) : std::filesystem::path(path).parent_path(),
+                         num_sentinels);
   std::vector<std::string> unheard;
   if (remarks == nullptr) remarks = &unheard;
   remarks->insert(remarks->end(), folder.remarks().begin(), folder.remarks().end());
-  if (!is_folder) return folder.FromFile(path);
+  if (!is_folder) return folder.FromNamed(path, remarks);
   const std::vector<std::string> names = TokenizerFilesIn(path);
   if (names.empty()) {
     Fail(ErrorKind::kData, path, ": the folder holds no tokenizer: none of ",

@@ -389,6 +389,21 @@ TEST(TokenizerFolderTest, AFileThatIsNamedIsTheOneThatSpeaks) {
   EXPECT_EQ(remarks[0], dir / "tokenizer_config.json" + ": not computed: unheard_of");
 }
 
+// Of two that contradict each other any can be named.
+TEST(TokenizerFolderTest, ANamedFileLeavesOutATokenizerJsonThatContradictsIt) {
+  const TempDir dir;
+  std::string vocabulary = kVocabulary;
+  vocabulary.replace(vocabulary.find("[MASK]\ncovid"), 12, "covid\n[MASK]");
+  Write(dir, {{"vocab.txt", vocabulary}, {"tokenizer.json", BertJson()}});
+  testing::ExpectError([&] { OpenTokenizer(dir.path(), 0); }, ErrorKind::kData, {"[MASK]", "name the one to use"});
+  std::vector<std::string> remarks;
+  EXPECT_EQ(OpenTokenizer(dir / "vocab.txt", 0, &remarks)->Encode("covid [MASK]"), (Row{4, 5}));
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_NE(remarks[0].find("has the id 4, which is \"covid\""), std::string::npos) << remarks[0];
+  EXPECT_NE(remarks[0].find("tokenizer.json is left out"), std::string::npos) << remarks[0];
+  EXPECT_EQ(OpenTokenizer(dir / "tokenizer.json", 0)->Encode("covid [MASK]"), (Row{5, 4}));
+}
+
 // A name that no text becomes is a remark, not a difference.
 TEST(TokenizerFolderTest, AnIdThatIsOnlyShownOtherwiseIsSaid) {
   const TempDir dir;
