@@ -78,7 +78,8 @@ TaskRow ReadQuestion(const TaskType& type, const JsonReader& question, const std
   row.input = CollapsedSpace(StrCat("question: ", SpacedPunctuation(row.first), " context: ", passage.spaced));
   // The answers decide, and who says so beside them must not say otherwise. A test set may lack them.
   std::optional<bool> impossible;
-  if (HasNoAnswers(type) && question.Has("is_impossible")) impossible = question.Bool("is_impossible");
+  const bool says = HasNoAnswers(type) && question.Has("is_impossible") && !question.Value("is_impossible").is_null();
+  if (says) impossible = question.Bool("is_impossible");
   if (question.Has("answers") || split != TaskSplit::kTest) {
     const Json::Array answers = AnswersOf(question);
     for (size_t i = 0; i < answers.size(); ++i) {

@@ -82,14 +82,16 @@ TEST_F(SquadTest, OnlyVersionTwoHasQuestionsWithoutAnAnswer) {
   const auto test = Read(Squad(R"("x": 0)"), "squad", TaskSplit::kTest);
   EXPECT_FALSE(test[0].labelled);
   // The answers decide where nothing else is said.
-  const std::string silent = Squad(R"("answers": [])");
-  for (const TaskSplit split : {TaskSplit::kTrain, TaskSplit::kDev}) {
-    const auto unsaid = Read(silent, "squad-v2", split);
-    EXPECT_TRUE(unsaid[0].labelled);
-    EXPECT_EQ(unsaid[0].targets, Strings{""});
+  for (const char* members : {R"("answers": [])", R"("answers": [], "is_impossible": null)"}) {
+    const std::string silent = Squad(members);
+    for (const TaskSplit split : {TaskSplit::kTrain, TaskSplit::kDev}) {
+      const auto unsaid = Read(silent, "squad-v2", split);
+      EXPECT_TRUE(unsaid[0].labelled);
+      EXPECT_EQ(unsaid[0].targets, Strings{""});
+    }
+    EXPECT_FALSE(Read(silent, "squad-v2", TaskSplit::kTest)[0].labelled);
+    EXPECT_TRUE(Contains(Refusal(silent), "answers: there is none; squad-v2 has such"));
   }
-  EXPECT_FALSE(Read(silent, "squad-v2", TaskSplit::kTest)[0].labelled);
-  EXPECT_TRUE(Contains(Refusal(silent), "answers: there is none; squad-v2 has such"));
 }
 
 // The datasets library's form: a question a line, its answers in columns.
