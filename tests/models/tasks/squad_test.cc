@@ -152,7 +152,7 @@ TEST_F(SquadTest, FilesAreFoundFlatAndPacked) {
   EXPECT_EQ(FindTaskFile(v2, folder + "/squad_v2", TaskSplit::kTrain), folder + "/squad_v2/train.jsonl.gz");
   WriteTaskFile(folder, "dev-v1.1.json.gz", Gzip(Squad(Answers("Zoë", 0))));
   EXPECT_EQ(FindTaskFile(v1, folder, TaskSplit::kDev), folder + "/dev-v1.1.json.gz");
-  for (const std::string& file : {"dev-v1.1.json.gz", "squad/validation.jsonl", "squad_v2/train.jsonl.gz"}) {
+  for (const char* file : {"dev-v1.1.json.gz", "squad/validation.jsonl", "squad_v2/train.jsonl.gz"}) {
     EXPECT_EQ(ReadTask("squad", folder + "/" + file, TaskSplit::kDev)[0].answers[0].text, "Zoë") << file;
   }
   WriteTaskFile(folder, "x.json", "PK\3\4");
