@@ -124,7 +124,7 @@ std::string TrainSentencePieceModel(const SentencePieceTraining& options,
   training->sentences = ReadSentences(next_segment, options.max_sample_bytes, stop);
   if (training->sentences.empty()) Fail(ErrorKind::kData, "tokenizer: there is no text to train it on");
   training->arguments = {
-      {"model_type", "unigram"},
+      {"model_type", "UNIGRAM"},  // the library's own spelling: it takes capitals of others by the host's locale
       {"vocab_size", std::to_string(options.vocab_size)},
       {"hard_vocab_limit", "false"},  // a poor text gives fewer
       // character_coverage is 0.9995, the library's default: it reads numbers by the host program's std::locale.

@@ -1,7 +1,6 @@
 #include "crosstalk/models/text/text_kind.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -63,7 +62,7 @@ constexpr Kind kNoText[] = {
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return lower;
 }
 
@@ -82,7 +81,7 @@ bool IsColumnName(std::string_view name) {
   if (name.size() >= 2 && name.front() == '"' && name.back() == '"') name = name.substr(1, name.size() - 2);
   return !name.empty() && name.size() <= kLongestColumnName && name.front() != ' ' && name.back() != ' ' &&
          std::all_of(name.begin(), name.end(), [](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) || c == ' ' || c == '_' || c == '-' || c == '#';
+           return IsAsciiLetter(c) || IsAsciiDigit(c) || c == ' ' || c == '_' || c == '-' || c == '#';
          });
 }
 

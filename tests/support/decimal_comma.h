@@ -1,4 +1,5 @@
-// A host program of a country that writes 1.234,5, for tests that files and texts stay as they are.
+// A host program of a country that writes 1.234,5, for tests that files and texts stay as they are. Its i has no
+// capital of ASCII, as Turkish has it; nor has any letter but a.
 #pragma once
 
 #include <locale.h>
@@ -45,6 +46,7 @@ class DecimalCommaScope {
         [] {
           setenv("LOCPATH", folder.path().c_str(), 1);
           std::ofstream(folder / "source")
+              << "LC_CTYPE\ntoupper (<U0061>,<U0041>)\ntolower (<U0041>,<U0061>)\nEND LC_CTYPE\n"
               << "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
           Shell("localedef -c -i '" + (folder / "source") + "' '" + (folder / kName) +
                 "'");  // warns of the other categories
