@@ -122,8 +122,8 @@ void WriteFileAtomically(const std::string& path, std::string_view bytes);
 // Makes the names in a directory (created, renamed, removed files) survive a crash.
 void SyncDirectory(const std::string& path);
 
-// The kind of file at a path, following symbolic links; a link that leads nowhere is of another kind. An error where that
-// cannot be found out: a path that cannot be looked at must not be taken for free.
+// The kind of file at a path, following symbolic links; a link that leads nowhere is of another kind. An error where
+// that cannot be found out: a path that cannot be looked at must not be taken for free.
 enum class PathKind { kNothing, kFile, kDirectory, kOther };
 PathKind KindOf(const std::string& path);
 inline bool Exists(const std::string& path) { return KindOf(path) != PathKind::kNothing; }

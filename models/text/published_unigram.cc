@@ -133,7 +133,7 @@ void CheckRewrittenTokens(const Steps& steps, const std::vector<AddedToken>& tok
     if (steps.drops_to_mark && (token.literal.takes_space_before || token.literal.takes_space_behind)) {
       refuse("and lstrip or rstrip beside Replace by \u2581");
     }
-    TracedText text = Trace(content, 0, std::ssize(content));
+    TracedText text = TraceText(content, 0, std::ssize(content));
     for (const Rewrite& rewrite : steps.rewrites) Apply(rewrite, &text);
     ApplyTable(steps.charsmap, &text);
     const auto is_space = [](const TracedCharacter& c) { return IsWhiteSpace(c.code); };

@@ -101,7 +101,7 @@ keep simulate "$command" simulate --recording "$source/tests/net/step.json" --ou
 keep simulate.json "$command" simulate --recording "$source/tests/net/step.json" --json
 keep simulate.svg.text "$command" simulate --recording "$source/tests/net/step.json" --out simulate.svg
 
-# What a program can link. Weak symbols are what the compiler made of templates and inline functions, unit by unit.
+# The symbols a program can link, without the weak ones: the compiler makes those of templates and inline functions.
 nm -D --defined-only "$source/$build/lib/libcrosstalk.so" | sed -n 's/^[0-9a-f]* [BDRT] //p' | c++filt | LC_ALL=C sort \
   > symbols
 
