@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "crosstalk/runtime/protobuf.h"
+
 namespace crosstalk {
 
 // zlib's numbers for a window of 32 KiB: deflate alone, and in gzip's frame.
@@ -27,12 +29,6 @@ inline std::string Packed(std::string_view bytes, int window_bits) {
 }
 inline std::string Gzip(std::string_view bytes) { return Packed(bytes, 15 + 16); }
 inline std::string Deflate(std::string_view bytes) { return Packed(bytes, -15); }
-
-inline std::string LittleEndian(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> 8 * i & 0xFF);
-  return text;
-}
 
 // A member as its headers describe it, which need not be so.
 struct ZipEntry {
@@ -70,7 +66,7 @@ inline std::string Zip(const std::vector<ZipEntry>& entries, bool zip64 = false)
                                LittleEndian(0, 4) + LittleEndian(entry.crc, 4) + field(packed) + field(entry.size) +
                                LittleEndian(entry.name.size(), 2);
     file += "PK\3\4" + common + LittleEndian(local.size(), 2) + entry.name + local + entry.bytes;
-    directory += "PK\1\2" + LittleEndian(20, 2) + common + LittleEndian(central.size(), 2) + LittleEndian(0, 10) +
+    directory += "PK\1\2" + LittleEndian(20, 2) + common + LittleEndian(central.size(), 2) + std::string(10, '\0') +
                  field(at) + entry.name + central;
   }
   const uint64_t begin = file.size(), end = begin + directory.size();
