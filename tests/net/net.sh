@@ -69,8 +69,9 @@ cut -d, -f1-4 work/run/metrics.jsonl | sed 's/"[a-z_]*second[^,}]*//g' > trained
 (cd work/run && find . -type f | LC_ALL=C sort) > trained.files
 
 # Published folders: in, out, computed.
+cp -r "$source/tests/tools/parity" work/published
 for model in t5_relu_tied bert_pretraining albert_groups1; do
-  folder=$source/tests/tools/parity/$model
+  folder=work/published/$model
   keep "$model.import" "$command" import "$folder" --out "work/$model" --attention talking
   keep "$model.plain" "$command" import "$folder" --out "work/$model.plain"
   keep "$model.export" "$command" export "work/$model.plain" --out "work/$model.out"
