@@ -7,8 +7,8 @@
 #include "crosstalk/autograd/finite_check.h"
 #include "crosstalk/autograd/leaf_gradients.h"
 #include "crosstalk/autograd/tape.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {

@@ -9,7 +9,7 @@
 //   }
 //
 // Capture in the function only what the gradient needs: whatever it does not hold is freed as soon as the caller
-// lets go of it. Kernels run inside Launch (runtime/shapes_only.h), results are allocated in front of it. An op of one
+// lets go of it. Kernels run inside Launch (runtime/storage.h), results are allocated in front of it. An op of one
 // input that is one kernel forward and one back is a KernelOp (autograd/kernel_op.h).
 #pragma once
 

@@ -9,10 +9,10 @@
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/attention/mixings.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/shapes_only.h"
-#include "crosstalk/runtime/trace.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

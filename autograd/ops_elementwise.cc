@@ -6,7 +6,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/relu.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

@@ -9,7 +9,7 @@
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/embedding.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

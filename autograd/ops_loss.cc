@@ -12,7 +12,7 @@
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

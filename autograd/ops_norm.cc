@@ -3,7 +3,7 @@
 #include "crosstalk/autograd/op.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/kernels/norm.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "crosstalk/autograd/tensor_math.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
-#include "crosstalk/runtime/trace.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace internal {

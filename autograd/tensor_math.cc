@@ -6,7 +6,7 @@
 #include "crosstalk/kernels/copy.h"
 #include "crosstalk/kernels/elementwise.h"
 #include "crosstalk/kernels/reduce.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk::math {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/kernels/softmax.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {

@@ -6,7 +6,7 @@
 
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk::kernels {
 namespace {

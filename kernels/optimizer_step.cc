@@ -8,7 +8,6 @@
 // after foreach_target.h, as Highway wants it
 #include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
-#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -2,7 +2,7 @@
 
 #include <numbers>
 
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk::kernels {

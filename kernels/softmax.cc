@@ -9,7 +9,6 @@
 #include "crosstalk/kernels/dispatch-inl.h"
 #include "crosstalk/kernels/functions-inl.h"
 #include "crosstalk/kernels/simd-inl.h"
-#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
 

@@ -5,9 +5,8 @@
 // Tensors, shapes with named dimensions, threads, random numbers, files, errors.
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/half.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
@@ -16,7 +15,6 @@
 #include "crosstalk/runtime/shape.h"
 #include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/trace.h"
 #include "crosstalk/runtime/version.h"
 
 // Variables, gradients, differentiable operations, einsum in the paper's notation.

@@ -6,7 +6,7 @@
 #include "crosstalk/autograd/ops_loss.h"
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

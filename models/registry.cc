@@ -8,7 +8,7 @@
 #include "crosstalk/models/t5/config.h"
 #include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/named.h"
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

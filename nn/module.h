@@ -69,7 +69,7 @@ class Module {
   void SetTrainable(std::string_view path, Trainable trainable);
 
   // Rounds what AddWeight made to bfloat16 (autograd/rounded.h) and makes nothing trainable, for a model that is used
-  // and no longer trained: the weights take half the memory, and in bfloat16 (runtime/precision.h), where products
+  // and no longer trained: the weights take half the memory, and in bfloat16 (runtime/dtype.h), where products
   // round them in any case, results keep their bits.
   virtual void RoundWeights();
 

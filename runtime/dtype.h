@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ostream>
 
+#include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -88,5 +89,31 @@ void DispatchAny(DType dtype, F&& f) {
       return f(uint16_t());
   }
 }
+
+// Storage type of matrix-product operands.
+
+// kBFloat16: each operand of a product is rounded to bfloat16, the upper half of a float, and what is summed up stays
+// in float. Everything else is in float either way.
+enum class Precision { kFloat32, kBFloat16 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr EnumName<Precision> kTable[] = {{Precision::kFloat32, "fp32"}, {Precision::kBFloat16, "bf16"}};
+};
+
+// The two floating-point formats of 16 bits that tensor files have: half precision (IEEE 754 binary16) and bfloat16,
+// the upper half of a float.
+
+enum class HalfFormat { kFloat16, kBFloat16 };
+template <>
+struct EnumNames<HalfFormat> {
+  static constexpr EnumName<HalfFormat> kTable[] = {{HalfFormat::kFloat16, "float16"},
+                                                    {HalfFormat::kBFloat16, "bfloat16"}};
+};
+
+// The float of the same value: exact, for subnormals, infinities and NaN (payload kept) too.
+float Widen(HalfFormat format, uint16_t bits);
+// The nearest value of the format, of two equally near ones the even one; beyond its largest finite value infinity. A
+// NaN stays one, with as much of its payload as there is room for. Narrow(Widen(bits)) is `bits`, for all of them.
+uint16_t Narrow(HalfFormat format, float value);
 
 }  // namespace crosstalk

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 

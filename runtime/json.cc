@@ -6,9 +6,7 @@
 #include <unordered_set>
 
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/json_events.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

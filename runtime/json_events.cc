@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/json_events.h"
-
 #include <locale.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/crc32.h"
-#include "crosstalk/runtime/packed_reader.h"
-#include "crosstalk/runtime/safetensors_header.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/packed.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
-#include "crosstalk/runtime/zip.h"
 
 namespace crosstalk {
 namespace {

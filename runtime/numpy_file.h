@@ -14,7 +14,7 @@ namespace crosstalk {
 // 0 or 1) map to our dtypes, f2 is converted to float32, exactly. Members of an .npz are stored or deflated, and their
 // checksums are checked. Error(kData) naming the file, the member and the reason for any other dtype (objects, which
 // NumPy would unpickle, structures, strings, complex and unsigned numbers), a header that is not of the format, an
-// array that is shorter or longer than its shape says, rank > 8, and what runtime/zip.h refuses.
+// array that is shorter or longer than its shape says, rank > 8, and what runtime/packed.h refuses.
 TensorFile ReadNumpy(const std::string& path);
 
 // Writes the file atomically, as NumPy reads it, its bytes a function of the arguments: version 1, C order,

@@ -14,7 +14,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {
@@ -56,11 +57,11 @@ struct OpContext {
   // then computed by the composed implementation, which holds these tensors. Null: nothing is captured.
   const std::function<void(const AttentionCapture&)>* capture = nullptr;
 
-  // Computes every shape and allocates every tensor, but runs no kernel and touches no memory (runtime/shapes_only.h).
+  // Computes every shape and allocates every tensor, but runs no kernel and touches no memory (runtime/storage.h).
   bool shapes_only = false;
   // The counter of CountMultiplications. Null: no counting.
   int64_t* multiplications = nullptr;
-  // What is told of the time that everything takes (runtime/trace.h). Null: nothing is timed. Shared, as a thread may
+  // What is told of the time that everything takes (runtime/measure.h). Null: nothing is timed. Shared, as a thread may
   // still leave a loop when the scope has ended.
   std::shared_ptr<Trace> trace;
 };
@@ -98,5 +99,26 @@ inline ContextScope NoGrad() { return ContextScope(&OpContext::recording, false)
 ContextScope InLayer(const std::string& name);
 // The dotted name; empty outside of all layers.
 const std::string& CurrentLayer();
+
+// How work that takes long is asked to end, and tells how far it is.
+
+// A question that the work puts every now and then, at least every 100 ms. True: end now. May be empty; must not throw.
+using StopRequest = std::function<bool()>;
+
+// Thrown by the work that was asked to end. Nothing of it stays.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(ErrorKind::kFailure, "interrupted") {}
+};
+
+inline void ThrowIfStopped(const StopRequest& stop) {
+  if (stop && stop()) throw Interrupted();
+}
+
+// Either may be empty.
+struct Observer {
+  StopRequest stop = {};
+  std::function<void(int64_t done, int64_t all)> progress = {};
+};
 
 }  // namespace crosstalk

@@ -34,7 +34,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
-#include "crosstalk/runtime/trace.h"
+#include "crosstalk/runtime/measure.h"
 
 namespace crosstalk {
 namespace {
@@ -326,6 +326,16 @@ void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order, const std
     give_back();
   };
   ParallelFor(tasks, run, order, slots);
+}
+
+void OrderedReduction::WaitFor(int64_t sum, int64_t turn) const {
+  // The tile of the turn before began earlier and has mostly added already: a short spin, then the processor is given
+  // to the thread that computes it.
+  constexpr int kSpinLimit = 1000;
+  const std::atomic<int64_t>& done = done_[static_cast<size_t>(sum)];
+  for (int i = 0; done.load(std::memory_order_acquire) != turn; ++i) {
+    if (i >= kSpinLimit) std::this_thread::yield();
+  }
 }
 
 }  // namespace crosstalk

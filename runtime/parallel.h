@@ -2,9 +2,12 @@
 // tile is computed start to end by one thread and partial results are combined in tile order.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "crosstalk/runtime/visibility.h"
 
@@ -42,5 +45,40 @@ void ParallelForRange(int64_t count, int64_t grain, const std::function<void(int
 // the tasks that run at the same time no two have the same slot, 0 … slots - 1.
 void ParallelForWithScratch(int64_t tasks, int slots, TileOrder order,
                             const std::function<void(int64_t task, int slot)>& body);
+
+}  // namespace crosstalk
+
+namespace crosstalk {
+
+// The number of threads for a while, and the one before it again at the end.
+
+// Computes with other threads for as long as it lives.
+class ThreadsScope {
+ public:
+  explicit ThreadsScope(int threads) : before_(NumThreads()) { SetNumThreads(threads); }
+  ~ThreadsScope() { SetNumThreads(before_); }
+  ThreadsScope(const ThreadsScope&) = delete;
+  ThreadsScope& operator=(const ThreadsScope&) = delete;
+
+ private:
+  int before_;
+};
+
+// Sums to which several tiles of a ParallelFor add, each in its turn: the order of additions, and with it every bit, is
+// that of the tiles, not of the threads.
+
+// Any number of sums, each with its own turns 0, 1, 2, …. A tile whose turn is t calls WaitFor(sum, t), adds, and calls
+// Done(sum). It must begin after the tile of turn t - 1: ParallelFor begins tiles in order (TileOrder::kInOrder), so
+// a thread only waits for a tile that is under way.
+class OrderedReduction {
+ public:
+  explicit OrderedReduction(int64_t sums) : done_(static_cast<size_t>(sums)) {}
+  // Returns once `turn` others have added to the sum.
+  void WaitFor(int64_t sum, int64_t turn) const;
+  void Done(int64_t sum) { done_[static_cast<size_t>(sum)].fetch_add(1, std::memory_order_release); }
+
+ private:
+  std::vector<std::atomic<int64_t>> done_;
+};
 
 }  // namespace crosstalk

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/crc32.h"
+#include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
 namespace {

@@ -1,8 +1,8 @@
 #include "crosstalk/runtime/random.h"
 
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

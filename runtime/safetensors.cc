@@ -8,8 +8,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/safetensors_header.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -1,6 +1,7 @@
 // The safetensors format: named tensors and a few strings in one file, read and written by its strict rules.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 
@@ -87,5 +88,28 @@ struct TensorSource {
 void WriteSafetensors(FileWriter& file, std::vector<TensorSource> tensors);
 // Larger elements first, then by name.
 void SortAsInFile(std::vector<NamedTensor>& tensors);
+
+}  // namespace crosstalk
+
+namespace crosstalk {
+
+// The header of a safetensors file: what stands in it, and the rules that reading and writing share.
+
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr size_t kMaxTensors = 100'000;  // and as many strings in __metadata__
+inline constexpr char kMetadataKey[] = "__metadata__";
+
+// Reads and checks it as ReadSafetensorsHeader says.
+TensorFileHeader ReadHeader(const FileReader& file);
+
+// A name or a text of the file, as messages show it.
+std::string Shown(std::string_view name);
+// Why a tensor may not have this name; empty if it may.
+std::string NameProblem(std::string_view name);
+// The first element of a bool tensor (contiguous) that is neither 0 nor 1, -1 if there is none; and the words for it.
+int64_t FindBadBool(const Tensor& tensor);
+std::string BadBool(const Tensor& tensor, int64_t i);
+// Error(kData) that names file and tensor.
+[[noreturn]] void RejectTensor(const std::string& path, const TensorFileEntry& entry, const std::string& reason);
 
 }  // namespace crosstalk

@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/safetensors_header.h"
-
 #include <algorithm>
 #include <tuple>
 #include <unordered_set>
@@ -7,7 +5,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/safetensors.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -12,9 +12,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
-#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 namespace {
@@ -177,6 +176,15 @@ void ReleaseCachedMemory() {
   BlockPool& pool = GetBlockPool();
   std::lock_guard<std::mutex> lock(pool.mutex);
   pool.ReleaseAll();
+}
+
+void CountMultiplications(int64_t count) {
+  if (int64_t* const sum = CurrentContext().multiplications) *sum = SaturatingSum(*sum, count);
+}
+
+int64_t CheckedMultiplications(int64_t count) {
+  CROSSTALK_CHECK(count != kTooMany, "the sizes are too large: their multiplications do not fit in 63 bits");
+  return count;
 }
 
 }  // namespace crosstalk

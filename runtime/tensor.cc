@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
-
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 
@@ -107,6 +106,103 @@ std::string NearestName(std::string_view name, const std::vector<std::string>& n
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {
   const std::string nearest = NearestName(name, names);
   return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+
+size_t Utf8Length(std::string_view text, size_t i) {
+  const auto byte = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
+  const auto tail = [&](size_t k) { return (byte(k) & 0xc0) == 0x80; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (lead == 0xe0 && byte(1) < 0xa0) return 0;
+    if (lead == 0xed && byte(1) >= 0xa0) return 0;
+    return 3;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    if (!tail(1) || !tail(2) || !tail(3)) return 0;
+    if (lead == 0xf0 && byte(1) < 0x90) return 0;
+    if (lead == 0xf4 && byte(1) >= 0x90) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+size_t FindInvalidUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    uint64_t eight;  // plain ASCII goes by in words: corpora are checked here
+    if (text.size() - i >= sizeof eight) {
+      std::memcpy(&eight, text.data() + i, sizeof eight);
+      if ((eight & 0x8080808080808080u) == 0) {
+        i += sizeof eight;
+        continue;
+      }
+    }
+    const size_t length = Utf8Length(text, i);
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+std::string ReplaceInvalidUtf8(std::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text, i);
+    valid += length == 0 ? std::string_view("\uFFFD") : text.substr(i, length);
+    i += length == 0 ? 1 : length;
+  }
+  return valid;
+}
+
+namespace {
+
+constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+int ValueOf(char digit) {
+  if (digit >= 'A' && digit <= 'Z') return digit - 'A';
+  if (digit >= 'a' && digit <= 'z') return digit - 'a' + 26;
+  if (digit >= '0' && digit <= '9') return digit - '0' + 52;
+  return digit == '+' ? 62 : digit == '/' ? 63 : -1;
+}
+
+}  // namespace
+
+std::string EncodeBase64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t three = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    }
+    for (size_t k = 0; k < 4; ++k) text += i + k > bytes.size() ? '=' : kDigits[three >> (18 - 6 * k) & 63];
+  }
+  return text;
+}
+
+std::optional<std::string> DecodeBase64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  size_t digits = text.size();
+  while (digits > 0 && text.size() - digits < 2 && text[digits - 1] == '=') --digits;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  uint32_t bits = 0;
+  int count = 0;  // of the low bits of `bits` that are not yet a byte
+  for (size_t i = 0; i < digits; ++i) {
+    const int value = ValueOf(text[i]);
+    if (value < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count);
+    bits &= (1u << count) - 1;
+  }
+  if (bits != 0) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace crosstalk

@@ -66,14 +66,14 @@ only() {  # only PATTERN FILE…: the pattern may appear in an include of these 
 only 'nlohmann/' runtime/json_events.cc
 only 'utf8proc' models/text/traced_text.cc
 only 'snappy' models/interop/tensor_table_block.cc
-only 'zlib' runtime/packed_reader.cc
+only 'zlib' runtime/packed.cc
 only 'sentencepiece' models/text/sentencepiece_tokenizer.cc models/text/sentencepiece_training.cc
-# The C library's functions differ between its versions; what decides a number of a run takes runtime/elementary.h or
+# The C library's functions differ between its versions; what decides a number of a run takes runtime/math.h or
 # kernels/functions-inl.h instead. sqrt, floor and their like are exact. Tests compare with the references.
 functions='exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|hypot|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|tanh|erf|erfc'
 for match in $(grep -rnoE "std::($functions)[fl]?\(" runtime kernels autograd nn models --include='*.h' --include='*.cc' |
     grep -v '^kernels/reference/'); do
-  echo "$match): the C library's bits differ between machines; runtime/elementary.h has ours"; bad=1
+  echo "$match): the C library's bits differ between machines; runtime/math.h has ours"; bad=1
 done
 # Only public names are marked, so that the shared library exports them. What a public header declares in a namespace that
 # is not marked is for the library's own sources.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "crosstalk/models/training/trained_model.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 #include "tools/option_table.h"
 
 namespace crosstalk {

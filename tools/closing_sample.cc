@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/decoding/text_writer.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "tools/format.h"
 #include "tools/output.h"
 #include "tools/report/samples.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/mpi_transport.h"

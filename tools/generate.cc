@@ -14,7 +14,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/chosen_model.h"
 #include "tools/command.h"
 #include "tools/generate_inputs.h"

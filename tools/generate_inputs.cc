@@ -11,7 +11,7 @@
 #include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/numpy_file.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "crosstalk/models/training/rank_session.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/processors.h"

@@ -14,9 +14,8 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 #include "tools/command.h"
 #include "tools/output.h"
 

@@ -1,6 +1,4 @@
 // `crosstalk trace`: what the time of a training step goes to.
-#include "crosstalk/runtime/trace.h"
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "crosstalk/models/training/training_in_memory.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "tools/bench/bench.h"
 #include "tools/command.h"

@@ -18,7 +18,6 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 #include "tools/closing_sample.h"
 #include "tools/command.h"
 #include "tools/dry_run.h"

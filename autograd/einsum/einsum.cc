@@ -11,7 +11,7 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tensor_math.h"
 #include "crosstalk/runtime/memo.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

@@ -14,7 +14,7 @@
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/backward_pairs-inl.h"
 #include "crosstalk/kernels/attention/backward_steps-inl.h"
-#include "crosstalk/runtime/ordered_reduction.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -15,7 +15,6 @@
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/strip_backward-inl.h"
-#include "crosstalk/runtime/ordered_reduction.h"
 #include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,7 +12,7 @@
 #include "crosstalk/kernels/attention/backward_buffers.h"
 #include "crosstalk/kernels/attention/logits-inl.h"
 #include "crosstalk/kernels/attention/pairs-inl.h"
-#include "crosstalk/runtime/ordered_reduction.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/random.h"
 #include "crosstalk/runtime/visibility.h"
 

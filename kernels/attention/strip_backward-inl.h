@@ -16,7 +16,7 @@
 #include "crosstalk/kernels/attention/backward_tile-inl.h"
 #include "crosstalk/kernels/attention/passes.h"
 #include "crosstalk/kernels/attention/strip-inl.h"
-#include "crosstalk/runtime/ordered_reduction.h"
+#include "crosstalk/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace crosstalk::kernels::HWY_NAMESPACE {

@@ -13,11 +13,10 @@
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk::kernels {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "crosstalk/kernels/operand.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

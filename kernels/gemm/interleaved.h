@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 
 namespace crosstalk::kernels {
 

@@ -15,7 +15,7 @@
 #include "crosstalk/models/decoding/search.h"
 #include "crosstalk/models/published_inputs.h"
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk::c {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"

@@ -6,7 +6,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/dtype.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {

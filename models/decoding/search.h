@@ -29,7 +29,7 @@
 #include "crosstalk/models/decoding/sampling.h"
 #include "crosstalk/models/model.h"
 #include "crosstalk/runtime/enum_names.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

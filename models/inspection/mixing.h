@@ -13,7 +13,7 @@
 
 #include "crosstalk/nn/module.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/tensor.h"
 #include "crosstalk/runtime/visibility.h"
 

@@ -7,8 +7,8 @@
 
 #include "crosstalk/models/interop/any_model.h"
 #include "crosstalk/models/interop/published_form.h"
-#include "crosstalk/runtime/half.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 

@@ -8,7 +8,7 @@
 #include "crosstalk/models/interop/published_config.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

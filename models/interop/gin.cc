@@ -10,7 +10,6 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -10,7 +10,7 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/checkpoint.h"
 #include "crosstalk/nn/attention/config.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 

@@ -8,8 +8,8 @@
 #include "crosstalk/models/interop/tensor_table.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/crc32.h"
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

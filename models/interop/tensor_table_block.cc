@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "crosstalk/runtime/crc32.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/text.h"
 

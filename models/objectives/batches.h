@@ -9,7 +9,7 @@
 #include "crosstalk/models/batch.h"
 #include "crosstalk/models/metrics.h"
 #include "crosstalk/models/objectives/objective.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

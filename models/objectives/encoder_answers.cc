@@ -9,7 +9,6 @@
 
 #include "crosstalk/models/tasks/best_span.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/op_context.h"
 

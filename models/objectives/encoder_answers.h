@@ -8,7 +8,7 @@
 #include "crosstalk/models/tasks/encoder_rows.h"
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -5,7 +5,7 @@
 #include "crosstalk/models/objectives/span_corruption_examples.h"
 #include "crosstalk/models/objectives/task_head.h"
 #include "crosstalk/models/objectives/text_to_text.h"
-#include "crosstalk/runtime/named.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 

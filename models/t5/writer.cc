@@ -10,7 +10,7 @@
 #include "crosstalk/models/text/blanks.h"
 #include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

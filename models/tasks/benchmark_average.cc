@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "crosstalk/runtime/named.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -8,7 +8,7 @@
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

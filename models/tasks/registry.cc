@@ -19,7 +19,7 @@
 #include "crosstalk/models/tasks/task_files.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/named.h"
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 namespace {

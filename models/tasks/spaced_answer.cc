@@ -2,7 +2,7 @@
 
 #include "crosstalk/models/tasks/text_to_text.h"
 #include "crosstalk/models/text/traced_text.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -13,7 +13,7 @@
 #include "crosstalk/models/tasks/tsv_task.h"
 #include "crosstalk/models/tasks/winograd.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/models/tasks/task.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

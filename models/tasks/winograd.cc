@@ -9,7 +9,6 @@
 #include "crosstalk/models/text/traced_text.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

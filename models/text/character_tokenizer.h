@@ -8,7 +8,7 @@
 
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 

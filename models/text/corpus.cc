@@ -11,9 +11,9 @@
 #include "crosstalk/models/text/text_section.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

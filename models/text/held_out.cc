@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/json_events.h"
+#include "crosstalk/runtime/json.h"
 
 namespace crosstalk {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "crosstalk/models/text/pair_encoding.h"
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"

@@ -9,7 +9,6 @@
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/sentencepiece_tokenizer.h"
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

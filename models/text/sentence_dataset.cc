@@ -7,7 +7,7 @@
 
 #include "crosstalk/models/text/sentences.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -12,7 +12,7 @@
 #include "crosstalk/models/text/text_rules.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

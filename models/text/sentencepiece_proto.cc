@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "crosstalk/models/text/traced_text.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

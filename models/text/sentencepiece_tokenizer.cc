@@ -12,10 +12,8 @@
 #include "crosstalk/models/text/sentencepiece_model_check.h"
 #include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/text_rules.h"
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 // Exported by the library, but declared in no installed header.
 namespace sentencepiece::logging {

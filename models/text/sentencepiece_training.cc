@@ -18,7 +18,6 @@
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <span>
 
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

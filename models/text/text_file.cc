@@ -11,7 +11,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/file_calls.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

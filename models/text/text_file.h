@@ -13,8 +13,8 @@
 
 #include "crosstalk/models/text/text_kind.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/observer.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/packed.h"
 
 namespace crosstalk {
 

@@ -7,8 +7,8 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/packed_reader.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/packed.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

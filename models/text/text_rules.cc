@@ -8,7 +8,6 @@
 #include "crosstalk/models/text/sentencepiece_proto.h"
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 
 namespace crosstalk {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "crosstalk/models/text/text_file.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 

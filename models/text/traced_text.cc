@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -8,7 +8,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

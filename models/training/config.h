@@ -20,10 +20,10 @@
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/field.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

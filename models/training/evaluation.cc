@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -9,7 +9,7 @@
 #include "crosstalk/models/model.h"
 #include "crosstalk/models/objectives/batches.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

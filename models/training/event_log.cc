@@ -14,7 +14,7 @@
 
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/crc32.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/file_calls.h"
 #include "crosstalk/runtime/protobuf.h"
 

@@ -6,7 +6,7 @@
 #include "crosstalk/models/objectives/encoder_answers.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 
 namespace crosstalk {
 namespace {

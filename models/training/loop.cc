@@ -10,10 +10,9 @@
 #include "crosstalk/autograd/variable.h"
 #include "crosstalk/nn/optim/clipping.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/stopwatch.h"
-#include "crosstalk/runtime/trace.h"
 
 namespace crosstalk {
 

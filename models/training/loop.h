@@ -16,7 +16,7 @@
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -9,8 +9,7 @@
 
 #include "crosstalk/models/ranks/message.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/stopwatch.h"
-#include "crosstalk/runtime/trace.h"
+#include "crosstalk/runtime/measure.h"
 
 namespace crosstalk {
 

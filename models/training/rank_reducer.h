@@ -17,7 +17,7 @@
 #include "crosstalk/models/ranks/rank_group.h"
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/nn/module.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -13,12 +13,12 @@
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/rank_reducer.h"
 #include "crosstalk/models/training/state_dict.h"
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

@@ -12,9 +12,9 @@
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/models/training/task_results.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/stopwatch.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

@@ -21,8 +21,7 @@
 #include "crosstalk/models/training/reducer.h"
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/run_start.h"
-#include "crosstalk/runtime/energy.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -10,7 +10,7 @@
 #include "crosstalk/models/inspection/mixing.h"
 #include "crosstalk/models/text/corpus.h"
 #include "crosstalk/models/training/trained_model.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

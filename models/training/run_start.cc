@@ -12,7 +12,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 #include "crosstalk/runtime/text.h"
 
 namespace crosstalk {

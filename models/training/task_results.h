@@ -13,7 +13,7 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/visibility.h"
 
 namespace CROSSTALK_PUBLIC crosstalk {

@@ -2,7 +2,7 @@
 
 #include "crosstalk/autograd/ops_index.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 

@@ -11,7 +11,6 @@
 
 #include "crosstalk/nn/attention/projections.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
 #include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/text.h"
 

@@ -5,7 +5,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/math.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace {

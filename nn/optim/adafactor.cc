@@ -4,8 +4,8 @@
 
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/math.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

@@ -9,7 +9,7 @@
 #include "crosstalk/kernels/reduce.h"
 #include "crosstalk/nn/optim/parameter_loop.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 

@@ -4,7 +4,7 @@
 
 #include "crosstalk/kernels/optimizer_step.h"
 #include "crosstalk/nn/optim/adam_step.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 

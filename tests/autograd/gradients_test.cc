@@ -7,7 +7,7 @@
 
 #include "crosstalk/autograd/grad_check.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

@@ -8,7 +8,7 @@
 #include "crosstalk/autograd/ops_elementwise.h"
 #include "crosstalk/autograd/ops_matmul.h"
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"
 

@@ -9,7 +9,7 @@
 #include "crosstalk/autograd/ops_shape.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/support/close.h"
 #include "tests/support/grad_cases.h"
 #include "tests/support/messages.h"

@@ -1,7 +1,5 @@
 // Every op of the table in tests/support/grad_cases.cc under OpContext::shapes_only: the shapes and the memory of a
 // real call, and no element written.
-#include "crosstalk/runtime/shapes_only.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +11,8 @@
 #include "crosstalk/autograd/recompute.h"
 #include "crosstalk/autograd/tape.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/grad_cases.h"
 
 namespace crosstalk {

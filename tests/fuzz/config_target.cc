@@ -8,7 +8,7 @@
 #include "crosstalk/models/training/step_cost.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace crosstalk::fuzz {

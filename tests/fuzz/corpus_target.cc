@@ -9,8 +9,8 @@
 #include "crosstalk/models/text/sentence_dataset.h"
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/packed_reader.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/packed.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 

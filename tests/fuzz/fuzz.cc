@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "crosstalk/models/text/tokenizer.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk::fuzz {
 

@@ -1,5 +1,5 @@
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace crosstalk::fuzz {

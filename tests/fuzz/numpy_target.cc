@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/numpy_file.h"
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 

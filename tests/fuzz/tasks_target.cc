@@ -6,7 +6,6 @@
 
 #include "crosstalk/models/tasks/task.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 

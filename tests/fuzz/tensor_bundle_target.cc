@@ -9,7 +9,7 @@
 #include "crosstalk/models/interop/tensor_bundle.h"
 #include "crosstalk/models/interop/tensor_bundle_entry.h"
 #include "crosstalk/models/interop/tensor_table.h"
-#include "crosstalk/runtime/crc32.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "crosstalk/runtime/storage.h"
 #include "tests/fuzz/fuzz.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/half.h"
+#include "crosstalk/runtime/dtype.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_test.h"
 

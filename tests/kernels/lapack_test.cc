@@ -8,7 +8,6 @@
 
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk::kernels {
 namespace lapack_test {

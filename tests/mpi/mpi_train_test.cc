@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/sha256.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "tools/mpi_transport.h"
 
 namespace {

@@ -1,6 +1,4 @@
 // Layers under OpContext::shapes_only: how many multiplications they take, and layers too large for any machine.
-#include "crosstalk/runtime/shapes_only.h"
-
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/ops_reduce.h"

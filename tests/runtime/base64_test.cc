@@ -1,8 +1,8 @@
-#include "crosstalk/runtime/base64.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace base64_test {

@@ -1,9 +1,9 @@
-#include "crosstalk/runtime/crc32.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
+
+#include "crosstalk/runtime/checksum.h"
 
 namespace crosstalk {
 namespace crc32_test {

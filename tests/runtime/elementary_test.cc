@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/elementary.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "crosstalk/runtime/math.h"
 #include "crosstalk/runtime/random.h"
 
 namespace crosstalk {

@@ -1,11 +1,10 @@
-#include "crosstalk/runtime/energy.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "crosstalk/runtime/measure.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

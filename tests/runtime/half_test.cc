@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/half.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -8,6 +6,7 @@
 #include <limits>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/safetensors.h"
 #include "tests/support/temp_dir.h"
 

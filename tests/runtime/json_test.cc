@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/decimal_comma.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/messages.h"

@@ -1,6 +1,6 @@
-#include "crosstalk/runtime/named.h"
-
 #include <gtest/gtest.h>
+
+#include "crosstalk/runtime/enum_names.h"
 
 namespace crosstalk {
 namespace named_test {

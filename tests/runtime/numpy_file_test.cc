@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "crosstalk/runtime/packed_reader.h"
+#include "crosstalk/runtime/packed.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
 #include "tests/support/shell.h"

@@ -1,10 +1,9 @@
-#include "crosstalk/runtime/packed_reader.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "crosstalk/runtime/packed.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/ordered_reduction.h"
 #include "tests/support/messages.h"
 #include "tests/support/thread_limit.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace random_test {

@@ -1,10 +1,9 @@
-#include "crosstalk/runtime/sha256.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "crosstalk/runtime/atomic_file.h"
+#include "crosstalk/runtime/checksum.h"
 #include "tests/support/temp_dir.h"
 
 namespace crosstalk {

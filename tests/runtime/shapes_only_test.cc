@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/shapes_only.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,3 @@
-#include "crosstalk/runtime/trace.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk {
 namespace {

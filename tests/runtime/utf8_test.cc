@@ -1,8 +1,8 @@
-#include "crosstalk/runtime/utf8.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace utf8_test {

@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/text.h"
 

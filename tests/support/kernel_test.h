@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "gtest/gtest.h"
 #include "tests/support/close.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "crosstalk/kernels/simd.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/sha256.h"
 #include "tests/support/command_checks.h"
 #include "tests/support/temp_dir.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/runtime/dtype.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/precision.h"
 #include "crosstalk/runtime/tensor.h"
 
 namespace crosstalk {

@@ -5,7 +5,6 @@
 #include "crosstalk/kernels/gemm/openblas.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/parallel.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tools/bench/bench.h"
 
 namespace crosstalk {

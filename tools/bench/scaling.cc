@@ -5,7 +5,6 @@
 
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/tensor.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"
 #include "tools/statistics.h"

@@ -18,7 +18,6 @@
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/shapes_only.h"
 #include "crosstalk/runtime/storage.h"
 #include "tools/bench/bench.h"
 #include "tools/output.h"

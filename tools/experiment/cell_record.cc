@@ -7,7 +7,7 @@
 #include "crosstalk/models/training/run_folder.h"
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/sha256.h"
+#include "crosstalk/runtime/checksum.h"
 #include "tools/run_metrics.h"
 
 namespace crosstalk {

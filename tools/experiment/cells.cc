@@ -13,7 +13,7 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/text.h"
 #include "tools/output.h"
 #include "tools/progress.h"

@@ -9,9 +9,9 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/training_in_memory.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/measure.h"
+#include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/stopwatch.h"
 
 namespace crosstalk {
 

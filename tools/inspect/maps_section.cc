@@ -5,11 +5,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
-#include "crosstalk/runtime/utf8.h"
 #include "tools/format.h"
 #include "tools/report/page.h"
 

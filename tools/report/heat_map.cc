@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/png.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/format.h"
 #include "tools/report/axis.h"
 #include "tools/report/page.h"

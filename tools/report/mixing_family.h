@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "crosstalk/models/inspection/mixing.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
 
 namespace crosstalk {
 

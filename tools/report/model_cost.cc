@@ -7,7 +7,7 @@
 #include "crosstalk/models/text/special_tokens.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 
 namespace crosstalk {
 namespace {

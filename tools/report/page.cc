@@ -2,7 +2,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/report/style_sheets.h"
 
 namespace crosstalk {

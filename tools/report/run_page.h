@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crosstalk/models/text/corpus.h"
-#include "crosstalk/runtime/observer.h"
-#include "crosstalk/runtime/precision.h"
+#include "crosstalk/runtime/dtype.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tools/report/run_record.h"
 #include "tools/report/samples.h"
 

@@ -9,7 +9,7 @@
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/report/page.h"
 
 namespace crosstalk {

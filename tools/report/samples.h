@@ -12,7 +12,7 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/models/training/data.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 
 namespace crosstalk {
 

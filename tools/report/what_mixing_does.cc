@@ -9,7 +9,7 @@
 #include "crosstalk/models/inspection/crossing.h"
 #include "crosstalk/models/text_inputs.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tools/format.h"
 #include "tools/report/heat_map.h"
 #include "tools/report/page.h"

@@ -11,9 +11,9 @@
 #include "crosstalk/models/training/data.h"
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/models/training/reducer.h"
+#include "crosstalk/runtime/measure.h"
 #include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/platform.h"
-#include "crosstalk/runtime/stopwatch.h"
 #include "tools/statistics.h"
 
 namespace crosstalk {

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "crosstalk/models/training/config.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tools/simulate/recording.h"
 
 namespace crosstalk {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/observer.h"
+#include "crosstalk/runtime/op_context.h"
 #include "tools/simulate/network.h"
 #include "tools/simulate/recording.h"
 #include "tools/simulate/replay.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/trace.h"
+#include "crosstalk/runtime/measure.h"
 
 namespace crosstalk {
 

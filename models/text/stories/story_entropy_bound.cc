@@ -5,7 +5,7 @@
 
 #include "crosstalk/models/text/stories/story_words.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 
 namespace crosstalk {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "crosstalk/kernels/simd.h"
 #include "crosstalk/kernels/softmax.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"
 

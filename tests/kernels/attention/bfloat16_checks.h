@@ -10,7 +10,7 @@
 #include "crosstalk/kernels/attention/attention.h"
 #include "crosstalk/kernels/bfloat16.h"
 #include "crosstalk/kernels/simd.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/attention/attention_kinds.h"
 #include "tests/kernels/attention/attention_problem.h"

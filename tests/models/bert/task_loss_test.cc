@@ -9,7 +9,7 @@
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/shapes_only.h"
+#include "crosstalk/runtime/storage.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {

@@ -15,7 +15,7 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 

@@ -4,7 +4,7 @@
 
 #include "crosstalk/models/text/sentencepiece_training.h"
 #include "crosstalk/models/text/stories/synthetic_corpus.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace text_pieces_test {

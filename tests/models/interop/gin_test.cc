@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "crosstalk/runtime/stopwatch.h"
+#include "crosstalk/runtime/measure.h"
 #include "tests/support/decimal_comma.h"
 #include "tests/support/messages.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/crc32.h"
+#include "crosstalk/runtime/checksum.h"
 #include "crosstalk/runtime/protobuf.h"
 #include "tests/support/bundles.h"
 #include "tests/support/messages.h"

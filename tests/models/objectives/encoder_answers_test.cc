@@ -13,8 +13,8 @@
 #include "crosstalk/models/training/loop.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/encoder_cases.h"
 #include "tests/support/messages.h"
 

@@ -10,7 +10,7 @@
 #include "crosstalk/models/registry.h"
 #include "crosstalk/models/training/config.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/tiny_config.h"
 

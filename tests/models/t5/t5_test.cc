@@ -13,8 +13,8 @@
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 #include "tests/support/t5_cases.h"
 

@@ -11,7 +11,7 @@
 #include "crosstalk/models/objectives/encoder_examples.h"
 #include "crosstalk/models/tasks/best_span.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace squad_spans_test {

@@ -14,7 +14,7 @@
 #include "crosstalk/models/text/text_sampling.h"
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/json.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 #include "tests/support/messages.h"
 #include "tests/support/packed.h"
 #include "tests/support/temp_dir.h"

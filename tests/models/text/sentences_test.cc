@@ -7,7 +7,7 @@
 
 #include "crosstalk/runtime/check.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/utf8.h"
+#include "crosstalk/runtime/text.h"
 
 namespace crosstalk {
 namespace sentences_test {

@@ -11,7 +11,6 @@
 #include "crosstalk/models/text/tokenizer.h"
 #include "crosstalk/models/text/tokenizer_comparison.h"
 #include "crosstalk/runtime/atomic_file.h"
-#include "crosstalk/runtime/base64.h"
 #include "crosstalk/runtime/json.h"
 #include "crosstalk/runtime/text.h"
 #include "tests/support/crafted_model.h"

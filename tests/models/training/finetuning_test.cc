@@ -13,7 +13,7 @@
 #include "crosstalk/models/training/trained_model.h"
 #include "crosstalk/runtime/atomic_file.h"
 #include "crosstalk/runtime/check.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/task_cases.h"
 #include "tests/support/temp_dir.h"

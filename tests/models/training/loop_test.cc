@@ -8,7 +8,7 @@
 #include "crosstalk/models/t5/t5.h"
 #include "crosstalk/models/training/state_dict.h"
 #include "crosstalk/nn/optim/adamw.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 

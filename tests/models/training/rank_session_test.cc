@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "crosstalk/models/training/run.h"
-#include "crosstalk/runtime/sha256.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/checksum.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/thread_transport.h"

@@ -19,7 +19,7 @@
 #include "crosstalk/nn/optim/adafactor.h"
 #include "crosstalk/nn/optim/adamw.h"
 #include "crosstalk/nn/optim/lamb.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/messages.h"
 #include "tests/support/thread_transport.h"
 

@@ -5,8 +5,8 @@
 
 #include "crosstalk/models/objectives/objective.h"
 #include "crosstalk/models/training/loop.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/storage.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "crosstalk/autograd/tape.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 #include "tests/support/attention_cases.h"
 
 namespace crosstalk {

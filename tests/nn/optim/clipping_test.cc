@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/threads_scope.h"
 
 namespace crosstalk {
 namespace clipping_test {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "crosstalk/runtime/check.h"
+#include "crosstalk/runtime/parallel.h"
 #include "crosstalk/runtime/random.h"
-#include "crosstalk/runtime/threads_scope.h"
 #include "tests/support/messages.h"
 
 namespace crosstalk {

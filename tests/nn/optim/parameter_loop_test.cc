@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/threads_scope.h"
+#include "crosstalk/runtime/parallel.h"
 
 namespace crosstalk {
 namespace parameter_loop_test {

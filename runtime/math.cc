@@ -1,4 +1,4 @@
-#include "crosstalk/runtime/elementary.h"
+#include "crosstalk/runtime/math.h"
 
 #include <bit>
 #include <cmath>

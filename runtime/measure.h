@@ -1,3 +1,30 @@
+// Measuring: wall time, the time of a computation by its parts (Trace), and energy.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "crosstalk/runtime/op_context.h"
+#include "crosstalk/runtime/shape.h"
+#include "crosstalk/runtime/visibility.h"
+
+namespace CROSSTALK_PUBLIC crosstalk {
+
+// Wall time since construction.
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 // Trace: the time of a computation by its parts. OpContext::trace is called for every operation, product,
 // parallel loop and allocation under it:
 //
@@ -7,20 +34,6 @@
 //     loop.Step();
 //   }
 //   for (const TraceEvent& event : trace->Events()) …
-#pragma once
-
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
-
-#include "crosstalk/runtime/op_context.h"
-#include "crosstalk/runtime/shape.h"
-#include "crosstalk/runtime/stopwatch.h"
-#include "crosstalk/runtime/visibility.h"
-
-namespace CROSSTALK_PUBLIC crosstalk {
 
 struct TraceEvent {
   enum class Kind {
@@ -87,6 +100,28 @@ class [[nodiscard]] TraceScope {
  private:
   Trace* trace_;
   TraceEvent event_;
+};
+
+// Energy that the processor has taken, where Linux shows its counters (powercap's intel-rapl, which AMD's have too) and
+// this process may read them: mostly as root, and not in virtual machines. Of whole processors, for all processes.
+
+class EnergyMeter {
+ public:
+  // `folder`: where the counters are.
+  explicit EnergyMeter(const std::string& folder = "/sys/class/powercap");
+
+  // Joules since the last call, or since the meter was made; none where there is no counter, or one cannot be read. A
+  // counter wraps around after some hundred kilojoules: at 100 W each half an hour, and no more than once between two
+  // calls is seen.
+  std::optional<double> Joules();
+
+ private:
+  struct Counter {
+    std::string file;
+    int64_t range = 0;  // microjoules at which it wraps around
+    int64_t last = 0;
+  };
+  std::vector<Counter> counters_;
 };
 
 }  // namespace crosstalk

@@ -1,4 +1,4 @@
-#include "crosstalk/runtime/energy.h"
+#include "crosstalk/runtime/measure.h"
 
 #include <unistd.h>
 
@@ -11,6 +11,27 @@
 #include "crosstalk/runtime/file_calls.h"
 
 namespace crosstalk {
+
+void Trace::Add(TraceEvent event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  events_.push_back(std::move(event));
+}
+
+void Trace::Mark(TraceEvent event) {
+  event.begin = std::exchange(marked_, seconds());
+  event.end = marked_;
+  event.layer = CurrentContext().layer;
+  Add(std::move(event));
+}
+
+std::vector<TraceEvent> Trace::Events() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<TraceEvent> events = events_;
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TraceEvent& a, const TraceEvent& b) { return a.end < b.end; });
+  return events;
+}
+
 namespace {
 
 // "intel-rapl:0" is a processor; "intel-rapl:0:1" is a part of it, counted there already.
