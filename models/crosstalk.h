@@ -42,6 +42,7 @@
 #include "crosstalk/nn/attention/attention.h"
 #include "crosstalk/nn/attention/capture.h"
 #include "crosstalk/nn/attention/config.h"
+#include "crosstalk/nn/attention/relative_bias.h"
 #include "crosstalk/nn/classifier.h"
 #include "crosstalk/nn/dropout.h"
 #include "crosstalk/nn/embedding.h"
@@ -56,7 +57,6 @@
 #include "crosstalk/nn/optim/lamb.h"
 #include "crosstalk/nn/optim/optimizer.h"
 #include "crosstalk/nn/optim/schedule.h"
-#include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/nn/stored_parameters.h"
 #include "crosstalk/nn/transformer.h"
 

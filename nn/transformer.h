@@ -10,11 +10,11 @@
 
 #include "crosstalk/nn/activations.h"
 #include "crosstalk/nn/attention/attention.h"
+#include "crosstalk/nn/attention/relative_bias.h"
 #include "crosstalk/nn/feed_forward.h"
 #include "crosstalk/nn/init.h"
 #include "crosstalk/nn/module.h"
 #include "crosstalk/nn/norm.h"
-#include "crosstalk/nn/relative_bias.h"
 #include "crosstalk/runtime/enum_names.h"
 #include "crosstalk/runtime/visibility.h"
 

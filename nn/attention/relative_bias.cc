@@ -1,4 +1,4 @@
-#include "crosstalk/nn/relative_bias.h"
+#include "crosstalk/nn/attention/relative_bias.h"
 
 #include <algorithm>
 #include <cstdlib>
